@@ -57,19 +57,72 @@ def prose(text: str) -> str:
     return re.sub(r"^(Source|When to use it|Formula):", r"**\1:**", text, flags=re.M)
 
 
+# Settings whose empty default the program refuses: what they are in an example.
+NEEDED = {
+    ("metric", "criteria", "criterion"): "The answer is polite.",
+    ("metric", "rubric", "levels"): ["wrong", "right but thin", "right and complete"],
+    ("query", "self_query", "fields"): {"year": "number", "author": "text"},
+}
+# A setting without which the component does nothing.
+USEFUL = {("query", "filter", "where"): {"language": "en"}}
+# The files of an example that are no function.
+FILES = {("metric", "prompt"): "prompts/tone.txt", ("metric", "python"): "metrics/units.py"}
+
+
+def required(component: dict, setting: dict) -> bool:
+    """Whether it must be set: `reverie components NAME` goes by the same rule."""
+    name = (component["kind"], component["name"], setting["name"])
+    return name in NEEDED or (setting["default"] is None and "or nothing" not in setting["takes"])
+
+
 def settings(component: dict) -> str:
     if not component["settings"]:
         return "It takes no settings.\n"
     rows = [
-        f"| `{one['name']}` | {cell(one['takes'])} | {cell(experiment.default(one['default'], one['description'], one['default'] is None and 'or nothing' not in one['takes']))} | {cell(one['description'])} |"
+        f"| `{one['name']}` | {cell(one['takes'].removesuffix(' or nothing') if required(component, one) else one['takes'])} "
+        f"| {cell(experiment.default(one['default'], one['description'], required(component, one)))} | {cell(one['description'])} |"
         for one in component["settings"]
     ]
     return "\n".join(["| setting | takes | default | what it does |", "|---|---|---|---|", *rows]) + "\n"
 
 
+def inline(value: object) -> str:
+    """A value as TOML, on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {inline(one)}" for name, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(inline(one) for one in value) + "]"
+    # Numbers of 32 bits are printed as they were written.
+    value = round(value, 6) if isinstance(value, float) else value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def needed(component: dict) -> dict:
+    """What must be set, with values for an example. The parts of a choice are needed only where it is chosen."""
+    kind, name = component["kind"], component["name"]
+    tables = {one["name"] for one in component["settings"] if one["takes"] == "a table"}
+    found: dict = {}
+    for one in component["settings"]:
+        within, _, key = one["name"].rpartition(".")
+        value = {**NEEDED, **USEFUL}.get((kind, name, one["name"]))
+        if not (value or required(component, one)) or (within and within not in tables):
+            continue
+        if key == "model":
+            value = "order" if "rerank model" in one["description"] else "gpt"
+        elif key == "file":
+            value = FILES.get((kind, name), f"{kind}.py")
+        place = found
+        for part in within.split(".") if within else []:
+            place = place.setdefault(part, {})
+        place[key] = value
+    return found
+
+
 def in_a_file(component: dict) -> str:
-    axis = "metrics" if component["kind"] == "metric" else component["kind"]
-    table = "evaluate" if component["kind"] == "metric" else "space"
+    """An example that the program takes: what must be set is in it, else the first setting."""
+    kind, name = component["kind"], component["name"]
+    axis, table = ("metrics", "evaluate") if kind == "metric" else (kind, "space")
+    shown = needed(component)
     first = next(
         (
             one
@@ -78,21 +131,33 @@ def in_a_file(component: dict) -> str:
         ),
         None,
     )
-    value = f'"{component["name"]}"'
-    if component["kind"] == "prompt" and component["name"] == "file":
+    if not shown and first and kind != "prompt":
+        shown = {first["name"]: first["default"]}
+    value = f"{{ {name} = {inline(shown)} }}" if shown else f'"{name}"'
+    if (kind, name) == ("prompt", "file"):
         value = '"prompts/short.toml"'
-    elif first and component["kind"] != "prompt":
-        value = (
-            f"{{ {component['name']} = {{ {first['name']} = {json.dumps(first['default'], ensure_ascii=False)} }} }}"
-        )
-    # What it asks is said in its words, which a metric that asks a model has to say.
-    words = " ".join(component["docs"].split()) if component["kind"] == "metric" else ""
-    judged = re.search(r"\b(needs|and) a judge\b", words)
+    # What it asks is said in its words.
+    words = " ".join(component["docs"].split())
+    judged = kind == "metric" and re.search(r"\b(needs|and) a judge\b", words)
     models = 'judge = "gpt"             # a chat model under [models]\n' if judged else ""
-    if re.search(r"\b(needs|and) an embedder\b", words):
-        models += 'embedder = "small"        # an embedding model under [models]\n'
-    fails = "\n[If the judge fails](../guides/judges.md#if-the-judge-fails), the score is missing.\n" if judged else ""
-    return f"```toml\n[{table}]\n{models}{axis} = [{value}]\n```\n{fails}"
+    if kind == "metric":
+        if re.search(r"\b(needs|and) an embedder\b", words):
+            models += 'embedder = "small"        # an embedding model under [models]\n'
+    elif name == "late_chunking":
+        models += 'embedder = ["small"]      # an embedding model of this process, under [models]\n'
+    elif re.search(r"needs an embedder|the trial's( own)? embedder", words):
+        models += 'embedder = ["small"]      # an embedding model under [models]\n'
+    said = ""
+    for model, what in (("gpt", "a chat model"), ("order", "a rerank model")):
+        if f'model = "{model}"' in value:
+            said = f"   # `{model}`: {what} under [models]"
+    fails = (
+        "\n[If the judge fails](../guides/judges.md#if-the-judge-fails), the score is missing. "
+        "What a judge costs: [how often it is asked](../guides/results.md#how-often-a-judge-is-asked).\n"
+        if judged
+        else ""
+    )
+    return f"```toml\n[{table}]\n{models}{axis} = [{value}]{said}\n```\n{fails}"
 
 
 def components(every: list[dict]) -> dict[str, str]:

@@ -15,7 +15,9 @@
 //! no words of that kind. Only what is between goes to the judge, as one
 //! Yes/No question. With `judge = false` such an answer counts as answered, so
 //! that the metric needs no judge and may choose a winner. An empty answer has
-//! no score (`EmptyInput`): nobody is told anything.
+//! no score (`empty_input`): nobody is told anything.
+//!
+//! Calls for a score: none where the wording is clear, else one.
 //!
 //! Ragas 0.4 has no such metric; it marks noncommittal answers within answer
 //! relevancy, whatever the question.

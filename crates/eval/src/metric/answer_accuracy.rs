@@ -9,13 +9,15 @@
 //! each other's place, so that a judge which favours one place does not decide.
 //! score = mean of both ratings / 4.
 //!
+//! Calls for a score: two.
+//!
 //! Differences from Ragas 0.4.3 (`collections`, Nvidia's metric):
-//! - a rating that cannot be read means no score (`JudgeUnparsable`); there,
+//! - a rating that cannot be read means no score (`judge_unparsable`); there,
 //!   the other rating alone becomes the score;
 //! - the ratings come from token probabilities where offered (the most
 //!   probable one), and nothing is asked five times until it can be read;
 //! - both texts are fenced and escaped; citations are taken off the answer;
-//! - an empty answer has no score (`EmptyInput`).
+//! - an empty answer has no score (`empty_input`).
 //!
 //! Source: Ragas' documentation.
 

@@ -11,15 +11,19 @@
 //!    denominator is.
 //! 4. score = Σ w_i x_i / Σ w_i of F and answer similarity, w = [0.75, 0.25].
 //!
+//! Calls for a score: two that list the statements, and one for each statement
+//! of both texts. A judge that tells no token probabilities gets all statements
+//! of a text in one call, so there are four. The embedder is called once.
+//!
 //! Differences from Ragas 0.4 (`collections`):
 //! - each statement gets a verdict of its own, matched by number; Ragas has one
 //!   call sort all statements and believes whatever lists come back. A missing
-//!   verdict means no score (`JudgeUnparsable`);
+//!   verdict means no score (`judge_unparsable`);
 //! - F is 1 without statements only if *both* texts have none (as in the older
 //!   Ragas); `collections` gives 1 if either has none, which rewards refusals.
 //!   Where one has none the counts decide: an answer without statements has 0;
 //! - P and R are 0 where their denominators are, without an exception;
-//! - an empty answer has no score (`EmptyInput`).
+//! - an empty answer has no score (`empty_input`).
 //!
 //! Source: Ragas' documentation; F-measure after C. J. van Rijsbergen,
 //! "Information Retrieval", 1979.

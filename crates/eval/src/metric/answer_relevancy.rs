@@ -9,15 +9,19 @@
 //! 2. score = mean_i cos(E(question), E(written question i)), or 0 if the
 //!    answer is noncommittal. In [-1, 1], not clipped.
 //!
+//! Calls for a score: `strictness` (three unless set), and one about whether
+//! the answer is noncommittal. A single judge that tells no token probabilities
+//! says that in the other calls. The embedder is called once.
+//!
 //! Differences from Ragas 0.4 (`collections`):
 //! - where the model offers token probabilities, whether the answer is
 //!   noncommittal is asked once, as a Yes/No question; else every sample has a
 //!   flag and only all of them make it noncommittal, as there;
-//! - a sample without a readable question means no score (`JudgeUnparsable`);
+//! - a sample without a readable question means no score (`judge_unparsable`);
 //!   `collections` drops it, and gives 0 if none is left;
 //! - both questions are embedded as queries;
 //! - each sample has its own seed, so that a run can be repeated;
-//! - an empty answer has no score (`EmptyInput`).
+//! - an empty answer has no score (`empty_input`).
 //!
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024.

@@ -9,7 +9,13 @@
 //! score = needed citations / citations. An answer that cites nothing is 0.
 //!
 //! An answer that only declines to answer has nothing to cite and no score
-//! (`EmptyInput`), and neither has one to an empty retrieval.
+//! (`empty_input`), and neither has one to an empty retrieval.
+//!
+//! Calls for a score: one for each sentence that cites. For each supported
+//! sentence with several citations, also one for each citation, and one more
+//! for each citation that does not support the sentence alone. A judge that
+//! tells no token probabilities gets sentences with the same citations in one
+//! call.
 //!
 //! Differences from ALCE: those of `citation_recall`. Ragas 0.4.3 has no such
 //! metric.

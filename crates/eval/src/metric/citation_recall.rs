@@ -10,7 +10,10 @@
 //! score = supported sentences / sentences.
 //!
 //! An answer that only declines to answer has nothing to cite and no score
-//! (`EmptyInput`), and neither has one to an empty retrieval.
+//! (`empty_input`), and neither has one to an empty retrieval.
+//!
+//! Calls for a score: one for each sentence that cites. A judge that tells no
+//! token probabilities gets sentences with the same citations in one call.
 //!
 //! Differences from ALCE: the judge takes the place of its entailment model
 //! and sees the question, since a sentence may begin with `It`; citations

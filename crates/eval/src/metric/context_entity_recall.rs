@@ -14,13 +14,18 @@
 //!
 //! score = found entities / |E|. An empty retrieval is 0.
 //!
+//! Calls for a score: one that lists the entities, and one for each entity
+//! whose words do not stand in a passage. A judge that tells no token
+//! probabilities gets all of these in one call. With `matching = "words"` there
+//! is one call in all.
+//!
 //! Differences from Ragas 0.4.3 (`collections`):
 //! - there, the entities of all passages are listed by a second call, and both
 //!   lists are compared letter by letter: `the Eiffel Tower` and `Eiffel
 //!   Tower` differ, and what a long list leaves out counts as not retrieved.
 //!   Here the reference's entities are looked for in the passages themselves;
 //! - no 1e-8 in the denominator: all found is 1;
-//! - a reference without entities has no score (`NotApplicable`) instead of 0:
+//! - a reference without entities has no score (`not_applicable`) instead of 0:
 //!   no retriever could do better. An empty retrieval is 0 without a call.
 //!
 //! Source: Ragas' documentation.

@@ -9,11 +9,13 @@
 //! score = Σ_i (P@i · v_i) / Σ v_i, P@i = (Σ_{j≤i} v_j) / i: average precision.
 //! No useful passage, or none retrieved, is 0.
 //!
+//! Calls for a score: one for each passage.
+//!
 //! Differences from Ragas 0.4 (`collections`):
 //! - no 1e-10 in the denominator: all useful is 1, not 0.99999…;
 //! - an empty retrieval is 0, as in the older Ragas (`collections` raises), so
 //!   that a retriever gains nothing by returning nothing;
-//! - a passage without a readable verdict means no score (`JudgeUnparsable`);
+//! - a passage without a readable verdict means no score (`judge_unparsable`);
 //! - verdicts are 0 or 1 and nothing else.
 //!
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented

@@ -7,10 +7,13 @@
 //! For each sentence of the reference: can it be attributed to the passages?
 //! score = attributed sentences / sentences. An empty retrieval is 0.
 //!
+//! Calls for a score: one for each sentence of the reference. A judge that
+//! tells no token probabilities gets all sentences in one call.
+//!
 //! Differences from Ragas 0.4 (`collections`):
 //! - the sentences are cut by a fixed rule and not by the judge, so that the
 //!   denominator is the same for every trial; verdicts are matched to them by
-//!   number, and a missing one means no score (`JudgeUnparsable`);
+//!   number, and a missing one means no score (`judge_unparsable`);
 //! - an empty retrieval is 0 without a call, where `collections` raises;
 //! - verdicts are 0 or 1 and come from token probabilities where offered.
 //!

@@ -9,8 +9,10 @@
 //! 0 nothing that helps to answer, 1 a part of it, 2 all of it.
 //! score = mean of both ratings / 2. An empty retrieval is 0.
 //!
+//! Calls for a score: two.
+//!
 //! Differences from Ragas 0.4.3 (`collections`, Nvidia's metric):
-//! - a rating that cannot be read means no score (`JudgeUnparsable`); there,
+//! - a rating that cannot be read means no score (`judge_unparsable`); there,
 //!   the other rating alone becomes the score;
 //! - the ratings come from token probabilities where offered (the most
 //!   probable one), and nothing is asked five times until it can be read;

@@ -9,9 +9,13 @@
 //! ```
 //!
 //! The judge is shown the question, the answer, and what `reference` and
-//! `passages` add. `yes_no`: score = 1 if the answer meets the criterion, else
-//! 0. `degree`: score = how far it does, a number from 0 to 1 that the judge
-//! writes; finer, and less steady.
+//! `passages` add.
+//!
+//! - `yes_no`: score = 1 if the answer meets the criterion, else 0.
+//! - `degree`: score = how far it does, a number from 0 to 1 that the judge
+//!   writes; finer, and less steady.
+//!
+//! Calls for a score: one.
 //!
 //! Differences from Ragas 0.4.3 (aspect critic, simple criteria): a verdict
 //! comes from token probabilities where offered; nothing is asked several

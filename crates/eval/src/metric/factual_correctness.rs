@@ -15,7 +15,12 @@
 //!
 //! `precision` asks nothing about the reference's claims, `recall` nothing
 //! about the answer's. Fβ is 1 if neither text makes a claim and 0 if one of
-//! them makes none; P and R of no claims do not exist (`EmptyInput`).
+//! them makes none; P and R of no claims do not exist (`empty_input`).
+//!
+//! Calls for a score: one that lists the claims of a text, and one for each
+//! claim; with Fβ for both texts, else for one. A judge that tells no token
+//! probabilities gets all claims of a text in one call, so there are four, or
+//! two.
 //!
 //! Differences from Ragas 0.4.3 (`collections`):
 //! - there, R = TP/(TP+FN) with TP counted on the answer's claims and FN on the
@@ -28,7 +33,7 @@
 //! - the question stands beside a text that is broken into claims, so that
 //!   `Yes.` becomes one;
 //! - each claim has a verdict matched by number; a missing one means no score
-//!   (`JudgeUnparsable`).
+//!   (`judge_unparsable`).
 //!
 //! Source: Ragas' documentation; claims as the unit of facts after S. Min et
 //! al., "FActScore", EMNLP 2023.

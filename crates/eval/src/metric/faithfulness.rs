@@ -8,12 +8,16 @@
 //!
 //! score = supported statements / all statements.
 //!
+//! Calls for a score: one that lists the statements, and one for each
+//! statement. A judge that tells no token probabilities gets all statements in
+//! one call, so there are two.
+//!
 //! Differences from Ragas 0.4 (`collections`):
 //! - the denominator is the number of statements, not of the verdicts that the
 //!   judge happened to return; verdicts are matched by number, and one missing
-//!   verdict means no score (`JudgeUnparsable`);
+//!   verdict means no score (`judge_unparsable`);
 //! - an answer without statements (a refusal) has no score for a stated reason
-//!   (`EmptyInput`) instead of NaN, and so has an empty retrieval;
+//!   (`empty_input`) instead of NaN, and so has an empty retrieval;
 //! - verdicts come from token probabilities where the model offers them;
 //! - passages are numbered, fenced and escaped; citations are taken off;
 //! - a statement that is repeated word for word counts once.

@@ -15,14 +15,21 @@
 //!    `relevant`: score = |{s: rel_s ∧ ¬T_s}| / |S|;
 //!    `irrelevant`: score = |{s: irr_s ∧ ¬T_s}| / |S|.
 //!
+//! Calls for a score: two that list the statements, and one for each statement
+//! of the answer. Where the reference does not support all of these, for each
+//! passage also one for each statement that it does not support; and if the
+//! passage supports any of those, one for each statement of the reference. A
+//! judge that tells no token probabilities gets all statements of such a step
+//! in one call.
+//!
 //! Differences from Ragas 0.4.3 (`collections`):
 //! - passages are only asked about statements that the reference does not
 //!   support, and only those that support one are asked about the reference:
 //!   nothing else can change the score, and most answers need few calls
 //!   (Ragas: two calls for every passage);
 //! - verdicts are matched by number, and a missing one means no score
-//!   (`JudgeUnparsable`); there, lists of unequal length raise;
-//! - an answer or a reference without statements has no score (`EmptyInput`),
+//!   (`judge_unparsable`); there, lists of unequal length raise;
+//! - an answer or a reference without statements has no score (`empty_input`),
 //!   and neither has an empty retrieval, which nothing can come from; there,
 //!   these raise or are NaN;
 //! - verdicts come from token probabilities where offered; passages are

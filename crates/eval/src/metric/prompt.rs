@@ -23,7 +23,9 @@
 //! (`choice`: the judge is shown the labels in the order of their scores, 2 to
 //! 9 of them, and gives a number). Yes, no and labels are chosen by token
 //! probability where offered. A reply that is none of these is no score
-//! (`JudgeUnparsable`).
+//! (`judge_unparsable`).
+//!
+//! Calls for a score: one.
 //!
 //! For code in the place of a judge there is `python`.
 //!

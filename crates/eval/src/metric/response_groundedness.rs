@@ -9,14 +9,16 @@
 //! supported by the passages, 1 in part, 2 fully. score = mean of both
 //! ratings / 2.
 //!
+//! Calls for a score: two.
+//!
 //! Differences from Ragas 0.4.3 (`collections`, Nvidia's metric):
-//! - a rating that cannot be read means no score (`JudgeUnparsable`); there,
+//! - a rating that cannot be read means no score (`judge_unparsable`); there,
 //!   the other rating alone becomes the score;
 //! - the ratings come from token probabilities where offered (the most
 //!   probable one), and nothing is asked five times until it can be read;
 //! - the passages are numbered, fenced and escaped; citations are taken off
 //!   the answer;
-//! - an empty answer and an empty retrieval have no score (`EmptyInput`), as in
+//! - an empty answer and an empty retrieval have no score (`empty_input`), as in
 //!   `faithfulness`; there, they are 0 or raise.
 //!
 //! Source: Ragas' documentation.

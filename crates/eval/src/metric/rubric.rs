@@ -11,12 +11,14 @@
 //! The judge is shown the question, the answer, what `reference` and `passages`
 //! add, and all levels; it gives one number. score = that number, 1 to n.
 //!
+//! Calls for a score: one.
+//!
 //! Differences from Ragas 0.4.3 (`collections`, domain-specific rubrics):
 //! - as many levels as are written, not five; there are none to begin with:
 //!   a scale that nobody chose would be taken for one that fits;
 //! - the number comes from token probabilities where offered (the most
 //!   probable one); one that is not on the scale is no score
-//!   (`JudgeUnparsable`);
+//!   (`judge_unparsable`);
 //! - all texts of a sample are fenced; citations are taken off the answer.
 //!
 //! Source: Ragas' documentation.

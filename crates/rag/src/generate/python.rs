@@ -6,7 +6,7 @@
 //! The file's path is relative to the experiment file:
 //!
 //! ```toml
-//! generator = ["compact", { python = { file = "prompts.py", settings = { model = "gpt" } } }]
+//! generator = [{ compact = { model = "gpt" } }, { python = { file = "prompts.py", settings = { model = "gpt" } } }]
 //! ```
 //!
 //! ```python

@@ -23,8 +23,8 @@ const NAME: &str = "retriever dense";
 pub struct Config {
     /// The most chunks to return. Default 5.
     pub top_k: usize,
-    /// Chunks with a lower cosine than this, from -1 to 1, are left out.
-    /// Default: none is.
+    /// Chunks with a lower cosine than this, from -1 to 1, are left out; none is
+    /// left out if not set.
     pub cutoff: Option<f32>,
 }
 

@@ -6,7 +6,8 @@
 //! `lambda · cosine(question) − (1 − lambda) · highest cosine(chosen hits)`,
 //! which is also its score. A cosine below 0 to what was chosen counts as 0:
 //! nothing can be newer than unrelated, and scores fall from hit to hit.
-//! Source: Carbonell and Goldstein, 1998.
+//! Source: J. Carbonell and J. Goldstein, The Use of MMR, Diversity-Based
+//! Reranking for Reordering Documents and Producing Summaries, SIGIR 1998.
 //!
 //! It needs an embedder: the experiment lists one under `embedder`. Without one,
 //! take `bm25` and the step `dedupe`.
@@ -31,7 +32,7 @@ pub struct Config {
     /// How many of the nearest chunks are chosen from. Default: four times
     /// `top_k`, at least 20.
     pub candidates: Option<usize>,
-    /// 1 is nearness alone, 0 is novelty alone. Default 0.5.
+    /// From 0 to 1: 1 is nearness alone, 0 is novelty alone. Default 0.5.
     pub lambda: f32,
 }
 
