@@ -280,9 +280,11 @@ pub(crate) fn schema<T: Listed>() -> Option<Value> {
     T::HAS_SETTINGS.then(schema_of::<T>)
 }
 
-/// The JSON Schema (draft 2020-12) of a type. A `model`, a `file` and a `source`
-/// have no default that works, so they are required, unless the schema says
-/// that another key can stand in their place.
+/// Keys whose empty default no component takes.
+const NEEDED: [&str; 6] = ["model", "file", "source", "criterion", "levels", "fields"];
+
+/// The JSON Schema (draft 2020-12) of a type. A key that must name something,
+/// such as a `model`, is required, unless another key can stand in its place.
 pub fn schema_of<T: schemars::JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12();
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
@@ -295,11 +297,17 @@ fn require(schema: &mut Value) {
         Value::Object(table) => {
             let mut missing = Vec::new();
             if let Some(keys) = table.get_mut("properties").and_then(Value::as_object_mut) {
-                let empty = |name: &str| keys.get(name).is_some_and(|key| key["default"] == "");
+                let is_empty = |value: &Value| match value {
+                    Value::String(text) => text.is_empty(),
+                    Value::Array(items) => items.is_empty(),
+                    Value::Object(table) => table.is_empty(),
+                    _ => false,
+                };
+                let empty = |name: &str| keys.get(name).is_some_and(|key| is_empty(&key["default"]));
                 // The criterion of the metric `prompt` is a file or a text.
                 let either = empty("file") && (empty("template") || empty("source"));
-                let needed = |name: &&str| empty(name) && !(either && *name != "model");
-                missing.extend(["model", "file", "source"].into_iter().filter(needed));
+                let needed = |name: &&str| empty(name) && !(either && matches!(*name, "file" | "source"));
+                missing.extend(NEEDED.into_iter().filter(needed));
                 for name in &missing {
                     keys.get_mut(*name).and_then(Value::as_object_mut).map(|key| key.remove("default"));
                 }

@@ -184,8 +184,21 @@ pub fn component(component: &ComponentDocs, layout: &Layout) -> String {
 /// A list that holds the component: what must be set, else its first setting as an example.
 fn example(component: &ComponentDocs) -> String {
     let ComponentDocs { name, settings, .. } = component;
-    let needed: Vec<String> =
-        settings.iter().filter(|one| one.default.is_none()).map(|one| format!("{} = \"…\"", one.name)).collect();
+    let value = |one: &Setting| match one.takes.as_str() {
+        list if list.starts_with("a list") => "[\"…\"]",
+        table if table.starts_with("a table") => "{ … }",
+        _ => "\"…\"",
+    };
+    let is_table = |name: &str| settings.iter().any(|one| one.name == name && one.takes == "a table");
+    let needed = settings.iter().filter(|one| one.default.is_none());
+    let needed: Vec<String> = needed
+        .filter_map(|one| match one.name.split_once('.') {
+            None => Some(format!("{} = {}", one.name, value(one))),
+            Some((table, name)) if is_table(table) => Some(format!("{table} = {{ {name} = {} }}", value(one))),
+            // A part of a choice is needed only where it is chosen.
+            Some(_) => None,
+        })
+        .collect();
     if !needed.is_empty() {
         return format!("[{{ {name} = {{ {} }} }}]", needed.join(", "));
     }
@@ -251,5 +264,21 @@ mod tests {
         let text = component(find("retriever", "mmr"), &Layout { width: Some(80), ..Layout::default() });
         assert!(text.lines().all(|line| console::measure_text_width(line) <= 80), "{text}");
         assert!(text.contains("retriever = [\"mmr\"]") && text.contains("lambda"), "{text}");
+    }
+
+    #[test]
+    fn an_example_holds_what_must_be_set() {
+        let all = components();
+        let shown = |kind, name| {
+            let one = all.iter().find(|one: &&ComponentDocs| (one.kind, one.name) == (kind, name)).unwrap();
+            example(one)
+        };
+        assert_eq!(shown("query", "hyde"), "[{ hyde = { model = \"…\" } }]");
+        assert_eq!(shown("metric", "criteria"), "[{ criteria = { criterion = \"…\" } }]");
+        assert_eq!(shown("metric", "rubric"), "[{ rubric = { levels = [\"…\"] } }]");
+        assert!(shown("query", "self_query").contains("fields = { … }"), "{}", shown("query", "self_query"));
+        assert!(shown("generator", "python").contains("settings = { model = \"…\" }"), "{}", shown("generator", "python"));
+        assert!(!shown("metric", "prompt").contains("output."), "{}", shown("metric", "prompt"));
+        assert!(shown("retriever", "bm25").starts_with("[\"bm25\"]"));
     }
 }
