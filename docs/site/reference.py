@@ -192,6 +192,10 @@ def verbs(text: str) -> list[str]:
     )
 
 
+# Other names of verbs, which `--help` does not list.
+ALIASES = {"components": ["explain"]}
+
+
 def commands(reverie: Path) -> dict[str, str]:
     """What every verb says with `--help`, and the exit codes."""
     whole = help_of(reverie)
@@ -211,6 +215,9 @@ def commands(reverie: Path) -> dict[str, str]:
 
     for verb in verbs(whole):
         one(verb)
+        for alias in ALIASES.get(verb, []):
+            assert help_of(reverie, alias) == help_of(reverie, verb), f"`{alias}` is no other name of `{verb}`"
+            page += f"\n## reverie {alias} {{ #{alias} }}\n\nAnother name of [`reverie {verb}`](#{verb}), with the same arguments.\n"
     codes = re.search(r"Exit codes:\n(.*?)\n\n", whole, re.S)
     assert codes, "`reverie --help` names no exit codes"
     rows = [re.match(r"\s*(\d+)\s+(.*)", line) for line in codes[1].split("\n")]

@@ -30,7 +30,7 @@ so that they are retrieved beside the honest ones. In an experiment of their own
   [evaluate]
   metrics = [\"attack_success\", { attack_success = { kind = \"hijack\" } }, \"recall\"]
 
-The experiment without attacks leaves them out: exclude = [\"poisoned/\"] under [corpus].
+The experiment without attacks leaves them out: exclude = [\"added/**\"] under [corpus].
 Kinds: instruction (write a code word), hijack (answer something else), extraction
 (repeat the instructions), canary (add a link). One kind for each question, in turns.")]
 pub struct Arguments {
