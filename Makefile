@@ -119,10 +119,11 @@ $(PYTHON)/ready: crates/python/tests/requirements.txt
 	@touch $@
 
 # For any machine: `crates/python/backend.py` takes back what is exported above, and builds in a folder of its own.
+# The name says the oldest glibc (manylinux) that it works with; a package index takes no other.
 wheel: $(TOOLS)
 	mkdir -p target/wheels
 	rm -f target/wheels/reverie-*.whl
-	python3 -m pip wheel --quiet --no-deps --wheel-dir target/wheels .
+	MATURIN_PEP517_ARGS="--compatibility pypi" python3 -m pip wheel --quiet --no-deps --wheel-dir target/wheels .
 
 ## Beyond one machine: the engine `ray`, jobs, ingest, notebooks, on servers that the tests start (1.9 GB).
 CLUSTER := .tools/cluster

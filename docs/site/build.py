@@ -166,6 +166,8 @@ def llms(site: Site, nav: list[str], project: dict) -> None:
         title, words = first_words(re.sub(r"<!--.*?-->", "", text, flags=re.S))
         lines.append(f"- [{title}]({path}): {words}")
         whole.append(text)
+    # The README says the same as the first page.
+    lines = [line for line in lines if "](readme.md)" not in line]
     site.write("llms.txt", "\n".join(lines) + "\n")
     site.write("llms-full.txt", "\n\n".join(whole))
 

@@ -36,7 +36,7 @@ impl BudgetResult {
         let cost = if usd > 0.0 { format!(", for {}", Cap::Usd.amount(usd)) } else { String::new() };
         Some(format!(
             "the budget of {limit} was reached: {made} of at least {needed} {paid}calls were made{cost}; everything \
-             finished is kept, and a run with a larger budget goes on from there"
+             finished is kept, and the next run goes on from there, with a budget of its own"
         ))
     }
 
@@ -81,7 +81,7 @@ mod tests {
             result.partial().as_deref(),
             Some(
                 "the budget of $0.50 was reached: 812 of at least 2,000 paid calls were made, for $0.4987; \
-                 everything finished is kept, and a run with a larger budget goes on from there"
+                 everything finished is kept, and the next run goes on from there, with a budget of its own"
             )
         );
         assert_eq!(BudgetResult { reached: None, ..result }.partial(), None);

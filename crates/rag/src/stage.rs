@@ -301,9 +301,9 @@ fn require(schema: &mut Value) {
                     Value::String(text) => text.is_empty(),
                     Value::Array(items) => items.is_empty(),
                     Value::Object(table) => table.is_empty(),
-                    _ => false,
+                    value => value.is_null(),
                 };
-                let empty = |name: &str| keys.get(name).is_some_and(|key| is_empty(&key["default"]));
+                let empty = |name: &str| keys.get(name).and_then(|key| key.get("default")).is_some_and(is_empty);
                 // The criterion of the metric `prompt` is a file or a text.
                 let either = empty("file") && (empty("template") || empty("source"));
                 let needed = |name: &&str| empty(name) && !(either && matches!(*name, "file" | "source"));

@@ -203,10 +203,8 @@ pub(crate) fn advice(url: &Url, error: &object_store::Error) -> Option<Error> {
         format!("the store wants to know who asks: set {keys}{where_from}")
     } else if matches!(error, object_store::Error::PermissionDenied { .. }) {
         format!("access is denied: the keys must allow reading, writing and listing `{bucket}`; check {keys}")
-    } else if certificate::is_refused(&text) {
-        "its certificate is not trusted: set SSL_CERT_FILE to the certificate of the authority that signed it (a file in \
-         PEM form, which takes the place of the system's)"
-            .to_owned()
+    } else if let Some(advice) = certificate::advice(&text) {
+        advice.to_owned()
     } else if broke_off(error) {
         format!(
             "the store cannot be reached: check {}, and whether it runs",

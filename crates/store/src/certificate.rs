@@ -9,8 +9,26 @@ use object_store::{
     },
 };
 
-/// Whether an error is about the certificate of a server, by rustls' words.
-pub fn is_refused(text: &str) -> bool {
+/// What to do about an error, by rustls' words; none if it is not about the
+/// certificate of a server.
+pub fn advice(text: &str) -> Option<&'static str> {
+    if !is_refused(text) {
+        None
+    } else if text.contains("CaUsedAsEndEntity") {
+        // What `openssl req -x509` makes. rustls takes no authority as a server.
+        Some(
+            "its certificate is that of an authority, which no server may have: give the server one without `CA:TRUE` \
+             (openssl req -x509 -addext basicConstraints=critical,CA:FALSE …), and set SSL_CERT_FILE to it",
+        )
+    } else {
+        Some(
+            "its certificate is not trusted: set SSL_CERT_FILE to the certificate of the authority that signed it (a \
+             file in PEM form, which takes the place of the system's)",
+        )
+    }
+}
+
+pub(crate) fn is_refused(text: &str) -> bool {
     text.contains("invalid peer certificate")
 }
 

@@ -14,7 +14,7 @@ use rag::pipeline::Event;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
-/// Answer a question with the winner of the last run, naming the sources.
+/// Answer a question with the winner of the last run, or the first of its leaderboard, naming the sources.
 ///
 /// The answer comes from the trial as it was in that run: its settings, and the
 /// documents as they were read then. What changed since is told. On a terminal

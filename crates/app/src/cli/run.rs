@@ -39,9 +39,9 @@ After Ctrl-C, the trials that are scored already are shown.
 
 At a cap of the budget (`budget = { usd = 5.0, tokens = …, calls = …, minutes = … }`
 under [evaluate]) the run ends with exit code 4: everything finished is kept,
-the results are marked as partial, and a run with a larger budget goes on
-without paying anything twice. A budget is for one run: what was paid before
-takes nothing of it.")]
+the results are marked as partial, and the next run goes on without paying
+anything twice. A budget is for one run: what was paid before takes nothing
+of it, so each run may spend all of it again.")]
 pub struct Arguments {
     #[command(flatten)]
     file: ExperimentFile,

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Answer questions over HTTP, with sources, in OpenAI's API and in Reverie's own.
 ///
-/// Serves a bundle, or a trial of the last run: the winner if none is named. Stops on
+/// Serves a bundle, or a trial of the last run: the winner, or the first of the leaderboard, if none is named. Stops on
 /// Ctrl-C or SIGTERM, after the requests that were begun have ended. Without keys it
 /// answers only to this machine.
 #[derive(clap::Args)]

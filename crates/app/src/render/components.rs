@@ -62,11 +62,14 @@ fn add(all: &mut Vec<Setting>, definitions: &Value, schema: &Value, within: &str
         let name = format!("{within}{key}");
         let description =
             field["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-        // A model must be named, and so must the file of a function.
-        let is_needed = matches!(key.as_str(), "model" | "file");
-        let default = field.get("default").filter(|default| !(is_needed && **default == ""));
-        let default = default.cloned().or_else(|| takes(definitions, field).contains("nothing").then_some(Value::Null));
-        all.push(Setting { name: name.clone(), takes: takes(definitions, field), default, description });
+        let is_required = schema["required"].as_array().is_some_and(|all| all.contains(&key.as_str().into()));
+        // The metric `prompt` takes its text in the place of a file, but a file is what people write.
+        let default = field.get("default").filter(|default| !(key == "file" && **default == "")).cloned();
+        let or_nothing = !is_required && takes(definitions, field).contains("nothing");
+        let takes_what = takes(definitions, field);
+        let takes_what = if is_required { takes_what.trim_end_matches(" or nothing").to_owned() } else { takes_what };
+        let default = default.or_else(|| or_nothing.then_some(Value::Null));
+        all.push(Setting { name: name.clone(), takes: takes_what, default, description });
         let parts = resolved(definitions, field);
         let choices =
             parts["oneOf"].as_array().into_iter().flatten().filter_map(|choice| choice["properties"].as_object());
@@ -277,7 +280,11 @@ mod tests {
         assert_eq!(shown("metric", "criteria"), "[{ criteria = { criterion = \"…\" } }]");
         assert_eq!(shown("metric", "rubric"), "[{ rubric = { levels = [\"…\"] } }]");
         assert!(shown("query", "self_query").contains("fields = { … }"), "{}", shown("query", "self_query"));
-        assert!(shown("generator", "python").contains("settings = { model = \"…\" }"), "{}", shown("generator", "python"));
+        assert!(
+            shown("generator", "python").contains("settings = { model = \"…\" }"),
+            "{}",
+            shown("generator", "python")
+        );
         assert!(!shown("metric", "prompt").contains("output."), "{}", shown("metric", "prompt"));
         assert!(shown("retriever", "bm25").starts_with("[\"bm25\"]"));
     }

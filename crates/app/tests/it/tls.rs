@@ -95,3 +95,24 @@ async fn a_certificate_of_a_private_authority_is_told_at_once_and_trusted_where_
     run(&["run"], false).refused_with(&["set SSL_CERT_FILE"]);
     run(&["run"], true).succeeds();
 }
+
+#[tokio::test]
+async fn a_self_signed_certificate_is_trusted_unless_it_is_an_authority_which_is_told() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    for is_ca in [false, true] {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        if is_ca {
+            parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
+        workspace.write("chain.pem", parameters.self_signed(&key).unwrap().pem());
+        workspace.write("key.pem", key.serialize_pem());
+        let service = Service::start(&workspace, &[&["bundle"], &ARGUMENTS[..]].concat());
+        let mut command = workspace.command(&["store", "copy", "store", "s3://bucket/x"]);
+        command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b").env("AWS_ENDPOINT_URL", &service.url);
+        command.env("SSL_CERT_FILE", workspace.file("chain.pem"));
+        let told = crate::workspace::Outcome::of(command.output().unwrap());
+        assert!(told.code != Some(0) && told.err.contains("CA:FALSE") == is_ca, "{}", told.err);
+        assert!(is_ca || !told.err.contains("certificate"), "it was reached: {}", told.err);
+    }
+}

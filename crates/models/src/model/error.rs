@@ -381,11 +381,7 @@ impl Error {
 
 /// What helps to reach an endpoint.
 fn way_to(cause: &(dyn StdError + 'static)) -> &'static str {
-    if store::is_certificate_refused(&store::error_chain(cause)) {
-        "its certificate is not trusted: set SSL_CERT_FILE to that of the authority that signed it, a file in PEM form"
-    } else {
-        "check `base_url`, and that the server runs"
-    }
+    store::certificate_advice(&store::error_chain(cause)).unwrap_or("check `base_url`, and that the server runs")
 }
 
 fn shown(cap: &Cap, amount: &f64) -> String {

@@ -537,16 +537,16 @@ class Rubric(Component):
     levels, from the worst (1) to the best (n), 2 to 9 of them.
 
     Args:
-        name: The metric's name; `rubric` if left out. Needed where there are several.
         levels: What each level means, from the worst to the best.
+        name: The metric's name; `rubric` if left out. Needed where there are several.
         reference: Whether the judge sees the reference answer.
         passages: Whether the judge sees the retrieved passages.
     """
 
     _name: ClassVar[str] = "rubric"
 
+    levels: Sequence[str]
     name: str | None = None
-    levels: Sequence[str] = ()
     reference: bool = False
     passages: bool = False
 
@@ -558,8 +558,8 @@ class Criteria(Component):
     When to use it: for what no other metric asks: tone, form, house rules. It needs a judge and the criterion.
 
     Args:
-        name: The metric's name; `criteria` if left out. Needed where there are several.
         criterion: What is to be so, as a sentence about the answer.
+        name: The metric's name; `criteria` if left out. Needed where there are several.
         scale: What the score is: `yes_no` or `degree`.
         higher_is_better: Whether an answer that meets the criterion is better.
         reference: Whether the judge sees the reference answer.
@@ -569,8 +569,8 @@ class Criteria(Component):
 
     _name: ClassVar[str] = "criteria"
 
+    criterion: str
     name: str | None = None
-    criterion: str = ""
     scale: Literal["yes_no", "degree"] = "yes_no"
     higher_is_better: bool = True
     reference: bool = False

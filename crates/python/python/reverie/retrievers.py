@@ -21,7 +21,7 @@ class Dense(Component):
 
     Args:
         top_k: The most chunks to return. Default 5.
-        cutoff: Chunks with a lower cosine than this, from -1 to 1, are left out. Default: none is.
+        cutoff: Chunks with a lower cosine than this, from -1 to 1, are left out; none is left out if not set.
     """
 
     _name: ClassVar[str] = "dense"
@@ -110,7 +110,7 @@ class Mmr(Component):
     Args:
         top_k: The most chunks to return. Default 5.
         candidates: How many of the nearest chunks are chosen from. Default: four times `top_k`, at least 20.
-        lambda_: 1 is nearness alone, 0 is novelty alone. Default 0.5.
+        lambda_: From 0 to 1: 1 is nearness alone, 0 is novelty alone. Default 0.5.
     """
 
     _name: ClassVar[str] = "mmr"
