@@ -50,10 +50,11 @@ def test_every_component_keeps_to_the_schema_alone_and_with_its_defaults(validat
             # Settings within settings are shown with a point.
             if "." in setting["name"]:
                 continue
-            # What must be set names a model or a file.
-            must_be_set = setting["default"] is None and setting["name"] in ("model", "file")
-            if must_be_set or setting["default"] is not None:
-                settings[setting["name"]] = "some" if must_be_set else setting["default"]
+            needed = {"model": "some", "file": "some", "criterion": "some", "levels": ["a", "b"], "fields": {"a": "text"}}
+            if setting["default"] is not None:
+                settings[setting["name"]] = setting["default"]
+            elif setting["name"] in needed:
+                settings[setting["name"]] = needed[setting["name"]]
         changed = copy.deepcopy(experiment)
         values = [name, {name: settings}] if component["settings"] else [name]
         where, key = (changed["evaluate"], "metrics") if kind == "metric" else (changed["space"], kind)
