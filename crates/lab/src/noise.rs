@@ -12,7 +12,7 @@ use crate::{
     estimate::{CostEstimate, of_item, score_of},
     frozen::{experiment_of, latest_record},
     results::Results,
-    results::TrialResult,
+    results::{QuestionResult, TrialResult},
     session::used_models::priced_and_ready,
     spec::{EvaluateSpec, Experiment},
     task::Models,
@@ -21,8 +21,12 @@ use eval::{
     MetricConfig, Question, Sample,
     statistics::{NoiseBudget, Random},
 };
-use futures::{StreamExt, TryStreamExt, stream};
-use rag::{Passage, PipelineConfig, generate::GeneratorConfig};
+use futures::{StreamExt, stream};
+use rag::{
+    Component, PipelineConfig,
+    generate::GeneratorConfig,
+    pipeline::{AskedQuestion, SearchableQuestion},
+};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -65,7 +69,7 @@ pub struct NoiseResult {
     pub noise: NoiseBudget,
     /// Questions that had a score for every repeat.
     pub used: usize,
-    /// Questions that were left out because a score was missing.
+    /// Questions that were left out because a score was missing or a call failed.
     pub left_out: usize,
     /// Questions of the run.
     pub n_questions: usize,
@@ -86,15 +90,21 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
     let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
     let repeats = Repeats { design, models, generator: &generator, pipeline: &found.trial.pipeline, config, evaluate };
-    let one = |i: usize| repeats.scores(&results.questions[i], &found.questions[i].passages);
-    let scored: Vec<Option<Vec<Vec<f64>>>> =
-        stream::iter(order.iter().copied()).map(one).buffered(4).try_collect().await?;
-    let left_out = scored.iter().filter(|rows| rows.is_none()).count();
-    let scores: Vec<Vec<Vec<f64>>> = scored.into_iter().flatten().collect();
-    let noise = NoiseBudget::of(&scores).ok_or_else(|| {
-        let (scored, asked) = (scores.len(), order.len());
-        Error::TooFewScores { scored, asked }
-    })?;
+    let one = |i: usize| repeats.scores(&results.questions[i], &found.questions[i]);
+    // All calls are waited for, because they may have been paid.
+    let scored: Vec<Result<_, Error>> = stream::iter(order.iter().copied()).map(one).buffered(4).collect().await;
+    let (mut scores, mut failure) = (Vec::new(), None);
+    for rows in scored {
+        match rows {
+            Ok(rows) => scores.extend(rows),
+            Err(Error::Stage(rag::Error::Model(models::Error::Cancelled))) => return Err(Error::Interrupted),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    let left_out = order.len() - scores.len();
+    let Some(noise) = NoiseBudget::of(&scores) else {
+        return Err(failure.unwrap_or(Error::TooFewScores { scored: scores.len(), asked: order.len() }));
+    };
     let n = found.questions.len();
     Ok(NoiseResult {
         trial: trial.to_owned(),
@@ -183,15 +193,20 @@ struct Repeats<'a> {
 }
 
 impl Repeats<'_> {
-    /// The scores of a question's answers, each judged several times; none if
-    /// one of them is missing.
-    async fn scores(&self, question: &Question, passages: &[Passage]) -> Result<Option<Vec<Vec<f64>>>, Error> {
+    /// The scores of a question's answers (answer × judgement); none if one of
+    /// them is missing. The generator is asked the question as it stands alone,
+    /// as in the run.
+    async fn scores(&self, question: &Question, found: &QuestionResult) -> Result<Option<Vec<Vec<f64>>>, Error> {
+        let asked = AskedQuestion { text: &question.question, history: &question.turns, filter: None };
+        let rewrites = self.pipeline.query.rewrites_question() && !found.queries.is_empty();
+        let SearchableQuestion { standalone, .. } = SearchableQuestion::new(rewrites, asked, found.queries.clone());
+        let passages = found.passages.as_slice();
         let repeat = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
         let mut rows = Vec::new();
         for a in 0..self.design.answers {
             let repeated = self.models.repeated(repeat(a));
             let generator = self.generator.build(&repeated.context(self.pipeline.embedder.as_deref()))?;
-            let answer = generator.generate(&question.question, passages).await?;
+            let answer = generator.generate(&standalone, passages).await?;
             let sample = Sample { question, passages, answer: Some(&answer) };
             let mut row = Vec::new();
             for j in 0..self.design.judgements {

@@ -348,10 +348,12 @@ impl Plan {
     }
 
     fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
-        let (corpus, enriched) = self.corpus(inputs, trial, documents);
-        let (queries, mut passages) = self.retrieve(inputs, trial, &corpus);
+        let queries = self.write_queries(inputs, trial);
         // Without conversations, every question stands alone as it is.
         let alone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
+        let (mut corpus, enriched) = self.corpus(inputs, trial, documents);
+        corpus.queries = self.embed_questions(inputs, trial, alone);
+        let mut passages = self.retrieve(inputs, trial, &corpus, queries);
         for (axis, stage) in trial.pipeline.passage_stages() {
             // What comes behind is no part of the key, and may hold the content of a file.
             let pipeline = Box::new(PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() });
@@ -396,13 +398,6 @@ impl Plan {
             .into_iter()
             .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, texts, embedder, &label)?])))
             .collect();
-        // Where queries are written, only what comes after retrieval looks at the questions' own vectors.
-        let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
-        let compares = compares || pipeline.query.is_nothing() && compares_vectors(&pipeline.retriever.indexes());
-        let queries = embedder.filter(|_| compares && !inputs.questions.is_empty()).map(|model| {
-            let work = work::EmbedQueries { model: model.to_owned(), queries: None };
-            self.add(inputs, work, || format!("embed questions with {model}"))
-        });
         for (kind, model) in in_shards.into_iter().zip(embedder) {
             // In shards of their own, so that a killed run keeps those that are done.
             let embed = |(chunks, enriched)| {
@@ -411,7 +406,7 @@ impl Plan {
             };
             indexes.insert(kind, texts.shards().map(embed).collect());
         }
-        (CorpusInputs { chunks, indexes, queries }, enriched.unwrap_or_default())
+        (CorpusInputs { chunks, indexes, queries: None }, enriched.unwrap_or_default())
     }
 
     /// An index that has one file; none if it lacks the embedder.
@@ -476,15 +471,34 @@ impl Plan {
         Some(documents.iter().zip(chunks).map(enrich).collect())
     }
 
-    /// The queries, if they are not the questions themselves, and the passages.
-    fn retrieve(&mut self, inputs: &Inputs<'_>, trial: &Trial, corpus: &CorpusInputs) -> (Option<TaskId>, TaskId) {
+    /// The vectors of the questions as they stand alone, if a stage compares
+    /// them. Where queries are written, only steps after the search do.
+    fn embed_questions(&mut self, inputs: &Inputs<'_>, trial: &Trial, alone: Option<TaskId>) -> Option<TaskId> {
+        let pipeline = &trial.pipeline;
+        let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
+        let compares = compares || pipeline.query.is_nothing() && compares_vectors(&pipeline.retriever.indexes());
+        let model = pipeline.embedder.as_deref().filter(|_| compares && !inputs.questions.is_empty())?;
+        let work = work::EmbedQueries { model: model.to_owned(), queries: alone, standalone: alone.is_some() };
+        Some(self.add(inputs, work, || format!("embed questions with {model}")))
+    }
+
+    /// The passages. `queries` is the task that writes the queries, if they are
+    /// not the questions themselves.
+    fn retrieve(
+        &mut self,
+        inputs: &Inputs<'_>,
+        trial: &Trial,
+        corpus: &CorpusInputs,
+        queries: Option<TaskId>,
+    ) -> TaskId {
         let pipeline = &trial.pipeline;
         let retriever = pipeline.searching();
         // A retriever's key holds only the indexes that the retriever searches,
         // not those that other trials need.
         let indexes = retriever.indexes();
         let compares = compares_vectors(&indexes);
-        let written = self.write_queries(inputs, trial, compares);
+        let written =
+            queries.map(|queries| Written { queries, vectors: self.embed_written(inputs, trial, queries, compares) });
         let mut corpus = corpus.clone();
         corpus.indexes.retain(|kind, _| indexes.contains(kind));
         corpus.queries = corpus.queries.filter(|_| compares && written.is_none());
@@ -495,24 +509,25 @@ impl Plan {
             corpus,
             written,
         };
-        let queries = work.written.as_ref().map(|written| written.queries);
-        (queries, self.add(inputs, work, || format!("retrieve {}", trial.label(Axis::Retriever))))
+        self.add(inputs, work, || format!("retrieve {}", trial.label(Axis::Retriever)))
     }
 
     /// The queries to search with, unless they are the questions themselves.
-    fn write_queries(&mut self, inputs: &Inputs<'_>, trial: &Trial, compares: bool) -> Option<Written> {
+    fn write_queries(&mut self, inputs: &Inputs<'_>, trial: &Trial) -> Option<TaskId> {
         let writer = &trial.pipeline.query;
         if writer.is_nothing() || inputs.questions.is_empty() {
             return None;
         }
         let label = trial.label(Axis::Query);
         let work = work::WriteQueries { writer: writer.clone(), embedder: trial.embedder_of(writer) };
-        let queries = self.add(inputs, work, || format!("write queries with {label}"));
-        let vectors = trial.pipeline.embedder.as_deref().filter(|_| compares).map(|model| {
-            let work = work::EmbedQueries { model: model.to_owned(), queries: Some(queries) };
-            self.add(inputs, work, || format!("embed queries of {label} with {model}"))
-        });
-        Some(Written { queries, vectors })
+        Some(self.add(inputs, work, || format!("write queries with {label}")))
+    }
+
+    /// The vectors of written queries, if the retriever compares vectors.
+    fn embed_written(&mut self, inputs: &Inputs<'_>, trial: &Trial, queries: TaskId, compares: bool) -> Option<TaskId> {
+        let model = trial.pipeline.embedder.as_deref().filter(|_| compares)?;
+        let work = work::EmbedQueries { model: model.to_owned(), queries: Some(queries), standalone: false };
+        Some(self.add(inputs, work, || format!("embed queries of {} with {model}", trial.label(Axis::Query))))
     }
 
     fn generate(

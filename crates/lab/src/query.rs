@@ -15,7 +15,7 @@ use models::{Embedder, InputKind, Kind, Message, Piece};
 use rag::{
     Answer, Chunk, ChunkTable, Component, Models, Passage, Pipeline, Span,
     load::Source,
-    pipeline::{Event, Found, Whole},
+    pipeline::{AskedQuestion, Event, Found, Whole},
     retrieve::{Corpus, Query},
 };
 use serde::Serialize;
@@ -198,7 +198,20 @@ impl RunPipeline {
         history: &[Message],
         on_event: Option<OnEvent<'_>>,
     ) -> Result<Answered, Error> {
-        rag::python::on_behalf_of(self.caller(), self.answered(question, history, on_event)).await
+        self.query_asked(AskedQuestion { text: question, history, filter: None }, on_event).await
+    }
+
+    /// [`RunPipeline::query_after`] for a question with a filter of its own, as
+    /// golden questions may have one.
+    ///
+    /// # Errors
+    /// As [`RunPipeline::query`].
+    pub async fn query_asked(
+        &self,
+        question: AskedQuestion<'_>,
+        on_event: Option<OnEvent<'_>>,
+    ) -> Result<Answered, Error> {
+        rag::python::on_behalf_of(self.caller(), self.answered(question, on_event)).await
     }
 
     /// Makes its stages ready, so that the first question need not wait for the
@@ -266,7 +279,8 @@ impl RunPipeline {
     pub async fn retrieve(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
         if let Some(way) = self.way() {
             let (question, history) = (question.to_owned(), history.to_vec());
-            return Ok(way.ask::<Found>(&Request::Retrieve { question, history, at_most }).await?.into());
+            let request = Request::Retrieve { question: question.clone(), history, filter: None, at_most };
+            return Ok(way.ask::<Found>(&request).await?.whole(&question));
         }
         let found = async { Ok(self.stage().await?.retrieve_whole(question, history, at_most).await?) };
         rag::python::on_behalf_of(self.caller(), found).await
@@ -288,7 +302,8 @@ impl RunPipeline {
             return asked(way, question, history, at_most, on_event).await;
         }
         let told = async {
-            let mut events = pin!(self.stage().await?.answer_from(question, history, at_most));
+            let mut events =
+                pin!(self.stage().await?.answer_from(AskedQuestion { text: question, history, filter: None }, at_most));
             while let Some(event) = events.next().await {
                 on_event(event?);
             }
@@ -361,7 +376,7 @@ impl RunPipeline {
             rag::Context { models: Some(&models), embedder: pipeline.embedder.as_deref(), ..rag::Context::default() };
         let passages = texts.iter().enumerate().map(|(at, text)| Passage::of_text(at.to_string(), text.clone()));
         let query = Query { text: question, embedding: None, tokens: None, filter: None };
-        let nothing = ChunkTable::default();
+        let nothing = Arc::new(ChunkTable::default());
         let corpus = match self.way() {
             Some(way) if reranker.reads_chunks() => {
                 let (question, texts) = (question.to_owned(), texts.to_vec());
@@ -382,22 +397,17 @@ impl RunPipeline {
         self.pipeline.get_or_try_init(|| self.stages()).await
     }
 
-    async fn answered(
-        &self,
-        question: &str,
-        history: &[Message],
-        on_event: Option<OnEvent<'_>>,
-    ) -> Result<Answered, Error> {
+    async fn answered(&self, question: AskedQuestion<'_>, on_event: Option<OnEvent<'_>>) -> Result<Answered, Error> {
         let pipeline = self.stage().await?;
         let Whole { passages, answer, fallback, remarks } = match on_event {
-            Some(on_event) => watched(pipeline, question, history, on_event).await?,
-            None => pipeline.answer_whole(question, history).await?,
+            Some(on_event) => watched(pipeline, question, on_event).await?,
+            None => pipeline.answer_whole(question).await?,
         };
         Ok(Answered {
             run: self.run.clone(),
             run_time_ms: self.run_time_ms,
             trial: self.trial.clone(),
-            question: question.to_owned(),
+            question: question.text.to_owned(),
             query_fallback: fallback,
             remarks,
             passages,
@@ -491,14 +501,9 @@ fn check_models(
 }
 
 /// What is found and answered, and told on the way.
-async fn watched(
-    pipeline: &Pipeline,
-    question: &str,
-    history: &[Message],
-    on_event: OnEvent<'_>,
-) -> Result<Whole, Error> {
+async fn watched(pipeline: &Pipeline, question: AskedQuestion<'_>, on_event: OnEvent<'_>) -> Result<Whole, Error> {
     let mut whole = Whole::default();
-    let mut events = pin!(pipeline.answer(question, history));
+    let mut events = pin!(pipeline.answer(question));
     while let Some(event) = events.next().await {
         let event = event?;
         on_event(&event);

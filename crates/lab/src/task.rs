@@ -15,10 +15,10 @@ pub(crate) use {
     corpus::{chunk_table, open_corpus},
     handles::InTurn,
     rows::{
-        answers_by_question, decode_matrix, filter_of, passages_by_question, queries_by_question, queries_in_order,
-        scores_by_question, standalone_questions,
+        answers_by_question, decode_matrix, passages_by_question, queries_by_question, scores_by_question,
+        searchable_questions,
     },
-    tokens::of_questions,
+    tokens::question_tokens,
 };
 
 use crate::{

@@ -244,8 +244,9 @@ mod tests {
             );
             Components::of(&Experiment::parse(&text, ".").unwrap())
         };
-        let name =
-            |components: Components| components.name(&EmbedQueries { model: "m".to_owned(), queries: None }.into());
+        let name = |components: Components| {
+            components.name(&EmbedQueries { model: "m".to_owned(), queries: None, standalone: false }.into())
+        };
         assert_eq!(name(components("secret", 1)), name(components("renewed", 1)));
         assert_ne!(name(components("secret", 1)), name(components("secret", 2)));
     }

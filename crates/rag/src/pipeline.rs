@@ -2,14 +2,17 @@
 //! Queries call all of it; tasks, which handle many questions at once, call its
 //! steps.
 
+mod question;
 mod search;
 
+pub use question::{AskedQuestion, SearchableQuestion, searches};
+pub(crate) use search::SearchStages;
 pub use search::{FUSION_VERSION, find};
 
 use crate::{
     Answer, ChunkTable, Component, Context, Error, Models, Passage, PipelineConfig, Refined,
     generate::Generator,
-    index::{DenseIndex, IndexKind, OpenIndex},
+    index::{DenseIndex, IndexKind, Indexes, OpenIndex},
     query::SearchQuery,
     retrieve::{Corpus, Query},
     trace,
@@ -118,7 +121,7 @@ pub trait RetrievalElsewhere: Send + Sync {
     ///
     /// # Errors
     /// As there, or if the other process cannot be reached.
-    async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error>;
+    async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error>;
 }
 
 impl Pipeline {
@@ -157,8 +160,10 @@ impl Pipeline {
 
     fn searching(config: &PipelineConfig, chunks: Chunks, models: &dyn Models) -> Result<Self, Error> {
         let cx = context(config, models);
-        let compares_vectors = config.indexes().into_iter().any(IndexKind::compares_vectors);
-        let embedder = config.embedder.as_deref().filter(|_| compares_vectors);
+        let compare = |indexes: Indexes| indexes.into_iter().any(IndexKind::compares_vectors);
+        let retriever_compares = compare(config.searching().indexes());
+        let steps_compare = config.passage_stages().iter().any(|(_, stage)| compare(stage.indexes()));
+        let embedder = config.embedder.as_deref().filter(|_| retriever_compares || steps_compare);
         let steps = config.passage_stages().into_iter().map(|(axis, stage)| {
             let (name, reads_chunks) = (stage.name().to_owned(), stage.reads_chunks());
             Ok(Step { stage: axis.stage(), name, does: stage.step(&cx)?, reads_chunks })
@@ -167,11 +172,11 @@ impl Pipeline {
             chunks,
             names: Names::of(config, embedder),
             embedder: embedder.map(|name| models.embedder(name)).transpose()?,
-            chunker: config.chunker.build(&cx)?.into(),
+            retriever_compares,
+            steps_compare,
             query: config.query.build(&cx)?,
             rewrites_question: config.query.rewrites_question(),
-            retriever: config.searching().build(&cx)?.into(),
-            computes_here: !(config.chunker.runs_function() || config.retriever.runs_function()),
+            stages: SearchStages::new(config, &cx)?,
             steps: steps.collect::<Result<_, Error>>()?,
         };
         Self::of(config, Finder::Here(Box::new(search)), &cx)
@@ -188,7 +193,7 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve(&self, question: &str, history: &[Message]) -> Result<Vec<Passage>, Error> {
-        Ok(self.found(question, history, usize::MAX).await?.passages)
+        Ok(self.found(AskedQuestion { text: question, history, filter: None }, usize::MAX).await?.passages)
     }
 
     /// At most so many passages for a question, with what there is to tell about
@@ -197,7 +202,7 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve_whole(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
-        Ok(self.found(question, history, at_most).await?.into())
+        Ok(self.found(AskedQuestion { text: question, history, filter: None }, at_most).await?.whole(question))
     }
 
     /// What is searched; none if that is in another process.
@@ -213,10 +218,10 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
+    pub async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error> {
         match &self.finder {
-            Finder::Here(search) => search.found(question, history, at_most).await,
-            Finder::Elsewhere(retrieval) => retrieval.found(question, history, at_most).await,
+            Finder::Here(search) => search.found(question, at_most).await,
+            Finder::Elsewhere(retrieval) => retrieval.found(question, at_most).await,
         }
     }
 
@@ -228,7 +233,7 @@ impl Pipeline {
     /// If an index is missing, or the chunks are in another process.
     pub async fn find(&self, searches: Vec<SearchQuery>, vectors: Option<Matrix>) -> Result<Vec<Passage>, Error> {
         let (search, corpus) = self.here()?;
-        search.find(corpus, searches, Arc::new(vectors)).await
+        search.find(corpus, searches, vectors).await
     }
 
     /// Searches once for nothing but to have searched, with a vector of no text.
@@ -243,7 +248,7 @@ impl Pipeline {
             data[0] = 1.0;
             Matrix { columns: data.len(), data }
         });
-        search.find(corpus, vec![words.into()], Arc::new(vector)).await.map(drop)
+        search.find(corpus, vec![words.into()], vector).await.map(drop)
     }
 
     /// What a stage between retrieval and answer makes of passages, by its place
@@ -271,41 +276,36 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn answer_whole(&self, question: &str, history: &[Message]) -> Result<Whole, Error> {
-        let Found { passages, alone, fallback, remarks } = self.found(question, history, usize::MAX).await?;
+    pub async fn answer_whole(&self, question: AskedQuestion<'_>) -> Result<Whole, Error> {
+        let found = self.found(question, usize::MAX).await?;
         let answer = match &self.generator {
             Some(generator) => {
                 let span = trace::stage("generate", &self.generator_name);
-                trace::given(&span, &passages);
-                Some(within(span, generator.generate(&alone, &passages)).await?)
+                trace::given(&span, &found.passages);
+                Some(within(span, generator.generate(&found.alone, &found.passages)).await?)
             }
             None => None,
         };
-        Ok(Whole { passages, answer, fallback, remarks })
+        Ok(Whole { answer, ..found.whole(question.text) })
     }
 
-    /// Answers a question; `history` holds the earlier messages, oldest first.
-    /// The stream ends after an error, and does nothing unless it is polled.
-    pub fn answer<'a>(
-        &'a self,
-        question: &'a str,
-        history: &'a [Message],
-    ) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
-        self.answer_from(question, history, usize::MAX)
+    /// Answers a question. The stream ends after an error, and does nothing
+    /// unless it is polled.
+    pub fn answer<'a>(&'a self, question: AskedQuestion<'a>) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
+        self.answer_from(question, usize::MAX)
     }
 
     /// [`Pipeline::answer`] from at most so many passages.
     pub fn answer_from<'a>(
         &'a self,
-        question: &'a str,
-        history: &'a [Message],
+        question: AskedQuestion<'a>,
         at_most: usize,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
         let (sender, events) = mpsc::unbounded();
         let work = async move {
             // If nobody listens any more, the event is dropped.
             let tell = |event: Result<Event, Error>| drop(sender.unbounded_send(event));
-            if let Err(error) = self.run(question, history, at_most, &|event| tell(Ok(event))).await {
+            if let Err(error) = self.run(question, at_most, &|event| tell(Ok(event))).await {
                 tell(Err(error));
             }
         };
@@ -314,12 +314,13 @@ impl Pipeline {
 
     async fn run(
         &self,
-        question: &str,
-        history: &[Message],
+        question: AskedQuestion<'_>,
         at_most: usize,
         tell: &(dyn Fn(Event) + Send + Sync),
     ) -> Result<(), Error> {
-        let Found { passages, alone, fallback, remarks } = self.found(question, history, at_most).await?;
+        let found = self.found(question, at_most).await?;
+        let alone = found.alone.clone();
+        let Whole { passages, fallback, remarks, .. } = found.whole(question.text);
         fallback.into_iter().for_each(|reason| tell(Event::Fallback(reason)));
         remarks.into_iter().for_each(|remark| tell(Event::Remark(remark)));
         tell(Event::Found(passages.clone()));
@@ -332,10 +333,15 @@ impl Pipeline {
     }
 }
 
-impl From<Found> for Whole {
-    fn from(found: Found) -> Self {
-        let Found { passages, fallback, remarks, .. } = found;
-        Self { passages, answer: None, fallback, remarks }
+impl Found {
+    /// What a person is shown before there is an answer: also how `question`
+    /// was searched, if a component put another one in its place.
+    pub fn whole(self, question: &str) -> Whole {
+        let Self { passages, alone, fallback, mut remarks } = self;
+        if alone != question {
+            remarks.insert(0, format!("the question is searched as: {alone}"));
+        }
+        Whole { passages, answer: None, fallback, remarks }
     }
 }
 
@@ -424,7 +430,7 @@ mod tests {
         });
         let script = Script::new(4096, |_| "It ran [1].".to_owned());
         let pipeline = Pipeline::new(&config(more), corpus, &script).unwrap();
-        let events: Vec<Event> = pipeline.answer("cats running", &[]).map(Result::unwrap).collect().await;
+        let events: Vec<Event> = pipeline.answer("cats running".into()).map(Result::unwrap).collect().await;
         let [Event::Found(passages), pieces @ .., Event::Answered(answer)] = events.as_slice() else {
             panic!("{events:?}");
         };
@@ -447,11 +453,11 @@ mod tests {
         let corpus = retrieve::tests::Fixture::new().open();
         let script = Script::new(4096, |_| String::new());
         let pipeline = Pipeline::new(&config(json!({})), corpus.clone(), &script).unwrap();
-        let events: Vec<_> = pipeline.answer("fox", &[]).collect().await;
+        let events: Vec<_> = pipeline.answer("fox".into()).collect().await;
         assert!(matches!(events.as_slice(), [Ok(Event::Found(passages))] if passages.len() == 1), "{events:?}");
         let without = OpenCorpus { indexes: Vec::new(), ..corpus };
         let pipeline = Pipeline::new(&config(json!({})), without, &script).unwrap();
-        let events: Vec<_> = pipeline.answer("fox", &[]).collect().await;
+        let events: Vec<_> = pipeline.answer("fox".into()).collect().await;
         assert!(matches!(events.as_slice(), [Err(Error::NeedsIndex { .. })]), "{events:?}");
     }
 }

@@ -2,17 +2,16 @@
 
 use crate::{
     Component, Context, Error, Filter, Passage, PipelineConfig,
-    chunk::Chunker,
     index::IndexKind,
-    pipeline::find,
-    retrieve::{Corpus, Query, Retriever},
+    pipeline::SearchStages,
+    query::{SearchQuery, vectors},
+    retrieve::Corpus,
 };
-use models::{Embedder, InputKind};
+use models::Embedder;
 
 /// The retriever of a trial, with what turns a text into a search.
 pub struct Searcher {
-    chunker: Box<dyn Chunker>,
-    retriever: Box<dyn Retriever>,
+    stages: SearchStages,
     /// Makes the vectors of queries, if the retriever compares them.
     embedder: Option<Embedder>,
 }
@@ -25,13 +24,9 @@ impl Searcher {
     pub fn new(component: &'static str, cx: &Context<'_>) -> Result<Self, Error> {
         let pipeline: &PipelineConfig =
             cx.pipeline.ok_or(Error::Needs { component, part: "the retriever of a pipeline, to search again" })?;
-        let retriever = pipeline.searching();
-        let compares = retriever.indexes().into_iter().any(IndexKind::compares_vectors);
-        Ok(Self {
-            chunker: pipeline.chunker.build(cx)?,
-            retriever: retriever.build(cx)?,
-            embedder: if compares { Some(cx.embedder(component)?) } else { None },
-        })
+        let compares = pipeline.searching().indexes().into_iter().any(IndexKind::compares_vectors);
+        let embedder = if compares { Some(cx.embedder(component)?) } else { None };
+        Ok(Self { stages: SearchStages::new(pipeline, cx)?, embedder })
     }
 
     /// The passages for each of these texts, best first. Only chunks that pass
@@ -45,16 +40,14 @@ impl Searcher {
         corpus: Corpus<'_>,
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Passage>>, Error> {
+        let searches: Vec<SearchQuery> = texts
+            .iter()
+            .map(|text| SearchQuery { filter: filter.cloned(), ..SearchQuery::from(text.as_str()) })
+            .collect();
         let vectors = match &self.embedder {
-            Some(embedder) => Some(embedder.embed(texts, InputKind::Query).await?),
+            Some(embedder) => Some(vectors(embedder, &searches).await?),
             None => None,
         };
-        let embedding = |row| vectors.as_ref().map(|matrix| matrix.row(row));
-        let queries: Vec<Vec<Query<'_>>> = texts
-            .iter()
-            .enumerate()
-            .map(|(row, text)| vec![Query { text, embedding: embedding(row), tokens: None, filter }])
-            .collect();
-        find(&*self.chunker, &*self.retriever, &corpus, &queries).await
+        self.stages.search(corpus, searches.into_iter().map(|search| vec![search]).collect(), vectors).await
     }
 }

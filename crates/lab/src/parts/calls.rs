@@ -6,10 +6,10 @@ use super::{
 };
 use async_trait::async_trait;
 use futures::{Stream, StreamExt, stream};
-use models::{Matrix, Message};
+use models::Matrix;
 use rag::{
     Error, Passage, Refined,
-    pipeline::{ChunksElsewhere, Found, RetrievalElsewhere},
+    pipeline::{AskedQuestion, ChunksElsewhere, Found, RetrievalElsewhere},
     query::SearchQuery,
     retrieve::Query,
 };
@@ -82,8 +82,9 @@ impl ChunksElsewhere for Way {
 
 #[async_trait]
 impl RetrievalElsewhere for Way {
-    async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
-        let (question, history) = (question.to_owned(), history.to_vec());
-        Ok(self.ask(&Request::Retrieve { question, history, at_most }).await?)
+    async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error> {
+        let AskedQuestion { text, history, filter } = question;
+        let (question, history, filter) = (text.to_owned(), history.to_vec(), filter.cloned());
+        Ok(self.ask(&Request::Retrieve { question, history, filter, at_most }).await?)
     }
 }

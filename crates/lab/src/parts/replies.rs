@@ -4,7 +4,7 @@ use super::{Embedded, Request, Said, wire::Failure};
 use crate::{Error, RunPipeline, engine::Turn};
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream, stream::BoxStream};
 use models::ChatRequest;
-use rag::{Models as _, python::on_behalf_of, retrieve::Query};
+use rag::{Models as _, pipeline::AskedQuestion, python::on_behalf_of, retrieve::Query};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -77,8 +77,9 @@ impl RunPipeline {
             Request::Order { question, texts } => {
                 once(async move { self.rerank(&question, &texts).await }.map(failure))
             }
-            Request::Retrieve { question, history, at_most } => once(async move {
-                let found = async { Ok::<_, Error>(self.stage().await?.found(&question, &history, at_most).await?) };
+            Request::Retrieve { question, history, filter, at_most } => once(async move {
+                let asked = AskedQuestion { text: &question, history: &history, filter: filter.as_ref() };
+                let found = async { Ok::<_, Error>(self.stage().await?.found(asked, at_most).await?) };
                 on_behalf_of(self.caller(), found).map(failure).await
             }),
         }

@@ -37,7 +37,7 @@ pub(crate) enum Request {
     /// Texts in the order of the trial's reranker.
     Order { question: String, texts: Vec<String> },
     /// What is found for a question: [`rag::pipeline::Found`].
-    Retrieve { question: String, history: Vec<Message>, at_most: usize },
+    Retrieve { question: String, history: Vec<Message>, filter: Option<Filter>, at_most: usize },
     /// An answer to a question: [`Said`], again and again.
     Answer { question: String, history: Vec<Message>, at_most: usize },
 }

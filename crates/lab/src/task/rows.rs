@@ -10,8 +10,9 @@ use crate::{
 use eval::{Question, Scored};
 use models::Matrix;
 use rag::{
-    Answer, Filter, Refined,
-    query::{SearchQuery, standalone},
+    Answer, Refined,
+    pipeline::{AskedQuestion, SearchableQuestion},
+    query::SearchQuery,
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -60,42 +61,31 @@ pub(crate) async fn scores_by_question(
 
 /// The queries that were written for the questions, in the order of the
 /// questions; the rows of the table of their vectors have the same order.
-pub(crate) async fn queries_in_order(
-    cx: &Execution,
-    inputs: &Outputs,
-    queries: TaskId,
-) -> Result<Vec<Vec<SearchQuery>>, Error> {
+async fn queries_in_order(cx: &Execution, inputs: &Outputs, queries: TaskId) -> Result<Vec<Vec<SearchQuery>>, Error> {
     let mut by_question = queries_by_question(cx, inputs, queries).await?;
     let searches = |rows: Vec<QueryRow>| rows.into_iter().map(|row| row.query).collect();
     let mut of = |id: &String| by_question.remove(id).map(searches).unwrap_or_default();
     Ok(cx.questions.iter().map(|question| of(&question.id)).collect())
 }
 
-/// All questions as they stand alone, in their order: those that their query
-/// component rewrote in its words, all others as they were asked.
-pub(crate) async fn standalone_questions(
+/// All questions with what is searched for them, in their order. `queries` is
+/// the task that wrote the queries; without it, questions are searched as they
+/// were asked. `rewrites` says whether their query component replaces questions.
+pub(crate) async fn searchable_questions(
     cx: &Execution,
     inputs: &Outputs,
     queries: Option<TaskId>,
-) -> Result<Vec<String>, Error> {
-    let Some(queries) = queries else {
-        return Ok(cx.questions.iter().map(|question| question.question.clone()).collect());
+    rewrites: bool,
+) -> Result<Vec<SearchableQuestion>, Error> {
+    let queries = match queries {
+        Some(queries) => queries_in_order(cx, inputs, queries).await?,
+        None => cx.questions.iter().map(|question| vec![question.question.as_str().into()]).collect(),
     };
-    let queries = queries_in_order(cx, inputs, queries).await?;
-    let alone = |(question, queries): (&Question, Vec<SearchQuery>)| {
-        standalone(&question.question, &question.turns, &queries).to_owned()
+    let searchable = |(question, queries): (&Question, Vec<SearchQuery>)| {
+        let Question { question: text, turns: history, filter, .. } = question;
+        SearchableQuestion::new(rewrites, AskedQuestion { text, history, filter: filter.as_ref() }, queries)
     };
-    Ok(cx.questions.iter().zip(queries).map(alone).collect())
-}
-
-/// Which chunks are searched for each question: what its query component wrote,
-/// and what the golden question says, which counts more.
-pub(crate) fn filter_of(question: &Question, searched: Option<&SearchQuery>) -> Option<Filter> {
-    let written = searched.and_then(|query| query.filter.clone());
-    match &question.filter {
-        Some(filter) => Some(written.unwrap_or_default().and(filter)),
-        None => written,
-    }
+    Ok(cx.questions.iter().zip(queries).map(searchable).collect())
 }
 
 /// What is searched for each question.

@@ -7,7 +7,7 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{Inputs, TaskId},
-    task::{checkpoint, queries_in_order},
+    task::{checkpoint, searchable_questions},
 };
 use async_trait::async_trait;
 use models::InputKind;
@@ -21,6 +21,10 @@ pub(crate) struct EmbedQueries {
     pub(crate) model: String,
     /// The task that writes the queries, if they are not the questions themselves.
     pub(crate) queries: Option<TaskId>,
+    /// Whether one text for each question is embedded, the question as it
+    /// stands alone, and not each of its queries.
+    #[serde(default)]
+    pub(crate) standalone: bool,
 }
 
 #[async_trait]
@@ -36,6 +40,7 @@ impl Kind for EmbedQueries {
     fn key(&self, cx: &Keys<'_>) -> Key {
         let builder = cx.builder("embed_queries", &self.inputs()).field("model", cx.identity(&self.model));
         match self.queries {
+            Some(_) if self.standalone => builder.field("standalone", &true).finish(),
             Some(_) => builder.finish(),
             None => {
                 let texts: Vec<_> = cx.inputs.questions.iter().map(|question| &question.question).collect();
@@ -45,7 +50,7 @@ impl Kind for EmbedQueries {
     }
 
     fn rows(&self, inputs: &Inputs<'_>) -> Option<usize> {
-        self.queries.is_none().then_some(inputs.questions.len())
+        (self.queries.is_none() || self.standalone).then_some(inputs.questions.len())
     }
 
     fn made_of(&self) -> MadeOf<'_> {
@@ -57,9 +62,10 @@ impl Kind for EmbedQueries {
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
-        let queries: Vec<SearchQuery> = match self.queries {
-            Some(queries) => queries_in_order(making.cx, making.inputs, queries).await?.into_iter().flatten().collect(),
-            None => making.cx.questions.iter().map(|question| question.question.as_str().into()).collect(),
+        let questions = searchable_questions(making.cx, making.inputs, self.queries, self.standalone).await?;
+        let queries: Vec<SearchQuery> = match self.standalone {
+            true => questions.into_iter().map(|question| question.standalone.into()).collect(),
+            false => questions.into_iter().flat_map(|question| question.queries).collect(),
         };
         let texts: Vec<String> = queries.iter().map(|query| query.text.clone()).collect();
         let embedder = making.cx.models().embedder(&self.model)?;

@@ -7,7 +7,7 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{Inputs, TaskId},
-    task::{passages_by_question, standalone_questions},
+    task::{passages_by_question, searchable_questions},
 };
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -22,8 +22,8 @@ pub(crate) struct Generate {
     /// The trial's embedder, if the generator needs it.
     pub(crate) embedder: Option<String>,
     pub(crate) passages: TaskId,
-    /// What was searched, where questions come after earlier messages: it says
-    /// which question stands alone.
+    /// The task that replaced questions by standalone ones, where they come
+    /// after earlier messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queries: Option<TaskId>,
     pub(crate) questions: Vec<usize>,
@@ -78,13 +78,13 @@ impl Kind for Generate {
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
         let cx = making.cx;
         let passages = passages_by_question(cx, making.inputs, self.passages).await?;
-        let alone = standalone_questions(cx, making.inputs, self.queries).await?;
+        let questions = searchable_questions(cx, making.inputs, self.queries, self.queries.is_some()).await?;
         let models = making.models();
         let generator = self.generator.build(&models.context(self.embedder.as_deref()))?;
         let one = async |i: usize| {
             let question = &cx.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
-            let answer = generator.generate(&alone[i], found).await;
+            let answer = generator.generate(&questions[i].standalone, found).await;
             making.made(1);
             (question, answer)
         };

@@ -7,15 +7,11 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{CorpusInputs, Inputs, TaskId},
-    task::{filter_of, of_questions, open_corpus, passages_by_question, queries_in_order},
+    task::{open_corpus, passages_by_question, question_tokens, searchable_questions},
 };
 use async_trait::async_trait;
-use eval::Question;
 use futures::{StreamExt, stream};
-use rag::{
-    Axis, Component, Context, Filter, Item, PassageStage, PipelineConfig, Refined, index::IndexKind, query::standalone,
-    retrieve::Query,
-};
+use rag::{Axis, Component, Context, Item, PassageStage, PipelineConfig, Refined, index::IndexKind};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -28,9 +24,9 @@ pub(crate) struct Reorder {
     pub(crate) pipeline: Box<PipelineConfig>,
     pub(crate) passages: TaskId,
     pub(crate) corpus: CorpusInputs,
-    /// What was searched, where questions come after earlier messages, which says
-    /// which question stands alone, or where the stage searches again, with the
-    /// same filter.
+    /// The task that wrote the queries. Set if questions come after earlier
+    /// messages and are replaced by standalone ones, or if the stage searches
+    /// again, which uses their filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queries: Option<TaskId>,
 }
@@ -67,6 +63,10 @@ impl Kind for Reorder {
             builder = component(builder, stage);
             models = cx.models(stage, self.embedder());
         }
+        if cx.inputs.has_turns() && self.pipeline.query.rewrites_question() {
+            // Until there was this field, some steps compared passages with the question as it was asked.
+            builder = builder.field("compared", &"standalone");
+        }
         builder.field("models", &models).field("questions", &questions).finish()
     }
 
@@ -96,29 +96,20 @@ impl Kind for Reorder {
         let cx = making.cx;
         let (corpus, vectors) = open_corpus(cx, making.inputs, &self.corpus).await?;
         let passages = passages_by_question(cx, making.inputs, self.passages).await?;
-        let searched = match self.queries {
-            Some(queries) => queries_in_order(cx, making.inputs, queries).await?,
-            None => Vec::new(),
-        };
         let rewrites = self.pipeline.query.rewrites_question();
-        let asked = |(i, question): (usize, &Question)| {
-            let queries = searched.get(i).map_or(&[][..], Vec::as_slice);
-            let text = match rewrites {
-                true => standalone(&question.question, &question.turns, queries),
-                false => &question.question,
-            };
-            (text.to_owned(), filter_of(question, queries.first()))
-        };
-        let asked: Vec<(String, Option<Filter>)> = cx.questions.iter().enumerate().map(asked).collect();
+        let questions = searchable_questions(cx, making.inputs, self.queries, rewrites).await?;
         let stage = self.stage().ok_or_else(|| Error::table(format!("{} has nothing to do", making.task.label)))?;
         let models = making.models();
         let step = stage.step(&Context { pipeline: Some(&self.pipeline), ..models.context(self.embedder()) })?;
         let compares_tokens = stage.indexes().into_iter().any(IndexKind::compares_tokens);
         let tokens = match self.embedder().filter(|_| compares_tokens) {
-            Some(embedder) => Some(of_questions(cx, embedder).await?),
+            Some(embedder) => {
+                let written = self.queries.filter(|_| rewrites).and_then(|id| making.inputs.get(&id));
+                Some(question_tokens(cx, embedder, &questions, written.map(String::as_str)).await?)
+            }
             None => None,
         };
-        let (step, corpus, vectors, tokens, asked) = (&step, corpus.corpus(), &vectors, &tokens, &asked);
+        let (step, corpus, vectors, tokens, questions) = (&step, corpus.corpus(), &vectors, &tokens, &questions);
         let calls: Vec<_> = cx
             .questions
             .iter()
@@ -126,12 +117,8 @@ impl Kind for Reorder {
             .map(|(i, question)| {
                 let found = passages.get(&question.id).cloned().unwrap_or_default();
                 async move {
-                    let query = Query {
-                        text: &asked[i].0,
-                        embedding: vectors.as_ref().map(|matrix| matrix.row(i)),
-                        tokens: tokens.as_ref().and_then(|tokens| tokens.get(i)),
-                        filter: asked[i].1.as_ref(),
-                    };
+                    let embedding = vectors.as_ref().map(|matrix| matrix.row(i));
+                    let query = questions[i].for_steps(embedding, tokens.as_ref().and_then(|tokens| tokens.get(i)));
                     let before = found.clone();
                     let made = match step.run_told(query, corpus, found.passages).await {
                         Ok(mut made) => {
@@ -149,8 +136,9 @@ impl Kind for Reorder {
                 }
             })
             .collect();
-        // A stage that asks a model handles several questions at once.
-        let at_once = if stage.models().is_empty() { 1 } else { cx.experiment.engine.local.tasks };
+        // A stage that waits for a model or a user's function handles several questions at once.
+        let waits = !stage.models().is_empty() || stage.embedder() || stage.runs_function();
+        let at_once = if waits { cx.experiment.engine.local.tasks } else { 1 };
         // All calls are waited for, because they may have been paid.
         let made: Vec<Result<_, Error>> = stream::iter(calls).buffered(at_once).collect().await;
         let made = made.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -6,17 +6,17 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{CorpusInputs, Inputs, TaskId},
-    task::{compute, decode_matrix, filter_of, open_corpus, queries_in_order},
+    task::{compute, decode_matrix, open_corpus, searchable_questions},
 };
 use async_trait::async_trait;
 use rag::{
     Component, Item,
     chunk::ChunkerConfig,
     index::IndexKind,
-    pipeline::{FUSION_VERSION, find},
+    pipeline::{FUSION_VERSION, find, searches},
     python::{caller, computing_for},
     query::SearchQuery,
-    retrieve::{Query, RetrieverConfig},
+    retrieve::RetrieverConfig,
 };
 use serde::{Deserialize, Serialize};
 use store::Key;
@@ -104,28 +104,17 @@ impl Kind for Retrieve {
         let context = models.context(self.embedder.as_deref());
         let (chunker, retriever) = (self.chunker.build(&context)?, self.retriever.build(&context)?);
         let ids: Vec<String> = cx.questions.iter().map(|question| question.id.clone()).collect();
-        let mut queries: Vec<Vec<SearchQuery>> = match &self.written {
-            Some(written) => {
-                vectors = decode_matrix(cx, making.inputs, written.vectors).await?;
-                queries_in_order(cx, making.inputs, written.queries).await?
-            }
-            None => cx.questions.iter().map(|question| vec![question.question.as_str().into()]).collect(),
-        };
-        for (question, queries) in cx.questions.iter().zip(&mut queries) {
-            queries.iter_mut().for_each(|query| query.filter = filter_of(question, Some(query)));
+        if let Some(written) = &self.written {
+            vectors = decode_matrix(cx, making.inputs, written.vectors).await?;
         }
+        let written = self.written.as_ref().map(|written| written.queries);
+        // A search does not look at the question itself.
+        let questions = searchable_questions(cx, making.inputs, written, false).await?;
+        let queries: Vec<Vec<SearchQuery>> = questions.into_iter().map(|question| question.queries).collect();
         let (progress, operator, caller) = (making.progress.clone(), self.operator(), caller());
         let runtime = tokio::runtime::Handle::current();
         let rows = compute(move || {
-            let mut row = 0..;
-            let mut query = |one| Query {
-                text: words(one),
-                embedding: row.next().and_then(|row| vectors.as_ref().map(|matrix| matrix.row(row))),
-                tokens: None,
-                filter: filter(one),
-            };
-            let queries: Vec<Vec<Query<'_>>> =
-                queries.iter().map(|texts| texts.iter().map(&mut query).collect()).collect();
+            let queries = searches(&queries, vectors.as_ref());
             let mut rows = Vec::new();
             for (ids, queries) in ids.chunks(QUESTIONS_PER_STEP).zip(queries.chunks(QUESTIONS_PER_STEP)) {
                 let corpus = corpus.corpus();
@@ -138,12 +127,4 @@ impl Kind for Retrieve {
         });
         Ok(Made::of(artifact::encode(&rows.await??)?, cx.questions.len()))
     }
-}
-
-fn words(query: &SearchQuery) -> &str {
-    &query.words
-}
-
-fn filter(query: &SearchQuery) -> Option<&rag::Filter> {
-    query.filter.as_ref()
 }

@@ -1,17 +1,17 @@
 //! From a question to passages: queries, their vectors, the search, and the
 //! steps after it.
 
-use super::{ChunksElsewhere, Found, OpenCorpus};
+use super::{AskedQuestion, ChunksElsewhere, Found, OpenCorpus, SearchableQuestion, searches};
 use crate::{
-    Choice, ChunkTable, Component, Error, Hit, Passage, PassageStep, PipelineConfig,
+    Choice, ChunkTable, Component, Context, Error, Hit, Passage, PassageStep, PipelineConfig,
     chunk::Chunker,
     index::{DenseIndex, OpenIndex},
     python::{caller, computing_for},
-    query::{QueryWriter, SearchQuery, Written, standalone, vectors},
+    query::{QueryWriter, SearchQuery, Written, vectors},
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
     trace,
 };
-use models::{Embedder, Matrix, Message, trace::within};
+use models::{Embedder, Matrix, trace::within};
 use std::sync::Arc;
 use tracing::Span;
 
@@ -32,12 +32,13 @@ pub(super) struct Search {
     pub(super) chunks: Chunks,
     /// Makes the vectors of queries, if a stage compares them.
     pub(super) embedder: Option<Embedder>,
-    pub(super) chunker: Arc<dyn Chunker>,
+    /// Whether the retriever compares vectors.
+    pub(super) retriever_compares: bool,
+    /// Whether a step may compare the vector of the question.
+    pub(super) steps_compare: bool,
     pub(super) query: Box<dyn QueryWriter>,
     pub(super) rewrites_question: bool,
-    pub(super) retriever: Arc<dyn Retriever>,
-    /// Whether no function of the user's own searches, which may take long.
-    pub(super) computes_here: bool,
+    pub(super) stages: SearchStages,
     pub(super) steps: Vec<Step>,
     pub(super) names: Names,
 }
@@ -87,47 +88,26 @@ impl Search {
         }
     }
 
-    pub(super) async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
+    pub(super) async fn found(&self, asked: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error> {
         let writing = self.names.query.as_deref().map_or_else(Span::none, |name| trace::stage("query", name));
-        let Written { mut queries, fallback } = within(writing, self.query.write(question, history)).await?;
-        let alone = if self.rewrites_question { standalone(question, history, &queries) } else { question }.to_owned();
-        let n_queries = queries.len();
-        let filter = queries.first().and_then(|query| query.filter.clone());
-        // Later stages compare passages with the question itself.
-        let asked = SearchQuery::from(question);
-        let at = queries.iter().position(|query| *query == asked).unwrap_or_else(|| {
-            queries.push(asked);
-            n_queries
-        });
-        let vectors = Arc::new(match &self.embedder {
-            Some(embedder) => {
-                let span = trace::stage("embed", &self.names.embedder);
-                Some(within(span, vectors(embedder, &queries)).await?)
-            }
-            None => None,
-        });
-        queries.truncate(n_queries);
-        let searching = trace::retrieval(&self.names.retriever, &alone, n_queries);
+        let Written { queries, fallback } = within(writing, self.query.write(asked.text, asked.history)).await?;
+        let question = SearchableQuestion::new(self.rewrites_question, asked, queries);
+        let QuestionVectors { searches, standalone } = self.embed(&question).await?;
+        let searching = trace::retrieval(&self.names.retriever, &question.standalone, question.queries.len());
         let mut passages = match &self.chunks {
-            Chunks::Here(corpus) => within(searching.clone(), self.find(corpus, queries, vectors.clone())).await?,
+            Chunks::Here(corpus) => {
+                within(searching.clone(), self.find(corpus, question.queries.clone(), searches)).await?
+            }
             Chunks::Elsewhere(chunks) => {
-                let of_queries = |matrix: &Matrix| Matrix {
-                    columns: matrix.columns,
-                    data: matrix.data[..matrix.columns * n_queries].to_vec(),
-                };
-                let vectors = (*vectors).as_ref().map(of_queries);
-                within(searching.clone(), chunks.find(&queries, vectors.as_ref())).await?
+                within(searching.clone(), chunks.find(&question.queries, searches.as_ref())).await?
             }
         };
         trace::left(&searching, &passages);
         drop(searching);
         let mut remarks = Vec::new();
-        if alone != question {
-            remarks.push(format!("the question is searched as: {alone}"));
-        }
-        let nothing = ChunkTable::default();
+        let nothing = Arc::new(ChunkTable::default());
         for (at_step, step) in self.steps.iter().enumerate() {
-            let query = Query { filter: filter.as_ref(), ..query(&alone, &vectors, at) };
+            let query = question.for_steps(standalone.as_deref(), None);
             let span = trace::stage(step.stage, &step.name);
             trace::given(&span, &passages);
             let refined = async {
@@ -145,51 +125,112 @@ impl Search {
             remarks.extend(refined.remarks);
         }
         passages.truncate(at_most);
-        Ok(Found { passages, alone, fallback: fallback.map(|fallback| fallback.reason), remarks })
+        let fallback = fallback.map(|fallback| fallback.reason);
+        Ok(Found { passages, alone: question.standalone, fallback, remarks })
+    }
+
+    /// The vectors of a question's searches, if the retriever compares vectors,
+    /// and that of its standalone text, if a step may compare it.
+    async fn embed(&self, question: &SearchableQuestion) -> Result<QuestionVectors, Error> {
+        let Some(embedder) = &self.embedder else { return Ok(QuestionVectors::default()) };
+        let embedding = trace::stage("embed", &self.names.embedder);
+        let embed = async {
+            let at = question.standalone_query();
+            let mut texts = if self.retriever_compares { question.queries.clone() } else { Vec::new() };
+            let n_searches = texts.len();
+            let row = match at.filter(|_| self.retriever_compares) {
+                Some(row) => Some(row),
+                None if self.steps_compare => {
+                    texts.push(question.standalone.as_str().into());
+                    Some(n_searches)
+                }
+                None => None,
+            };
+            let mut matrix = vectors(embedder, &texts).await?;
+            let standalone = row.filter(|_| self.steps_compare).map(|row| matrix.row(row).to_vec());
+            matrix.data.truncate(n_searches * matrix.columns);
+            Ok(QuestionVectors { searches: self.retriever_compares.then_some(matrix), standalone })
+        };
+        within(embedding, embed).await
     }
 
     pub(super) async fn find(
         &self,
         corpus: &OpenCorpus,
         queries: Vec<SearchQuery>,
-        vectors: Arc<Option<Matrix>>,
+        vectors: Option<Matrix>,
     ) -> Result<Vec<Passage>, Error> {
-        if self.computes_here && is_small(corpus) {
-            let searched = [queries_of(&queries, &vectors)];
-            let mut found = find(&*self.chunker, &*self.retriever, &corpus.corpus(), &searched).await?;
-            return Ok(found.pop().unwrap_or_default());
+        Ok(self.stages.search(corpus.corpus(), vec![queries], vectors).await?.pop().unwrap_or_default())
+    }
+}
+
+/// The vectors of one question.
+#[derive(Default)]
+struct QuestionVectors {
+    /// A row for each search.
+    searches: Option<Matrix>,
+    /// That of the standalone text.
+    standalone: Option<Vec<f32>>,
+}
+
+/// The stages that search: for a question, and for a step that searches again.
+pub(crate) struct SearchStages {
+    chunker: Arc<dyn Chunker>,
+    retriever: Arc<dyn Retriever>,
+    /// Whether they only compute; a user's own function may take long.
+    computes: bool,
+}
+
+impl SearchStages {
+    /// Those of a pipeline.
+    ///
+    /// # Errors
+    /// Settings that cannot work, or a model that is missing.
+    pub(crate) fn new(config: &PipelineConfig, cx: &Context<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            chunker: config.chunker.build(cx)?.into(),
+            retriever: config.searching().build(cx)?.into(),
+            computes: !(config.chunker.runs_function() || config.retriever.runs_function()),
+        })
+    }
+
+    /// The passages of questions. Each has one search or several; `vectors` has
+    /// a row for each search of all questions, in order.
+    ///
+    /// A search computes, so it runs on a thread of its own, unless it takes
+    /// less time than handing it over.
+    ///
+    /// # Errors
+    /// As [`find`].
+    pub(crate) async fn search(
+        &self,
+        corpus: Corpus<'_>,
+        questions: Vec<Vec<SearchQuery>>,
+        vectors: Option<Matrix>,
+    ) -> Result<Vec<Vec<Passage>>, Error> {
+        if self.computes && is_small(&corpus) {
+            return find(&*self.chunker, &*self.retriever, &corpus, &searches(&questions, vectors.as_ref())).await;
         }
-        let (corpus, chunker, retriever) = (corpus.clone(), self.chunker.clone(), self.retriever.clone());
-        let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
-        let span = Span::current();
-        // A search computes, and a user's function may take long.
+        let (chunker, retriever) = (self.chunker.clone(), self.retriever.clone());
+        let (table, indexes) = (corpus.table.clone(), corpus.indexes.to_vec());
+        let (caller, runtime, span) = (caller(), tokio::runtime::Handle::current(), Span::current());
         let found = tokio::task::spawn_blocking(move || {
             let _entered = span.entered();
-            let (searched, corpus) = ([queries_of(&queries, &vectors)], corpus.corpus());
-            let found = find(&*chunker, &*retriever, &corpus, &searched);
+            let (corpus, queries) =
+                (Corpus { table: &table, indexes: &indexes }, searches(&questions, vectors.as_ref()));
+            let found = find(&*chunker, &*retriever, &corpus, &queries);
             computing_for(&caller, || runtime.block_on(found))
         });
         let failed =
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
-        Ok(found.await.map_err(failed)??.pop().unwrap_or_default())
+        found.await.map_err(failed)?
     }
 }
 
-fn is_small(corpus: &OpenCorpus) -> bool {
+fn is_small(corpus: &Corpus<'_>) -> bool {
     let chunks = corpus.table.searchable().len();
     let dimensions = |index: &Arc<OpenIndex>| index.get::<DenseIndex>().map_or(0, DenseIndex::dimensions);
     chunks <= FEW_CHUNKS && corpus.indexes.iter().all(|index| chunks * dimensions(index) <= FEW_NUMBERS)
-}
-
-/// The queries with their vectors.
-fn queries_of<'a>(queries: &'a [SearchQuery], vectors: &'a Option<Matrix>) -> Vec<Query<'a>> {
-    let with_vector =
-        |(i, one): (usize, &'a SearchQuery)| Query { filter: one.filter.as_ref(), ..query(&one.words, vectors, i) };
-    queries.iter().enumerate().map(with_vector).collect()
-}
-
-fn query<'a>(text: &'a str, vectors: &'a Option<Matrix>, row: usize) -> Query<'a> {
-    Query { text, embedding: vectors.as_ref().map(|matrix| matrix.row(row)), tokens: None, filter: None }
 }
 
 /// The passages of questions. Each question is searched with one query or

@@ -68,7 +68,7 @@ pub struct Query<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Corpus<'a> {
     /// The chunks.
-    pub table: &'a ChunkTable,
+    pub table: &'a Arc<ChunkTable>,
     /// The indexes of the searchable chunks, at most one of each kind.
     pub indexes: &'a [Arc<OpenIndex>],
 }
