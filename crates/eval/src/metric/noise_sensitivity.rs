@@ -274,7 +274,7 @@ mod tests {
         };
         let unread = FakeJudge::new().statements(&["a", "b"]).verdicts("00?0").without_probabilities();
         assert_eq!(of(unread, &passages), "judge_unparsable");
-        assert_eq!(of(FakeJudge::new().statements(&[]), &passages), "empty_input");
+        assert_eq!(of(FakeJudge::new().statements(&[]), &passages), "not_applicable", "the reference states nothing");
         assert_eq!(of(FakeJudge::new(), &[]), "empty_input");
     }
 }
