@@ -56,7 +56,7 @@ pub use operator::Operator;
 pub use parts::{Elsewhere, Lost, Part};
 pub use plan::{Plan, PlanSummary, PlannedTrial, TaskId};
 pub use prepare::{LoadedCorpus, Prepared, corpus::load_corpus};
-pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
+pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress, seconds_left};
 pub use qualification::{
     JudgeResult, QualificationRecord, judges, planted_cases, planted_wanted, qualify, qualify_cost,
 };

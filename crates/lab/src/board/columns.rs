@@ -9,6 +9,9 @@ use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Seconds from which on somebody who waits may notice.
+const PERCEIVED: f64 = 0.01;
+
 /// A column of a leaderboard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
@@ -108,8 +111,10 @@ pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'
 pub(super) fn columns(results: &Results) -> Vec<Column> {
     let varying = varying(results.trials.iter().map(|found| &found.trial));
     let split = results.trials.iter().any(|found| found.test.is_some());
-    let waited = results.trials.iter().any(|found| found.latency_p50.is_some());
-    let asked = results.trials.iter().any(|found| found.tokens.is_some_and(|tokens| tokens > 0.0));
+    // A search of a few milliseconds, and the tokens of an embedder of this process, cost nobody anything.
+    let waited = results.trials.iter().any(|found| found.latency_p50.is_some_and(|seconds| seconds >= PERCEIVED));
+    let writes = |found: &TrialResult| found.usage.questions.models().any(|(_, used)| used.completion_tokens > 0);
+    let asked = results.trials.iter().any(|found| found.cost_usd > 0.0 || writes(found));
     let indexed = results.trials.iter().any(|found| found.index_cost_usd > 0.0);
     let seconds = digits_of_seconds(results);
     let paid = results.trials.iter().any(|found| found.cost_usd > 0.0);
