@@ -368,6 +368,7 @@ impl Results {
             experiment.evaluate.metrics.iter().map(|metric| describe(metric, &experiment.evaluate.objective)).collect();
         let mut trials = Vec::new();
         let mut known = enriched::Known::new();
+        price::load(prepared, part.plan, outcome).await?;
         for i in 0..part.trials.len() {
             trials.push(gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?);
         }

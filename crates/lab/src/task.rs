@@ -20,7 +20,7 @@ pub(crate) use {
         scores_by_question, standalone_questions,
     },
     tokens::of_questions,
-    usage::{TaskUsage, usage_of},
+    usage::{TaskUsage, load_usage, usage_of},
 };
 
 use crate::{

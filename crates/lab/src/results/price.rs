@@ -5,7 +5,7 @@ use crate::{
     Error, Prepared,
     engine::Outcome,
     plan::{Plan, TaskId},
-    task::{Execution, TaskUsage, answers_by_question, usage_of},
+    task::{Execution, Task, TaskUsage, answers_by_question, load_usage, usage_of},
     trial::Trial,
     work::{Purpose, Work},
 };
@@ -39,6 +39,22 @@ pub(super) struct Price {
     pub(super) search_seconds: BTreeMap<String, f64>,
 }
 
+/// Reads what all tasks of a plan used.
+pub(super) async fn load(prepared: &Prepared, plan: &Plan, outcome: &Outcome) -> Result<(), Error> {
+    let paid = plan.tasks.iter().enumerate().filter(|(_, task)| counts(task));
+    load_usage(&prepared.execution, paid.map(|(id, task)| artifact(outcome, id, task))).await
+}
+
+/// Whether the calls of a task are part of a trial's price.
+fn counts(task: &Task) -> bool {
+    let kind = task.work.kind();
+    kind.purpose() != Purpose::Evaluation && kind.calls_models()
+}
+
+fn artifact(outcome: &Outcome, id: TaskId, task: &Task) -> String {
+    outcome.outputs.get(&id).cloned().unwrap_or_else(|| task.artifact())
+}
+
 /// Adds up what the tasks of a trial used.
 pub(super) async fn of_trial(
     prepared: &Prepared,
@@ -57,11 +73,10 @@ pub(super) async fn of_trial(
     for id in plan.reached(&plan.trials[index]) {
         let task = &plan.tasks[id];
         let kind = task.work.kind();
-        if kind.purpose() == Purpose::Evaluation || !kind.calls_models() {
+        if !counts(task) {
             continue;
         }
-        let name = outcome.outputs.get(&id).cloned().unwrap_or_else(|| task.artifact());
-        let used = match usage_of(execution, &name).await? {
+        let used = match usage_of(execution, &artifact(outcome, id, task)).await? {
             Some(used) => used,
             None if outcome.failed.contains_key(&id) => continue,
             None => match of_answers(prepared, trial, outcome, id, &task.work).await? {

@@ -3,12 +3,16 @@
 
 use super::Execution;
 use crate::{Error, layout};
+use futures::{StreamExt, TryStreamExt, stream};
 use models::Ledger;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
+
+/// Reads at once.
+const AT_ONCE: usize = 64;
 
 /// What the model calls of one task used.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -45,4 +49,14 @@ pub(crate) async fn usage_of(cx: &Execution, artifact: &str) -> Result<Option<Ar
     let usage = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).map(Arc::new);
     cx.used.lock().unwrap_or_else(PoisonError::into_inner).insert(artifact.to_owned(), usage.clone());
     Ok(usage)
+}
+
+/// Reads what the calls behind many outputs used, many at once, so that
+/// [`usage_of`] need not wait for each.
+///
+/// # Errors
+/// If the store fails.
+pub(crate) async fn load_usage(cx: &Execution, artifacts: impl Iterator<Item = String>) -> Result<(), Error> {
+    let reads: Vec<_> = artifacts.map(|artifact| async move { usage_of(cx, &artifact).await.map(drop) }).collect();
+    stream::iter(reads).buffer_unordered(AT_ONCE).try_collect().await
 }
