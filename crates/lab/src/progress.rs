@@ -380,7 +380,6 @@ mod tests {
         progress.finish(Operator::Index, 50);
         progress.start(Operator::EMBED);
         progress.rows(Operator::EMBED, 10);
-        std::thread::sleep(Duration::from_millis(2));
         let table = progress.snapshot();
         let [embed, index] = &table[..] else { unreachable!() };
         assert_eq!((embed.waits_for, index.waits_for), (None, Some(Operator::EMBED)));
