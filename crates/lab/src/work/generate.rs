@@ -1,6 +1,6 @@
 //! Passages to answers.
 
-use super::{Keys, Kind, Made, MadeOf, Making, component};
+use super::{Keys, Kind, Made, MadeOf, Making, Purpose, component};
 use crate::{
     Error,
     artifact::{self, AnswerRow, NoAnswer},
@@ -58,6 +58,10 @@ impl Kind for Generate {
         self.generator.runs_function()
     }
 
+    fn purpose(&self) -> Purpose {
+        Purpose::Questions
+    }
+
     fn made_of(&self) -> MadeOf<'_> {
         let made_of = MadeOf::component(&self.generator, self.embedder.as_deref());
         let words = format!("{} with {}", made_of.words, made_of.models.join(" and "));
@@ -84,7 +88,8 @@ impl Kind for Generate {
         let one = async |i: usize| {
             let question = &cx.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
-            let answer = generator.generate(&questions[i].standalone, found).await;
+            let asked = generator.generate(&questions[i].standalone, found);
+            let answer = making.of_question(&question.id, asked).await;
             making.made(1);
             (question, answer)
         };

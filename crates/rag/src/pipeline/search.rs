@@ -214,13 +214,13 @@ impl SearchStages {
         let (chunker, retriever) = (self.chunker.clone(), self.retriever.clone());
         let (table, indexes) = (corpus.table.clone(), corpus.indexes.to_vec());
         let (caller, runtime, span) = (caller(), tokio::runtime::Handle::current(), Span::current());
-        let found = tokio::task::spawn_blocking(move || {
+        let found = tokio::task::spawn_blocking(models::ledger::carry(move || {
             let _entered = span.entered();
             let (corpus, queries) =
                 (Corpus { table: &table, indexes: &indexes }, searches(&questions, vectors.as_ref()));
             let found = find(&*chunker, &*retriever, &corpus, &queries);
             computing_for(&caller, || runtime.block_on(found))
-        });
+        }));
         let failed =
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
         found.await.map_err(failed)?
