@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dis
 import functools
 import hashlib
 import inspect
@@ -62,7 +63,8 @@ def model(
 
     The function gets the messages, a list of dictionaries with `role` and `content`, and returns the reply: a text, or a
     dictionary where the messages ask for JSON. It runs in this process. Its replies are kept in the journal of the store
-    by its source, constants and functions of your own that it uses, and `version`.
+    by its source, by constants (texts, numbers, tuples) and functions of your own that it uses, and by `version`. What is
+    in a list, a dictionary or a client is not seen.
 
     Args:
         function: The function; it may be an `async def`.
@@ -131,7 +133,7 @@ def with_settings(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 def settings(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """What stands for a function in an experiment's `models`: the same in every process."""
-    endpoint = {"model": name, "base_url": digest(function), "api_key_env": "", "omit": _OMIT}
+    endpoint: dict[str, Any] = {"model": name, "base_url": digest(function), "api_key_env": "", "omit": _OMIT}
     concurrency = function.concurrency if isinstance(function, FunctionModel) else None
     if concurrency is not None:
         endpoint["concurrency"] = concurrency
@@ -176,7 +178,8 @@ def digest(function: Callable[..., Any]) -> str:
     of the program's own that it uses, and of its version."""
     version = None
     if isinstance(function, FunctionModel):
-        function, version = function.function, function.version
+        version = function.version
+        function = function.function
     try:
         parts = [repr(version), *_parts(function, set())]
     except (OSError, TypeError, ValueError):
@@ -208,32 +211,38 @@ def _parts(function: Any, known: set[int]) -> Iterator[str]:
     if not isinstance(plain, FunctionType):
         raise TypeError("it has no source")
     code = plain.__code__
-    try:
-        yield textwrap.dedent(inspect.getsource(plain))
-    except (OSError, TypeError):
+    if plain.__name__ == "<lambda>":
+        # Its line may hold several.
         yield _code(code)
+    else:
+        try:
+            yield textwrap.dedent(inspect.getsource(plain))
+        except (OSError, TypeError):
+            yield _code(code)
     yield from (_constant(value, known) for value in (plain.__defaults__ or ()))
     yield from (f"{name}={_constant(value, known)}" for name, value in sorted((plain.__kwdefaults__ or {}).items()))
+    changed = {each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_GLOBAL", "STORE_DEREF")}
     for name, cell in zip(code.co_freevars, plain.__closure__ or ()):
+        if name in changed:
+            continue
         try:
             yield f"{name}={_constant(cell.cell_contents, known)}"
         except ValueError:
             yield f"{name}="
     yield from (
         f"{name}={_constant(plain.__globals__[name], known)}"
-        for name in sorted(_names(code))
+        for name in sorted(_names(code) - changed)
         if name in plain.__globals__
     )
 
 
 def _constant(value: Any, known: set[int]) -> str:
-    """A constant as a text, a function of the program's own by its source; of anything else the name of its type."""
+    """A constant as a text, a function of the program's own by its source; of anything else the name of its type: what is
+    in a list or a dictionary may change while the function runs, as a count of calls does."""
     if isinstance(value, (str, bytes, int, float, bool, type(None))):
         return repr(value)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, tuple):
         return f"[{', '.join(_constant(each, known) for each in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_constant(key, known)}: {_constant(each, known)}' for key, each in value.items())}}}"
     if isinstance(value, FunctionModel) or (isinstance(value, FunctionType) and _is_own(value)):
         return json.dumps(list(_parts(value, known)))
     return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -106,14 +106,15 @@ class Experiment:
                 told["evaluate"] = {**evaluate, **{name: metrics_of(value) for name, value in given.items()}}
             if space:
                 told["space"] = {**(told.get("space") or {}), **space}
-            told, self._functions = _functions(told)
+            told, functions = _functions(told)
+            self._functions: dict[str, Callable[..., Any]] = functions
             self._core = _core.Experiment(told, os.path.abspath(base or "."))
             return
         if space or tables:
             names = ", ".join([*space, *tables])
             raise ValueError(f"{names}: goes with a dictionary; {experiment} is a file that says it all")
         path = Path(experiment)
-        self._functions: dict[str, Callable[..., Any]] = {}
+        self._functions = {}
         self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.path.abspath(base or path.parent))
 
     @property
