@@ -28,6 +28,7 @@ __all__ = [
     "Reply",
     "Results",
     "Scheduler",
+    "ServedFunction",
     "Service",
     "Stop",
     "Windows",
