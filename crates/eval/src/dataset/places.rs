@@ -195,7 +195,14 @@ fn compared(passage: &Passage, golden: &Evidence) -> Compared {
     }
     let offset = passage.span.start;
     let there = passage.text.get(shared.start - offset..shared.end - offset).map(solid);
-    match there.is_some_and(|there| quote.contains(&there)) {
+    let (from_its_start, to_its_end) = (shared.start == span.start, shared.end == span.end);
+    let is_part = |there: String| match (from_its_start, to_its_end) {
+        (true, true) => there == quote,
+        (true, false) => quote.starts_with(&there),
+        (false, true) => quote.ends_with(&there),
+        (false, false) => quote.contains(&there),
+    };
+    match there.is_some_and(is_part) {
         true => Compared::Agree,
         false => Compared::Differ,
     }
