@@ -22,6 +22,7 @@ mod format;
 mod import;
 mod literal;
 mod metadata;
+mod places;
 mod rows;
 mod split;
 mod statistics;

@@ -62,8 +62,8 @@ pub struct OperatorProgress {
     pub rate_now: f64,
     /// Rows per second since its first task started.
     pub rate_average: f64,
-    /// Seconds until its last row at the average rate, if that can be estimated.
-    /// An operator that waits has none: its rate says nothing.
+    /// Seconds until its last row at the average rate; none if that cannot be
+    /// estimated: it waits, or no row came for a longer time than the estimate.
     pub seconds_left: Option<f64>,
     /// The operator before it whose outputs it waits for: none of its own tasks
     /// can run now.
@@ -333,7 +333,9 @@ impl State {
             held_by: self.held_by.clone().filter(|_| self.active > 0),
             rate_now: if open > 0 { rate(recent.map(|(_, rows)| rows).sum(), span) } else { 0.0 },
             rate_average,
-            seconds_left: left.map(|rows| rows as f64 / rate_average),
+            seconds_left: left
+                .map(|rows| rows as f64 / rate_average)
+                .filter(|left| self.last.is_none_or(|last| now.duration_since(last).as_secs_f64() <= left.max(1.0))),
             waits_for: None,
         }
     }
@@ -386,6 +388,24 @@ mod tests {
         assert_eq!(index.seconds_left, None);
         assert!(embed.seconds_left.is_some());
         assert_eq!(seconds_left(&table), embed.seconds_left, "that of the run");
+    }
+
+    #[test]
+    fn rows_that_do_not_come_have_no_estimate() {
+        let progress = Progress::default();
+        progress.begin_tasks([(Operator::Score, 90)]);
+        progress.start(Operator::Score);
+        progress.rows(Operator::Score, 87);
+        let begin = Instant::now().checked_sub(Duration::from_secs(30)).unwrap();
+        let at = |last: u64| {
+            let mut states = progress.lock();
+            let state = states.get_mut(&Operator::Score).unwrap();
+            (state.started, state.last) = (Some(begin), Some(begin + Duration::from_secs(last)));
+        };
+        at(30);
+        assert!(table(&progress).seconds_left.is_some());
+        at(10);
+        assert_eq!(table(&progress).seconds_left, None, "the last three are slow");
     }
 
     #[test]

@@ -201,7 +201,8 @@ impl Scoring {
     }
 
     /// The same for answers that a program holds, with the columns of a file.
-    /// `name` is what its rows are called in messages.
+    /// `name` is what its rows are called in messages; `documents` are those
+    /// that places in them refer to, none where they are not known.
     ///
     /// # Errors
     /// [`Error::Refused`] with all mistakes, those of rows with their numbers.
@@ -209,10 +210,12 @@ impl Scoring {
         spec: ScoringSpec,
         name: &str,
         rows: &[Map<String, Value>],
+        documents: &[rag::Document],
         setup: Setup,
     ) -> Result<Self, Error> {
         let told = |(row, message): (usize, String)| format!("{name}, row {row} (from 0): {message}");
-        let rows = read_answers(rows).map_err(|faults| Error::Refused(faults.into_iter().map(told).collect()))?;
+        let rows =
+            read_answers(rows, documents).map_err(|faults| Error::Refused(faults.into_iter().map(told).collect()))?;
         Self::of(spec, name.to_owned(), rows, setup).await
     }
 
@@ -261,9 +264,16 @@ impl Scoring {
         // A row's metrics run side by side: they show a judge the same texts.
         let calls = self.rows.iter().flat_map(|row| {
             configs.iter().zip(&self.scorer.metrics).map(move |(config, metric)| async move {
+                let is_cancelled = || self.control.cancel.is_cancelled();
                 let scored = match lacks(config, row) {
                     Some(missing) => Scored::missing(missing),
+                    None if is_cancelled() => Scored::missing(Missing::Cancelled),
                     None => config.score(&**metric, &sample(row)).await,
+                };
+                let scored = match &scored.score {
+                    // Its process was ended, because nobody waits for it.
+                    Score::Missing(Missing::FunctionError(_)) if is_cancelled() => Scored::missing(Missing::Cancelled),
+                    _ => scored,
                 };
                 progress.rows(operator(config), 1);
                 scored
@@ -279,7 +289,8 @@ impl Scoring {
 
     /// How many scores are made at once: enough to keep the judges busy.
     fn width(&self) -> Result<usize, Error> {
-        let mut width = self.scorer.spec.engine.tasks;
+        let functions = self.scorer.spec.evaluate.metrics.iter().map(MetricConfig::functions_at_once).sum();
+        let mut width = self.scorer.spec.engine.tasks.max(functions);
         for judge in &self.scorer.spec.evaluate.judges {
             width = width.max(self.scorer.models.chat(judge)?.concurrency());
         }

@@ -41,5 +41,6 @@ pub use model::{
     Told, Usage,
 };
 pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
+pub use remote::ServedFunction;
 
 use model::{CONTEXT_LENGTH, estimated_tokens, schema, visible};

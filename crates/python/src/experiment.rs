@@ -12,7 +12,7 @@ use crate::{
 use app::Place;
 use eval::MetricConfig;
 use lab::{Error, Progress, Session, Setup};
-use models::{Catalogue, Kind, ModelConfig};
+use models::{Caps, Catalogue, Kind, ModelConfig};
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json as value};
 use std::{
     ffi::CString,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio_util::sync::CancellationToken;
@@ -78,6 +78,23 @@ const SWEEP: &str = "; a setting has one value: to compare several, list the com
 pub(crate) fn told(errors: &[lab::SpecError]) -> Vec<String> {
     let sweep = |error: &lab::SpecError| if error.message.contains("invalid type: list") { SWEEP } else { "" };
     errors.iter().map(|error| error.with_key() + sweep(error)).collect()
+}
+
+/// An exception with what there is all the same, as its attribute `_partial`.
+pub(crate) fn carrying(py: Python<'_>, raised: PyErr, partial: impl for<'a> IntoPyObject<'a>) -> PyErr {
+    // An exception that takes no attribute is raised as it is.
+    let _ = raised.value(py).setattr("_partial", partial);
+    raised
+}
+
+/// The message about a price, with the settings as a dictionary has them.
+pub(crate) fn in_python_words(py: Python<'_>, raised: PyErr) -> PyErr {
+    if !raised.is_instance_of::<PyValueError>(py) {
+        return raised;
+    }
+    let text = raised.value(py).to_string();
+    let chat = text.replace("`price = { input = …, output = … }`", "`\"price\": {\"input\": …, \"output\": …}`");
+    PyValueError::new_err(chat.replace("`price = …`", "`\"price\": …`"))
 }
 
 /// What a run may cost, if that is an amount of money.
@@ -328,17 +345,44 @@ impl Experiment {
                 ray.address
             )));
         }
+        let functions =
+            experiment.models.iter().filter(|(_, config)| config.is_function()).map(|(name, _)| name.as_str());
+        let functions: Vec<&str> = functions.collect();
+        if experiment.engine.ray.is_some() && !functions.is_empty() {
+            return Err(PyValueError::new_err(format!(
+                "models.{}: a function as a model is asked in this process, which the workers of a cluster cannot reach: \
+                 run with `engine=\"local\"`, or put the model behind an endpoint",
+                functions.join(", models.")
+            )));
+        }
         let progress = Progress::default();
         let chosen = Self { experiment };
         let cancel = Stop::token(stop);
         let session = chosen.session(Some(connect), budget_usd, progress.clone(), &cancel)?;
+        let partial = Mutex::new(None);
+        let kept = &partial;
         let run = || async move {
             let prepared = session.prepare().await?;
             let (results, tracking) = app::library::run(&session, &prepared).await;
+            // What is scored is shown all the same.
+            if matches!(results, Err(Error::Interrupted))
+                && let Ok(Some(scored)) = session.so_far(&prepared).await
+            {
+                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(scored);
+            }
             Ok((results, tracking.finish().await))
         };
-        let (results, notes): (Result<lab::Results, Error>, Vec<String>) =
-            wait(py, &cancel, run, watched(&progress, on_progress))?;
+        let ended: PyResult<(Result<lab::Results, Error>, Vec<String>)> =
+            wait(py, &cancel, run, watched(&progress, on_progress));
+        let partial = partial.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let with_scored = |raised: PyErr| match partial {
+            Some(scored) => carrying(py, raised, Results::of_run(scored, self.experiment.clone())),
+            None => raised,
+        };
+        let (results, notes) = match ended {
+            Ok(ended) => ended,
+            Err(raised) => return Err(with_scored(raised)),
+        };
         for note in notes {
             let note = CString::new(note.replace('\0', " "))?;
             // If warnings are errors, this one is printed, because the run is complete.
@@ -346,7 +390,10 @@ impl Experiment {
                 raised.write_unraisable(py, None);
             }
         }
-        results.map(|results| Results::of_run(results, self.experiment.clone())).map_err(error)
+        match results {
+            Ok(results) => Ok(Results::of_run(results, self.experiment.clone())),
+            Err(failed) => Err(with_scored(error(failed))),
+        }
     }
 
     /// Where the noise of a metric of a trial of the last run comes from, as JSON.
@@ -383,13 +430,15 @@ impl Experiment {
 
     /// A trial that can be asked: this one, else the winner of the last run,
     /// else the first of its leaderboard.
-    #[pyo3(signature = (trial=None))]
-    fn pipeline(&self, py: Python<'_>, trial: Option<String>) -> PyResult<Pipeline> {
+    #[pyo3(signature = (trial=None, budget_usd=None))]
+    fn pipeline(&self, py: Python<'_>, trial: Option<String>, budget_usd: Option<f64>) -> PyResult<Pipeline> {
         // A question is answered in this process, wherever the experiment ran.
         let mut experiment = self.experiment.clone();
         experiment.engine.ray = None;
+        // The experiment's budget was that of its run.
+        experiment.evaluate.budget = Caps::default();
         let cancel = CancellationToken::new();
-        let session = Self { experiment }.session(None, None, Progress::default(), &cancel)?;
+        let session = Self { experiment }.session(None, budget(budget_usd)?, Progress::default(), &cancel)?;
         let open = || async move {
             let record = lab::latest_record(&session).await?;
             let answering = record.answering(trial.as_deref())?;

@@ -393,7 +393,7 @@ pub(crate) fn rejected(generated: &Generated) -> Vec<Value> {
     let told = generated.rejected.iter().map(|rejection| {
         let Rejection { reason, kind, document, span, question } = rejection;
         value!({
-            "reason": reason.to_string(), "kind": kind, "document": document, "start": span.start, "end": span.end,
+            "reason": reason.to_string(), "kind": kind, "document": document, "start_byte": span.start, "end_byte": span.end,
             "question": question,
         })
     });

@@ -51,7 +51,7 @@ pub(crate) fn explain(
     setup.control.listener =
         Some(Arc::new(move |exchange| heard.lock().unwrap_or_else(PoisonError::into_inner).push(told(exchange))));
     rag::python::forgive();
-    let work = || async move { Scoring::of_rows(spec, "example", &rows, setup).await?.run().await };
+    let work = || async move { Scoring::of_rows(spec, "example", &rows, &[], setup).await?.run().await };
     let results = wait(py, &cancel, work, |_| Ok(()))?;
     let (Some(row), Some(metric)) = (results.rows.first(), results.metrics.first()) else {
         return Err(PyValueError::new_err("metric: there is none to score by"));

@@ -96,7 +96,7 @@ mod _core {
         judging::{explain, qualify},
         learned::Adaptive,
         limits::Limits,
-        process::function_place,
+        process::{ServedFunction, function_place},
         remote::{Done, RayWorker, home, main},
         results::{Results, runs},
         run::Scheduler,

@@ -55,3 +55,19 @@ pub(crate) fn check() -> PyResult<()> {
 pub(crate) fn function_place(source: &str, file: String, shift: i64) {
     rag::python::set_place(source, rag::python::Place { file, shift });
 }
+
+/// Tells that a function is served as a chat model, until this object is gone.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct ServedFunction {
+    _served: models::ServedFunction,
+}
+
+#[pymethods]
+impl ServedFunction {
+    /// `name` is `function:` and the digest, `address` where it is served, `file`
+    /// the file that it is from.
+    #[new]
+    fn new(name: &str, address: &str, file: &str) -> Self {
+        Self { _served: models::ServedFunction::new(name, address, file) }
+    }
+}

@@ -6,7 +6,7 @@ use crate::{
     settings,
 };
 use pyo3::{
-    exceptions::{PyModuleNotFoundError, PyTypeError},
+    exceptions::{PyImportError, PyTypeError},
     prelude::*,
     types::{PyFloat, PyMapping, PyString},
 };
@@ -25,7 +25,8 @@ pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<St
     }
     if object.hasattr("__arrow_c_stream__")? || object.hasattr("__arrow_c_array__")? {
         let batch: Given = object.extract().map_err(|error| unread(object, name, error))?;
-        return lab::records(&batch.0).map_err(|reason| wrong(format!("{name}: {reason}")));
+        let records = lab::records(&batch.0).map_err(|reason| wrong(format!("{name}: {reason}")))?;
+        return Ok(records.into_iter().map(without_index).collect());
     }
     let is_one = object.is_instance_of::<PyMapping>() || object.is_instance_of::<PyString>();
     let items = if is_one { None } else { object.try_iter().ok() };
@@ -83,11 +84,19 @@ fn row(item: &Bound<'_, PyAny>, place: &str) -> PyResult<Map<String, Value>> {
     Ok(fields)
 }
 
+/// A row without the index of its data frame, which pandas gives Arrow as a
+/// column of such a name: it says which row was taken, and nothing of the row.
+fn without_index(mut row: Map<String, Value>) -> Map<String, Value> {
+    row.retain(|name, _| !name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__")));
+    row
+}
+
 /// Why a data frame could not be read, with what to do.
 fn unread(object: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     let py = object.py();
-    let how = if error.is_instance_of::<PyModuleNotFoundError>(py) {
-        "install pyarrow, or give its rows as dictionaries"
+    // pandas raises an ImportError of its own for a package that is missing.
+    let how = if error.is_instance_of::<PyImportError>(py) {
+        "the package pyarrow is missing: `pip install pyarrow`, or give its rows as dictionaries"
     } else {
         "every column needs values of one type: texts, numbers, truth values, or lists of these"
     };

@@ -4,20 +4,23 @@
 
 use crate::{
     arrow::wrong,
-    experiment::{budget, json, told, wait, watched},
+    experiment::{budget, in_python_words, json, told, wait, watched},
     rows, settings,
+    stages::held_documents,
     stop::Stop,
 };
 use eval::Score;
 use lab::{Choice, Progress, ScoreResults, Scoring, ScoringSpec};
+use models::RetryPolicy;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Scores answers: rows, or the file at a path. `tables` is what an experiment
-/// would say: `models`, `evaluate`, `store`.
+/// would say: `models`, `evaluate`, `store`. `documents` are those that places
+/// in rows refer to; `attempts` is how often a call is tried at most.
 #[pyfunction]
-#[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None))]
+#[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None, documents=None, attempts=None))]
 #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn score(
     py: Python<'_>,
@@ -29,6 +32,8 @@ pub(crate) fn score(
     budget_usd: Option<f64>,
     on_progress: Option<Py<PyAny>>,
     stop: Option<&Stop>,
+    documents: Option<&Bound<'_, PyAny>>,
+    attempts: Option<u32>,
 ) -> PyResult<String> {
     let budget_usd = budget(budget_usd)?;
     let choice = Choice { metrics: Vec::new(), judges, embedder };
@@ -37,18 +42,31 @@ pub(crate) fn score(
     let rows = if file.is_some() { Vec::new() } else { rows::rows(data, "data")? };
     let cancel = Stop::token(stop);
     let progress = Progress::default();
-    let setup = app::library::setup(None, budget_usd, progress.clone(), cancel.clone());
+    let documents = documents.map(held_documents).transpose()?.unwrap_or_default();
+    if file.is_some() && !documents.is_empty() {
+        return Err(PyValueError::new_err(
+            "documents: places in a file count bytes, which need no documents; to hold them against documents, give its \
+             rows as a data frame",
+        ));
+    }
+    let mut setup = app::library::setup(None, budget_usd, progress.clone(), cancel.clone());
+    if let Some(attempts) = attempts {
+        if attempts == 0 {
+            return Err(PyValueError::new_err("attempts: a call is tried at least once, not 0 times"));
+        }
+        setup.control.retry = Some(RetryPolicy { max_attempts: attempts, ..RetryPolicy::default() });
+    }
     // Functions that failed in an earlier run of this process are tried again.
     rag::python::forgive();
     let work = || async move {
         let scoring = match &file {
             Some(file) => Scoring::open(spec, file, setup).await?,
-            None => Scoring::of_rows(spec, "data", &rows, setup).await?,
+            None => Scoring::of_rows(spec, "data", &rows, &documents, setup).await?,
         };
         scoring.run().await
     };
-    let results = wait(py, &cancel, work, watched(&progress, on_progress))?;
-    json(&table(&results))
+    let results = wait(py, &cancel, work, watched(&progress, on_progress));
+    json(&table(&results.map_err(|raised| in_python_words(py, raised))?))
 }
 
 pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) -> PyResult<ScoringSpec> {

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import reverie
 from reverie.exceptions import PhoenixException, RateLimitError
 from reverie.executors import AsyncExecutor, ExecutionStatus, Unset
 
@@ -300,3 +301,33 @@ def test_hundreds_of_tasks_that_fail_hang_and_cancel_themselves_all_end_with_the
     assert most <= 20
     for detail in details:
         assert detail.status is (COMPLETED_WITH_RETRIES if detail.exceptions else COMPLETED)
+
+
+def test_a_cancellation_from_a_signal_handler_ends_an_await_within_a_second(tmp_path, monkeypatch):
+    """As a notebook's stop button does: it cancels the task without waking the loop."""
+    import signal
+
+    monkeypatch.chdir(tmp_path)
+    release = threading.Event()
+
+    def judge(messages):
+        release.wait(20)
+        return "0"
+
+    async def work():
+        task = asyncio.current_task()
+        signal.signal(signal.SIGALRM, lambda *_: task.cancel())
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        rows = [{"question": "Why?", "answer": "So.", "contexts": ["So."]}]
+        began = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await reverie.aevaluate(rows, ["faithfulness"], judge=judge, progress=False)
+        return time.monotonic() - began
+
+    earlier = signal.getsignal(signal.SIGALRM)
+    try:
+        # The judge would have held it for twenty seconds.
+        assert asyncio.run(work()) < 10
+    finally:
+        release.set()
+        signal.signal(signal.SIGALRM, earlier)

@@ -151,12 +151,16 @@ class Folder:
         self.stops.append(made.stop)
         return made.url
 
+    openai: str | None = None
+
     def python(self) -> None:
         """What the page about Python has and a test has not, with what stands for it."""
         from workspace import Workspace
 
         small = Workspace(self.path, documents=6)
         url = self.provider()
+        # The snippets name OpenAI's models without an address.
+        self.openai = f"{url}/v1"
         (self.path / "prose").mkdir()
         for name, text in {"bees.txt": BEES, "mills.txt": MILLS}.items():
             (self.path / "prose" / name).write_text(text)
@@ -164,7 +168,6 @@ class Folder:
             reverie.Experiment(settings(small, url, name="manuals", store=".reverie")).text
         )
         self.replace = {
-            '{"model": "gpt-4o-mini"}': '{"model": "gpt-4o-mini", "base_url": url, "price": {"input": 1, "output": 1}}',
             ', embedder="all-minilm-l6-v2"': "",
             "reverie.retriever.Hybrid()": "reverie.retriever.Bm25()",
             'golden.estimate("docs"': 'golden.estimate("prose"',
@@ -176,7 +179,6 @@ class Folder:
         }
         answers = {"question": ["Why?"], "answer": ["So."], "contexts": [["So it is."]], "reference": ["So."]}
         self.space.update(
-            url=f"{url}/v1",
             client=Client(),
             judge=honest,
             labels=[{"trial": "t01", "question": f"q{i}", "label": True} for i in range(3)],
@@ -299,6 +301,9 @@ def test_the_blocks_of_a_page(page, tmp_path, monkeypatch, schema):
     try:
         for name in re.findall(r"<!-- with: (\w+) -->", text):
             getattr(folder, name)()
+        if folder.openai:
+            monkeypatch.setenv("OPENAI_BASE_URL", folder.openai)
+            monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-test")
         used: set[str] = set()
         for block in blocks(text):
             place = f"{page.relative_to(ROOT)}:{block.line}"

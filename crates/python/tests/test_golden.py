@@ -238,7 +238,7 @@ def test_evidence_is_found_again_and_what_is_lost_is_told(docs):
     anchored = golden.anchor(docs, rows())
     assert (anchored.evidence, anchored.moved, anchored.lost["question_id"]) == (3, 2, ["c"])
     first = anchored.questions["evidence"][0][0]
-    assert BEES.encode()[first["span"]["start"] : first["span"]["end"]].decode() == "dance on the comb"
+    assert BEES.encode()[first["start_byte"] : first["end_byte"]].decode() == "dance on the comb"
     assert "correct the quote" in anchored.lost["reason"][0]
     again = asyncio.run(golden.aanchor([{"path": "bees.txt", "text": BEES}, {"path": "mills.txt", "text": MILLS}], anchored.questions))
     assert (again.moved, list(again.questions)) == (0, list(anchored.questions))

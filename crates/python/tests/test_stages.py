@@ -119,9 +119,12 @@ def test_what_is_wrong_is_told_at_once(tmp_path):
     with pytest.raises(ValueError, match="there are no files"):
         reverie.parse(tmp_path)
     (tmp_path / "empty.txt").write_text("")
-    none = reverie.parse(tmp_path)
-    assert len(none) == 0 and len(none.rejected) == 1 and len(reverie.chunk(none)) == 0
-    assert len(reverie.index(reverie.chunk(none)).search("anything")) == 0
+    with pytest.raises(ValueError, match="no file gave a document"):
+        reverie.parse(tmp_path)
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.warns(reverie.exceptions.ParseWarning, match="1 of 2 files"):
+        some = reverie.parse(tmp_path)
+    assert len(some) == 1 and some.rejected["path"] == ["empty.txt"] and len(reverie.chunk(some)) == 1
 
 
 def test_an_index_that_is_written_has_bytes_as_engines_write_them(folder, tmp_path):

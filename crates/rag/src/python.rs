@@ -4,7 +4,8 @@
 //! change with the source; modules that it imports do not count. The first call
 //! starts one interpreter process for the function. This process serves all
 //! uses of the function in this program; calls are lines of JSON, one after the
-//! other. If the process has ended, the next call starts a new one. If there
+//! other. Calls of an `async def` run side by side in the process' event loop,
+//! up to `concurrency` of them. If the process has ended, the next call starts a new one. If there
 //! are more than a few processes, the function used longest ago loses its
 //! process.
 //!
@@ -39,6 +40,12 @@ use std::{
 /// something else. The first call includes what the function loads.
 pub const TIMEOUT_SECONDS: f64 = 300.0;
 
+/// How many calls of an `async def` run at once unless the settings say
+/// something else.
+pub const CONCURRENCY: usize = 16;
+/// The most calls of one function at once: each holds a thread while it waits.
+const MOST_AT_ONCE: usize = 256;
+
 /// The functions whose processes wait for the next call; the one used last comes first.
 static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
@@ -53,7 +60,7 @@ const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
 /// once: plans ask for the parameters of a metric's function again and again.
 #[expect(clippy::expect_used, reason = "a constant pattern; the tests compile it")]
 static DEFINITION: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?m)^(?:async\s+)?def\s+(\w+)\s*\(").expect("the pattern is valid"));
+    LazyLock::new(|| Regex::new(r"(?m)^(async\s+)?def\s+(\w+)\s*\(").expect("the pattern is valid"));
 static INTERPRETER: OnceLock<String> = OnceLock::new();
 /// The places of sources, as this program told them.
 static PLACES: LazyLock<Mutex<HashMap<String, Place>>> = LazyLock::new(Mutex::default);
@@ -130,7 +137,7 @@ pub fn computing_for<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> 
 }
 
 /// Settings of all user functions that do not affect their output.
-pub const UNKEYED: &[&str] = &["timeout_seconds"];
+pub const UNKEYED: &[&str] = &["timeout_seconds", "concurrency"];
 
 /// Checks a time limit.
 ///
@@ -140,6 +147,18 @@ pub(crate) fn check_timeout(seconds: f64) -> Result<(), String> {
     match seconds > 0.0 && seconds <= 1e6 {
         true => Ok(()),
         false => Err(format!("`timeout_seconds` is how long a call may take, above 0, not {seconds}")),
+    }
+}
+
+/// Checks how many calls may run at once.
+///
+/// # Errors
+/// If the number is 0, or above 256.
+pub(crate) fn check_concurrency(concurrency: Option<usize>) -> Result<usize, String> {
+    let concurrency = concurrency.unwrap_or(CONCURRENCY);
+    match (1..=MOST_AT_ONCE).contains(&concurrency) {
+        true => Ok(concurrency),
+        false => Err(format!("`concurrency` is how many calls run at once, 1 to {MOST_AT_ONCE}, not {concurrency}")),
     }
 }
 
@@ -156,6 +175,9 @@ pub struct Script<'a> {
     pub interpreter: Option<&'a str>,
     /// How long a call may take.
     pub timeout_seconds: f64,
+    /// How many calls of an `async def` run at once; [`CONCURRENCY`] if none is
+    /// given. Other functions are called one at a time.
+    pub concurrency: Option<usize>,
 }
 
 impl Script<'_> {
@@ -181,12 +203,10 @@ impl Script<'_> {
             });
         }
         let (function, file) = (self.function, if self.file.is_empty() { "the source" } else { self.file });
-        // As in Python, the last definition of a name counts.
-        let definitions = DEFINITION.captures_iter(self.source).filter(|found| &found[1] == function);
-        let found = definitions.last().and_then(|found| found.get(0));
-        let Some(list) = found.map(|found| &self.source[found.end()..]) else {
+        let Some((_, end)) = self.definition() else {
             return Err(format!("{file} has no function `{function}`"));
         };
+        let list = &self.source[end..];
         let list = split(list);
         let name = |part: &str| part.split([':', '=']).next().unwrap_or_default().trim().to_owned();
         // What is called `*rest` or `**rest` takes what nobody gives.
@@ -204,6 +224,24 @@ impl Script<'_> {
             return Err(format!("`{function}` in {file} wants nothing: name one of {}", known.join(", ")));
         }
         Ok(wanted)
+    }
+
+    /// Whether the function is an `async def`, and where its parameters begin in
+    /// the source. As in Python, the last definition of a name counts.
+    fn definition(&self) -> Option<(bool, usize)> {
+        let definitions = DEFINITION.captures_iter(self.source).filter(|found| &found[2] == self.function);
+        let found = definitions.last()?;
+        Some((found.get(1).is_some(), found.get(0)?.end()))
+    }
+
+    /// How many calls run at once.
+    ///
+    /// # Errors
+    /// If the settings ask for none, or too many.
+    pub fn at_once(&self) -> Result<usize, String> {
+        let concurrency = check_concurrency(self.concurrency)?;
+        let is_async = self.definition().is_some_and(|(is_async, _)| is_async);
+        Ok(if is_async { concurrency } else { 1 })
     }
 }
 
@@ -261,6 +299,8 @@ struct Setup {
     source: String,
     function: String,
     place: Option<Place>,
+    /// How many calls run at once; 1 unless it is an `async def`.
+    at_once: Option<usize>,
 }
 
 /// Where the source of a function was taken from, for messages: it is no part
@@ -282,13 +322,21 @@ pub fn set_place(source: &str, place: Place) {
 /// The interpreter of a function.
 type Process = Arc<Turns>;
 
-/// Sends calls to an interpreter one after the other.
-#[derive(Default)]
+/// Sends calls to an interpreter: one after the other, or several at once.
 struct Turns {
     /// Waiting here blocks no thread.
-    turn: tokio::sync::Mutex<()>,
+    turn: tokio::sync::Semaphore,
+    /// Held during a call of a function that is called one at a time.
+    alone: Mutex<()>,
     state: Mutex<State>,
     strikes: Mutex<Strikes>,
+}
+
+impl Turns {
+    fn new(at_once: Option<usize>) -> Self {
+        let turn = tokio::sync::Semaphore::new(at_once.unwrap_or(1));
+        Self { turn, alone: Mutex::default(), state: Mutex::default(), strikes: Mutex::default() }
+    }
 }
 
 /// The state of an interpreter.
@@ -298,7 +346,7 @@ enum State {
     #[default]
     None,
     /// The function can be called.
-    Running(Running),
+    Running(Arc<Running>),
     /// Its source cannot be run.
     Broken(Problem),
 }
@@ -334,7 +382,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn forgive() {
     for (_, process) in lock(&PROCESSES).iter() {
         *lock(&process.strikes) = Strikes::default();
-        // If another thread holds the process, it is calling it, so it is not broken.
+        // If another thread holds the process, it is starting it, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
             && matches!(*state, State::Broken(_))
         {
@@ -370,12 +418,16 @@ impl Function {
         let optional = signature.iter().filter(|(_, has_default)| *has_default).map(|(name, _)| *name).collect();
         let parameters = signature.into_iter().map(|(name, _)| name).collect();
         check_timeout(script.timeout_seconds)?;
+        let at_once =
+            script.definition().is_some_and(|(is_async, _)| is_async).then(|| script.at_once()).transpose()?;
+        check_concurrency(script.concurrency)?;
         let setup = Setup {
             interpreter: interpreter(script.interpreter).to_owned(),
             file: script.file.to_owned(),
             source: script.source.to_owned(),
             function: script.function.to_owned(),
             place: lock(&PLACES).get(script.source).filter(|_| script.file.is_empty()).cloned(),
+            at_once,
         };
         let limit = Duration::from_secs_f64(script.timeout_seconds);
         Ok(Self { stage, process: process(&setup), setup, parameters, optional, limit })
@@ -410,7 +462,8 @@ impl Function {
     /// The errors of [`Function::call`].
     pub async fn call_beside(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
         let (function, caller) = (self.clone(), caller());
-        let _turn = self.process.turn.lock().await;
+        // It is never closed; without a turn the call waits for the others all the same.
+        let _turn = self.process.turn.acquire().await;
         let called = tokio::task::spawn_blocking(move || computing_for(&caller, || function.call(&arguments))).await;
         called.map_err(|error| self.failure(Problem::new(FailureKind::Ended, error.to_string())))?
     }
@@ -425,41 +478,63 @@ impl Function {
     }
 
     fn called(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Problem> {
-        let mut state = lock(&self.process.state);
+        let _alone = self.setup.at_once.is_none().then(|| lock(&self.process.alone));
         self.left_alone()?;
-        // A process that has ended since its last call is replaced.
-        let mut running = match std::mem::take(&mut *state) {
-            State::Running(running) if running.lives() => running,
-            State::Broken(told) => {
-                *state = State::Broken(told.clone());
-                return Err(told);
-            }
-            _ => self.start(caller.clone()).inspect_err(|told| {
-                if told.kind == FailureKind::Raised {
-                    *state = State::Broken(told.clone());
-                }
-            })?,
-        };
+        let running = self.running(caller.clone())?;
         let mut reply = match running.ask(arguments, caller.clone(), self.limit) {
             Asked::Reply(reply) => reply,
-            // A process that answered out of turn is not used again.
-            Asked::Ended(reason) => return Err(Problem::new(FailureKind::Ended, reason)),
-            Asked::TimedOut => return Err(self.strike(caller.as_deref(), "did not return")),
+            Asked::Ended(reason) => {
+                self.leave(&running);
+                return Err(Problem::new(FailureKind::Ended, reason));
+            }
+            Asked::TimedOut => {
+                if !running.is_used() {
+                    self.leave(&running);
+                }
+                return Err(self.strike(caller.as_deref(), "did not return"));
+            }
         };
         *lock(&self.process.strikes) = Strikes::default();
-        *state = State::Running(running);
         match raised(&mut reply) {
             Some(told) => Err(told),
             None => Ok(reply.remove("value").unwrap_or_default()),
         }
     }
 
+    /// Its process, which is started if it has ended since its last call.
+    fn running(&self, caller: Option<Arc<str>>) -> Result<Arc<Running>, Problem> {
+        let mut state = lock(&self.process.state);
+        match &*state {
+            State::Running(running) if running.lives() => return Ok(running.clone()),
+            State::Broken(told) => return Err(told.clone()),
+            _ => {}
+        }
+        *state = State::None;
+        let started = self.start(caller).inspect_err(|told| {
+            if told.kind == FailureKind::Raised {
+                *state = State::Broken(told.clone());
+            }
+        })?;
+        let running = Arc::new(started);
+        *state = State::Running(running.clone());
+        Ok(running)
+    }
+
+    /// A process that has ended, or is about to, is not used again.
+    fn leave(&self, ended: &Arc<Running>) {
+        let mut state = lock(&self.process.state);
+        if matches!(&*state, State::Running(running) if Arc::ptr_eq(running, ended)) {
+            *state = State::None;
+        }
+    }
+
     fn start(&self, caller: Option<Arc<str>>) -> Result<Running, Problem> {
-        let Setup { interpreter, file, source, function, place } = &self.setup;
+        let Setup { interpreter, file, source, function, place, at_once } = &self.setup;
         let setup = json!({
             "source": source, "file": file, "function": function, "place": place, "parent": std::process::id(),
+            "at_once": at_once.is_some(),
         });
-        let mut running = Running::start(interpreter, setup, function).map_err(|error| {
+        let running = Running::start(interpreter, setup, function, at_once.is_some()).map_err(|error| {
             let message = format!("its interpreter `{interpreter}` does not start: {error}; set `interpreter`");
             Problem::new(FailureKind::Ended, message)
         })?;
@@ -523,7 +598,7 @@ fn process(setup: &Setup) -> Process {
     let mut processes = lock(&PROCESSES);
     let entry = match processes.iter().position(|(other, _)| other == setup) {
         Some(i) => processes.remove(i),
-        None => (setup.clone(), Process::default()),
+        None => (setup.clone(), Arc::new(Turns::new(setup.at_once))),
     };
     let process = entry.1.clone();
     processes.insert(0, entry);

@@ -12,12 +12,12 @@
 //! | answer | `answer`, `response` (Ragas ≥ 0.2), `actual_output` (DeepEval), `prediction`, `output` |
 //! | passages | `contexts`, `retrieved_contexts` (Ragas ≥ 0.2), `retrieval_context` (DeepEval), `passages` |
 //! | reference answer | `reference`, `ground_truth`, `ground_truths` (the first), `expected_output` (DeepEval), `expected` |
-//! | golden evidence | `evidence`: a list of `{document, quote, span?}` |
+//! | golden evidence | `evidence`: a list of `{document, quote, span?}`; bytes also as `start_byte`, `end_byte` |
 //! | tags | `tags` |
 //! | whether the documents answer it | `answerable`, `is_impossible` |
 //!
 //! A passage is a text, or an object with a `text` (`content`, `page_content`),
-//! a `document` and a `span` of its bytes. A text alone has no place in a
+//! a `document` and its place in the document's text (`places.rs`). A text alone has no place in a
 //! document, so metrics that look for evidence do not apply to it.
 //!
 //! What is not there at all (no column, `null`) is told from what is empty: a
@@ -30,10 +30,11 @@
 use super::cells::{is_blank, nearly, text, texts};
 use super::format::Holds;
 use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
+use super::places::{self, Texts};
 use super::rows::Place;
-use super::{ImportError, Question, rows};
+use super::{Dataset, ImportError, Question, rows};
 use crate::metric::words;
-use rag::{Answer, Passage, Span};
+use rag::{Answer, Document, Passage, Span};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -69,17 +70,22 @@ pub fn import_answers(name: &str, bytes: &[u8]) -> Result<Vec<AnsweredRow>, Vec<
         faults.push((1, "holds no answer: write one JSON object per line, or a CSV file with a header".to_owned()));
     }
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().map(|row| (row.line, &row.fields)).collect();
-    let read = read_all(&records, rows::has_header(name, bytes), Place::Line, faults);
+    let read = read_all(&records, rows::has_header(name, bytes), Place::Line, &[], faults);
     let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
     read.map_err(|faults| faults.into_iter().map(fault).collect())
 }
 
 /// Reads answers that a program holds. `line` of what is returned is the row's
-/// number, from 0, as programs count.
+/// number, from 0, as programs count. `documents` are those that places refer
+/// to, if they are known: places in characters need them, the others are held
+/// against them, and evidence is found in them.
 ///
 /// # Errors
 /// All faults, each with the number of its row and what to do.
-pub fn read_answers(records: &[Map<String, Value>]) -> Result<Vec<AnsweredRow>, Vec<(usize, String)>> {
+pub fn read_answers(
+    records: &[Map<String, Value>],
+    documents: &[Document],
+) -> Result<Vec<AnsweredRow>, Vec<(usize, String)>> {
     let mut faults = Vec::new();
     if records.is_empty() {
         faults.push((0, "there are no rows: give one for each answer".to_owned()));
@@ -87,32 +93,44 @@ pub fn read_answers(records: &[Map<String, Value>]) -> Result<Vec<AnsweredRow>, 
     // Faults of columns that all rows have are told once.
     let is_table = rows::is_table(records.iter());
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().enumerate().collect();
-    read_all(&records, is_table, Place::Row, faults)
+    read_all(&records, is_table, Place::Row, documents, faults)
 }
 
 fn read_all(
     records: &[(usize, &Map<String, Value>)],
     has_header: bool,
     place: Place,
+    documents: &[Document],
     mut faults: Vec<rows::Fault>,
 ) -> Result<Vec<AnsweredRow>, Vec<rows::Fault>> {
     if let Some((_, fields)) = records.first().filter(|_| has_header) {
         check_columns(fields, place.first(), &mut faults);
     }
     let mut answered = Vec::new();
+    let texts = Texts::of(documents);
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     for (line, fields) in records {
         let line = *line;
         if !has_header {
             check_columns(fields, line, &mut faults);
         }
-        let read = read(fields, line, place, &mut faults);
+        let read = read(fields, line, place, &texts, &mut faults);
         let id = &read.question.id;
         if let Some(known) = lines_of_ids.get(id) {
             faults.push((line, format!("has the id `{id}` of {} {known}: ids must differ", place.word())));
         }
         lines_of_ids.entry(id.clone()).or_insert(line);
         answered.push(read);
+    }
+    if documents.is_empty() {
+        faults.extend(places::compare(&answered));
+    } else {
+        let questions = answered.iter().map(|row: &AnsweredRow| row.question.clone()).collect();
+        let mut dataset = Dataset { questions };
+        dataset.anchor(documents.iter().map(|document| (&document.path, &document.text)));
+        for (row, question) in answered.iter_mut().zip(dataset.questions) {
+            row.question = question;
+        }
     }
     if faults.is_empty() {
         return Ok(answered);
@@ -145,7 +163,13 @@ fn find<'a>(fields: &'a Map<String, Value>, names: &[&'static str]) -> Option<(&
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }
 
-fn read(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec<rows::Fault>) -> AnsweredRow {
+fn read(
+    fields: &Map<String, Value>,
+    line: usize,
+    place: Place,
+    documents: &Texts<'_>,
+    faults: &mut Vec<rows::Fault>,
+) -> AnsweredRow {
     let mut fault = |message: String| faults.push((line, message));
     let mut read_text = |names: &[&'static str]| {
         let (name, value) = find(fields, names)?;
@@ -164,17 +188,18 @@ fn read(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec
     if question.as_deref().is_none_or(str::is_empty) && has_column {
         fault(format!("has an empty question: write one, or remove the {}", place.word()));
     }
-    let passages = find(fields, PASSAGES)
-        .filter(|(_, value)| !is_blank(value))
-        .and_then(|(name, value)| read_passages(value).map_err(|reason| fault(format!("`{name}` {reason}"))).ok());
-    let evidence = match fields.get("evidence").filter(|value| !is_blank(value)).map(read_own_evidence) {
-        Some(Ok(evidence)) => evidence,
-        Some(Err(reasons)) => {
-            reasons.into_iter().for_each(&mut fault);
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
+    let passages = find(fields, PASSAGES).filter(|(_, value)| !is_blank(value)).and_then(|(name, value)| {
+        read_passages(value, place, documents).map_err(|reason| fault(format!("`{name}` {reason}"))).ok()
+    });
+    let evidence =
+        match fields.get("evidence").filter(|value| !is_blank(value)).map(|value| read_own_evidence(value, place)) {
+            Some(Ok(evidence)) => evidence,
+            Some(Err(reasons)) => {
+                reasons.into_iter().for_each(&mut fault);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
     let tags = read_tags(fields).map_err(&mut fault).unwrap_or_default();
     let answerable = read_answerable(fields).map_err(&mut fault).unwrap_or(true);
     let citations = |text: &str| match &passages {
@@ -191,7 +216,7 @@ fn read(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec
     }
 }
 
-fn read_passages(value: &Value) -> Result<Vec<Passage>, String> {
+fn read_passages(value: &Value, place: Place, documents: &Texts<'_>) -> Result<Vec<Passage>, String> {
     let parsed;
     let items = match value {
         Value::Array(items) => items,
@@ -209,10 +234,15 @@ fn read_passages(value: &Value) -> Result<Vec<Passage>, String> {
             &parsed
         }
     };
-    items.iter().filter(|item| !item.is_null()).enumerate().map(|(i, item)| passage(i + 1, item)).collect()
+    items
+        .iter()
+        .filter(|item| !item.is_null())
+        .enumerate()
+        .map(|(i, item)| passage(i + 1, item, place, documents))
+        .collect()
 }
 
-fn passage(number: usize, item: &Value) -> Result<Passage, String> {
+fn passage(number: usize, item: &Value, place: Place, documents: &Texts<'_>) -> Result<Passage, String> {
     let plain = |text: String| Passage {
         document: String::new(),
         span: Span { start: 0, end: 0 },
@@ -234,12 +264,10 @@ fn passage(number: usize, item: &Value) -> Result<Passage, String> {
     if let Some((name, value)) = find(fields, &["document", "source"]) {
         passage.document = text(value).map_err(|reason| format!("at {number}: `{name}` {reason}"))?;
     }
-    if let Some((_, value)) = find(fields, &["span"]) {
-        let wrong = |reason: String| format!("at {number}: `span` must be {{\"start\": …, \"end\": …}}: {reason}");
-        passage.span = serde_json::from_value(value.clone()).map_err(|error| wrong(error.to_string()))?;
-        if passage.span.is_empty() {
-            return Err(wrong("it ends before it starts, or holds nothing".to_owned()));
-        }
+    let wrong = |reason: String| format!("at {number}: {reason}");
+    if let Some(span) = places::read(fields, &passage.document, place, documents).map_err(wrong)? {
+        passage.span = span;
+        places::check(&passage, documents).map_err(wrong)?;
     }
     Ok(passage)
 }

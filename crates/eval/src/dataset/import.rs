@@ -341,7 +341,7 @@ fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, String>
 
 fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<String>> {
     if let Some(value) = fields.get("evidence").filter(|value| !is_blank(value)) {
-        return read_own_evidence(value);
+        return read_own_evidence(value, Place::Line);
     }
     if let Some((name, value)) =
         QUOTE.iter().find_map(|name| Some((*name, fields.get(*name)?))).filter(|(_, value)| !is_blank(value))
@@ -379,7 +379,9 @@ fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result
     Ok(pairs.map(|(quote, document)| Evidence { document: document.clone(), quote, span: None }).collect())
 }
 
-pub(super) fn read_own_evidence(value: &Value) -> Result<Vec<Evidence>, Vec<String>> {
+/// Evidence as it is written. What a row of a program calls `span` is no place in
+/// bytes; without one, the quote is looked for.
+pub(super) fn read_own_evidence(value: &Value, place: Place) -> Result<Vec<Evidence>, Vec<String>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;
     let value = match value {
@@ -398,7 +400,7 @@ pub(super) fn read_own_evidence(value: &Value) -> Result<Vec<Evidence>, Vec<Stri
     let mut reasons = Vec::new();
     for (i, item) in items.iter().enumerate() {
         let number = i + 1;
-        match serde_json::from_value::<Evidence>(item.clone()) {
+        match own_evidence(item, place) {
             Ok(item) if item.quote.trim().is_empty() => {
                 reasons.push(format!("evidence {number} has an empty quote: copy the words from the document"));
             }
@@ -410,6 +412,21 @@ pub(super) fn read_own_evidence(value: &Value) -> Result<Vec<Evidence>, Vec<Stri
         }
     }
     if reasons.is_empty() { Ok(evidence) } else { Err(reasons) }
+}
+
+fn own_evidence(item: &Value, place: Place) -> Result<Evidence, String> {
+    let mut item = item.clone();
+    if let Value::Object(fields) = &mut item {
+        let places = ["start", "end", "start_byte", "end_byte"].map(|name| (name, fields.remove(name)));
+        let [_, _, start, end] = places.map(|(_, value)| value.filter(|value| !value.is_null()));
+        if place == Place::Row {
+            fields.remove("span");
+        }
+        if let Some((start, end)) = start.zip(end) {
+            fields.insert("span".to_owned(), serde_json::json!({ "start": start, "end": end }));
+        }
+    }
+    serde_json::from_value(item).map_err(|error| error.to_string())
 }
 
 pub(super) fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, String> {

@@ -152,6 +152,15 @@ impl MetricConfig {
         self.description().runs_function()
     }
 
+    /// How many calls of a function of the user's own may run at once; 0 if it
+    /// calls none.
+    pub fn functions_at_once(&self) -> usize {
+        match self {
+            Self::Python(config) => config.at_once(),
+            _ => 0,
+        }
+    }
+
     /// What it looks at.
     pub fn needs(&self) -> Needs {
         self.description().needs()

@@ -14,13 +14,15 @@
 //! ```
 //!
 //! The function names what it wants: `question`, `answer` (without citations),
-//! `reference`, `passages` (a list of texts), at least one of them; what it
+//! `reference`, `passages` (a list of texts, also called `contexts`), at least one
+//! of them; what it
 //! names must be there for it to be called, unless the parameter has a default:
 //! with `reference=None` it is called for questions without a reference too.
 //! Passages that nobody told of are an empty list. It returns a number in `range`, a
 //! truth value, or `None` where the metric does not apply; or a pair of that and
 //! the reason as a text, which stands in the score's detail. It may be an `async
-//! def`, and have further parameters with defaults. What it raises, a call
+//! def`, of which several calls run at once, and have further parameters with
+//! defaults. What it raises, a call
 //! that takes too long, or a number out of range, is no score, with the reason.
 //!
 //! What the file holds is part of the metric: scores are computed anew when it
@@ -37,7 +39,8 @@ use std::sync::Arc;
 
 pub(super) const VERSION: u32 = 1;
 
-const PARAMETERS: [&str; 4] = ["question", "answer", "reference", "passages"];
+/// `contexts` is another name of `passages`: that of the column.
+const PARAMETERS: [&str; 5] = ["question", "answer", "reference", "passages", "contexts"];
 
 /// Settings of a function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -57,6 +60,10 @@ pub struct Config {
     pub interpreter: Option<String>,
     /// How long one call may take, in seconds. Default 300; no part of any key.
     pub timeout_seconds: f64,
+    /// How many calls of an `async def` run at once, 1 to 256. Default 16; no
+    /// part of any key. Another function is called once at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
     /// The lowest and the highest score.
     pub range: (f64, f64),
     /// Whether a higher score is better.
@@ -72,6 +79,7 @@ impl Default for Config {
             function: "score".to_owned(),
             interpreter: None,
             timeout_seconds: TIMEOUT_SECONDS,
+            concurrency: None,
             range: (0.0, 1.0),
             higher_is_better: true,
         }
@@ -92,10 +100,15 @@ impl Config {
         }
     }
 
+    /// How many calls run at once.
+    pub(super) fn at_once(&self) -> usize {
+        self.script().at_once().unwrap_or(1)
+    }
+
     fn script(&self) -> Script<'_> {
-        let Self { file, source, function, interpreter, timeout_seconds, .. } = self;
-        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
-        Script { file, source, function, interpreter, timeout_seconds }
+        let Self { file, source, function, interpreter, timeout_seconds, concurrency, .. } = self;
+        let (interpreter, timeout_seconds, concurrency) = (interpreter.as_deref(), *timeout_seconds, *concurrency);
+        Script { file, source, function, interpreter, timeout_seconds, concurrency }
     }
 }
 
@@ -117,7 +130,7 @@ impl Describe for Config {
     fn needs(&self) -> Needs {
         let wanted = self.script().signature(&PARAMETERS).unwrap_or_default();
         let wants = |name| wanted.contains(&(name, false));
-        Needs { answer: wants("answer"), reference: wants("reference"), passages: wants("passages"), ..Needs::NOTHING }
+        Needs { answer: wants("answer"), reference: wants("reference"), passages: wants("passages") || wants("contexts"), ..Needs::NOTHING }
     }
 
     fn label(&self) -> Option<String> {
@@ -231,6 +244,14 @@ mod tests {
         let source = "def score(answer: str, *, passages=None, question):\n    print('noise')\n    return answer == 'ten' and passages == [] and question == 'How many?'\n";
         assert_eq!(scored(source, "ten [1]"), Score::Value(1.0));
         assert_eq!(scored(source, "nine"), Score::Value(0.0));
+    }
+
+    #[test]
+    fn the_column_s_name_is_a_name_of_the_passages_too() {
+        let source = "def score(answer, contexts):\n    return contexts == []\n";
+        assert_eq!(scored(source, "ten"), Score::Value(1.0));
+        let config = Config { source: source.to_owned(), ..Config::default() };
+        assert!(config.needs().passages);
     }
 
     #[test]

@@ -119,6 +119,10 @@ impl Scorer {
             .with_budget(budget.clone())
             .with_cancellation(setup.control.cancel.clone())
             .with_listener(setup.control.listener.clone());
+        let client = match &setup.control.retry {
+            Some(retry) => client.with_retry(retry.clone()),
+            None => client,
+        };
         let models = Models::new(spec.models.clone(), context, client);
         let in_turn = models.in_turn(Turn::default());
         let context = in_turn.metric_context(&spec.evaluate);

@@ -109,7 +109,10 @@ impl Kind for Score {
             ScoreRow { question: question.id.clone(), scored }
         };
         let calls: Vec<_> = self.questions.iter().map(|&i| one(i)).collect();
-        let rows: Vec<ScoreRow> = stream::iter(calls).buffered(cx.experiment.engine.local.tasks).collect().await;
+        let rows: Vec<ScoreRow> = stream::iter(calls)
+            .buffered(cx.experiment.engine.local.tasks.max(self.metric.functions_at_once()))
+            .collect()
+            .await;
         let count = |holds: fn(&Missing) -> bool| {
             let missing = |row: &&ScoreRow| matches!(&row.scored.score, Value::Missing(missing) if holds(missing));
             rows.iter().filter(missing).count()

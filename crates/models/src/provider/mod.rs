@@ -306,6 +306,11 @@ impl ModelConfig {
         matches!(place, Place::Here)
     }
 
+    /// Whether it is a function of a program, which only that program can ask.
+    pub fn is_function(&self) -> bool {
+        matches!(self, Self::Chat(ChatConfig::Openai(config)) if remote::is_function(&config.base_url))
+    }
+
     /// Where and how a price is written in an experiment file: a table under
     /// the model's name, and a setting in it.
     pub fn price_setting(&self) -> (String, &'static str) {

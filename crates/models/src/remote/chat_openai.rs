@@ -4,7 +4,8 @@
 //!
 //! Use it for judges and generators that do not fit into this process. Models
 //! differ in which parameters they accept; `omit` leaves some out and `extra`
-//! adds others. Where an endpoint refuses a newer part of the protocol by its
+//! adds others. Without `base_url` it is OpenAI's own endpoint, with the key in
+//! `OPENAI_API_KEY`. Where an endpoint refuses a newer part of the protocol by its
 //! name, it is asked without.
 
 mod chunks;
@@ -12,7 +13,7 @@ mod dialect;
 mod probabilities;
 
 use super::{
-    http::{Conventions, Ended, after_the_beginning, told_tokens},
+    http::{Conventions, DefaultEndpoint, Ended, after_the_beginning, told_tokens},
     remote_chat::{self, Counted, Preset, Protocol, Provider, Reply, Speaker, Target, decimal},
 };
 use crate::{ChatRequest, Error, Finish, OnPiece, trace};
@@ -38,7 +39,7 @@ impl Preset for Compatible {
         base_url: "",
         api_key_env: None,
         context_length: 32_768,
-        conventions: Conventions::OPENAI,
+        conventions: Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::OPENAI },
         protocol: Protocol::OpenAi(Differences::NONE),
     };
 }

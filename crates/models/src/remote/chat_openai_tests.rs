@@ -134,11 +134,34 @@ async fn a_context_that_is_too_small_is_told_in_tokens() {
 fn settings_that_cannot_work_are_refused_before_any_call() {
     let identity = |base_url: &str| {
         let config = Config { model: "m".to_owned(), base_url: base_url.to_owned(), ..Config::default() };
-        config.settings().base()
+        config.settings().base(&crate::remote::testing::context())
     };
     assert_eq!(identity("http://h:1/v1/").ok().as_deref(), Some("http://h:1/v1"));
-    for base_url in ["", "h/v1", "ftp://h", "http://user:secret@h/v1", "http://h/v1?key=secret"] {
+    for base_url in ["h/v1", "ftp://h", "http://user:secret@h/v1", "http://h/v1?key=secret"] {
         let error = identity(base_url).expect_err("refused").to_string();
         assert!(!error.contains("secret"), "{error}");
     }
+}
+
+#[test]
+fn without_an_address_it_is_openai_s_own_or_what_its_variable_holds() {
+    let config = Config { model: "gpt-4o-mini".to_owned(), ..Config::default() };
+    let with = |address: Option<&'static str>| crate::provider::Context {
+        environment: std::sync::Arc::new(move |name: &str| match name {
+            "OPENAI_BASE_URL" => address.map(str::to_owned),
+            _ => None,
+        }),
+        ..crate::remote::testing::context()
+    };
+    let base = |cx: &crate::provider::Context| config.settings().base(cx).expect("an address");
+    assert_eq!(base(&with(None)), "https://api.openai.com/v1");
+    assert_eq!(base(&with(Some("http://127.0.0.1:9/v1/"))), "http://127.0.0.1:9/v1");
+    assert_eq!(config.settings().key_variable(), Some("OPENAI_API_KEY"));
+    let error = config.settings().connect(&with(None)).expect_err("no key").to_string();
+    assert!(error.contains("OPENAI_API_KEY"), "{error}");
+    // Another address has no key by default, and an empty name turns it off.
+    let own = Config { base_url: "http://h/v1".to_owned(), ..config.clone() };
+    assert_eq!(own.settings().key_variable(), None);
+    let free = Config { api_key_env: Some(String::new()), ..config.clone() };
+    assert_eq!(free.settings().key_variable(), None);
 }

@@ -5,7 +5,7 @@
 
 use super::{
     endpoint::{Defaults, Remote, check_prices, endpoint_settings},
-    http::{MAX_RESPONSE, told_tokens},
+    http::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, told_tokens},
 };
 use crate::{
     EmbeddingModel, Error, Identity, InputKind, Matrix, Usage, estimated_tokens,
@@ -59,14 +59,22 @@ pub enum Encoding {
     Float,
 }
 
+impl Config {
+    /// The settings of its endpoint, which is OpenAI's if no address is set.
+    fn settings(&self) -> EndpointSettings<'_> {
+        let conventions = Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::OPENAI };
+        EndpointSettings { conventions, ..self.endpoint() }
+    }
+}
+
 impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
-    fn describe(&self, _cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
         Ok(Identity {
             provider: "openai".to_owned(),
             model: self.model.clone(),
-            revision: self.endpoint().base()?,
+            revision: self.settings().base(cx)?,
             parameters: json!({
                 "kind": "embedding",
                 "dimensions": self.dimensions,
@@ -90,11 +98,11 @@ impl ModelSettings for Config {
         check_prices(&self.model, &[self.price])?;
         let dimensions = AtomicUsize::new(self.dimensions.unwrap_or_default());
         let embedding = Embedding { config: self.clone(), dimensions };
-        Ok(Arc::new(Remote::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(embedding))?))
+        Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, |_| Ok(embedding))?))
     }
 
     async fn ready(&self, cx: &Context) -> Result<(), Error> {
-        self.endpoint().ready(cx).await
+        self.settings().ready(cx).await
     }
 
     fn prices(&self) -> Option<(f64, f64)> {

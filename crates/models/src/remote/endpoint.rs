@@ -42,11 +42,13 @@ macro_rules! endpoint_settings {
             /// The name by which the endpoint knows the model.
             pub model: String,
             /// The address up to and without the path of a call, such as
-            /// `/chat/completions`, `/embeddings` or `/rerank`.
+            /// `/chat/completions`, `/embeddings` or `/rerank`. Default of `chat.openai`
+            /// and `embedding.openai`: OpenAI's, or what `OPENAI_BASE_URL` holds.
             pub base_url: String,
             $( $(#[$meta_1])* $visible_1 $own_1: $Own1, )*
             /// The name of the environment variable that holds the key; empty
-            /// where the endpoint wants none.
+            /// where the endpoint wants none. Default where no address is set:
+            /// `OPENAI_API_KEY`.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub api_key_env: Option<String>,
             /// More headers. A value `env:NAME` is read from that variable.
@@ -147,7 +149,7 @@ impl<Kind> Remote<Kind> {
             kind: kind(&endpoint)?,
             identity,
             endpoint,
-            account: settings.api_key_env.unwrap_or_default().to_owned(),
+            account: settings.key_variable().unwrap_or_default().to_owned(),
             limits: settings.limits.within(settings.concurrency, settings.timeout_seconds),
         })
     }

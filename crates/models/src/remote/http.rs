@@ -8,7 +8,7 @@ mod stream;
 
 pub(super) use redact::Redactor;
 use settings::is_loopback;
-pub(super) use settings::{Conventions, EndpointSettings, MAX_RESPONSE, Probe};
+pub(super) use settings::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, Probe};
 pub(super) use stream::{Ended, after_the_beginning};
 
 use super::{

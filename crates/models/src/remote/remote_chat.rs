@@ -13,6 +13,7 @@ pub(super) use asking::{Counted, Reply, Speaker, Target, decimal};
 use super::{
     chat_openai::{self, Differences},
     endpoint::{Defaults, Remote, check_prices, endpoint_settings},
+    functions,
     http::{Conventions, Endpoint, EndpointSettings},
 };
 use crate::{
@@ -142,7 +143,7 @@ where
 {
     type Model = dyn ChatModel;
 
-    fn describe(&self, _cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
         if matches!(P::PROVIDER.protocol, Protocol::Translated(_)) && cfg!(not(feature = "providers")) {
             return Err(not_compiled(&self.model));
         }
@@ -156,7 +157,7 @@ where
         Ok(Identity {
             provider: P::PROVIDER.name.to_owned(),
             model: self.model.clone(),
-            revision: self.settings().base()?,
+            revision: self.settings().base(cx)?,
             parameters,
         })
     }
@@ -171,7 +172,8 @@ where
             let (omit, extra) = (self.omit.clone(), self.extra.clone());
             let speaker = speaker(P::PROVIDER.protocol, &Target { endpoint, omit: &omit, extra: &extra })?;
             let price = (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default());
-            Ok(Chat { speaker, omit, extra, context_length: self.context_length, price })
+            let function = functions::failure(&self.model, &self.base_url);
+            Ok(Chat { speaker, omit, extra, context_length: self.context_length, price, function })
         };
         Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, chat)?))
     }

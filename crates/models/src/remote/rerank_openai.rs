@@ -49,11 +49,11 @@ pub enum Shape {
 impl ModelSettings for Config {
     type Model = dyn RerankModel;
 
-    fn describe(&self, _cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
         Ok(Identity {
             provider: "openai".to_owned(),
             model: self.model.clone(),
-            revision: self.endpoint().base()?,
+            revision: self.endpoint().base(cx)?,
             parameters: json!({ "kind": "rerank", "shape": self.shape }),
         })
     }

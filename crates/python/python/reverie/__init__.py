@@ -10,7 +10,7 @@
   experiments wherever a dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same
   classes, for annotations.
 - `@reverie.metric`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`, `@reverie.generator`: a Python
-  function as a metric or a stage.
+  function as a metric or a stage; `@reverie.model`: one as a chat model.
 - `reverie.parse`, `reverie.chunk`, `reverie.index`: stages by themselves.
 - `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: the same on Arrow batches, for Ray Data and the like.
 - `reverie.Service`: a bundle behind HTTP, as an ASGI application; `reverie.ray.serve` runs it on Ray Serve.
@@ -26,8 +26,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reverie import chunkers, enrichers, generators, golden, metrics, queries, refiners, rerankers, retrievers
+    from reverie import (
+        chunkers,
+        enrichers,
+        exceptions,
+        executors,
+        generators,
+        golden,
+        metrics,
+        queries,
+        refiners,
+        rerankers,
+        retrievers,
+    )
     from reverie._core import Chunker, Embedding, Parser
+    from reverie._function_models import FunctionModel, model
     from reverie.answers import Answer, Event, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
     from reverie.functions import Function, chunker, enrich, generator, metric, query, refine, reranker, retriever
@@ -51,6 +64,7 @@ _HOME = {
     "Event": "answers",
     "Experiment": "experiment",
     "Function": "functions",
+    "FunctionModel": "_function_models",
     "Index": "stages",
     "Judgement": "judges",
     "Noise": "judges",
@@ -76,6 +90,7 @@ _HOME = {
     "index": "stages",
     "judge": "judges",
     "metric": "functions",
+    "model": "_function_models",
     "noise": "judges",
     "parse": "stages",
     "enrich": "functions",
@@ -88,6 +103,8 @@ _HOME = {
 _MODULES = (
     "chunkers",
     "enrichers",
+    "exceptions",
+    "executors",
     "generators",
     "golden",
     "metrics",
@@ -108,6 +125,7 @@ __all__ = [
     "Event",
     "Experiment",
     "Function",
+    "FunctionModel",
     "Index",
     "Judgement",
     "Noise",
@@ -131,6 +149,8 @@ __all__ = [
     "enrich",
     "enrichers",
     "evaluate",
+    "exceptions",
+    "executors",
     "explain",
     "generator",
     "generators",
@@ -139,6 +159,7 @@ __all__ = [
     "judge",
     "metric",
     "metrics",
+    "model",
     "noise",
     "parse",
     "queries",

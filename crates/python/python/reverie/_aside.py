@@ -12,6 +12,19 @@ from reverie import _core
 
 T = TypeVar("T")
 
+TICK_SECONDS = 0.2
+"""How often the event loop wakes while it waits. A notebook's stop button cancels the task from a signal handler, which
+wakes no loop: without a tick the cancellation would arrive with the work's end."""
+END_SECONDS = 0.6
+"""How long a cancelled `await` waits for the work's end. Calls that have begun are finished and kept in any case."""
+
+
+async def ticking(future: asyncio.Future[T]) -> T:
+    """Waits for a future in short steps, and leaves it alone where the wait is cancelled."""
+    while not future.done():
+        await asyncio.wait([future], timeout=TICK_SECONDS)
+    return future.result()
+
 
 async def aside(work: Callable[[_core.Stop], T]) -> T:
     """Does the work in a thread of its own, which is told to stop where the `await` is cancelled."""
@@ -43,9 +56,11 @@ async def aside(work: Callable[[_core.Stop], T]) -> T:
     # A thread that does not end must not keep the program from ending.
     threading.Thread(target=context.run, args=(run,), name="reverie", daemon=True).start()
     try:
-        return await asyncio.shield(future)
+        return await ticking(future)
     except asyncio.CancelledError:
         stop.stop()
-        # What was paid is kept only if the work comes to its end.
-        await asyncio.wait([future])
+        # The thread goes on until calls that have begun are kept.
+        await asyncio.wait([future], timeout=END_SECONDS)
+        if future.done() and not future.cancelled():
+            future.exception()  # Asked for, so that asyncio does not report it.
         raise

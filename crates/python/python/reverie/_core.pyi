@@ -28,6 +28,7 @@ __all__ = [
     "Reply",
     "Results",
     "Scheduler",
+    "ServedFunction",
     "Service",
     "Stop",
     "Windows",
@@ -192,7 +193,7 @@ class Experiment:
         """The results of the last finished run; `RuntimeError` if there was none."""
     def report(self) -> str:
         """`report.html` of the last finished run."""
-    def pipeline(self, trial: str | None = None) -> Pipeline:
+    def pipeline(self, trial: str | None = None, budget_usd: float | None = None) -> Pipeline:
         """This trial, else the winner, else the first of the leaderboard."""
 
 @final
@@ -367,6 +368,8 @@ def score(
     budget_usd: float | None = None,
     on_progress: Callable[[str], Any] | None = None,
     stop: Stop | None = None,
+    documents: Any = None,
+    attempts: int | None = None,
 ) -> str:
     """Scores answers: rows, or the file at a path; `tables` is what an experiment would say. Gives JSON. `ValueError`
     holds all mistakes."""
@@ -533,6 +536,12 @@ def rejection(rejected: str) -> str | None:
 
 def experiment_names() -> list[list[str]]:
     """The names in an experiment: its sections, its axes, the keys of `evaluate`, the metrics."""
+
+@final
+class ServedFunction:
+    """A function that is served as a chat model, until this object is gone."""
+
+    def __new__(cls, name: str, address: str, file: str) -> ServedFunction: ...
 
 def function_place(source: str, file: str, shift: int) -> None:
     """Tells that a source stands in this file, and how many lines further down."""

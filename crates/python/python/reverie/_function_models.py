@@ -1,8 +1,10 @@
 """Functions of the caller's own as chat models.
 
 A function is served to the rest of Reverie as a model behind an endpoint of this process, on the loopback interface and
-at an address that nobody can guess. So everything holds for it that holds for other models: limits, retries, and the
-schemas of replies. Its answers count as free, and nothing that was answered is taken for the answer of another process.
+at an address that nobody can guess. So everything holds for it that holds for other models: limits, retries, the schemas
+of replies, and the journal. Its answers count as free. It is identified by the digest of its source, of constants and
+functions of the program's own that it uses, and of its `version`: what it answered once is not asked again, also in
+another process, until one of these changes.
 What it raises is told as the failure of a function, with its traceback and the line of its file, and not as that of a
 provider: the endpoint's refusal holds it in `function_failed`.
 """
@@ -11,17 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dis
 import functools
+import hashlib
 import inspect
 import json
 import secrets
+import textwrap
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import CodeType, FunctionType
 from typing import Any, Union
 
+from reverie import _core
 from reverie.exceptions import is_permanent, is_rate_limit, retry_after, status_of
 
 # A model is the name of one, or a function from messages to a text or to what the schema asks for.
@@ -29,6 +36,59 @@ Model = Union[str, Callable[[list[dict[str, str]]], Any]]
 
 # What an endpoint of this kind is not asked for: the schema is asked for in words, and there are no probabilities.
 _OMIT = ["response_format", "logprobs", "top_logprobs", "stream", "stream_options"]
+
+
+class FunctionModel:
+    """A function as a chat model, with its settings. Made by `reverie.model`; it can still be called."""
+
+    def __init__(self, function: Callable[..., Any], version: str | None, concurrency: int | None) -> None:
+        self.function, self.version, self.concurrency = function, version, concurrency
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.function(*arguments, **named)
+
+    def __repr__(self) -> str:
+        return f"<model {getattr(self.function, '__name__', self.function)!s}>"
+
+
+def model(
+    function: Callable[..., Any] | None = None, *, version: str | None = None, concurrency: int | None = None
+) -> Any:
+    """Makes a chat model of a function, with settings. A plain function is a model too, wherever one is named.
+
+        @reverie.model(version="2", concurrency=8)
+        async def ask(messages):
+            return await client.chat(messages)
+
+    The function gets the messages, a list of dictionaries with `role` and `content`, and returns the reply: a text, or a
+    dictionary where the messages ask for JSON. It runs in this process. Its replies are kept in the journal of the store
+    by its source, by constants (texts, numbers, tuples) and functions of your own that it uses, and by `version`. What is
+    in a list, a dictionary or a client is not seen.
+
+    Args:
+        function: The function; it may be an `async def`.
+        version: Any text. Another one asks everything anew, such as after a change that the source does not show: another
+            model behind a client. Default: none.
+        concurrency: How many calls run at once, at least 1. Default: up to 256, as many as it shows to take.
+
+    Raises:
+        ValueError: If `concurrency` is below 1.
+    """
+    if concurrency is not None and concurrency < 1:
+        raise ValueError(f"concurrency: how many calls run at once, at least 1, not {concurrency!r}")
+
+    def made(function: Callable[..., Any]) -> FunctionModel:
+        return FunctionModel(function, version, concurrency)
+
+    return made if function is None else made(function)
+
+
+def limited(model: Model, concurrency: int | None) -> Model:
+    """A function with this limit, unless it has one of its own; names of models as they are."""
+    if concurrency is None or isinstance(model, (str, FunctionModel)) or not callable(model):
+        return model
+    return FunctionModel(model, None, concurrency)
 
 
 def several(judge: Model | Sequence[Model] | None) -> list[Model]:
@@ -49,21 +109,164 @@ def served(
         if isinstance(each, str):
             names.append(each)
         elif callable(each):
-            names.append(_name(each, {*names, *(models or {})}))
+            names.append(function_name(each, {*names, *(models or {})}))
             functions[names[-1]] = each
         else:
             raise TypeError(f"a model is the name of one or a function, not {each!r}")
-    if not functions:
-        yield names, None if models is None else dict(models)
-        return
-    server = _Server(functions)
+    plain, more = with_settings(models or {})
+    functions.update(more)
+    own = {name: settings(name, function) for name, function in functions.items()}
+    with serving(functions):
+        yield names, None if models is None and not own else {**plain, **own}
+
+
+def is_model(value: Any) -> bool:
+    """Whether it is a function that may stand for a model: no class, no component, no decorated metric or stage."""
+    return callable(value) and not inspect.isclass(value) and not hasattr(value, "setting")
+
+
+def with_settings(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
+    """Models by name without those that are functions, and these."""
+    functions = {name: value for name, value in models.items() if is_model(value)}
+    return {name: value for name, value in models.items() if name not in functions}, functions
+
+
+def settings(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """What stands for a function in an experiment's `models`: the same in every process."""
+    endpoint: dict[str, Any] = {"model": name, "base_url": digest(function), "api_key_env": "", "omit": _OMIT}
+    concurrency = function.concurrency if isinstance(function, FunctionModel) else None
+    if concurrency is not None:
+        endpoint["concurrency"] = concurrency
+    return {"chat": {"openai": {**endpoint, "price": {"input": 0, "output": 0}, "timeout_seconds": 600.0}}}
+
+
+@contextmanager
+def serving(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Serves functions by these names for as long as this lasts."""
+    server = Served(functions)
     try:
-        yield names, {**(models or {}), **{name: server.settings(name) for name in functions}}
+        yield
     finally:
         server.end()
 
 
-def _name(function: Callable[..., Any], taken: set[str]) -> str:
+class Served:
+    """Functions that are served until `end` is called."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self._server = _Server(dict(functions)) if functions else None
+        self._told = [
+            _core.ServedFunction(digest(function), self._server.address, _file(function))
+            for function in functions.values()
+            if self._server is not None
+        ]
+
+    def end(self) -> None:
+        """Ends the endpoint."""
+        self._told.clear()
+        if self._server is not None:
+            self._server.end()
+            self._server = None
+
+
+# Functions without a source that can be read, which no other process can have.
+_unknown: dict[int, tuple[Any, str]] = {}
+
+
+def digest(function: Callable[..., Any]) -> str:
+    """What identifies a function, as an address: `function:` and the digest of its source, of the constants and functions
+    of the program's own that it uses, and of its version."""
+    version = None
+    if isinstance(function, FunctionModel):
+        version = function.version
+        function = function.function
+    try:
+        parts = [repr(version), *_parts(function, set())]
+    except (OSError, TypeError, ValueError):
+        if version is None:
+            # Its replies cannot be told from those of another one.
+            return _unknown.setdefault(id(function), (function, f"function:{secrets.token_hex(16)}"))[1]
+        parts = [repr(version), getattr(_plain(function), "__qualname__", type(function).__qualname__)]
+    return f"function:{hashlib.sha256(json.dumps(parts).encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
+def _parts(function: Any, known: set[int]) -> Iterator[str]:
+    """The texts that decide what a function does, as far as this program can see."""
+    if isinstance(function, FunctionModel):
+        function = function.function
+    if id(function) in known:
+        return
+    known.add(id(function))
+    while isinstance(function, functools.partial):
+        yield from (_constant(value, known) for value in (*function.args, *sorted(function.keywords.items())))
+        function = function.func
+    function = inspect.unwrap(function)
+    owner = getattr(function, "__self__", None)
+    plain = _plain(function)
+    if owner is None and plain is not function:
+        owner = function
+    if owner is not None and not inspect.ismodule(owner):
+        yield from (f"{name}={_constant(value, known)}" for name, value in sorted(getattr(owner, "__dict__", {}).items()))
+    plain = getattr(plain, "__func__", plain)
+    if not isinstance(plain, FunctionType):
+        raise TypeError("it has no source")
+    code = plain.__code__
+    if plain.__name__ == "<lambda>":
+        # Its line may hold several.
+        yield _code(code)
+    else:
+        try:
+            yield textwrap.dedent(inspect.getsource(plain))
+        except (OSError, TypeError):
+            yield _code(code)
+    yield from (_constant(value, known) for value in (plain.__defaults__ or ()))
+    yield from (f"{name}={_constant(value, known)}" for name, value in sorted((plain.__kwdefaults__ or {}).items()))
+    changed = {each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_GLOBAL", "STORE_DEREF")}
+    for name, cell in zip(code.co_freevars, plain.__closure__ or ()):
+        if name in changed:
+            continue
+        try:
+            yield f"{name}={_constant(cell.cell_contents, known)}"
+        except ValueError:
+            yield f"{name}="
+    yield from (
+        f"{name}={_constant(plain.__globals__[name], known)}"
+        for name in sorted(_names(code) - changed)
+        if name in plain.__globals__
+    )
+
+
+def _constant(value: Any, known: set[int]) -> str:
+    """A constant as a text, a function of the program's own by its source; of anything else the name of its type: what is
+    in a list or a dictionary may change while the function runs, as a count of calls does."""
+    if isinstance(value, (str, bytes, int, float, bool, type(None))):
+        return repr(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(_constant(each, known) for each in value)}]"
+    if isinstance(value, FunctionModel) or (isinstance(value, FunctionType) and _is_own(value)):
+        return json.dumps(list(_parts(value, known)))
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _is_own(function: FunctionType) -> bool:
+    """Whether a function is of the program and not of an installed package."""
+    file = function.__code__.co_filename
+    return "site-packages" not in file and "/lib/python" not in file
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that a function uses, with those of functions inside of it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _code(code: CodeType) -> str:
+    """A function without a source, such as one that was compiled from a text."""
+    consts = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return json.dumps([code.co_code.hex(), consts, list(code.co_names), list(code.co_varnames)])
+
+
+def function_name(function: Callable[..., Any], taken: set[str]) -> str:
     plain = getattr(function, "__name__", None) or type(function).__name__
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in plain).strip("_") or "function"
     free = name
@@ -83,14 +286,10 @@ class _Server:
         self._server = _Loopback(self)
         threading.Thread(target=self._server.serve_forever, name="reverie-models", daemon=True).start()
 
-    def settings(self, name: str) -> dict[str, Any]:
-        """The model in an experiment's `models`."""
-        address = f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
-        price = {"input": 0, "output": 0}
-        function = {"reverie_function": {"function": name, "file": _file(self.functions[name])}}
-        endpoint = {"model": name, "base_url": address, "api_key_env": "", "omit": _OMIT, "price": price}
-        endpoint["extra"] = function
-        return {"chat": {"openai": {**endpoint, "timeout_seconds": 600.0}}}
+    @property
+    def address(self) -> str:
+        """Where the functions are."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
 
     def end(self) -> None:
         self._server.shutdown()
@@ -138,7 +337,7 @@ def _plain(function: Callable[..., Any]) -> Any:
     """What has the code: below `functools.partial`, wrappers and objects that can be called."""
     while isinstance(function, functools.partial):
         function = function.func
-    function = inspect.unwrap(function)
+    function = inspect.unwrap(function.function if isinstance(function, FunctionModel) else function)
     own = not inspect.isroutine(function) and not inspect.isclass(function)
     return type(function).__call__ if own else function
 

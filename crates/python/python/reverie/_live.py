@@ -72,6 +72,11 @@ class Notebook(Watcher):
             from IPython.display import HTML
 
             self._handle.update(HTML(f'<p style="opacity:.6">finished in {time.monotonic() - self._started:.0f} s</p>'))
+        elif self._handle is not None:
+            from IPython.display import HTML
+
+            after = f"ended before the end, after {time.monotonic() - self._started:.0f} s; what is done is kept"
+            self._handle.update(HTML(f'<p style="opacity:.6">{after}</p>'))
 
     def _page(self, now: dict[str, Any]) -> str:
         names = ["operator", "status", "rows", "queued", "active", "stored", "failed", "rows/s", "left"]

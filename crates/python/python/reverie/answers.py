@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
+from reverie._aside import ticking
 
 if TYPE_CHECKING:
     from reverie.experiment import Experiment
@@ -25,27 +26,33 @@ class Pipeline:
     Several threads may ask one pipeline.
     """
 
-    def __init__(self, core: _core.Pipeline, experiment: Experiment) -> None:
-        self._core, self._experiment = core, experiment
+    def __init__(self, core: _core.Pipeline, experiment: Experiment, budget_usd: float | None = None) -> None:
+        self._core, self._experiment, self._budget_usd = core, experiment, budget_usd
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened_again, (self._experiment, self.trial, self.run)
+        return _opened_again, (self._experiment, self.trial, self.run, self._budget_usd)
 
     @classmethod
     def load(
-        cls, experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment, trial: str | None = None
+        cls,
+        experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment,
+        trial: str | None = None,
+        *,
+        budget_usd: float | None = None,
     ) -> Pipeline:
         """Opens a trial of an experiment that was run.
 
         Args:
             experiment: The experiment, its file, or its dictionary.
             trial: A trial such as `t03`. Default: the winner of the last run, else the first of its leaderboard.
+            budget_usd: What all questions to this pipeline may cost together, in US dollars. Default: no limit; the
+                budget of the experiment was that of its run.
 
         Raises:
             ValueError: If the experiment has mistakes.
             RuntimeError: If it was not run yet, or there is no such trial.
         """
-        return _opened(experiment).pipeline(trial)
+        return _opened(experiment).pipeline(trial, budget_usd=budget_usd)
 
     @property
     def trial(self) -> str:
@@ -146,7 +153,7 @@ async def _told(begin: Callable[[Callable[[str | None, BaseException | None], No
             loop.call_soon_threadsafe(end, told, error)
 
     begin(done)
-    return await future
+    return await ticking(future)
 
 
 def _opened(experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment) -> Experiment:
@@ -156,9 +163,9 @@ def _opened(experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment)
     return experiment if isinstance(experiment, Experiment) else Experiment(experiment)
 
 
-def _opened_again(experiment: Experiment, trial: str, run: str) -> Pipeline:
+def _opened_again(experiment: Experiment, trial: str, run: str, budget_usd: float | None) -> Pipeline:
     """A pipeline that was pickled: another run since then would answer with something else."""
-    pipeline = experiment.pipeline(trial)
+    pipeline = experiment.pipeline(trial, budget_usd=budget_usd)
     if pipeline.run != run:
         raise RuntimeError(
             f"the pipeline is of run {run}, and the last run of {experiment.name} is {pipeline.run} now: open it anew "
@@ -183,8 +190,10 @@ class Passage:
     """The document's title."""
     heading: str | None = None
     """The headings above it."""
-    span: tuple[int, int] = field(default=(0, 0), repr=False)
-    """Where it lies in the document's text, in bytes."""
+    start_byte: int = field(default=0, repr=False)
+    """Where it begins in the document's text, in bytes of its UTF-8: `text.encode()[start_byte:end_byte]`."""
+    end_byte: int = field(default=0, repr=False)
+    """Where it ends, in bytes."""
 
     @property
     def source(self) -> str:
@@ -217,7 +226,7 @@ def _event(told: dict[str, Any]) -> Event:
 
 def _passage(told: dict[str, Any]) -> Passage:
     names = ("document", "text", "score", "page", "book", "heading")
-    return Passage(**{name: told[name] for name in names}, span=(told["span"]["start"], told["span"]["end"]))
+    return Passage(**{name: told[name] for name in names}, start_byte=told["span"]["start"], end_byte=told["span"]["end"])
 
 
 class Answer:

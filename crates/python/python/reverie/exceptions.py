@@ -69,6 +69,10 @@ class FunctionWarning(UserWarning):
     """A function of the user's own failed in a run that is complete but for that."""
 
 
+class ParseWarning(UserWarning):
+    """Files of a corpus gave no document: how many, why, and what to do."""
+
+
 class PhoenixException(Exception):
     """The same call would fail again. It is not tried again."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from html import escape
 from pathlib import Path
@@ -13,10 +16,12 @@ from typing import Any, Literal
 from reverie import _core
 from reverie._aside import aside
 from reverie._command import _connect
+from reverie._function_models import Served, function_name, is_model, serving, settings, with_settings
 from reverie._live import watcher
 from reverie._outcome import check_on_error, tell_failures, watched
 from reverie.answers import Pipeline
 from reverie.functions import metrics_of
+from reverie._settings import Part
 from reverie.results import Comparison, Results, Trial
 from reverie.tables import Table, fixed, html_table
 
@@ -44,6 +49,9 @@ class Experiment:
             retriever=[reverie.retriever.Bm25(top_k=3)],
         )
     """
+
+    # What is scored of a run of this object that was interrupted.
+    _partial: Results | None = None
 
     def __init__(
         self,
@@ -98,12 +106,15 @@ class Experiment:
                 told["evaluate"] = {**evaluate, **{name: metrics_of(value) for name, value in given.items()}}
             if space:
                 told["space"] = {**(told.get("space") or {}), **space}
+            told, functions = _functions(told)
+            self._functions: dict[str, Callable[..., Any]] = functions
             self._core = _core.Experiment(told, os.path.abspath(base or "."))
             return
         if space or tables:
             names = ", ".join([*space, *tables])
             raise ValueError(f"{names}: goes with a dictionary; {experiment} is a file that says it all")
         path = Path(experiment)
+        self._functions = {}
         self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.path.abspath(base or path.parent))
 
     @property
@@ -130,7 +141,8 @@ class Experiment:
             ValueError: If models, corpus or questions are not as they must be.
             RuntimeError: If something else fails.
         """
-        return Plan(self.name, self._core.plan(_connect))
+        with self._serving():
+            return Plan(self.name, self._core.plan(_connect))
 
     def run(
         self,
@@ -199,17 +211,30 @@ class Experiment:
         watching = watcher(progress)
 
         def made(stop: _core.Stop | None) -> Results:
-            run = self._core.run
-            return watched(watching, lambda: Results(run(_connect, engine, address, budget_usd, watching, stop)))
+            run, self._partial = self._core.run, None
+            def work() -> Results:
+                with self._serving():
+                    return Results(run(_connect, engine, address, budget_usd, watching, stop))
+
+            try:
+                return watched(watching, work)
+            except KeyboardInterrupt as raised:
+                partial = getattr(raised, "_partial", None)
+                if partial is not None:
+                    self._partial = Results(partial)
+                raise
 
         return made
 
     def results(self) -> Results:
-        """The results of the last finished run.
+        """The results of the last finished run; after `run` of this object was interrupted, those of the trials that are
+        scored, with `Results.partial`.
 
         Raises:
             RuntimeError: If there was none.
         """
+        if self._partial is not None:
+            return self._partial
         return Results(self._core.results())
 
     def compare(self, first: str, second: str) -> Comparison:
@@ -224,16 +249,63 @@ class Experiment:
         """The report of the last finished run: one HTML page that needs nothing else."""
         return self._core.report()
 
-    def pipeline(self, trial: str | None = None) -> Pipeline:
+    def pipeline(self, trial: str | None = None, *, budget_usd: float | None = None) -> Pipeline:
         """A trial of the last finished run, to be asked.
 
         Args:
             trial: Such as `t03`. Default: the winner, else the first of the leaderboard.
+            budget_usd: What all questions to it may cost together, in US dollars. Default: no limit; the budget of the
+                experiment was that of its run.
         """
-        return Pipeline(self._core.pipeline(trial), self)
+        served = Served(self._functions)
+        try:
+            pipeline = Pipeline(self._core.pipeline(trial, budget_usd), self, budget_usd)
+        except BaseException:
+            served.end()
+            raise
+        # Its functions are served as long as somebody may ask it.
+        weakref.finalize(pipeline, served.end)
+        return pipeline
+
+    @contextmanager
+    def _serving(self) -> Iterator[None]:
+        """Functions that stand for models can be asked for as long as this lasts."""
+        with serving(self._functions):
+            yield
 
     def __repr__(self) -> str:
         return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"
+
+
+def _functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
+    """The tables with functions that stand for models replaced by their names, and the functions by name."""
+    models, functions = with_settings(tables.get("models") or {})
+
+    def named(value: Any) -> Any:
+        """A function as the name of a model."""
+        if not is_model(value):
+            return value
+        known = next((name for name, function in functions.items() if function is value), None)
+        name = known or function_name(value, {*models, *functions})
+        functions[name] = value
+        return name
+
+    def walk(value: Any, key: str) -> Any:
+        if key in ("model", "judge", "writer"):
+            value = [named(each) for each in value] if isinstance(value, (list, tuple)) else named(value)
+        if isinstance(value, Part):
+            changed = {field.name: walk(getattr(value, field.name), field.name) for field in dataclasses.fields(value)}
+            return dataclasses.replace(value, **changed)
+        if isinstance(value, Mapping):
+            return {each: walk(inner, each) for each, inner in value.items()}
+        if isinstance(value, list):
+            return [walk(each, "") for each in value]
+        return value
+
+    walked = {key: value if key in ("models", "dataset") else walk(value, key) for key, value in tables.items()}
+    if functions:
+        walked["models"] = {**models, **{name: settings(name, function) for name, function in functions.items()}}
+    return walked, functions
 
 
 def _unknown(given: Mapping[str, Any]) -> list[str]:

@@ -87,6 +87,7 @@ class _Metric(Metrics):
         higher_is_better: bool = ...,
         interpreter: str | None = ...,
         timeout_seconds: float = ...,
+        concurrency: int | None = ...,
     ) -> Callable[[Callable[..., Any]], Function]: ...
     def __call__(
         self,
@@ -97,11 +98,12 @@ class _Metric(Metrics):
         higher_is_better: bool = True,
         interpreter: str | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        concurrency: int | None = None,
     ) -> Any:
         """Makes a metric of a function.
 
         The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
-        texts). It returns a number in `range`, a truth value, or `None` where the metric does not apply; or a pair of
+        texts; also by the column's name, `contexts`). It returns a number in `range`, a truth value, or `None` where the metric does not apply; or a pair of
         that and the reason as a text, which stands in the score's detail. What it raises is no score. It may be an
         `async def`, have further parameters with defaults, or come from `functools.partial`. What it names must be
         there for it to be called, unless it has a default: with `reference=None` it is called for rows without a
@@ -124,6 +126,8 @@ class _Metric(Metrics):
             interpreter: The program that runs it. Default: this one, `sys.executable`; on a cluster that of each
                 worker.
             timeout_seconds: How long one call may take; after that it is ended, and there is no score.
+            concurrency: How many calls of an `async def` run at once, 1 to 256. Default: 16. Another function is called
+                once at a time.
 
         Raises:
             ValueError: If the function uses a name from around it, or its source cannot be read.
@@ -132,6 +136,7 @@ class _Metric(Metrics):
             "range": [float(end) for end in range],
             "higher_is_better": higher_is_better,
             "interpreter": interpreter,
+            "concurrency": concurrency,
         }
         settings["timeout_seconds"] = _limit(timeout_seconds)
 
@@ -355,11 +360,11 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(plain, "__name__", "function")
 
 
-def metrics_of(given: Any) -> list[Any]:
-    """A list of metrics, or one; functions that nobody decorated become metrics."""
+def metrics_of(given: Any, concurrency: int | None = None) -> list[Any]:
+    """A list of metrics, or one; functions that nobody decorated become metrics, with this many calls at once."""
     items = list(given) if isinstance(given, (list, tuple)) else [given]
     plain = (functools.partial, FunctionType, BuiltinFunctionType, MethodType)
-    return [metric(each) if isinstance(each, plain) else each for each in items]
+    return [metric(concurrency=concurrency)(each) if isinstance(each, plain) else each for each in items]
 
 
 def _decorated(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:
@@ -459,7 +464,9 @@ def _binding(bound: functools.partial[Any], function: FunctionType) -> list[str]
             default = "=" + _literal(each.default, f"the default of `{each.name}` of `{name}`")
         wanted.append(f"{each.name}{default}")
         given_on.append(f"{each.name}={each.name}")
-    return ["", f"_bound = {name}", "", f"def {name}({', '.join(wanted)}):", f"    return _bound({', '.join(given_on)})"]
+    is_async = inspect.iscoroutinefunction(function)
+    head, call = ("async def", "await _bound") if is_async else ("def", "_bound")
+    return ["", f"_bound = {name}", "", f"{head} {name}({', '.join(wanted)}):", f"    return {call}({', '.join(given_on)})"]
 
 
 def _literal(value: Any, what: str) -> str:

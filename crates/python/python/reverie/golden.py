@@ -53,7 +53,7 @@ class Questions(Table):
     """Golden questions, a row each.
 
     Columns: `id`, `question`, `reference` (the reference answer), `evidence` (a list of `document`, `quote` and, where it
-    was found, `span` with `start` and `end` in bytes), `tags`, `answerable` (whether the documents hold an answer),
+    was found, `start_byte` and `end_byte`; a file calls these `span`), `tags`, `answerable` (whether the documents hold an answer),
     `origin` (of a generated one: `kind`, `persona`, `style`, `length`, `model`), `split` (`tune` or `test`), `review`
     (`accepted` or `edited`).
 
@@ -69,6 +69,9 @@ class Questions(Table):
         columns += [("tags", "texts"), ("answerable", "truth"), ("origin", "origin"), ("split", "text")]
         columns += [("review", "text")]
         missing = {"evidence": [], "tags": [], "answerable": True}
+        for each in questions:
+            if "evidence" in each:
+                each["evidence"] = [_in_bytes(item) for item in each["evidence"]]
         super().__init__(
             columns, ([each.get(name, missing.get(name)) for name, _ in columns] for each in questions)
         )
@@ -76,8 +79,8 @@ class Questions(Table):
         """Where generated questions came from: the model, the options, the digest of the documents, how many drafts were
         tried, and how many were rejected for which reason. None for questions that were read."""
         self.rejected = _rejected(told.get("rejected", ()))
-        """What is not among the questions, and why: drafts that a check rejected, with the passage (`document`, `start`
-        and `end` in bytes) and the draft, if there was one; and those that `review` rejected."""
+        """What is not among the questions, and why: drafts that a check rejected, with the passage (`document`,
+        `start_byte` and `end_byte`) and the draft, if there was one; and those that `review` rejected."""
         self.unread = Table(
             [("path", "text"), ("reason", "text")],
             ([each["path"], each["reason"]] for each in told.get("unread", ())),
@@ -169,6 +172,13 @@ class Questions(Table):
         return _short(self)._repr_html_()
 
 
+def _in_bytes(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Evidence as Python has it: `start` and `end` of a file count bytes, and are called so."""
+    span = item.get("span") or {}
+    places = {"start_byte": span.get("start"), "end_byte": span.get("end")}
+    return {**{name: value for name, value in item.items() if name != "span"}, **places}
+
+
 def _short(questions: Questions) -> Table:
     """What people look at."""
     columns = [("id", "text"), ("question", "text"), ("reference", "text"), ("documents", "texts"), ("review", "text")]
@@ -180,7 +190,7 @@ def _short(questions: Questions) -> Table:
 
 
 def _rejected(rejected: Iterable[Mapping[str, Any]]) -> Table:
-    names = ("reason", "kind", "document", "start", "end", "question")
+    names = ("reason", "kind", "document", "start_byte", "end_byte", "question")
     kinds = ("text", "text", "text", "count", "count", "text")
     return Table(list(zip(names, kinds)), ([each.get(name) for name in names] for each in rejected))
 

@@ -617,6 +617,8 @@ class Python(Component):
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
+        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Another
+            function is called once at a time.
         range: The lowest and the highest score.
         higher_is_better: Whether a higher score is better.
     """
@@ -629,6 +631,7 @@ class Python(Component):
     function: str = "score"
     interpreter: str | None = None
     timeout_seconds: float = 300.0
+    concurrency: int | None = None
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
 

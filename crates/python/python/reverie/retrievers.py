@@ -134,6 +134,8 @@ class Python(Component):
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
+        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Another
+            function is called once at a time.
         top_k: The most chunks to return. Default 5.
     """
 
@@ -143,6 +145,7 @@ class Python(Component):
     function: str = "retrieve"
     interpreter: str | None = None
     timeout_seconds: float = 300.0
+    concurrency: int | None = None
     top_k: int = 5
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
 from reverie._aside import aside
-from reverie._function_models import Model, served, several
+from reverie._function_models import Model, limited, served, several
 from reverie._live import Watcher, watcher
 from reverie._outcome import check_on_error, tell_failures, watched
 from reverie.functions import metrics_of
+from reverie.stages import held
 from reverie.tables import Table, html_table, interval, shown
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ def evaluate(
     models: Mapping[str, Any] | None = None,
     budget_usd: float | None = None,
     store: str | os.PathLike[str] | None = None,
+    documents: Any = None,
+    attempts: int | None = None,
+    concurrency: int | None = None,
     progress: bool | Callable[[dict[str, Any]], Any] | None = None,
     on_error: Literal["warn", "raise"] = "warn",
 ) -> Scores:
@@ -40,7 +44,13 @@ def evaluate(
         scores.means()                    # means with their intervals, and what is missing
 
     Everything that can be checked is checked before a model is asked. A call that was paid once is in the journal of
-    `store`, and never paid again.
+    `store`, and never paid again; the same holds for a function as judge, until its source or its `version` changes
+    (`reverie.model`).
+
+    Metrics of retrieval need places. A context is a text, or a dictionary of `text`, `document` (its path) and its place
+    in the document's text: `start` and `end` in characters, with `documents`, or `start_byte` and `end_byte` in bytes. A
+    place that does not hold its text is an error. `evidence` is a list of dictionaries of `document`, `quote`, and
+    `start_byte` and `end_byte`; with `documents` the quotes are looked for.
 
     Args:
         data: The answers: a data frame of pandas or Polars, an Arrow table, a list of dictionaries, a dataset of
@@ -60,15 +70,23 @@ def evaluate(
 
                 def judge(messages):
                     # [{"role": "system", "content": "… JSON Schema: {…}"}, {"role": "user", "content": "<context>…"}]
-                    prompt = "\n\n".join(message["content"] for message in messages)
+                    prompt = " ".join(message["content"] for message in messages)
                     reply = client.complete(prompt, max_tokens=1000)    # whatever you call
                     return reply.text                                   # or a dictionary, such as {"verdicts": […]}
 
         embedder: The model that compares meanings: the name of one of `models`, or of an embedding model of the
             catalogue.
-        models: Models by name, as in an experiment: `{"gpt": {"chat": {"openai": {"model": "gpt-4o-mini"}}}}`.
-        budget_usd: What this may cost, in US dollars. At the cap it ends with `Scores.partial`.
+        models: Models by name, as in an experiment, or functions: `{"gpt": {"chat": {"openai": {"model": "gpt-4o-mini"}}}}`
+            is OpenAI's, with the key in `OPENAI_API_KEY`.
+        budget_usd: What this may cost, in US dollars. At the cap it ends with `Scores.partial`. Each model needs its price
+            then, in US dollars per million tokens: `"price": {"input": 0.15, "output": 0.6}` beside `"model"`.
         store: The folder of the journal of paid calls. Default: `.reverie`, as of experiments.
+        documents: The documents that places in `data` refer to: what `reverie.parse` gave or takes, or a data frame, an
+            Arrow table or dictionaries with `path` and `text`. Places are held against them, and evidence is found in
+            them. Not for the path of a file, whose `span` counts bytes.
+        attempts: How often a call of a model is tried at most when it fails, at least 1. Default: 8.
+        concurrency: How many calls of a function of your own run at once, as judge or as `async def` metric, 1 to 256.
+            Default: 16 of a metric, up to 256 of a judge. Another metric is called once at a time.
         progress: As in `reverie.Experiment.run`.
         on_error: What happens at the end where functions of your own failed, as metrics or as judges. `warn`: a
             `FunctionWarning` with their tracebacks. `raise`: a `FunctionError`, of which `results` are the scores.
@@ -84,7 +102,7 @@ def evaluate(
     Warns:
         FunctionWarning: If functions of your own failed.
     """
-    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, progress, on_error)
+    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, documents, attempts, concurrency, progress, on_error)
     scores = call.made(None)
     return tell_failures(scores, scores.data["failed_functions"], on_error)
 
@@ -98,6 +116,9 @@ async def aevaluate(
     models: Mapping[str, Any] | None = None,
     budget_usd: float | None = None,
     store: str | os.PathLike[str] | None = None,
+    documents: Any = None,
+    attempts: int | None = None,
+    concurrency: int | None = None,
     progress: bool | Callable[[dict[str, Any]], Any] | None = None,
     on_error: Literal["warn", "raise"] = "warn",
 ) -> Scores:
@@ -105,7 +126,7 @@ async def aevaluate(
 
     Where the `await` is cancelled, calls of models that have begun are finished and kept, and nothing more is asked.
     """
-    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, progress, on_error)
+    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, documents, attempts, concurrency, progress, on_error)
     scores = await aside(call.made)
     return tell_failures(scores, scores.data["failed_functions"], on_error)
 
@@ -122,13 +143,17 @@ class _Call:
         models: Mapping[str, Any] | None,
         budget_usd: float | None,
         store: str | os.PathLike[str] | None,
+        documents: Any,
+        attempts: int | None,
+        concurrency: int | None,
         progress: bool | Callable[[dict[str, Any]], Any] | None,
         on_error: str,
     ) -> None:
         check_on_error(on_error)
         self._data, self._budget_usd = data, budget_usd
-        self._models, self._judges = models, several(judge)
-        self._tables = {"store": store, "evaluate": {"metrics": metrics_of(metrics) or None}}
+        self._models, self._judges = models, [limited(each, concurrency) for each in several(judge)]
+        self._tables = {"store": store, "evaluate": {"metrics": metrics_of(metrics, concurrency) or None}}
+        self._documents, self._attempts = None if documents is None else held(documents), attempts
         self._embedder, self._base = embedder, os.getcwd()
         self._watching: Watcher | None = watcher(progress)
 
@@ -147,6 +172,8 @@ class _Call:
                         self._budget_usd,
                         self._watching,
                         stop,
+                        self._documents,
+                        self._attempts,
                     )
                 )
 

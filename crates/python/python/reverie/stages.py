@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reverie import _core
+from reverie.exceptions import ParseWarning
 from reverie.tables import Table
 
 if TYPE_CHECKING:
@@ -39,12 +42,35 @@ def parse(
         limits: As in `[corpus.limits]`.
 
     Raises:
-        ValueError: If there is no such file or folder, or a setting is wrong.
+        ValueError: If there is no such file or folder, a setting is wrong, or no file gave a document.
         ModuleNotFoundError: Without pyarrow.
+
+    Warns:
+        ParseWarning: If some files gave no document; `rejected` of the result is a table of them.
     """
     _arrow()
     corpus = _core.Corpus(os.fspath(source), list(include), list(exclude), limits)
-    return Documents(_core.Parser(limits).parse_corpus(corpus), corpus.rejected)
+    documents = Documents(_core.Parser(limits).parse_corpus(corpus), corpus.rejected)
+    if len(documents.rejected):
+        text = _rejections(documents)
+        if not len(documents):
+            raise ValueError(f"{os.fspath(source)}: no file gave a document\n{text}")
+        warnings.warn(f"{text}\n`rejected` of the result is a table of them", ParseWarning, stacklevel=2)
+    return documents
+
+
+def _rejections(documents: Documents) -> str:
+    """How many files gave no document, by reason, most frequent first, with an example of each."""
+    paths: dict[str, str] = {}
+    for row in documents.rejected:
+        paths.setdefault(row["reason"], row["path"])
+    counts = Counter(documents.rejected["reason"])
+    n, all_files = len(documents.rejected), len(documents) + len(documents.rejected)
+    lines = [f"{n:,} of {all_files:,} files gave no document:"]
+    lines += [f"  {count:,}: {reason} (such as {paths[reason]})" for reason, count in counts.most_common(5)]
+    if len(counts) > 5:
+        lines.append(f"  and {len(counts) - 5} more reasons")
+    return "\n".join(lines)
 
 
 def chunk(documents: Any, chunker: Any = "sentence") -> Chunks:
@@ -119,7 +145,10 @@ class _Held(Table):
 
 
 class Documents(_Held):
-    """Documents, a row each: `path`, `title`, `author`, `text`. Data frames and Arrow tables of it have more columns."""
+    """Documents, a row each: `path`, `title`, `author`, `text`. Data frames and Arrow tables of it have more columns.
+
+    `rejected` is a table of the files that gave no document: `path` and `reason`, a row each.
+    """
 
     def __init__(self, held: pyarrow.RecordBatch, unread: list[tuple[str, str]]) -> None:
         compute = _arrow().compute
@@ -190,6 +219,13 @@ class Index:
         return f"<index of {len(self):,} chunks, {'with' if self._core.embedded else 'without'} vectors>"
 
 
+def held(documents: Any) -> Any:
+    """Documents as the core takes them: what `parse` gave or takes, or rows of `path` and `text`."""
+    if isinstance(documents, (str, os.PathLike)):
+        documents = parse(documents)
+    return documents._held if isinstance(documents, Documents) else _rows(documents)
+
+
 def _rows(given: Any) -> Any:
     """Data that Arrow's protocols give, or a list of dictionaries."""
     if isinstance(given, (list, tuple)):
@@ -202,5 +238,5 @@ def _arrow() -> Any:
         import pyarrow
         import pyarrow.compute
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("stages by themselves need pyarrow: pip install 'reverie[notebook]'") from error
+        raise ModuleNotFoundError("stages by themselves need pyarrow: pip install pyarrow") from error
     return pyarrow

@@ -61,7 +61,7 @@ class Table:
         try:
             import pyarrow
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError("tables need pyarrow: pip install 'reverie[notebook]'") from error
+            raise ModuleNotFoundError("tables need pyarrow: pip install pyarrow") from error
         kinds = {
             "text": pyarrow.string(),
             "real": pyarrow.float64(),
@@ -69,8 +69,8 @@ class Table:
             "truth": pyarrow.bool_(),
             "texts": pyarrow.list_(pyarrow.string()),
         }
-        span = pyarrow.struct([("start", pyarrow.int64()), ("end", pyarrow.int64())])
-        item = pyarrow.struct([("document", pyarrow.string()), ("quote", pyarrow.string()), ("span", span)])
+        places = [("start_byte", pyarrow.int64()), ("end_byte", pyarrow.int64())]
+        item = pyarrow.struct([("document", pyarrow.string()), ("quote", pyarrow.string()), *places])
         kinds["evidence"] = pyarrow.list_(item)
         parts = ("kind", "persona", "style", "length", "model")
         kinds["origin"] = pyarrow.struct([(part, pyarrow.string()) for part in parts])

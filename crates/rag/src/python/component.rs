@@ -53,6 +53,10 @@ macro_rules! function_settings {
             pub interpreter: Option<String>,
             /// How long one call may take, in seconds. Default 300; no part of any key.
             pub timeout_seconds: f64,
+            /// How many calls of an `async def` run at once, 1 to 256. Default 16; no
+            /// part of any key. Another function is called once at a time.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub concurrency: Option<usize>,
             $( $( $(#[$meta_2])* pub $own_2: $Own2, )* )?
         }
 
@@ -65,6 +69,7 @@ macro_rules! function_settings {
                     function: $function.to_owned(),
                     interpreter: None,
                     timeout_seconds: $crate::python::TIMEOUT_SECONDS,
+                    concurrency: None,
                     $( $( $own_2: $default_2, )* )?
                 }
             }
@@ -79,6 +84,7 @@ macro_rules! function_settings {
                     function: &self.function,
                     interpreter: self.interpreter.as_deref(),
                     timeout_seconds: self.timeout_seconds,
+                    concurrency: self.concurrency,
                 }
             }
         }

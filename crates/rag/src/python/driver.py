@@ -1,6 +1,7 @@
 # Runs one function of a user for the program that started this interpreter.
-# It reads lines of JSON from its standard input: first the setup, then a call
-# at a time; it answers a line for each. What the function prints, or a program
+# It reads lines of JSON from its standard input: first the setup, then calls.
+# It answers a line for each: one after the other, or, of an `async def`, all
+# that were sent at once, each as it ends. What the function prints, or a program
 # that it starts, goes to standard error, so that it cannot pass for an answer.
 import json
 import os
@@ -113,6 +114,49 @@ class Loop:
         return self.loop.run_until_complete(waited())
 
 
+def call_at_once(function, requests, answer, failed):
+    """Calls an `async def`: all requests run side by side in one event loop."""
+    import asyncio
+    import threading
+
+    tasks = {}
+
+    async def run(call):
+        number = call["call"]
+        try:
+            answer(number, await function(**call["arguments"]))
+        except BaseException as error:
+            failed(number, error)
+        finally:
+            tasks.pop(number, None)
+
+    def begin(call):
+        if "cancel" in call:
+            # It took too long: the others go on.
+            task = tasks.get(call["cancel"])
+            if task is not None:
+                task.cancel()
+            return
+        tasks[call["call"]] = asyncio.ensure_future(run(call))
+
+    async def serve_all():
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+
+        def read():
+            for line in requests:
+                loop.call_soon_threadsafe(begin, json.loads(line))
+            loop.call_soon_threadsafe(ended.set_result, None)
+
+        # A thread reads, so that the loop never waits for the program.
+        threading.Thread(target=read, daemon=True).start()
+        await ended
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(serve_all())
+
+
 def compiled(source, name, shift):
     """The source with the lines that it has in the user's own file."""
     import ast
@@ -151,15 +195,23 @@ def serve(requests, replies):
     except BaseException as error:
         reply({"call": 0, **told(error, name)})
         return
+    def answer(number, value):
+        reply({"call": number, "value": value}, default=plain, allow_nan=False)
+
+    def failed(number, error):
+        reply({"call": number, **told(error, name)})
+
     reply({"call": 0})
+    if setup["at_once"]:
+        call_at_once(function, requests, answer, failed)
+        return
     loop = Loop()
     for line in requests:
         call = json.loads(line)
         try:
-            value = loop.result(function(**call["arguments"]))
-            reply({"call": call["call"], "value": value}, default=plain, allow_nan=False)
+            answer(call["call"], loop.result(function(**call["arguments"])))
         except BaseException as error:
-            reply({"call": call["call"], **told(error, name)})
+            failed(call["call"], error)
 
 
 __file_name__ = serve.__code__.co_filename

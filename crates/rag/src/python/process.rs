@@ -8,11 +8,12 @@
 use super::{Printed, sink};
 use serde_json::{Map, Value, json};
 use std::{
-    io::{self, BufRead, BufReader, Write},
+    collections::HashMap,
+    io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread,
@@ -22,6 +23,9 @@ use std::{
 const DRIVER: &str = include_str!("driver.py");
 /// How long an interpreter that closed its output may take to end.
 const TO_END: Duration = Duration::from_millis(500);
+/// How long one of several calls may take to end after it was cancelled. Then
+/// the function blocks its event loop, and its process is ended.
+const TO_CANCEL: Duration = Duration::from_secs(1);
 /// A printed line is cut after this many bytes.
 const LINE: usize = 16 << 10;
 
@@ -33,10 +37,22 @@ struct Shared {
     /// None once the process is to end: its guard then ends the whole process group.
     input: Mutex<Option<ChildStdin>>,
     child: Mutex<Child>,
-    /// Whether it is computing something.
-    busy: AtomicBool,
-    /// The trials that it works for, as messages name them.
-    caller: Mutex<Option<Arc<str>>>,
+    calls: Mutex<Calls>,
+}
+
+/// The calls that a process works on.
+#[derive(Default)]
+struct Calls {
+    waiting: HashMap<u64, Waiting>,
+    /// Why there will be no more replies.
+    ended: Option<String>,
+}
+
+/// A call without a reply.
+struct Waiting {
+    reply: Sender<Result<Map<String, Value>, String>>,
+    /// The trials that it is for, as messages name them.
+    caller: Option<Arc<str>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,13 +68,31 @@ impl Shared {
         }
         let _ = lock(&self.child).kill();
     }
+
+    /// The trials that all present calls are for; none if they differ.
+    fn caller(&self) -> Option<Arc<str>> {
+        let calls = lock(&self.calls);
+        let mut callers = calls.waiting.values().map(|waiting| &waiting.caller);
+        let first = callers.next()?;
+        callers.all(|caller| caller == first).then(|| first.clone())?
+    }
+
+    /// Tells all who wait that there is no reply.
+    fn give_up(&self, reason: String) {
+        let mut calls = lock(&self.calls);
+        for (_, waiting) in calls.waiting.drain() {
+            let _ = waiting.reply.send(Err(reason.clone()));
+        }
+        calls.ended = Some(reason);
+    }
 }
 
 /// The result of a request.
 pub(super) enum Asked {
     /// The driver's reply.
     Reply(Map<String, Value>),
-    /// The process did not answer in time, and was ended.
+    /// The process did not answer in time. It was ended, unless it works on
+    /// other calls and has cancelled this one.
     TimedOut,
     /// The process ended, or sent something that is no reply.
     Ended(String),
@@ -68,8 +102,10 @@ pub(super) enum Asked {
 pub(super) struct Running {
     shared: Arc<Shared>,
     requests: Sender<Vec<u8>>,
-    replies: Receiver<Result<String, String>>,
-    calls: u64,
+    /// The number of the last call.
+    last: AtomicU64,
+    /// Whether calls run side by side, so that one can be cancelled.
+    at_once: bool,
 }
 
 impl Drop for Running {
@@ -82,17 +118,17 @@ impl Drop for Running {
 /// them any more.
 pub fn interrupt() {
     for shared in lock(&LIVE).iter().filter_map(Weak::upgrade) {
-        if shared.busy.load(Ordering::SeqCst) {
+        if !lock(&shared.calls).waiting.is_empty() {
             shared.end();
         }
     }
 }
 
 impl Running {
-    /// Starts an interpreter; the first reply says whether the function is there.
-    pub(super) fn start(interpreter: &str, setup: Value, name: &str) -> Result<Self, String> {
+    /// Starts an interpreter; the first reply says whether the function is
+    /// there. `at_once` is whether its calls run side by side.
+    pub(super) fn start(interpreter: &str, setup: Value, name: &str, at_once: bool) -> Result<Self, String> {
         let (requests, asked) = channel();
-        let (answer, replies) = channel();
         let (started, start) = channel();
         let mut command = Command::new(interpreter);
         command.args(["-u", "-c", DRIVER]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -108,24 +144,32 @@ impl Running {
             let shared = Arc::new(Shared {
                 input: Mutex::new(child.stdin.take()),
                 child: Mutex::new(child),
-                busy: AtomicBool::new(false),
-                caller: Mutex::default(),
+                calls: Mutex::default(),
             });
             if let (Some(errors), Some(printed)) = (errors, printed) {
                 let shared = shared.clone();
                 let show = move || {
                     lines(BufReader::new(errors), |text| {
-                        let caller = lock(&shared.caller).clone();
+                        let caller = shared.caller();
                         printed(&Printed { function: &function, caller: caller.as_deref(), text });
                     });
                 };
                 // Without this thread, the output of the function is not shown.
                 let _ = thread::Builder::new().name("function prints".to_owned()).spawn(show);
             }
+            let replies = {
+                let shared = shared.clone();
+                let read = move || read(&shared, output.map(BufReader::new));
+                thread::Builder::new().name("function replies".to_owned()).spawn(read)
+            };
+            if let Err(error) = replies {
+                shared.end();
+                return drop(started.send(Err(error.to_string())));
+            }
             if started.send(Ok(shared.clone())).is_err() {
                 shared.end();
             }
-            keep(&shared, output.map(BufReader::new), &asked, &answer);
+            keep(&shared, &asked);
         });
         keeper.map_err(|error| error.to_string())?;
         let shared = start.recv().map_err(|error| error.to_string())??;
@@ -133,7 +177,7 @@ impl Running {
         live.retain(|shared| shared.strong_count() > 0);
         live.push(Arc::downgrade(&shared));
         drop(live);
-        let running = Self { shared, requests, replies, calls: 0 };
+        let running = Self { shared, requests, last: AtomicU64::new(0), at_once };
         running.send(&setup);
         Ok(running)
     }
@@ -148,66 +192,90 @@ impl Running {
         matches!(lock(&self.shared.child).try_wait(), Ok(None))
     }
 
+    /// Whether it can be asked again: nobody has ended it.
+    pub(super) fn is_used(&self) -> bool {
+        self.lives() && lock(&self.shared.input).is_some()
+    }
+
     /// Waits until the function is there.
-    pub(super) fn ready(&mut self, caller: Option<Arc<str>>, limit: Duration) -> Asked {
-        self.answer(caller, limit)
+    pub(super) fn ready(&self, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+        self.answer(0, None, caller, limit)
     }
 
     /// Calls the function.
-    pub(super) fn ask(&mut self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> Asked {
-        self.calls += 1;
-        self.send(&json!({ "call": self.calls, "arguments": arguments }));
-        self.answer(caller, limit)
+    pub(super) fn ask(&self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+        let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
+        self.answer(number, Some(json!({ "call": number, "arguments": arguments })), caller, limit)
     }
 
-    fn answer(&mut self, caller: Option<Arc<str>>, limit: Duration) -> Asked {
-        *lock(&self.shared.caller) = caller;
-        self.shared.busy.store(true, Ordering::SeqCst);
-        let answer = self.replies.recv_timeout(limit);
-        self.shared.busy.store(false, Ordering::SeqCst);
-        match answer {
-            Ok(Ok(line)) => match serde_json::from_str(&line) {
-                Ok(Value::Object(reply)) if reply.get("call") == Some(&json!(self.calls)) => Asked::Reply(reply),
-                _ => Asked::Ended(format!("its interpreter answered `{}`, which is no reply", beginning(line.trim()))),
-            },
-            Ok(Err(reason)) => Asked::Ended(reason),
-            Err(RecvTimeoutError::Disconnected) => Asked::Ended("its interpreter ended".to_owned()),
-            Err(RecvTimeoutError::Timeout) => {
-                self.shared.end();
-                Asked::TimedOut
+    /// Sends a request, and waits for the reply of this number.
+    fn answer(&self, number: u64, request: Option<Value>, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+        let (reply, replies) = channel();
+        {
+            let mut calls = lock(&self.shared.calls);
+            if let Some(reason) = &calls.ended {
+                return Asked::Ended(reason.clone());
+            }
+            calls.waiting.insert(number, Waiting { reply, caller });
+        }
+        if let Some(request) = request {
+            self.send(&request);
+        }
+        match replies.recv_timeout(limit) {
+            Ok(Ok(reply)) => return Asked::Reply(reply),
+            Ok(Err(reason)) => return Asked::Ended(reason),
+            Err(RecvTimeoutError::Disconnected) => return Asked::Ended("its interpreter ended".to_owned()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if self.at_once && number > 0 {
+            self.send(&json!({ "cancel": number }));
+            if replies.recv_timeout(TO_CANCEL).is_ok() {
+                return Asked::TimedOut;
             }
         }
+        self.shared.end();
+        Asked::TimedOut
     }
 }
 
-/// Passes requests and replies on, until nobody asks any more or the process ends.
-fn keep(
-    shared: &Shared,
-    output: Option<impl BufRead>,
-    asked: &Receiver<Vec<u8>>,
-    answer: &Sender<Result<String, String>>,
-) {
-    let Some(mut output) = output else { return };
-    let write = |request: &[u8]| {
-        let mut input = lock(&shared.input);
-        let input = input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        input.write_all(request).and_then(|()| input.flush())
-    };
+/// Passes requests on, until nobody asks any more or the process ends. The
+/// process lives as long as this thread.
+fn keep(shared: &Shared, asked: &Receiver<Vec<u8>>) {
     for request in asked {
-        let mut line = String::new();
-        let read = write(&request).and_then(|()| output.read_line(&mut line));
-        if matches!(read, Ok(1..)) {
-            if answer.send(Ok(line)).is_err() {
-                break;
-            }
-            continue;
+        let mut input = lock(&shared.input);
+        let Some(open) = input.as_mut() else { continue };
+        if open.write_all(&request).and_then(|()| open.flush()).is_err() {
+            // The reader of replies notices that the process ended.
+            input.take();
         }
-        let status = ended(shared);
-        let _ = answer.send(Err(format!("its interpreter ended{status}")));
-        break;
     }
     shared.end();
     let _ = lock(&shared.child).wait();
+}
+
+/// Hands replies to those who wait for them, until the process ends.
+fn read(shared: &Shared, output: Option<impl BufRead>) {
+    let Some(mut output) = output else { return shared.give_up("its interpreter has no output".to_owned()) };
+    let mut line = String::new();
+    while matches!(output.read_line(&mut line), Ok(1..)) {
+        let reply = match serde_json::from_str(&line) {
+            Ok(Value::Object(reply)) => Some(reply),
+            _ => None,
+        };
+        let number = reply.as_ref().and_then(|reply| reply.get("call")?.as_u64());
+        let Some((number, reply)) = number.zip(reply) else {
+            shared.give_up(format!("its interpreter answered `{}`, which is no reply", beginning(line.trim())));
+            return shared.end();
+        };
+        // Nobody waits for a call that took too long.
+        if let Some(waiting) = lock(&shared.calls).waiting.remove(&number) {
+            let _ = waiting.reply.send(Ok(reply));
+        }
+        line.clear();
+    }
+    let status = ended(shared);
+    shared.give_up(format!("its interpreter ended{status}"));
+    shared.end();
 }
 
 /// The reason why a process ended.

@@ -4,7 +4,7 @@ use super::*;
 use std::{path::Path, process::Command};
 
 fn limited(source: &str, timeout_seconds: f64) -> Result<Function, String> {
-    let script = Script { file: "f.py", source, function: "f", interpreter: None, timeout_seconds };
+    let script = Script { file: "f.py", source, function: "f", interpreter: None, timeout_seconds, concurrency: None };
     Function::new("metric", script, &["a", "b"])
 }
 
@@ -79,6 +79,55 @@ fn what_an_async_def_returns_is_awaited_in_one_event_loop() {
     assert_eq!(waits.call(&json!({ "a": 1 })).unwrap(), json!([1, 1]));
     assert!(waits.call(&json!({ "a": 3 })).unwrap_err().message.contains("no three"));
     assert_eq!(waits.call(&json!({ "a": 2 })).unwrap(), json!([2, 1]));
+}
+
+#[tokio::test]
+async fn calls_of_an_async_def_run_side_by_side_up_to_the_limit() {
+    let source = "import asyncio\nnow = most = 0\n\nasync def f(a):\n    global now, most\n    now += 1\n    most = max(most, now)\n    await asyncio.sleep(0.05)\n    now -= 1\n    return most\n";
+    let most = async |concurrency| {
+        let script =
+            Script { file: "f.py", source, function: "f", interpreter: None, timeout_seconds: 60.0, concurrency };
+        let waits = Arc::new(Function::new("metric", script, &["a"]).unwrap());
+        let calls = (0..40).map(|i| {
+            let waits = waits.clone();
+            async move { waits.call_beside(json!({ "a": i })).await.unwrap().as_u64().unwrap() }
+        });
+        futures::future::join_all(calls).await.into_iter().max().unwrap()
+    };
+    assert_eq!(most(None).await, CONCURRENCY as u64);
+    assert_eq!(most(Some(3)).await, 3);
+    assert_eq!(most(Some(1)).await, 1);
+}
+
+#[tokio::test]
+async fn one_of_several_calls_that_takes_too_long_does_not_end_the_others() {
+    let source = "import asyncio, os\n\nasync def f(a):\n    await asyncio.sleep(3600 if a == 0 else 2)\n    return os.getpid()\n";
+    let waits = Arc::new(limited(source, 4.0).unwrap());
+    // What it loads is no part of the race.
+    let first = waits.call_beside(json!({ "a": 1 })).await.unwrap();
+    let (late, other) = futures::join!(waits.call_beside(json!({ "a": 0 })), async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        waits.call_beside(json!({ "a": 1 })).await
+    });
+    let late = late.unwrap_err();
+    assert_eq!((late.kind, late.message.contains("did not return within 4 s")), (FailureKind::TimedOut, true));
+    assert_eq!(other.unwrap(), first, "it is the same process");
+}
+
+#[test]
+fn a_concurrency_that_is_none_is_refused() {
+    let script = |concurrency| Script {
+        file: "f.py",
+        source: "def f(a):\n    return a\n",
+        function: "f",
+        interpreter: None,
+        timeout_seconds: 1.0,
+        concurrency: Some(concurrency),
+    };
+    for wrong in [0, 257] {
+        let error = Function::new("metric", script(wrong), &["a"]).unwrap_err();
+        assert!(error.contains("1 to 256"), "{error}");
+    }
 }
 
 #[test]

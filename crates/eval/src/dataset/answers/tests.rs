@@ -103,18 +103,92 @@ fn files_that_hold_no_answers_are_refused_with_what_to_do() {
 #[test]
 fn rows_of_a_program_are_told_by_their_numbers_from_0() {
     let rows = |text: &str| -> Vec<Map<String, Value>> { serde_json::from_str(text).unwrap() };
-    let read = read_answers(&rows(r#"[{"user_input": "Why?", "response": "So"}, {"user_input": "How?"}]"#)).unwrap();
+    let read =
+        read_answers(&rows(r#"[{"user_input": "Why?", "response": "So"}, {"user_input": "How?"}]"#), &[]).unwrap();
     assert_eq!(read.iter().map(|row| row.question.id.as_str()).collect::<Vec<_>>(), ["row-0", "row-1"]);
-    let faults = read_answers(&rows(
-        r#"[{"id": "a", "question": "Why?"}, {"id": "a", "question": ""}, {"id": "b", "qestion": "How?"}]"#,
-    ));
+    let faults = read_answers(
+        &rows(r#"[{"id": "a", "question": "Why?"}, {"id": "a", "question": ""}, {"id": "b", "qestion": "How?"}]"#),
+        &[],
+    );
     let faults = faults.unwrap_err();
     for (row, part) in
         [(1, "has the id `a` of row 0"), (1, "write one, or remove the row"), (2, "write `question`, or rename it")]
     {
         assert!(faults.iter().any(|(at, message)| *at == row && message.contains(part)), "{part}: {faults:?}");
     }
-    let faults = read_answers(&rows(r#"[{"answer": "a"}, {"answer": "b"}, {"answer": "c"}]"#)).unwrap_err();
+    let faults = read_answers(&rows(r#"[{"answer": "a"}, {"answer": "b"}, {"answer": "c"}]"#), &[]).unwrap_err();
     assert_eq!(faults.len(), 1, "a table's columns are told once: {faults:?}");
-    assert!(read_answers(&[]).unwrap_err()[0].1.contains("no rows"));
+    assert!(read_answers(&[], &[]).unwrap_err()[0].1.contains("no rows"));
+}
+
+/// A document in which bytes and characters differ.
+fn owls() -> Document {
+    let text = "Über Eulen steht hier viel. Zehn Eulen wohnen in der Mühle am Bach.".to_owned();
+    Document { path: "owls.txt".to_owned(), text, ..testing_document() }
+}
+
+fn testing_document() -> Document {
+    rag::load::parse("a.txt", b"text", &rag::load::Limits::default()).unwrap()
+}
+
+fn row(place: &str) -> Vec<Map<String, Value>> {
+    let rows = format!(
+        r#"[{{"question": "Who?", "evidence": [{{"document": "owls.txt", "quote": "Zehn Eulen wohnen in der Mühle", "start_byte": 29, "end_byte": 60}}],
+            "contexts": [{{"document": "owls.txt", "text": "Zehn Eulen wohnen in der Mühle am Bach.", {place}}}]}}]"#
+    );
+    serde_json::from_str(&rows).unwrap()
+}
+
+#[test]
+fn characters_and_bytes_of_one_passage_are_the_same_place() {
+    let documents = [owls()];
+    let span = |place: &str| {
+        let rows = read_answers(&row(place), &documents).unwrap();
+        rows[0].passages.as_ref().unwrap()[0].span
+    };
+    let bytes = span(r#""start_byte": 29, "end_byte": 69"#);
+    assert_eq!(&owls().text[bytes.start..bytes.end], "Zehn Eulen wohnen in der Mühle am Bach.");
+    assert_eq!(span(r#""start": 28, "end": 67"#), bytes);
+    assert_eq!(span(r#""span": {"start": 28, "end": 67}"#), bytes);
+    assert_eq!(span(r#""start": 28.0, "end": 67.0, "start_byte": null, "end_byte": null"#), bytes);
+}
+
+#[test]
+fn a_place_in_the_wrong_unit_is_refused_with_its_row() {
+    let refused = |place: &str, documents: &[Document]| {
+        let (row, message) = read_answers(&row(place), documents).unwrap_err().remove(0);
+        assert_eq!((row, message.contains("`contexts` at 1")), (0, true), "{message}");
+        message
+    };
+    // Characters that are called bytes, with the documents and without.
+    assert!(refused(r#""start_byte": 28, "end_byte": 67"#, &[owls()]).contains("does not stand at bytes 28 to 67"));
+    assert!(refused(r#""start_byte": 28, "end_byte": 67"#, &[]).contains("counts characters"));
+    assert!(refused(r#""start_byte": 28, "end_byte": 68"#, &[]).contains("has other words there"));
+    assert!(refused(r#""start_byte": 128, "end_byte": 168"#, &[]).contains("does not overlap it"));
+    // Characters without a text to count them in.
+    assert!(refused(r#""start": 28, "end": 67"#, &[]).contains("give `documents`"));
+    assert!(refused(r#""span": {"start": 29, "end": 69}"#, &[]).contains("`start_byte`"));
+    assert!(refused(r#""start": 28, "end": 670"#, &[owls()]).contains("has 67 characters"));
+    assert!(read_answers(&row(r#""start_byte": 29, "end_byte": 69"#), &[]).is_ok());
+}
+
+#[test]
+fn a_file_counts_bytes_and_is_held_against_the_evidence_too() {
+    let file = |start: usize, end: usize| {
+        format!(
+            r#"{{"question": "Who?", "evidence": [{{"document": "a", "quote": "Zehn Eulen wohnen in der Mühle", "span": {{"start": 29, "end": 60}}}}], "contexts": [{{"document": "a", "text": "Zehn Eulen wohnen in der Mühle am Bach.", "span": {{"start": {start}, "end": {end}}}}}]}}"#
+        )
+    };
+    assert_eq!(one("a.jsonl", &file(29, 69)).passages.unwrap()[0].span, Span { start: 29, end: 69 });
+    assert!(faults("a.jsonl", &file(28, 67))[0].1.contains("counts characters"));
+}
+
+#[test]
+fn documents_find_the_evidence_that_has_no_place() {
+    let rows: Vec<Map<String, Value>> = serde_json::from_str(
+        r#"[{"question": "Who?", "evidence": [{"document": "owls.txt", "quote": "Zehn Eulen", "span": {"start": 28, "end": 38}}]}]"#,
+    )
+    .unwrap();
+    let place = |documents: &[Document]| read_answers(&rows, documents).unwrap()[0].question.evidence[0].span;
+    assert_eq!((place(&[]), place(&[owls()])), (None, Some(Span { start: 29, end: 39 })));
 }

@@ -2,7 +2,7 @@
 //! an endpoint is made of it: addresses checked, secrets read.
 
 use super::Endpoint;
-use crate::{EndpointLimits, Error, model::innermost, provider::Context};
+use crate::{EndpointLimits, Error, model::innermost, provider::Context, remote::functions};
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -58,6 +58,24 @@ pub(crate) struct Conventions {
     pub(crate) headers: &'static [(&'static str, &'static str)],
     /// A free request that shows whether the endpoint answers and accepts the key.
     pub(crate) probe: Probe,
+    /// The endpoint of settings without an address; none where an address is needed.
+    pub(crate) default_endpoint: Option<DefaultEndpoint>,
+}
+
+/// The endpoint of settings without an address, with the variables that the
+/// provider's own libraries read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DefaultEndpoint {
+    pub(crate) address: &'static str,
+    /// The variable that replaces the address.
+    pub(crate) address_env: &'static str,
+    /// The variable that holds the key, unless the settings name another one.
+    pub(crate) api_key_env: &'static str,
+}
+
+impl DefaultEndpoint {
+    pub(crate) const OPENAI: Self =
+        Self { address: "https://api.openai.com/v1", address_env: "OPENAI_BASE_URL", api_key_env: "OPENAI_API_KEY" };
 }
 
 /// A request that costs nothing.
@@ -72,8 +90,13 @@ pub(crate) enum Probe {
 }
 
 impl Conventions {
-    pub(crate) const OPENAI: Self =
-        Self { example: "http://127.0.0.1:8000/v1", key_header: None, headers: &[], probe: Probe::Models };
+    pub(crate) const OPENAI: Self = Self {
+        example: "http://127.0.0.1:8000/v1",
+        key_header: None,
+        headers: &[],
+        probe: Probe::Models,
+        default_endpoint: None,
+    };
 }
 
 impl EndpointSettings<'_> {
@@ -92,19 +115,44 @@ impl EndpointSettings<'_> {
         conventions: Conventions::OPENAI,
     };
 
-    /// The base URL in its normal form, as an identity shows it.
-    pub(crate) fn base(&self) -> Result<String, Error> {
+    /// The address in the settings, else the provider's default.
+    fn address(&self, cx: &Context) -> String {
+        match self.default_endpoint() {
+            Some(default) => (cx.environment)(default.address_env).unwrap_or_else(|| default.address.to_owned()),
+            None => self.base_url.to_owned(),
+        }
+    }
+
+    /// The provider's own endpoint, if the settings name no other one.
+    fn default_endpoint(&self) -> Option<DefaultEndpoint> {
+        self.conventions.default_endpoint.filter(|_| self.base_url.is_empty())
+    }
+
+    /// The variable that holds the key; none where the endpoint wants no key.
+    pub(crate) fn key_variable(&self) -> Option<&str> {
+        let variable = self.api_key_env.or_else(|| self.default_endpoint().map(|default| default.api_key_env));
+        // An empty name turns a default off.
+        variable.filter(|variable| !variable.is_empty())
+    }
+
+    /// The base URL in its normal form, as an identity shows it. A function of a
+    /// program is identified by its digest, wherever it is served.
+    pub(crate) fn base(&self, cx: &Context) -> Result<String, Error> {
         if self.model.trim().is_empty() {
             return Err(Error::Config(
                 "`model` is empty: give the name by which the endpoint knows the model".to_owned(),
             ));
         }
-        if self.base_url.is_empty() {
+        if functions::is_function(self.base_url) {
+            return Ok(self.base_url.to_owned());
+        }
+        let address = self.address(cx);
+        if address.is_empty() {
             let example = self.conventions.example;
             return Err(Error::Config(format!("{}: `base_url` is missing, such as {example}", self.model)));
         }
         let problem = |reason: &str| Error::Config(format!("{}: `base_url` {reason}", self.model));
-        let url = Url::parse(self.base_url).map_err(|error| problem(&format!("is no address: {error}")))?;
+        let url = Url::parse(&address).map_err(|error| problem(&format!("is no address: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(problem("must begin with http:// or https://"));
         }
@@ -118,7 +166,7 @@ impl EndpointSettings<'_> {
 
     /// Reads the secrets and checks everything that can be checked here.
     pub(crate) fn connect(&self, cx: &Context) -> Result<Endpoint, Error> {
-        let base = self.base()?;
+        let base = functions::address(self.model, self.base(cx)?)?;
         let timeout = self.duration("timeout_seconds", self.timeout_seconds)?;
         let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
         if self.max_response_bytes < 1024 {
@@ -132,8 +180,7 @@ impl EndpointSettings<'_> {
         for (name, value) in self.conventions.headers {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        // An empty name turns a default off: the endpoint wants no key.
-        if let Some(variable) = self.api_key_env.filter(|variable| !variable.is_empty()) {
+        if let Some(variable) = self.key_variable() {
             let key = self.secret(cx, variable, &mut secrets)?;
             let (header, value) = match self.conventions.key_header {
                 Some(name) => (HeaderName::from_static(name), key),

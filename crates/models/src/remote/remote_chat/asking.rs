@@ -20,10 +20,6 @@ pub(crate) trait Speaker: Send + Sync {
     fn tells_probabilities(&self, model: &Target<'_>) -> bool;
 }
 
-/// The parameter in `extra` by which a program says that it serves a function
-/// of its own as a model, and which one.
-const FUNCTION: &str = "reverie_function";
-
 /// The longest text of an answer, in bytes: twice as much as any model writes.
 const MAX_TEXT: usize = 1 << 20;
 
@@ -90,6 +86,8 @@ pub(super) struct Chat {
     pub(super) context_length: usize,
     /// Dollars per million tokens read and written.
     pub(super) price: (f64, f64),
+    /// The function of a program that the model is, if it is one.
+    pub(super) function: Option<FunctionFailed>,
 }
 
 #[async_trait]
@@ -111,7 +109,7 @@ impl ChatModel for Remote<Chat> {
     }
 
     fn function(&self) -> Option<FunctionFailed> {
-        serde_json::from_value(self.kind.extra.get(FUNCTION)?.clone()).ok()
+        self.kind.function.clone()
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {

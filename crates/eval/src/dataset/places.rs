@@ -1,0 +1,221 @@
+//! Places of texts in documents, as answers of a system state them, and whether
+//! they hold the texts.
+//!
+//! | written as | counts |
+//! |---|---|
+//! | `start_byte`, `end_byte` | bytes of the document's text, everywhere |
+//! | `start`, `end` | characters, as Python does; the document's text is needed |
+//! | `span: {start, end}` | bytes in a file, characters in rows of a program |
+//!
+//! A place in the wrong unit would give a wrong score, so it is refused: by the
+//! document's text where that is known, else by what the golden evidence says
+//! of the same bytes.
+
+use super::rows::{Fault, Place};
+use super::{AnsweredRow, Evidence};
+use rag::{Document, Passage, Span};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// A shorter quote may stand at several places of a document by chance.
+const TELLING: usize = 24;
+
+/// The texts that places refer to, by the documents' paths.
+#[derive(Debug, Default)]
+pub(super) struct Texts<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Texts<'a> {
+    pub(super) fn of(documents: &'a [Document]) -> Self {
+        Self(documents.iter().map(|document| (document.path.as_str(), document.text.as_str())).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A pair of numbers in a row, null counting as absent.
+fn pair(fields: &Map<String, Value>, names: [&str; 2]) -> Result<Option<(usize, usize)>, String> {
+    let [first, second] = names.map(|name| fields.get(name).filter(|value| !value.is_null()));
+    let number = |value: &Value| {
+        // A column in which some values are missing holds floats in pandas.
+        value
+            .as_u64()
+            .or_else(|| value.as_f64().filter(|number| number.fract() == 0.0 && *number >= 0.0).map(|n| n as u64))
+    };
+    let [start, end] = names;
+    match (first, second) {
+        (None, None) => Ok(None),
+        (Some(first), Some(second)) => match number(first).zip(number(second)) {
+            Some((first, second)) if first < second => Ok(Some((first as usize, second as usize))),
+            _ => {
+                Err(format!("`{start}` and `{end}` are {first} and {second}: write two whole numbers, the lower first"))
+            }
+        },
+        _ => Err(format!("has one of `{start}` and `{end}`: write both")),
+    }
+}
+
+/// The place of a passage or of evidence, which its row calls `what`; none if the
+/// row states no place.
+pub(super) fn read(
+    fields: &Map<String, Value>,
+    document: &str,
+    place: Place,
+    texts: &Texts<'_>,
+) -> Result<Option<Span>, String> {
+    let nested = fields.get("span").filter(|value| !value.is_null());
+    let nested = match nested {
+        Some(Value::Object(span)) => span,
+        Some(_) => return Err("`span` must be {\"start\": …, \"end\": …}".to_owned()),
+        None => &Map::new(),
+    };
+    let bytes = [fields, nested].into_iter().map(|holder| pair(holder, ["start_byte", "end_byte"]));
+    for bytes in bytes {
+        if let Some((start, end)) = bytes? {
+            return Ok(Some(Span { start, end }));
+        }
+    }
+    let inner = pair(nested, ["start", "end"]).map_err(|reason| format!("`span`: {reason}"))?;
+    if let (Some((start, end)), Place::Line) = (inner, place) {
+        return Ok(Some(Span { start, end }));
+    }
+    let Some((start, end)) = inner.map_or_else(|| pair(fields, ["start", "end"]), |pair| Ok(Some(pair)))? else {
+        return Ok(None);
+    };
+    let Some(text) = texts.0.get(document) else {
+        return Err(match texts.is_empty() {
+            true => {
+                "`start` and `end` count characters, for which the document's text is needed: give `documents`, or \
+                     `start_byte` and `end_byte`"
+                    .to_owned()
+            }
+            false => format!("is from `{document}`, which is none of the documents: write its path as they have it"),
+        });
+    };
+    let byte = |character: usize| text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(character);
+    match byte(start).zip(byte(end)) {
+        Some((start, end)) => Ok(Some(Span { start, end })),
+        None => Err(format!(
+            "`start` and `end` are {start} and {end}, and `{document}` has {} characters",
+            text.chars().count()
+        )),
+    }
+}
+
+/// Whether the document holds the passage's text at its place.
+pub(super) fn check(passage: &Passage, texts: &Texts<'_>) -> Result<(), String> {
+    let Span { start, end } = passage.span;
+    let (length, characters) = (passage.text.len(), passage.text.chars().count());
+    if texts.is_empty() {
+        return match end - start == characters && length != characters {
+            true => Err(format!(
+                "its place has {characters} bytes, and its text {characters} characters in {length} bytes: the place \
+                 counts characters; write it as `start` and `end` with `documents`, or count bytes"
+            )),
+            false => Ok(()),
+        };
+    }
+    let Some(text) = texts.0.get(passage.document.as_str()) else {
+        let document = &passage.document;
+        return Err(format!("is from `{document}`, which is none of the documents: write its path as they have it"));
+    };
+    let there = text.get(start..end).map(solid);
+    let own = solid(&passage.text);
+    // A text that was changed on the way, such as by a heading before it, holds
+    // what stands there; one that the document holds must stand there itself.
+    let is_there = |there: &String| {
+        there.contains(&own) || (!there.is_empty() && own.contains(there.as_str()) && !solid(text).contains(&own))
+    };
+    if there.as_ref().is_some_and(is_there) {
+        return Ok(());
+    }
+    let there = there.map_or_else(|| "no text".to_owned(), |there| format!("`{}`", beginning(&there)));
+    Err(format!(
+        "its text does not stand at bytes {start} to {end} of `{}`, where there is {there}: `start` and `end` count \
+         characters, `start_byte` and `end_byte` bytes",
+        passage.document
+    ))
+}
+
+/// Places that cannot be right, by what the golden evidence says of the same
+/// documents. For answers whose documents are not known.
+pub(super) fn compare(rows: &[AnsweredRow]) -> Vec<Fault> {
+    let (mut faults, mut agree, mut elsewhere) = (Vec::new(), 0, Vec::new());
+    for row in rows {
+        let passages = row.passages.as_deref().unwrap_or_default().iter().enumerate();
+        for (i, passage) in passages.filter(|(_, passage)| !passage.document.is_empty() && !passage.span.is_empty()) {
+            let golden = row.question.evidence.iter().filter(|golden| golden.document == passage.document);
+            for golden in golden {
+                match compared(passage, golden) {
+                    Compared::Unknown => {}
+                    Compared::Agree => agree += 1,
+                    Compared::Elsewhere => elsewhere.push((row.line, i + 1)),
+                    Compared::Differ => faults.push((row.line, format!(
+                        "`contexts` at {}: its place overlaps golden evidence of `{}`, and its text has other words \
+                         there: count both in bytes, or give `documents`",
+                        i + 1, passage.document
+                    ))),
+                }
+            }
+        }
+    }
+    // A quote may stand twice in a document; a wrong unit moves most of them.
+    if let Some((line, number)) = elsewhere.first().filter(|_| elsewhere.len() > agree) {
+        faults.push((*line, format!(
+            "`contexts` at {number}: its text holds the quote of golden evidence, and its place does not overlap it; so do \
+             {} of {} passages with such a quote: count both in bytes, or give `documents`",
+            elsewhere.len(), elsewhere.len() + agree
+        )));
+    }
+    faults
+}
+
+enum Compared {
+    /// They have nothing in common.
+    Unknown,
+    Agree,
+    /// The passage holds the quote, and lies elsewhere by its place.
+    Elsewhere,
+    /// Both say what stands at the same bytes, and say different things.
+    Differ,
+}
+
+fn compared(passage: &Passage, golden: &Evidence) -> Compared {
+    let Some(span) = golden.span else { return Compared::Unknown };
+    let (quote, text) = (solid(&golden.quote), solid(&passage.text));
+    let shared = Span { start: span.start.max(passage.span.start), end: span.end.min(passage.span.end) };
+    if shared.start >= shared.end {
+        let holds = quote.len() >= TELLING && text.contains(&quote);
+        return if holds { Compared::Elsewhere } else { Compared::Unknown };
+    }
+    // A text that was changed on the way does not show what stands at a byte.
+    if passage.text.len() != passage.span.len() {
+        return Compared::Agree;
+    }
+    let offset = passage.span.start;
+    let there = passage.text.get(shared.start - offset..shared.end - offset).map(solid);
+    let (from_its_start, to_its_end) = (shared.start == span.start, shared.end == span.end);
+    let is_part = |there: String| match (from_its_start, to_its_end) {
+        (true, true) => there == quote,
+        (true, false) => quote.starts_with(&there),
+        (false, true) => quote.ends_with(&there),
+        (false, false) => quote.contains(&there),
+    };
+    match there.is_some_and(is_part) {
+        true => Compared::Agree,
+        false => Compared::Differ,
+    }
+}
+
+/// A text without white space, in which quotes may differ from documents.
+fn solid(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
