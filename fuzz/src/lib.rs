@@ -12,8 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest that one input may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest that one input may take, in time of the processor: a busy machine
+/// is no fault of the reader.
+const LONGEST: Duration = Duration::from_secs(5);
+/// The longest that one input may take, in any case.
+const HANGS: Duration = Duration::from_secs(300);
 
 thread_local! {
     /// Panics of this thread, also those that a reader caught.
@@ -59,6 +62,12 @@ impl Draw {
     pub fn of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
         all[self.below(all.len())]
     }
+}
+
+/// The time of the processor that this thread has taken, where the system says it.
+fn computed() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// A seed with up to five changes; `words` are what the format has of its own.
@@ -127,11 +136,12 @@ pub fn run(target: &str, seeds: &[&[u8]], words: &[&[u8]], mut read: impl FnMut(
             Some(seed) => seed.clone(),
             None => mutated(&mut draw, &seeds, words),
         };
-        let (panics, asked) = (PANICS.get(), Instant::now());
+        let (panics, asked, before) = (PANICS.get(), Instant::now(), computed());
         let done = catch_unwind(AssertUnwindSafe(|| read(&bytes)));
-        let took = asked.elapsed();
+        let waited = asked.elapsed();
+        let took = before.zip(computed()).map_or(waited, |(before, after)| after.saturating_sub(before));
         slowest = slowest.max(took);
-        if done.is_err() || PANICS.get() > panics || took > PATIENCE {
+        if done.is_err() || PANICS.get() > panics || took > LONGEST || waited > HANGS {
             let path = std::env::temp_dir().join(format!("reverie-fuzz-{target}-{inputs}"));
             let kept = match std::fs::write(&path, &bytes) {
                 Ok(()) => format!("it is kept in {}", path.display()),

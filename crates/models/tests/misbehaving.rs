@@ -26,7 +26,7 @@ use tokio::{
 /// `timeout_seconds` of the models: what is slow ends then.
 const TIMEOUT: f64 = 3.0;
 /// What any call may take, on a busy machine too.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 /// Calls that are tried at once: on a busy machine more would be late by themselves.
 const AT_ONCE: usize = 24;
 /// More than this is never taken of one answer: the limit, and what is under way.
@@ -328,7 +328,7 @@ async fn whatever_a_provider_sends_a_call_ends_within_its_limits_and_says_why() 
         let client = Client::new(None).with_retry(impatient()).with_budget(budget);
         // What is only large may be slow on a busy machine.
         let ends_by_time = matches!(expected, Ends::Timeout | Ends::Stalled) || name.contains("slow");
-        let chat = chat_at(&server.url, &client, if ends_by_time { TIMEOUT } else { 5.0 * TIMEOUT });
+        let chat = chat_at(&server.url, &client, if ends_by_time { TIMEOUT } else { 40.0 * TIMEOUT });
         let started = Instant::now();
         let asked = request(0);
         let answer = async {

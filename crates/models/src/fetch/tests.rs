@@ -106,7 +106,7 @@ impl Bench {
             hub: self.server.uri(),
             hub_token: Some("hf_secret".to_owned()),
             package_index: Some(format!("{}/simple", self.server.uri())),
-            connect_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(120),
             ..PullOptions::default()
         }
     }

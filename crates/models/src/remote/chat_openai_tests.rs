@@ -13,7 +13,7 @@ pub(super) fn model(bench: &Bench, change: impl FnOnce(&mut Config)) -> Arc<dyn 
         model: "m".to_owned(),
         base_url: bench.base_url(),
         api_key_env: Some("KEY".to_owned()),
-        timeout_seconds: 5.0,
+        timeout_seconds: 120.0,
         ..Config::default()
     };
     change(&mut config);

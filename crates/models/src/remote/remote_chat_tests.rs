@@ -247,7 +247,7 @@ async fn what_does_not_answer_as_it_should_is_told_apart() {
                 (model.chat(&request()).await.expect_err("no answer"), bench.n_requests().await)
             }
         };
-        let slow = ResponseTemplate::new(200).set_delay(Duration::from_secs(5));
+        let slow = ResponseTemplate::new(200).set_delay(Duration::from_secs(600));
         let (error, _) = failed(slow, json!({ "timeout_seconds": 0.1 })).await;
         assert!(matches!(error, Error::Timeout { .. }), "{name}: {error:?}");
         let nobody = json!({ "base_url": "http://127.0.0.1:9" });

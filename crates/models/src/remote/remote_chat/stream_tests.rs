@@ -126,7 +126,7 @@ async fn silence_is_a_timeout() {
     for examples in compiled() {
         let name = &examples.name;
         let bench = Bench::new().await;
-        bench.respond(ResponseTemplate::new(200).set_delay(Duration::from_secs(5))).await;
+        bench.respond(ResponseTemplate::new(200).set_delay(Duration::from_secs(600))).await;
         let short = json!({ "timeout_seconds": 0.1 }).as_object().cloned().expect("settings");
         let model = examples.config(&bench, &short).build(&bench.context()).expect(name);
         let (response, _) = listened(&*model, &request()).await;
