@@ -331,7 +331,7 @@ impl Plan {
         let read = inputs.files.iter().map(|file| (&file.0, Some(file)));
         let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
         files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
-        let blocks = file_blocks(files.iter().map(|(listed, _)| listed.bytes));
+        let blocks = file_blocks(files.iter().map(|(listed, _)| (listed.path.as_str(), listed.bytes)));
         let shards = blocks.into_iter().map(|block| files[block].iter().filter_map(|(_, file)| *file).collect());
         let load = |shard: Vec<&(SourceFile, Key)>| {
             let label = match shard.as_slice() {

@@ -43,7 +43,7 @@ impl Corpus {
             let parsed = parsed.map_err(|error| wrong(lab::error_chain(&error)))?;
             runtime()?.block_on(parsed.survey()).map_err(|error| wrong(lab::error_chain(&error)))
         })?;
-        let blocks = lab::file_blocks(listing.files.iter().map(|file| file.bytes));
+        let blocks = lab::file_blocks(listing.files.iter().map(|file| (file.path.as_str(), file.bytes)));
         let block = |range: std::ops::Range<usize>| Block {
             source: source.clone(),
             limits: limits.clone(),
