@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         json!({ "hierarchical": { "chunk_sizes": [1024, 256], "chunk_overlap": 0 } }),
     ];
     for chunker in chunkers {
-        let table = table(&chunker)?;
+        let table = Arc::new(table(&chunker)?);
         writeln!(out, "{chunker}: {} chunks, {HITS} hits", table.searchable().len())?;
         steps(&table, &mut out).await?;
         fusions(&table, &mut out).await?;
@@ -77,7 +77,7 @@ fn table(chunker: &Value) -> Result<ChunkTable, Box<dyn Error>> {
     Ok(ChunkTable::new(chunks))
 }
 
-async fn steps(table: &ChunkTable, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+async fn steps(table: &Arc<ChunkTable>, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     // Some of the hits are neighbours, as in practice.
     let rows = (0..HITS).map(|i| table.searchable()[((i / 3 * 7 + i % 3) as usize) % table.searchable().len()]);
     let passages: Vec<Passage> =
@@ -114,7 +114,7 @@ async fn steps(table: &ChunkTable, out: &mut impl Write) -> Result<(), Box<dyn E
 
 /// The whole search of `hybrid`, and of its two sides alone: the difference is
 /// the fusion.
-async fn fusions(table: &ChunkTable, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+async fn fusions(table: &Arc<ChunkTable>, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let texts: Vec<&str> = table.searchable().iter().map(|&row| table.chunk(row).text.as_str()).collect();
     let vector = |i: usize| (0..COLUMNS).map(move |k| ((i * 31 + k * 17) as f32).sin());
     let mut matrix = Matrix { columns: COLUMNS, data: (0..texts.len()).flat_map(vector).collect() };

@@ -162,7 +162,7 @@ const RETRIEVE: &str = "def retrieve(questions, chunks):\n    return [[(i, len(c
 
 #[test]
 fn retrievers_are_pinned() {
-    let table = table();
+    let table = std::sync::Arc::new(table());
     let dense = DenseIndex::from_matrix(&matrix(8, 48, 3)).unwrap();
     let opened = opened(dense, Bm25Index::build(&TEXTS));
     let corpus = Corpus { table: &table, indexes: &opened };

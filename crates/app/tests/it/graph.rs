@@ -293,7 +293,7 @@ async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none(
         heading: None,
         metadata: Default::default(),
     };
-    let (table, nothing) = (ChunkTable::new((0..4).map(chunk).collect()), ChunkTable::default());
+    let (table, nothing) = (Arc::new(ChunkTable::new((0..4).map(chunk).collect())), Arc::<ChunkTable>::default());
     let passages: Vec<_> = [2, 0].map(|row| table.passage(Hit { row, score: 1.0 / (row + 1) as f32 })).to_vec();
     let steps = RefinerConfig::NAMES.iter().map(|name| json!({ "refine": { *name: {} } }));
     let rerankers = RerankerConfig::NAMES.iter().map(|name| json!({ "reranker": { *name: { "top_n": 1 } } }));

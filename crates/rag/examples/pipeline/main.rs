@@ -126,7 +126,7 @@ struct Pipeline {
     models: NamedModels,
     documents: Vec<Document>,
     chunker: Option<Box<dyn Chunker>>,
-    table: ChunkTable,
+    table: Arc<ChunkTable>,
     indexes: Vec<Arc<OpenIndex>>,
 }
 
@@ -212,7 +212,7 @@ impl Pipeline {
             let made = documents.par_iter().map(|document| chunker.chunk_now(document));
             chunks = made.collect::<Result<Vec<Vec<Chunk>>, _>>()?;
         }
-        self.table = ChunkTable::new(chunks.into_iter().flatten().collect());
+        self.table = Arc::new(ChunkTable::new(chunks.into_iter().flatten().collect()));
         (self.chunker, self.documents, self.indexes) = (Some(chunker), documents, Vec::new());
         Ok(())
     }
@@ -257,7 +257,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         models: models(),
         documents: Vec::new(),
         chunker: None,
-        table: ChunkTable::default(),
+        table: Arc::default(),
         indexes: Vec::new(),
     };
     let mut line = String::new();

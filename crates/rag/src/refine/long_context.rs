@@ -178,11 +178,11 @@ mod tests {
         "Cats run. Dogs sleep all day.",
     ];
 
-    fn table() -> ChunkTable {
+    fn table() -> std::sync::Arc<ChunkTable> {
         chunks(json!({ "sentence": { "chunk_size": 8, "chunk_overlap": 6 } }), &TEXTS)
     }
 
-    async fn run(config: serde_json::Value, rows: &[u32], table: &ChunkTable) -> Vec<Passage> {
+    async fn run(config: serde_json::Value, rows: &[u32], table: &std::sync::Arc<ChunkTable>) -> Vec<Passage> {
         let config: Config = serde_json::from_value(config).unwrap();
         let step = config.build(&Context::default()).unwrap();
         let query = Query { text: "q", embedding: None, tokens: None, filter: None };

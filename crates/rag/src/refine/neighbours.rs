@@ -176,11 +176,11 @@ mod tests {
     const TEXT: &str = "# Mill\n\nOne one one. Two two two.\n\n# Barn\n\nThree three. Four four. Five five. Six six. \
                         Seven seven. Eight eight.";
 
-    fn table() -> crate::ChunkTable {
+    fn table() -> std::sync::Arc<crate::ChunkTable> {
         chunks(json!({ "sentence": { "chunk_size": 6, "chunk_overlap": 0 } }), &[TEXT, "Alone here."])
     }
 
-    async fn run(n: usize, passages: Vec<Passage>, table: &crate::ChunkTable) -> Vec<Passage> {
+    async fn run(n: usize, passages: Vec<Passage>, table: &std::sync::Arc<crate::ChunkTable>) -> Vec<Passage> {
         let corpus = Corpus { table, indexes: &[] };
         let step = Config { chunks: n }.build(&Context::default()).unwrap();
         step.run(Query { text: "q", embedding: None, tokens: None, filter: None }, corpus, passages).await.unwrap()

@@ -134,7 +134,7 @@ mod tests {
     const TEXT: &str = "Before. And more.\n\n# Mill\n\nOne one one. Two two two. Three three three.\n\n# Barn\n\nFour \
                         four. Five five. Six six. Seven seven. Eight eight.";
 
-    async fn run(config: Config, rows: &[u32], table: &ChunkTable) -> Vec<Passage> {
+    async fn run(config: Config, rows: &[u32], table: &std::sync::Arc<ChunkTable>) -> Vec<Passage> {
         let corpus = Corpus { table, indexes: &[] };
         let step = config.build(&Context::default()).unwrap();
         let query = Query { text: "q", embedding: None, tokens: None, filter: None };

@@ -225,7 +225,7 @@ pub(super) mod tests {
     use crate::{Chunk, Context, Document, Format, Hit, chunk::ChunkerConfig};
 
     /// The chunks of these texts, by this chunker.
-    pub(crate) fn chunks(chunker: serde_json::Value, texts: &[&str]) -> ChunkTable {
+    pub(crate) fn chunks(chunker: serde_json::Value, texts: &[&str]) -> std::sync::Arc<ChunkTable> {
         let chunker: ChunkerConfig = serde_json::from_value(chunker).unwrap();
         let chunker = chunker.build(&Context::default()).unwrap();
         let chunks: Vec<Chunk> = (0..)
@@ -245,7 +245,7 @@ pub(super) mod tests {
                 chunker.chunk_now(&document).unwrap()
             })
             .collect();
-        ChunkTable::new(chunks)
+        ChunkTable::new(chunks).into()
     }
 
     /// Hits on these rows, the first with the score 1, then 1/2 and so on.

@@ -152,7 +152,7 @@ mod tests {
 
     /// The names of the documents in their new order, with their scores.
     async fn order(config: Value, dates: &[Value], scores: &[f32]) -> Result<Vec<(String, f32)>, Error> {
-        let table = table(dates);
+        let table = std::sync::Arc::new(table(dates));
         let passages = (0..).zip(scores).map(|(row, &score)| table.passage(Hit { row, score })).collect();
         let step = serde_json::from_value::<Config>(config).unwrap().build(&Context::default())?;
         let query = Query { text: "q", embedding: None, tokens: None, filter: None };

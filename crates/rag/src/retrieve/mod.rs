@@ -200,7 +200,7 @@ pub(crate) mod tests {
 
     /// Five chunks, the first of them a parent that is not searched.
     pub(crate) struct Fixture {
-        pub(crate) table: ChunkTable,
+        pub(crate) table: Arc<ChunkTable>,
         pub(crate) indexes: Vec<Arc<OpenIndex>>,
     }
 
@@ -233,7 +233,7 @@ pub(crate) mod tests {
                 heading: None,
                 metadata: Default::default(),
             };
-            let table = ChunkTable::new((0u32..).zip(texts).map(chunk).collect());
+            let table = Arc::new(ChunkTable::new((0u32..).zip(texts).map(chunk).collect()));
             let dense = DenseIndex::from_matrix(&Matrix { columns: 2, data: vectors.concat() }).unwrap();
             Self { table, indexes: opened(dense, Bm25Index::build(&texts[1..])) }
         }
@@ -243,7 +243,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn open(self) -> crate::pipeline::OpenCorpus {
-            crate::pipeline::OpenCorpus { table: self.table.into(), indexes: self.indexes }
+            crate::pipeline::OpenCorpus { table: self.table, indexes: self.indexes }
         }
 
         pub(crate) fn query<'a>(&self, text: &'a str, embedding: &'a [f32]) -> Query<'a> {
