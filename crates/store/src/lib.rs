@@ -13,6 +13,7 @@ mod key;
 mod layout;
 mod names;
 pub mod registry;
+mod space;
 mod staged;
 pub mod testing;
 pub mod upkeep;
@@ -98,6 +99,18 @@ pub enum Error {
         /// What the system said.
         #[source]
         source: std::io::Error,
+    },
+    /// There is no space left for what is to be kept.
+    #[error(
+        "{path} cannot be written, because there is no space left or a limit on the size of files is reached: free \
+         space there and run again; what was kept is not paid again"
+    )]
+    Full {
+        /// The file, or the address of the object store.
+        path: String,
+        /// What the system, SQLite or the object store said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A file was written by a newer version of this program.
     #[error("{path} has format {found}, but this version knows only up to {supported}")]
