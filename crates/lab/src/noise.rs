@@ -14,6 +14,7 @@ use crate::{
     results::Results,
     results::TrialResult,
     session::used_models::priced_and_ready,
+    settlement::settle,
     spec::{EvaluateSpec, Experiment},
     task::Models,
 };
@@ -87,8 +88,9 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
     let models = session.models_of(&experiment);
     let repeats = Repeats { design, models, generator: &generator, pipeline: &found.trial.pipeline, config, evaluate };
     let one = |i: usize| repeats.scores(&results.questions[i], &found.questions[i].passages);
+    let scored = stream::iter(order.iter().copied()).map(one).buffered(4).try_collect().await;
     let scored: Vec<Option<Vec<Vec<f64>>>> =
-        stream::iter(order.iter().copied()).map(one).buffered(4).try_collect().await?;
+        settle(repeats.models.client(), &session.setup().control.progress, scored).await?;
     let left_out = scored.iter().filter(|rows| rows.is_none()).count();
     let scores: Vec<Vec<Vec<f64>>> = scored.into_iter().flatten().collect();
     let noise = NoiseBudget::of(&scores).ok_or_else(|| {

@@ -11,6 +11,7 @@ use crate::{
     files::write_whole,
     layout,
     session::used_models::{priced_and_ready, unknown_model},
+    settlement::settle,
     task::now_ms,
 };
 use eval::{
@@ -128,14 +129,17 @@ pub fn qualify_cost(session: &Session, judges: &[String], cases: &[Case]) -> Res
 /// record cannot be written.
 pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
     priced_and_ready(session, &session.experiment, &BTreeSet::from([judge.to_owned()])).await?;
-    let chat = session.models().chat(judge)?;
+    let models = session.models();
+    let chat = models.chat(judge)?;
     let kinds = qualify::qualify(&chat, cases).await.map_err(|missing| {
         let (label, reason) = (format!("trying the judge `{judge}`"), missing.to_string());
         match missing {
+            Missing::Cancelled => models::Error::Cancelled.into(),
             Missing::FunctionError(failure) => Error::Function { reason: format!("{label} failed: {reason}"), failure },
             _ => Error::Task { label, reason },
         }
-    })?;
+    });
+    let kinds = settle(models.client(), &session.setup().control.progress, kinds).await?;
     let record = QualificationRecord {
         judge: judge.to_owned(),
         model: chat.identity().clone(),

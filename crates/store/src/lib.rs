@@ -110,7 +110,7 @@ pub enum Error {
         path: String,
         /// What the system, SQLite or the object store said.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
     },
     /// A file was written by a newer version of this program.
     #[error("{path} has format {found}, but this version knows only up to {supported}")]
@@ -162,6 +162,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same, if there is no space left; for others who cannot keep anything either.
+    pub fn to_shared_fullness(&self) -> Option<Self> {
+        match self {
+            Self::Full { path, source } => Some(Self::Full { path: path.clone(), source: source.clone() }),
+            _ => None,
+        }
+    }
+
     /// The error for something that cannot be understood; nothing was done with it.
     pub(crate) fn damaged(path: &str, reason: impl fmt::Display) -> Self {
         Self::Damaged { path: path.to_owned(), reason: reason.to_string(), fate: Fate::Untouched }

@@ -1,7 +1,7 @@
 //! Recognizes errors that mean that there is no space left.
 
 use crate::Error;
-use std::{error::Error as StdError, io};
+use std::{error::Error as StdError, io, sync::Arc};
 
 /// The extended results of SQLite for a write that the system refused for another reason than a full disk, such as a
 /// limit on the size of files: SQLITE_IOERR_WRITE, _FSYNC, _DIR_FSYNC, _TRUNCATE and _SHMSIZE.
@@ -39,5 +39,5 @@ pub(crate) fn is_unwritten(error: &rusqlite::Error) -> bool {
 
 /// The error for something that could not be written because there is no space left.
 pub(crate) fn full(path: String, source: impl StdError + Send + Sync + 'static) -> Error {
-    Error::Full { path, source: Box::new(source) }
+    Error::Full { path, source: Arc::new(source) }
 }

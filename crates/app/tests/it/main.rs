@@ -17,6 +17,7 @@ mod failing_judge;
 mod finalists;
 mod formats;
 mod frozen;
+mod full_disk;
 mod functions;
 mod fuzz;
 mod golden;
