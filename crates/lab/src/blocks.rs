@@ -104,7 +104,13 @@ mod tests {
             assert!(files.contains(&mean), "{bytes} bytes each: {mean} files on average");
             let mut sizes: Vec<usize> = blocks.iter().map(Vec::len).collect();
             sizes.sort_unstable();
-            eprintln!("{bytes}: {} blocks, min {} mean {mean} median {} p90 {} max {largest}", blocks.len(), sizes[0], sizes[sizes.len()/2], sizes[sizes.len()*9/10]);
+            eprintln!(
+                "{bytes}: {} blocks, min {} mean {mean} median {} p90 {} max {largest}",
+                blocks.len(),
+                sizes[0],
+                sizes[sizes.len() / 2],
+                sizes[sizes.len() * 9 / 10]
+            );
             assert!((largest as f64) < 14.0 * mean, "{bytes} bytes each: {largest} files at most, {mean} on average");
         }
         let large = blocks(&corpus(100, MEAN_BYTES));

@@ -130,7 +130,12 @@ impl Describe for Config {
     fn needs(&self) -> Needs {
         let wanted = self.script().signature(&PARAMETERS).unwrap_or_default();
         let wants = |name| wanted.contains(&(name, false));
-        Needs { answer: wants("answer"), reference: wants("reference"), passages: wants("passages") || wants("contexts"), ..Needs::NOTHING }
+        Needs {
+            answer: wants("answer"),
+            reference: wants("reference"),
+            passages: wants("passages") || wants("contexts"),
+            ..Needs::NOTHING
+        }
     }
 
     fn label(&self) -> Option<String> {

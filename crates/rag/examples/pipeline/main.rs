@@ -253,13 +253,8 @@ fn document(Text { path, text, metadata }: Text) -> Document {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut pipeline = Pipeline {
-        models: models(),
-        documents: Vec::new(),
-        chunker: None,
-        table: Arc::default(),
-        indexes: Vec::new(),
-    };
+    let mut pipeline =
+        Pipeline { models: models(), documents: Vec::new(), chunker: None, table: Arc::default(), indexes: Vec::new() };
     let mut line = String::new();
     // The models read and write too, so nothing is held between lines.
     while std::io::stdin().lock().read_line(&mut line)? > 0 {
