@@ -38,7 +38,7 @@ pub enum Missing {
     /// The formula gave no finite number: a fault of the metric.
     #[error("the formula gave {0}")]
     NotFinite(String),
-    /// The run was stopped first. Never to be kept as a result.
+    /// The run was stopped first, by a person or because answers cannot be kept. Never to be kept as a result.
     #[error("cancelled before it was scored")]
     Cancelled,
     /// The question was left out on purpose (a limit on answered or judged questions).
@@ -92,7 +92,8 @@ impl Missing {
 impl From<models::Error> for Missing {
     fn from(error: models::Error) -> Self {
         match error {
-            models::Error::Cancelled => Self::Cancelled,
+            // The client's failure says why.
+            error if error.ends_work() => Self::Cancelled,
             models::Error::Function(failed) => {
                 Self::FunctionError(Box::new(rag::python::Failure::of_model("judge", *failed)))
             }

@@ -20,6 +20,9 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
+/// An authority that no process has asked for this long is forgotten.
+const UNUSED: Duration = Duration::from_secs(300);
+
 /// A share of a limit, for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lease {
@@ -55,6 +58,10 @@ pub struct Authority {
     valid: Duration,
     answered: bool,
     members: BTreeMap<u64, Member>,
+    /// What each process states about the limit, until its lease has run out.
+    stated: BTreeMap<u64, (AdaptiveSettings, Instant)>,
+    /// When a process last asked.
+    asked: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +79,8 @@ impl Authority {
     /// `valid`.
     pub fn new(settings: AdaptiveSettings, valid: Duration) -> Self {
         let initial = settings.initial;
-        Self { limit: Adaptive::new(settings), initial, valid, answered: false, members: BTreeMap::new() }
+        let (members, stated) = (BTreeMap::new(), BTreeMap::new());
+        Self { limit: Adaptive::new(settings), initial, valid, answered: false, members, stated, asked: None }
     }
 
     /// How many calls may be in flight, over all processes.
@@ -82,6 +90,7 @@ impl Authority {
 
     /// Takes a process's report and gives it its share.
     pub fn renew(&mut self, process: u64, report: &Report, now: Instant) -> Lease {
+        self.asked = Some(now);
         self.members.retain(|_, member| member.until > now);
         let elsewhere: usize = self.others(process).map(|member| member.in_flight).sum();
         if let Some(hints) = &report.hints {
@@ -124,15 +133,22 @@ impl Authority {
         }
     }
 
-    /// Applies what a process knows about the limit: if both state a number,
-    /// the smaller one holds from now on.
-    pub fn restrict(&mut self, settings: &AdaptiveSettings) {
-        self.limit.restrict(settings);
+    /// Applies what a process states about the limit. Of the statements of all
+    /// processes whose lease is valid, the smaller one of each number holds; a
+    /// process that has ended or has no calls does not count.
+    pub fn state(&mut self, process: u64, settings: AdaptiveSettings, now: Instant) {
+        self.stated.retain(|_, (_, until)| *until > now);
+        self.stated.insert(process, (settings, now + self.valid));
+        let all = self.stated.values().map(|(settings, _)| *settings);
+        let Some(strictest) = all.reduce(AdaptiveSettings::stricter) else { return };
+        self.initial = strictest.initial;
+        self.limit.declare(&strictest);
     }
 
     /// Takes a process' share back at once: it has ended.
     pub fn leave(&mut self, process: u64) {
         self.members.remove(&process);
+        self.stated.remove(&process);
     }
 
     fn others(&self, process: u64) -> impl Iterator<Item = &Member> {
@@ -165,6 +181,36 @@ impl Authority {
             count -= 1;
         }
         usize::MAX
+    }
+}
+
+/// The authorities over several limits. One that no process asks for some
+/// minutes is forgotten, with all that it has learned.
+#[derive(Debug, Default)]
+pub struct Authorities {
+    by_limit: BTreeMap<String, Authority>,
+}
+
+impl Authorities {
+    /// Takes what a process states and reports of a limit, and gives it its
+    /// share; leases of a new authority hold for `valid`.
+    pub fn renew(
+        &mut self,
+        limit: &str,
+        (process, settings): (u64, AdaptiveSettings),
+        report: &Report,
+        (now, valid): (Instant, Duration),
+    ) -> Lease {
+        self.by_limit.retain(|_, authority| authority.asked.is_none_or(|asked| now.duration_since(asked) < UNUSED));
+        let new = || Authority::new(settings, valid);
+        let authority = self.by_limit.entry(limit.to_owned()).or_insert_with(new);
+        authority.state(process, settings, now);
+        authority.renew(process, report, now)
+    }
+
+    /// How many calls may be in flight at each limit, over all processes.
+    pub fn targets(&self) -> BTreeMap<String, usize> {
+        self.by_limit.iter().map(|(limit, authority)| (limit.clone(), authority.target())).collect()
     }
 }
 

@@ -49,7 +49,7 @@ pub use controller::{Controller, Fixed};
 pub use error::{Error, ErrorClass, Retryable};
 pub use hedge::Hedge;
 pub use hints::{RateHint, RateHints};
-pub use lease::{Authority, Lease, Leaseholder, Report};
+pub use lease::{Authorities, Authority, Lease, Leaseholder, Report};
 pub use limiter::{Limiter, LimiterStatus};
 pub use outcome::{Outcome, OutcomeKind};
 pub use retry::RetryPolicy;

@@ -11,6 +11,7 @@ use crate::{
     Error, LoadedCorpus, Session,
     files::{write_new, write_whole},
     session::used_models::priced_and_ready,
+    settlement::settle,
     spec::GenerateSpec,
     task::now_ms,
 };
@@ -266,7 +267,8 @@ pub async fn generate_golden(
     on_progress: impl FnMut(GenerateProgress),
 ) -> Result<Golden, Error> {
     priced_and_ready(session, &session.experiment, &BTreeSet::from([spec.model.clone()])).await?;
-    let chat = session.models().chat(&spec.model)?;
+    let models = session.models();
+    let chat = models.chat(&spec.model)?;
     let options = GenerateOptions { concurrency: chat.concurrency().max(1), ..spec.options.clone() };
     let generated = eval::generate(&options, passages, &chat, on_progress).await;
     let generated = generated.map_err(|error| match error {
@@ -275,7 +277,8 @@ pub async fn generate_golden(
             Error::Function { reason: failure.to_string(), failure }
         }
         other => other.into(),
-    })?;
+    });
+    let generated = settle(models.client(), &session.setup().control.progress, generated).await?;
     if let Documents::Corpus(corpus) = documents {
         for (reason, count) in generated.counts() {
             corpus.execution.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));

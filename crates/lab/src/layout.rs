@@ -240,8 +240,8 @@ pub(crate) fn worker_log(root: &Path, run: &str) -> PathBuf {
 }
 
 /// How a judge did, by the key of its identity.
-pub(crate) fn qualification(root: &Path, judge: &Key) -> PathBuf {
-    root.join(QUALIFICATIONS).join(format!("{}.json", judge.short()))
+pub(crate) fn qualification(judge: &Key) -> String {
+    format!("{QUALIFICATIONS}/{}.json", judge.short())
 }
 
 /// What is wrong with an output of a task, by its name, as far as its format
@@ -329,6 +329,7 @@ mod tests {
         assert_eq!(latency("partial/r/7-x.parquet"), "latency/partial/r/7-x.parquet.json");
         assert_eq!(latest("animals"), "runs/animals.latest");
         assert_eq!(questions(b"task"), format!("questions/{hex}.json"));
+        assert_eq!(qualification(&key), format!("qualifications/{}.json", key.short()));
     }
 
     #[test]

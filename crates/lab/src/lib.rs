@@ -29,6 +29,7 @@ mod run;
 mod scoring;
 pub mod search;
 mod session;
+mod settlement;
 mod spec;
 mod summary;
 mod task;
@@ -145,6 +146,18 @@ pub enum Error {
         model: String,
         /// What was rejected, and why.
         generated: Box<eval::Generated>,
+    },
+    /// A worker could not keep what it made, so no worker goes on.
+    #[error("{0}")]
+    CannotKeep(String),
+    /// Answers were paid and could not be kept.
+    #[error("{answers} paid answers could not be kept, and the next run pays for them again")]
+    Unkept {
+        /// How many.
+        answers: usize,
+        /// Why.
+        #[source]
+        source: Box<Self>,
     },
     /// The run was interrupted; the next one goes on.
     #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]

@@ -11,9 +11,11 @@ use crate::{
     Error, Session,
     estimate::{CostEstimate, of_item, score_of},
     frozen::{experiment_of, latest_record},
+    model_error,
     results::Results,
     results::{QuestionResult, TrialResult},
     session::used_models::priced_and_ready,
+    settlement,
     spec::{EvaluateSpec, Experiment},
     task::Models,
 };
@@ -97,7 +99,10 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
     for rows in scored {
         match rows {
             Ok(rows) => scores.extend(rows),
-            Err(Error::Stage(rag::Error::Model(models::Error::Cancelled))) => return Err(Error::Interrupted),
+            Err(error) if model_error(&error).is_some_and(models::Error::ends_work) => {
+                let ended = Err(settlement::cause(repeats.models.client(), Error::Interrupted));
+                return settlement::settle(repeats.models.client(), &session.setup().control.progress, ended).await;
+            }
             Err(error) => failure = failure.or(Some(error)),
         }
     }

@@ -114,7 +114,7 @@ async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prep
     session.workspace().reach().await?;
     let experiment = &session.experiment;
     let mut mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used_models(experiment));
-    mistakes.extend(check_judges(session));
+    mistakes.extend(check_judges(session).await?);
     let identities = identities(session, &mut mistakes).await;
     mistakes.extend(check_vectors(session, &identities));
     let found = find(session, &mut mistakes).await?;

@@ -43,6 +43,8 @@ pub struct OperatorProgress {
     pub status: OperatorStatus,
     /// Rows made in this run.
     pub rows_done: usize,
+    /// Rows among these that have no result, because a model or a function failed.
+    pub rows_failed: usize,
     /// Rows that it will have made in the end: known, or estimated from the
     /// average of finished tasks.
     pub rows_estimated: Option<usize>,
@@ -85,6 +87,7 @@ struct State {
     failed: usize,
     rows: usize,
     finished_rows: usize,
+    failed_rows: usize,
     known_rows: Option<usize>,
     /// The rows that running tasks announced, and how many tasks announced
     /// them.
@@ -119,6 +122,7 @@ pub struct Progress {
     traffic: Arc<Mutex<traffic::Traffic>>,
     elsewhere: Arc<Mutex<BTreeMap<u64, Vec<ModelTraffic>>>>,
     behind: Arc<Mutex<BTreeMap<String, String>>>,
+    warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Progress {
@@ -138,6 +142,19 @@ impl Progress {
             Some(reason) => behind.insert(tracker.to_owned(), reason),
             None => behind.remove(tracker),
         };
+    }
+
+    /// Tells the person who watches of something that went wrong, once.
+    pub fn warn(&self, text: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// What went wrong, in order.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The trackers that are behind, and why.
@@ -256,13 +273,14 @@ impl Progress {
         state.known_rows = state.known_rows.map(|known| known.saturating_sub(rows.unwrap_or_default()));
     }
 
-    /// A task ended well with this many rows.
-    pub fn finish(&self, operator: Operator, rows: usize) {
+    /// A task ended with this many rows, of which so many have no result.
+    pub fn finish(&self, operator: Operator, rows: usize, failed: usize) {
         let mut states = self.lock();
         let state = states.entry(operator).or_default();
         state.active = state.active.saturating_sub(1);
         state.finished += 1;
         state.finished_rows += rows;
+        state.failed_rows += failed;
         state.last = Some(Instant::now());
     }
 
@@ -324,6 +342,7 @@ impl State {
             operator,
             status,
             rows_done: self.rows,
+            rows_failed: self.failed_rows,
             rows_estimated,
             queued: self.queued,
             active: self.active,
@@ -363,7 +382,7 @@ mod tests {
         progress.expect(Operator::EMBED, 300);
         assert_eq!((table(&progress).rows_done, table(&progress).rows_estimated), (0, Some(600)));
         progress.rows(Operator::EMBED, 300);
-        progress.finish(Operator::EMBED, 300);
+        progress.finish(Operator::EMBED, 300, 0);
         progress.start(Operator::EMBED);
         progress.expect(Operator::EMBED, 100);
         assert_eq!((table(&progress).rows_done, table(&progress).rows_estimated), (300, Some(400)));
@@ -379,7 +398,7 @@ mod tests {
         assert_eq!(progress.snapshot()[1].waits_for, None, "nothing is at work");
         progress.start(Operator::Index);
         progress.rows(Operator::Index, 50);
-        progress.finish(Operator::Index, 50);
+        progress.finish(Operator::Index, 50, 0);
         progress.start(Operator::EMBED);
         progress.rows(Operator::EMBED, 10);
         let table = progress.snapshot();

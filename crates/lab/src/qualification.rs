@@ -1,16 +1,17 @@
 //! Records how judges did on labelled cases, and decides which metrics may choose.
 //!
-//! A record is stored beside the journal under the model's identity: another
-//! revision or other settings make another judge. A judged metric may choose a
+//! A record is kept in the store under the model's identity, and in the folder of
+//! this machine if the store is elsewhere: another revision or other settings
+//! make another judge. A judged metric may choose a
 //! winner if all its judges are qualified for the kind of verdict that the
 //! metric takes, with the threshold that the metric uses.
 
 use crate::{
     Error, Session,
     estimate::{CostEstimate, verdict},
-    files::write_whole,
     layout,
     session::used_models::{priced_and_ready, unknown_model},
+    settlement::settle,
     task::now_ms,
 };
 use eval::{
@@ -19,10 +20,7 @@ use eval::{
 };
 use models::Identity;
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::Path};
 use store::KeyBuilder;
 
 /// Cases of each kind that are planted where nobody says how many: enough for an
@@ -131,14 +129,17 @@ pub fn qualify_cost(session: &Session, judges: &[String], cases: &[Case]) -> Res
 /// record cannot be written.
 pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
     priced_and_ready(session, &session.experiment, &BTreeSet::from([judge.to_owned()])).await?;
-    let chat = session.models().chat(judge)?;
+    let models = session.models();
+    let chat = models.chat(judge)?;
     let kinds = qualify::qualify(&chat, cases).await.map_err(|missing| {
         let (label, reason) = (format!("trying the judge `{judge}`"), missing.to_string());
         match missing {
+            Missing::Cancelled => models::Error::Cancelled.into(),
             Missing::FunctionError(failure) => Error::Function { reason: format!("{label} failed: {reason}"), failure },
             _ => Error::Task { label, reason },
         }
-    })?;
+    });
+    let kinds = settle(models.client(), &session.setup().control.progress, kinds).await?;
     let record = QualificationRecord {
         judge: judge.to_owned(),
         model: chat.identity().clone(),
@@ -147,39 +148,46 @@ pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<Q
         time_ms: now_ms(),
         kinds,
     };
-    let path = qualification_path(session.workspace().root(), &record.model);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
-    }
-    write_whole(&path, &serde_json::to_vec_pretty(&record).map_err(Error::table)?)?;
+    let bytes = serde_json::to_vec_pretty(&record).map_err(Error::table)?;
+    session.workspace().keep_record(&record_name(&record.model), bytes).await?;
     Ok(record)
 }
 
-/// The experiment's judges with their records.
-pub fn judges(session: &Session) -> Vec<JudgeResult> {
-    let names = session.experiment.evaluate.judges.iter();
-    names.map(|judge| JudgeResult { judge: judge.clone(), record: qualification(session, judge) }).collect()
+/// The experiment's judges with their records, made on whatever machine.
+///
+/// # Errors
+/// If the store cannot be read.
+pub async fn judges(session: &Session) -> Result<Vec<JudgeResult>, Error> {
+    let mut judges = Vec::new();
+    for judge in &session.experiment.evaluate.judges {
+        judges.push(JudgeResult { judge: judge.clone(), record: record_of(session, judge).await? });
+    }
+    Ok(judges)
 }
 
-fn qualification(session: &Session, judge: &str) -> Option<QualificationRecord> {
-    let identity = session.experiment.models.get(judge)?.identity(session.context()).ok()?;
-    record(session.workspace().root(), &identity)
+/// The newest record of a judge; none of what cannot be read.
+async fn record_of(session: &Session, judge: &str) -> Result<Option<QualificationRecord>, Error> {
+    let Some(model) = session.experiment.models.get(judge) else { return Ok(None) };
+    let Ok(identity) = model.identity(session.context()) else { return Ok(None) };
+    let found = session.workspace().records(&record_name(&identity)).await?;
+    Ok(found.iter().filter_map(|bytes| parsed(bytes, &identity)).max_by_key(|record| record.time_ms))
+}
+
+fn parsed(bytes: &[u8], model: &Identity) -> Option<QualificationRecord> {
+    serde_json::from_slice::<QualificationRecord>(bytes).ok().filter(|record| record.model == *model)
 }
 
 /// How a model did, by the record in this folder; none if nobody tried it.
 pub(crate) fn record(root: &Path, model: &Identity) -> Option<QualificationRecord> {
-    let bytes = std::fs::read(qualification_path(root, model)).ok()?;
-    let record: QualificationRecord = serde_json::from_slice(&bytes).ok()?;
-    (record.model == *model).then_some(record)
+    parsed(&std::fs::read(root.join(record_name(model))).ok()?, model)
 }
 
-fn qualification_path(root: &Path, model: &Identity) -> PathBuf {
-    let key = KeyBuilder::new("judge").field("model", model).finish();
-    layout::qualification(root, &key)
+fn record_name(model: &Identity) -> String {
+    layout::qualification(&KeyBuilder::new("judge").field("model", model).finish())
 }
 
 /// Judged metrics in the objective that may not choose a winner.
-pub(crate) fn check_judges(session: &Session) -> Vec<String> {
+pub(crate) async fn check_judges(session: &Session) -> Result<Vec<String>, Error> {
     let evaluate = &session.experiment.evaluate;
     let chosen: Vec<&MetricConfig> = evaluate
         .metrics
@@ -187,7 +195,7 @@ pub(crate) fn check_judges(session: &Session) -> Vec<String> {
         .filter(|metric| metric.judged() && evaluate.objective.contains(&metric.label()))
         .collect();
     // Records are only read where one is asked for.
-    let judges = if chosen.is_empty() { Vec::new() } else { judges(session) };
+    let judges = if chosen.is_empty() { Vec::new() } else { judges(session).await? };
     let objections = chosen.into_iter().flat_map(|metric| {
         judges.iter().filter_map(|judge| {
             Some(format!(
@@ -197,5 +205,5 @@ pub(crate) fn check_judges(session: &Session) -> Vec<String> {
             ))
         })
     });
-    objections.collect()
+    Ok(objections.collect())
 }

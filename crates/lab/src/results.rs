@@ -403,7 +403,7 @@ impl Results {
             partial: budget.as_ref().and_then(BudgetResult::partial),
             budget,
             damaged_entries: session.workspace().journal().n_damaged(),
-            judges: judges(session),
+            judges: judges(session).await?,
         };
         results.verdict = results.describe();
         Ok(results)

@@ -17,6 +17,7 @@ use crate::{
     layout::{self, RunFile},
     plan::Plan,
     results::{Results, measure},
+    settlement::settle,
     trial::Trial,
     workspace::Claimed,
 };
@@ -51,6 +52,11 @@ impl<'a> Run<'a> {
     /// Runs to the end.
     pub(crate) async fn finish(mut self) -> Result<Results, Error> {
         let results = self.run().await;
+        let (execution, progress) = (&self.prepared.execution, &self.session.setup().control.progress);
+        let results = settle(execution.models().client(), progress, results).await;
+        if let Some(lost) = execution.lost_events() {
+            progress.warn(lost);
+        }
         // The list of its artifacts says now what a run needs that came to its end.
         self.claimed.end().await;
         results

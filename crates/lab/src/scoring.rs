@@ -23,6 +23,7 @@ use crate::{
     estimate::{CostEstimate, score_of},
     qualification::{self, JudgeResult},
     results::FunctionFailure,
+    settlement::settle,
     spec::ScoringSpec,
 };
 use eval::{
@@ -254,8 +255,14 @@ impl Scoring {
     /// Scores every row by every metric.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] after a cancellation; what was paid is kept.
+    /// [`Error::Interrupted`] after a cancellation; what was paid is kept. [`models::Error::Journal`] if replies of
+    /// judges cannot be kept.
     pub async fn run(&self) -> Result<ScoreResults, Error> {
+        let scored = self.score_all().await;
+        settle(self.scorer.models.client(), &self.control.progress, scored).await
+    }
+
+    async fn score_all(&self) -> Result<ScoreResults, Error> {
         let configs = &self.scorer.spec.evaluate.metrics;
         let progress = &self.control.progress;
         progress.watch(self.scorer.models.client());
@@ -280,7 +287,13 @@ impl Scoring {
             })
         });
         let scored: Vec<Scored> = stream::iter(calls).buffered(self.width()?).collect().await;
-        configs.iter().for_each(|config| progress.finish(operator(config), self.rows.len()));
+        for (i, config) in configs.iter().enumerate() {
+            let of_config = scored.iter().skip(i).step_by(configs.len());
+            let failed = of_config.filter(|scored| {
+                matches!(scored.score, Score::Missing(Missing::ProviderError(_) | Missing::FunctionError(_)))
+            });
+            progress.finish(operator(config), self.rows.len(), failed.count());
+        }
         if scored.iter().any(|scored| matches!(scored.score, Score::Missing(Missing::Cancelled))) {
             return Err(Error::Interrupted);
         }

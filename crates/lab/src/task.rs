@@ -30,6 +30,7 @@ use crate::{
     operator::Operator,
     plan::TaskId,
     progress::Progress,
+    settlement,
     spec::Experiment,
     timing::Components,
     work::{Content, Made, Making, Work},
@@ -205,6 +206,14 @@ impl Execution {
         let _ = log.append(&Event { fields, ..Event::new(now_ms(), kind) });
     }
 
+    /// How many events could not be written, and why; for the person who watches.
+    pub(crate) fn lost_events(&self) -> Option<String> {
+        let log = self.log.as_ref()?;
+        let (events, reason) = log.lost()?;
+        let path = log.path().display();
+        Some(format!("{events} events are missing in {path}, which trackers and `plan` read: {reason}"))
+    }
+
     /// The names of the components that tasks run.
     pub(crate) fn components(&self) -> &Components {
         &self.components
@@ -297,8 +306,16 @@ async fn alone(
 
 async fn make(making: Making<'_>) -> Result<Output, Error> {
     let Making { task, cx, .. } = making;
+    let client = cx.models().client();
     let (made, all) = ledger::measure(task.work.kind().make(&making)).await;
-    let Made { content, rows, errors, function_errors, unread, resumed, has_parts, bytes } = made?;
+    let made = made.map_err(|error| settlement::cause(client, error))?;
+    let Made { content, rows, errors, function_errors, unread, resumed, has_parts, bytes } = made;
+    if errors > 0
+        && let Some(failure) = client.failure()
+    {
+        // Rows that only lack what could not be kept are no output.
+        return Err(failure.into());
+    }
     let partial = making.partial || errors + function_errors > 0 || !unread.is_empty();
     let artifact = match &content {
         Content::Written(artifact) => artifact.clone(),

@@ -116,6 +116,26 @@ impl Workspace {
         self.scratch.as_deref().unwrap_or(&self.root)
     }
 
+    /// Keeps a record that every machine may need: in the store, and on this
+    /// machine if that is elsewhere.
+    pub(crate) async fn keep_record(&self, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
+        self.local.replace(name, bytes.clone()).await?;
+        if self.store.is_remote() {
+            self.store.replace(name, bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// The versions of a record: that of this machine, and that of the store if
+    /// it is elsewhere.
+    pub(crate) async fn records(&self, name: &str) -> Result<Vec<bytes::Bytes>, Error> {
+        let mut found = Vec::from_iter(self.local.get(name).await?);
+        if self.store.is_remote() {
+            found.extend(self.store.get(name).await?);
+        }
+        Ok(found)
+    }
+
     /// Finds out whether the store can be used, and sends it what an earlier
     /// run could not.
     pub(crate) async fn reach(&self) -> Result<(), Error> {

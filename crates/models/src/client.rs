@@ -15,6 +15,8 @@ mod handle;
 mod lease;
 mod meter;
 mod structured;
+mod texts;
+mod unkept;
 
 pub use answer_stream::{AnswerStream, Piece, Pieces};
 pub use budget::{Allowance, AllowanceRequest, Allowances, Amount, Budget, BudgetReport, Cap, Caps, Exhausted, Spent};
@@ -44,9 +46,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use store::{Journal, JournalEntry, Key, KeyBuilder, SharedJournal};
+use texts::{Texts, shares};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{Instrument, Span};
+use unkept::{Running, Unkept};
 
 /// Raise this when the stored form of an answer changes.
 const ANSWER_VERSION: u32 = 1;
@@ -90,7 +94,17 @@ struct Inner {
     /// One for each model, shared by all its handles.
     limiters: Mutex<HashMap<Key, Limited>>,
     flights: Flights,
+    texts: Texts,
     meter: Meter,
+    unkept: Unkept,
+}
+
+impl Inner {
+    fn new(journal: Option<SharedJournal>, meter: Meter) -> Self {
+        let (limiters, flights, texts, unkept) =
+            (Mutex::default(), Flights::default(), Texts::default(), Unkept::default());
+        Self { journal, limiters, flights, texts, meter, unkept }
+    }
 }
 
 impl fmt::Debug for Client {
@@ -111,9 +125,8 @@ impl Client {
     }
 
     fn keeping(journal: Option<SharedJournal>) -> Self {
-        let inner = Inner { journal, limiters: Mutex::default(), flights: Flights::default(), meter: Meter::default() };
         Self {
-            inner: Arc::new(inner),
+            inner: Arc::new(Inner::new(journal, Meter::default())),
             budget: Budget::default(),
             cancel: CancellationToken::new(),
             call: Call::default(),
@@ -127,8 +140,7 @@ impl Client {
     /// pays: it has no journal, no budget and no limits of before.
     #[must_use]
     pub fn without_journal(&self) -> Self {
-        let (limiters, flights, meter) = (Mutex::default(), Flights::default(), self.meter());
-        let inner = Arc::new(Inner { journal: None, limiters, flights, meter });
+        let inner = Arc::new(Inner::new(None, self.meter()));
         Self { inner, budget: Budget::default(), lessor: None, listener: None, ..self.clone() }
     }
 
@@ -322,13 +334,24 @@ impl Limited {
 }
 
 /// A finished call, as a model made it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Answer {
     /// What the journal keeps, as JSON.
     response: String,
     usage: Usage,
     cost_usd: f64,
     seconds: f64,
+    /// The parts that the journal keeps instead, each under its own key; `response` then has a line for each.
+    parts: Vec<AnswerPart>,
+}
+
+/// A part of an answer that has an entry of its own.
+#[derive(Debug)]
+struct AnswerPart {
+    key: Key,
+    response: String,
+    /// Its part of tokens, cost and time is in proportion to this.
+    weight: u64,
 }
 
 impl Answer {
@@ -492,14 +515,27 @@ impl Caller {
         F: Fn() -> Fut,
         Fut: Future<Output = Result<Answer, Error>>,
     {
-        let inner = &self.client.inner;
-        if let Some(journal) = &inner.journal
-            && let Some(entry) = journal.get(&key).await.map_err(journal_error)?
-        {
-            inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
+        if let Some(entry) = self.kept(vec![key]).await?.pop().flatten() {
             return Ok(entry.into());
         }
         Ok(self.limited(Some(key), estimate, make).await?.into())
+    }
+
+    /// The entries of calls in the journal, in order; they cost nothing.
+    async fn kept(&self, keys: Vec<Key>) -> Result<Vec<Option<JournalEntry>>, Error> {
+        let inner = &self.client.inner;
+        let Some(journal) = &inner.journal else { return Ok(vec![None; keys.len()]) };
+        // A lookup that fails must not lead to a second payment, neither here nor in another call.
+        let entries = journal.get_all(&keys).await.map_err(|error| {
+            let error = Arc::new(error);
+            inner.stop(error.clone());
+            Error::Journal(error)
+        })?;
+        let found = entries.iter().flatten().count() as u64;
+        if found > 0 {
+            inner.meter.add(&self.identity.model, |spending| spending.from_journal += found);
+        }
+        Ok(entries)
     }
 
     /// Makes a call within the limits and the budget, and counts what it cost.
@@ -519,16 +555,19 @@ impl Caller {
         F: Fn() -> Fut,
         Fut: Future<Output = Result<Answer, Error>>,
     {
-        let Client { budget, cancel, call, .. } = &self.client;
+        let Client { inner, budget, cancel, call, .. } = &self.client;
+        inner.may_begin(key.is_some() && self.is_remote()).await?;
         // What is measured after the work is neither paid nor counted.
         let (replays, unlimited) = (ledger::replays(), Budget::default());
         let budget = if replays { &unlimited } else { budget };
         let needed = budget.needs_estimates() || self.is_remote();
         let estimate = if needed { estimate() } else { Estimate::default() };
         let make = &make;
-        let attempts = &AtomicU32::new(0);
+        let (attempts, running) = (&AtomicU32::new(0), &AtomicU32::new(0));
         let attempt = || async move {
             let reservation = budget.reserve(estimate).await?;
+            inner.unkept.check()?;
+            let _running = Running::new(running);
             let number = attempts.fetch_add(1, Ordering::Relaxed) + 1;
             // A model of this process is asked once.
             let attempt = if self.is_remote() { trace::attempt(span, number) } else { Span::none() };
@@ -541,10 +580,15 @@ impl Caller {
             let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
             if answer.as_ref().err().is_some_and(is_refusal) {
                 reservation.was_refused();
-                self.client.inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
+                inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
             }
-            let mut answer = answer?;
+            // No other attempt follows.
+            let mut answer = answer.map_err(|error| inner.unkept.error().unwrap_or(error))?;
             reservation.settle(answer.usage, answer.cost_usd);
+            // It is paid, whatever becomes of it.
+            if !replays {
+                self.count(&answer);
+            }
             // Before the slot is given back, so that a `kill -9` never loses
             // more than the calls in flight.
             self.keep(key, &mut answer).await?;
@@ -553,8 +597,8 @@ impl Caller {
         let call = call.with_cost(estimate.tokens);
         let since = Instant::now();
         let outcome = loop {
-            let outcome = self.limiter.call(call, cancel, attempt).await.map_err(|error| self.error(error));
-            match outcome {
+            let made = async { self.limiter.call(call, cancel, attempt).await.map_err(|error| self.error(error)) };
+            match inner.unkept.or_stop(made, running).await {
                 // The slot is given back, so that calls which do not need the authority may run.
                 Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
                     after if after >= AUTHORITY_AWAY => break Err(Error::BudgetUnreachable { after, reason }),
@@ -572,9 +616,11 @@ impl Caller {
         }
         let answer = outcome?;
         trace::used(span, answer.usage);
-        if replays {
-            return Ok(answer);
-        }
+        Ok(answer)
+    }
+
+    /// Counts what a call cost.
+    fn count(&self, answer: &Answer) {
         self.client.inner.meter.add(&self.identity.model, |spending| {
             *spending += Spending {
                 calls: 1,
@@ -586,28 +632,65 @@ impl Caller {
                 ..Spending::default()
             };
         });
-        Ok(answer)
     }
 
     /// Journals an answer that has a key. If another machine answered the same
-    /// call first, all machines use that answer.
+    /// call first, all machines use that answer. If it cannot be kept, no
+    /// further call begins.
     async fn keep(&self, key: Option<Key>, answer: &mut Answer) -> Result<(), Error> {
-        let (Some(key), Some(journal)) = (key, &self.client.inner.journal) else {
+        let inner = &self.client.inner;
+        let (Some(key), Some(journal)) = (key, &inner.journal) else {
             return Ok(());
         };
-        let first = journal.put(&key, &self.entry(answer)).await.map_err(journal_error)?;
-        if let Some(first) = first {
-            answer.response = first.response;
+        let calls = if answer.parts.is_empty() {
+            vec![(key, self.entry(answer, answer.response.clone()))]
+        } else {
+            self.entries_of_parts(answer)
+        };
+        let first = match journal.put_all(calls.clone()).await {
+            Ok(first) => first,
+            Err(error) => {
+                let error = Arc::new(error);
+                inner.hold(calls);
+                inner.stop(error.clone());
+                return Err(Error::Journal(error));
+            }
+        };
+        if let Some(shortage) = journal.local().shortage() {
+            inner.stop(Arc::new(shortage));
         }
+        if first.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let responses = first.into_iter().zip(calls);
+        let responses: Vec<String> =
+            responses.map(|(first, (_, ours))| first.map_or(ours.response, |first| first.response)).collect();
+        answer.response = responses.join("\n");
         Ok(())
     }
 
-    fn entry(&self, answer: &Answer) -> JournalEntry {
+    /// An entry for each part, which together have the tokens and the cost of the answer.
+    fn entries_of_parts(&self, answer: &Answer) -> Vec<(Key, JournalEntry)> {
+        let weights: Vec<u64> = answer.parts.iter().map(|part| part.weight).collect();
+        let total = weights.iter().sum::<u64>().max(1) as f64;
+        let prompt = shares(answer.usage.prompt_tokens, &weights);
+        let completion = shares(answer.usage.completion_tokens, &weights);
+        let entry = |(i, part): (usize, &AnswerPart)| {
+            let share = part.weight as f64 / total;
+            let usage = Usage { prompt_tokens: prompt[i], completion_tokens: completion[i], ..Usage::default() };
+            let (cost_usd, seconds) = (answer.cost_usd * share, answer.seconds * share);
+            let whole = Answer { usage, cost_usd, seconds, ..Answer::default() };
+            (part.key, self.entry(&whole, part.response.clone()))
+        };
+        answer.parts.iter().enumerate().map(entry).collect()
+    }
+
+    fn entry(&self, answer: &Answer, response: String) -> JournalEntry {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         JournalEntry {
             model: self.identity.model.clone(),
             kind: self.kind.to_owned(),
-            response: answer.response.clone(),
+            response,
             prompt_tokens: answer.usage.prompt_tokens,
             completion_tokens: answer.usage.completion_tokens,
             cost_usd: answer.cost_usd,
@@ -665,3 +748,9 @@ mod streaming_tests;
 
 #[cfg(test)]
 mod structured_tests;
+
+#[cfg(test)]
+mod texts_tests;
+
+#[cfg(test)]
+mod unkept_tests;

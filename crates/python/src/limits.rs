@@ -1,10 +1,10 @@
 //! The limits that the workers of a cluster share. One actor holds an
-//! [`Authority`] for each provider, model and account, and an [`Allowances`]
+//! authority for each provider, model and account ([`Authorities`]), and an [`Allowances`]
 //! for the budget of each run. The workers' connection to the actor is here
 //! too.
 
 use async_trait::async_trait;
-use executor::{Authority, Lease};
+use executor::{Authorities, Lease};
 use models::{Allowance, AllowanceRequest, Allowances, LeaseRequest, Lessor};
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde::{Serialize, de::DeserializeOwned};
@@ -26,7 +26,7 @@ const OVER: Duration = Duration::from_secs(3600);
 pub(crate) struct Limits {
     /// Until then nothing is granted, because leases from before a restart may be in use.
     closed_until: Instant,
-    authorities: Mutex<BTreeMap<String, Authority>>,
+    authorities: Mutex<Authorities>,
     budgets: Mutex<BTreeMap<String, Allowances>>,
 }
 
@@ -48,10 +48,8 @@ impl Limits {
             Lease { concurrency: 0, requests_per_minute: None, tokens_per_minute: None, valid: VALID }
         } else {
             let mut authorities = self.authorities.lock().unwrap_or_else(PoisonError::into_inner);
-            let new = || Authority::new(request.settings, VALID);
-            let authority = authorities.entry(request.limit).or_insert_with(new);
-            authority.restrict(&request.settings);
-            authority.renew(request.process, &request.report, now)
+            let member = (request.process, request.settings);
+            authorities.renew(&request.limit, member, &request.report, (now, VALID))
         };
         serde_json::to_string(&lease).map_err(refuse)
     }
@@ -72,8 +70,7 @@ impl Limits {
 
     /// How many calls may be in flight at each limit, over all workers.
     fn targets(&self) -> BTreeMap<String, usize> {
-        let authorities = self.authorities.lock().unwrap_or_else(PoisonError::into_inner);
-        authorities.iter().map(|(limit, authority)| (limit.clone(), authority.target())).collect()
+        self.authorities.lock().unwrap_or_else(PoisonError::into_inner).targets()
     }
 }
 

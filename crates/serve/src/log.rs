@@ -24,9 +24,25 @@ impl LineLog {
         Ok(Self(Arc::new(Mutex::new(options.open(path)?))))
     }
 
+    /// Adds a line, completely or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written, such as on a full disk.
     pub(crate) fn append(&self, line: &str) -> io::Result<()> {
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // In one write, so that lines of two processes do not mix.
-        file.write_all(format!("{line}\n").as_bytes())
+        // No other process may write between a line that is cut off and its removal.
+        let is_locked = file.lock().is_ok();
+        let before = file.metadata().map(|metadata| metadata.len());
+        let written = file.write_all(format!("{line}\n").as_bytes());
+        if written.is_err()
+            && is_locked
+            && let Ok(before) = before
+        {
+            let _ = file.set_len(before);
+        }
+        if is_locked {
+            let _ = file.unlock();
+        }
+        written
     }
 }

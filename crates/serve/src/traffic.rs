@@ -110,7 +110,8 @@ impl Sampling {
     pub(crate) fn work(&self, audit: Audit, over: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (traffic, quality, metrics) = (self.traffic.clone(), self.quality.clone(), self.metrics.clone());
-        let worker = Arc::new(Worker { traffic, quality, metrics, audit, over: over.clone() });
+        let worker =
+            Arc::new(Worker { traffic, quality, metrics, audit, over: over.clone(), unwritten: AtomicU64::new(0) });
         async move {
             let Some(mut receiver) = receiver else { return };
             {
@@ -130,6 +131,8 @@ struct Worker {
     metrics: Arc<Metrics>,
     audit: Audit,
     over: CancellationToken,
+    /// Lines that could not be written since the last that was.
+    unwritten: AtomicU64,
 }
 
 impl Worker {
@@ -179,8 +182,34 @@ impl Worker {
         let Some(log) = self.traffic.log.clone() else { return };
         let text = line.told(scores).to_string();
         let written = tokio::task::spawn_blocking(move || log.append(&text)).await;
-        let kind = if matches!(written, Ok(Ok(()))) { "kept" } else { "not_written" };
-        self.metrics.sample(kind);
+        let reason = match written {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        self.metrics.sample(if reason.is_none() { "kept" } else { "not_written" });
+        self.tell_writing(reason);
+    }
+}
+
+impl Worker {
+    /// Tells the operator once that lines cannot be written, and once that they can again.
+    fn tell_writing(&self, reason: Option<String>) {
+        match reason {
+            Some(reason) => {
+                if self.unwritten.fetch_add(1, Relaxed) == 0 {
+                    let words = format!("the file of --traffic cannot be written, answers go on: {reason}");
+                    (self.audit)(&json!({ "time": seconds(), "traffic": words }));
+                }
+            }
+            None => {
+                let missing = self.unwritten.swap(0, Relaxed);
+                if missing > 0 {
+                    let words = format!("the file of --traffic is written again; {missing} answers are missing in it");
+                    (self.audit)(&json!({ "time": seconds(), "traffic": words }));
+                }
+            }
+        }
     }
 }
 

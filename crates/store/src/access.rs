@@ -8,6 +8,7 @@
 use crate::{
     Error,
     certificate::{self, Connector},
+    space,
 };
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig, aws::AmazonS3Builder,
@@ -167,6 +168,9 @@ fn broke_off(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.is::<HttpError>() {
+            if space::is_out_of_space(error) {
+                return false;
+            }
             return !is_without_keys(&error.to_string()) && !certificate::is_refused(&crate::error_chain(error));
         }
         cause = error.source();

@@ -16,6 +16,7 @@ use crate::{
     Error, Fate, Layout,
     access::{self, patiently},
     names::{self, DAMAGED, Object},
+    space,
     staged::{file_error, is_staged, unique_token},
 };
 use bytes::Bytes;
@@ -484,6 +485,13 @@ impl ArtifactStore {
     }
 
     fn error(&self, operation: &'static str, name: &str, source: object_store::Error) -> Error {
+        if space::is_out_of_space(&source) {
+            let path = match &*self.location {
+                Location::Folder(folder) => folder.join(name).display().to_string(),
+                Location::Url(url) => url.to_string(),
+            };
+            return space::full(path, source);
+        }
         let Location::Url(url) = &*self.location else { return object_error(operation, name, source) };
         access::advice(url, &source).unwrap_or_else(|| object_error(operation, name, source))
     }

@@ -1,6 +1,7 @@
-//! Servers whose certificate is not trusted: clients of object stores do not
-//! ask them again, since the answer would be the same.
+//! Servers whose certificate is not trusted, and servers without space: clients of object stores do not ask them
+//! again, since the answer would be the same.
 
+use crate::space::InsufficientStorage;
 use async_trait::async_trait;
 use object_store::{
     ClientOptions,
@@ -48,10 +49,15 @@ struct Service(HttpClient);
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        self.0.execute(request).await.map_err(|error| match is_refused(&crate::error_chain(&error)) {
-            // Of a kind that is not repeated.
-            true => HttpError::new(HttpErrorKind::Unknown, error),
-            false => error,
-        })
+        let response =
+            self.0.execute(request).await.map_err(|error| match is_refused(&crate::error_chain(&error)) {
+                // Of a kind that is not repeated.
+                true => HttpError::new(HttpErrorKind::Unknown, error),
+                false => error,
+            })?;
+        if response.status().as_u16() == 507 {
+            return Err(HttpError::new(HttpErrorKind::Unknown, InsufficientStorage));
+        }
+        Ok(response)
     }
 }

@@ -99,6 +99,8 @@ struct Writer {
     file: File,
     /// Whether the last write was cut off, so that the next event must begin with a line break.
     torn: bool,
+    /// How many events could not be written, and why the first could not.
+    lost: Option<(u64, String)>,
 }
 
 impl EventLog {
@@ -115,7 +117,7 @@ impl EventLog {
         let open = || {
             let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
             let torn = !ends_with_newline(&mut file)?;
-            Ok(Writer { file, torn })
+            Ok(Writer { file, torn, lost: None })
         };
         let writer = open().map_err(|source| file_error("open", path, source))?;
         Ok(Self { path: path.to_owned(), writer: Mutex::new(writer) })
@@ -143,7 +145,15 @@ impl EventLog {
         writer.torn = true;
         let written = writer.file.write_all(&line[start..]);
         writer.torn = written.is_err();
+        if let Err(error) = &written {
+            writer.lost.get_or_insert_with(|| (0, error.to_string())).0 += 1;
+        }
         written.map_err(|source| file_error("write", &self.path, source))
+    }
+
+    /// How many events could not be written, and why the first could not.
+    pub fn lost(&self) -> Option<(u64, String)> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).lost.clone()
     }
 
     /// All events of a log, in the order in which they were written. Unreadable

@@ -9,13 +9,17 @@
 //!
 //! An entry is in the operating system's hands when `put` returns (write-ahead
 //! log, `synchronous=NORMAL`): `kill -9` of any process loses none of them and
-//! corrupts nothing. A power cut may lose the last entries, never damage the
-//! file. The write-ahead log needs shared memory, so the file must lie on a
+//! corrupts nothing. It is on the disk within a second (`flush.rs`): a power cut
+//! loses the entries of the last second at most, and never damages the file.
+//! If the disk is full, the answers on their way get reserved space
+//! (`reserve.rs`). The write-ahead log needs shared memory, so the file must lie on a
 //! local disk, not on a network file system.
 
+mod flush;
 mod maintenance;
 mod outbox;
 mod reading;
+mod reserve;
 mod salvage;
 mod shared;
 mod transfer;
@@ -26,8 +30,10 @@ pub use shared::SharedJournal;
 pub use transfer::CopiedCalls;
 pub(crate) use transfer::copy_calls;
 
-use crate::{Error, Key, staged::file_error};
+use crate::{Error, Key, space, staged::file_error};
+use flush::Flusher;
 use maintenance::Reuse;
+use reserve::Reserved;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 use std::{
     fs::File,
@@ -112,6 +118,9 @@ struct Inner {
     connection: Mutex<Connection>,
     damaged: AtomicU64,
     reuse: Mutex<Reuse>,
+    reserved: Mutex<Reserved>,
+    /// After the connection, so that it is dropped when the connection is closed; none if the journal is only read.
+    flusher: Option<Flusher>,
 }
 
 impl Journal {
@@ -142,6 +151,13 @@ impl Journal {
             return Err(Error::Newer { path: path.display().to_string(), found, supported: SCHEMA });
         }
         let file = std::fs::metadata(path).map_err(|source| file_error("open", path, source))?;
+        if found == 0
+            && let Some(folder) = path.parent()
+        {
+            // The name of a new file must reach the disk too.
+            let flushed = File::open(folder).and_then(|folder| folder.sync_all());
+            flushed.map_err(|source| file_error("flush", folder, source))?;
+        }
         Ok(Inner::journal(path, connection, Some((file.dev(), file.ino()))))
     }
 
@@ -179,26 +195,51 @@ impl Journal {
     /// # Errors
     /// If the database cannot be written, or a number is not finite.
     pub fn put(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
-        self.insert(key, entry, |_, _| Ok(()))
+        self.insert([(key, entry)], |_, _| Ok(())).map(|_| ())
     }
 
-    /// Stores a call, and does something more in the same transaction.
-    fn insert(
+    /// The entries of several calls, in order; see [`Journal::get`].
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn get_all(&self, keys: &[Key]) -> Result<Vec<Option<JournalEntry>>, Error> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
+    /// Stores the calls that are not there yet, all of them or none, and does
+    /// something more for each in the same transaction. Returns how many were
+    /// new.
+    fn insert<'a>(
         &self,
-        key: &Key,
-        entry: &JournalEntry,
+        calls: impl IntoIterator<Item = (&'a Key, &'a JournalEntry)> + Clone,
         more: impl Fn(&Connection, &Key) -> rusqlite::Result<()>,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         self.writable()?;
-        let entry = Stored::new(key, entry);
-        self.with(|connection| {
-            // Immediate: the lock is taken before the read, so no other
-            // process can write between the look and the insertion.
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            write_if_new(&transaction, key, &entry)?;
-            more(&transaction, key)?;
-            transaction.commit()
-        })
+        if let Some(flusher) = &self.inner.flusher {
+            flusher.check()?;
+        }
+        let write = || {
+            self.with(|connection| {
+                // Immediate: the lock is taken before the read, so no other
+                // process can write between the look and the insertion.
+                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                let mut written = 0;
+                for (key, entry) in calls.clone() {
+                    written += u64::from(write_if_new(&transaction, key, &Stored::new(key, entry))?);
+                    more(&transaction, key)?;
+                }
+                transaction.commit()?;
+                Ok(written)
+            })
+        };
+        let written = match write() {
+            Err(error @ Error::Full { .. }) if self.release_space(&error) => write(),
+            written => written,
+        };
+        if let Some(flusher) = &self.inner.flusher {
+            flusher.wrote();
+        }
+        written
     }
 
     /// Checks that what is written now will be found again: SQLite continues
@@ -215,16 +256,23 @@ impl Journal {
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         // A panic in another thread rolls its transaction back: the
         // connection it leaves is sound.
-        let mut connection: MutexGuard<'_, Connection> =
-            self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = lock_ignoring_panics(&self.inner.connection);
         work(&mut connection).map_err(|source| journal_error(&self.inner.path, source))
     }
 }
 
 impl Inner {
     fn journal(path: &Path, connection: Connection, file: Option<(u64, u64)>) -> Journal {
-        let (connection, damaged, reuse) = (Mutex::new(connection), AtomicU64::new(0), Mutex::default());
-        Journal { inner: Arc::new(Self { path: path.to_owned(), file, connection, damaged, reuse }) }
+        let inner = Self {
+            path: path.to_owned(),
+            file,
+            connection: Mutex::new(connection),
+            damaged: AtomicU64::new(0),
+            reuse: Mutex::default(),
+            reserved: Mutex::default(),
+            flusher: file.map(|_| Flusher::new(path)),
+        };
+        Journal { inner: Arc::new(inner) }
     }
 }
 
@@ -389,8 +437,15 @@ fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
+fn lock_ignoring_panics<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn journal_error(path: &Path, source: rusqlite::Error) -> Error {
     let path = path.display().to_string();
+    if space::is_unwritten(&source) {
+        return space::full(path, source);
+    }
     match source.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt) => Error::JournalDamaged { path, source },
         _ => Error::Journal { path, source },

@@ -13,6 +13,7 @@ mod key;
 mod layout;
 mod names;
 pub mod registry;
+mod space;
 mod staged;
 pub mod testing;
 pub mod upkeep;
@@ -99,6 +100,18 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// There is no space left for what is to be kept.
+    #[error(
+        "{path} cannot be written, because there is no space left or a limit on the size of files is reached: free \
+         space there and run again; what was kept is not paid again"
+    )]
+    Full {
+        /// The file, or the address of the object store.
+        path: String,
+        /// What the system, SQLite or the object store said.
+        #[source]
+        source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// A file was written by a newer version of this program.
     #[error("{path} has format {found}, but this version knows only up to {supported}")]
     Newer {
@@ -149,6 +162,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same, if there is no space left; for others who cannot keep anything either.
+    pub fn to_shared_fullness(&self) -> Option<Self> {
+        match self {
+            Self::Full { path, source } => Some(Self::Full { path: path.clone(), source: source.clone() }),
+            _ => None,
+        }
+    }
+
     /// The error for something that cannot be understood; nothing was done with it.
     pub(crate) fn damaged(path: &str, reason: impl fmt::Display) -> Self {
         Self::Damaged { path: path.to_owned(), reason: reason.to_string(), fate: Fate::Untouched }

@@ -1,7 +1,7 @@
 //! Files that are being written: each is written beside its place under a
 //! unique name and then moved, so that nobody reads half a file.
 
-use crate::Error;
+use crate::{Error, space};
 use std::{
     fmt::Write,
     hash::{BuildHasher, RandomState},
@@ -79,6 +79,9 @@ impl Drop for Staged {
 }
 
 pub(crate) fn file_error(operation: &'static str, path: &Path, source: io::Error) -> Error {
+    if space::is_out_of_space(&source) {
+        return space::full(path.display().to_string(), source);
+    }
     Error::File { operation, path: path.display().to_string(), source }
 }
 

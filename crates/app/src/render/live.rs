@@ -13,7 +13,7 @@ use super::{
 use crate::environment::Watched;
 use lab::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fmt::Write as _,
     io::Write as _,
     time::{Duration, Instant},
@@ -36,13 +36,13 @@ impl LiveTable {
             let mut ticks = tokio::time::interval(REDRAW);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
             let (told, behind) = (ProgressLines::default(), BTreeSet::new());
-            let mut drawer = Drawer { watched, started: Instant::now(), lines: 0, told, behind };
+            let mut drawer = Drawer { watched, started: Instant::now(), lines: 0, told, behind, n_warnings: 0 };
             loop {
                 let last = tokio::select! {
                     _ = ticks.tick() => false,
                     _ = &mut stopped => true,
                 };
-                drawer.draw(&progress.snapshot(), &progress.models(), &progress.trackers_behind(), last);
+                drawer.draw(&progress, last);
                 if last {
                     break;
                 }
@@ -67,16 +67,14 @@ struct Drawer {
     told: ProgressLines,
     /// The trackers that were already reported to be behind.
     behind: BTreeSet<String>,
+    /// The warnings that were already shown.
+    n_warnings: usize,
 }
 
 impl Drawer {
-    fn draw(
-        &mut self,
-        operators: &[OperatorProgress],
-        models: &[ModelTraffic],
-        behind: &BTreeMap<String, String>,
-        last: bool,
-    ) {
+    fn draw(&mut self, progress: &Progress, last: bool) {
+        let (operators, models) = (&progress.snapshot()[..], &progress.models()[..]);
+        let (behind, warnings) = (&progress.trackers_behind(), progress.warnings());
         let mut text = String::new();
         if self.watched == Watched::Not {
             return;
@@ -89,6 +87,7 @@ impl Drawer {
             text.push_str("\x1b[?7l");
             let mut lines = self.table(operators, models);
             lines.extend(behind.iter().map(|(tracker, reason)| behind_line(tracker, reason)));
+            lines.extend(warnings);
             // Lines that are no longer needed are emptied.
             lines.resize(lines.len().max(self.lines), String::new());
             self.lines = lines.len();
@@ -103,6 +102,10 @@ impl Drawer {
                     let _ = writeln!(text, "{}", visible_line(&behind_line(tracker, reason)));
                 }
             }
+            for warning in warnings.iter().skip(self.n_warnings) {
+                let _ = writeln!(text, "{}", visible_line(warning));
+            }
+            self.n_warnings = warnings.len();
             self.behind.retain(|tracker| behind.contains_key(tracker));
             for model in models.iter().filter(|_| last) {
                 let _ = write!(text, "{}: {} answered", model.name, count(model.answered as usize));

@@ -113,7 +113,12 @@ fn going(operator: &OperatorProgress) -> String {
 fn ended(operator: &OperatorProgress) -> String {
     let failed = if operator.failed > 0 { format!(", {} tasks failed", count(operator.failed)) } else { String::new() };
     let word = if operator.failed > 0 { "ended" } else { "done" };
-    format!("{word}, {} rows, {:.1} rows/s{failed}", count(operator.rows_done), operator.rate_average)
+    let all = count(operator.rows_done);
+    let rows = match operator.rows_failed {
+        0 => format!("{all} rows"),
+        missing => format!("{} of {all} rows", count(operator.rows_done.saturating_sub(missing))),
+    };
+    format!("{word}, {rows}, {:.1} rows/s{failed}", operator.rate_average)
 }
 
 /// Who is waited for.
@@ -145,7 +150,7 @@ mod tests {
         assert!(at(20.4).contains("waits for another run (process 7 on here)"));
         progress.held(Operator::EMBED, None);
         progress.rows(Operator::EMBED, 1500);
-        progress.finish(Operator::EMBED, 2000);
+        progress.finish(Operator::EMBED, 2000, 0);
         let told = at(21.0);
         assert!(told.starts_with("[  21.0s] embed: done, 2,000 rows, "), "{told}");
         assert_eq!(at(40.0), "", "what ended is told once");

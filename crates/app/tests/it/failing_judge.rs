@@ -1,7 +1,12 @@
 //! A judge of which three calls in ten fail: what can still be said, and what
 //! must not be said.
 
-use crate::{endpoint, judge::Words, workspace::Workspace};
+use crate::{
+    endpoint,
+    judge::Words,
+    services::S3,
+    workspace::{Outcome, Workspace},
+};
 use serde_json::{Value, json};
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -72,6 +77,33 @@ async fn a_judge_that_nobody_tried_chooses_no_winner() {
     assert_eq!(tried[0]["kinds"][0]["qualified"], true, "{tried}");
     let chosen = workspace.run(&["run"]).succeeds();
     assert!(chosen.out.contains("t01 leads") && chosen.out.contains("supported qualified"), "{}", chosen.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_that_one_machine_tried_counts_on_every_machine_of_the_store() {
+    let Some(store) = S3::start().await else { return };
+    let server = endpoint::start_with(Model(Arc::default())).await;
+    let machine = || {
+        let workspace = workspace(&server.uri());
+        let text = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+        workspace.write("experiment.toml", text.replace("store = \"store\"", "store = \"s3://bucket/judged\""));
+        workspace
+    };
+    let run = |workspace: &Workspace, arguments: &[&str]| {
+        Outcome::of(store.known_to(workspace.command(arguments)).output().unwrap())
+    };
+    let (first, second) = (machine(), machine());
+    run(&second, &["run"]).refused_with(&["`faithfulness` cannot choose a winner", "`gpt` was never tried"]);
+    run(&first, &["judge", "--cases", "cases.jsonl"]).succeeds();
+    let chosen = run(&second, &["run"]).succeeds();
+    assert!(chosen.out.contains("t01 leads") && chosen.out.contains("supported qualified"), "{}", chosen.out);
+    // A record that only this machine has counts here: older versions kept it so.
+    let kept = store.store("s3://bucket/judged");
+    for name in kept.list("qualifications").await.unwrap() {
+        kept.remove(&name).await.unwrap();
+    }
+    run(&first, &["run", "--quiet"]).succeeds();
+    run(&second, &["run"]).refused_with(&["`gpt` was never tried"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

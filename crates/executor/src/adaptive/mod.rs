@@ -65,6 +65,23 @@ pub struct AdaptiveSettings {
     pub tokens_per_minute: Option<f64>,
 }
 
+impl AdaptiveSettings {
+    /// The smaller of each number of two settings; a limit that only one of them states holds.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        let least = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            initial: self.initial.min(other.initial),
+            maximum: self.maximum.min(other.maximum),
+            requests_per_minute: least(self.requests_per_minute, other.requests_per_minute),
+            tokens_per_minute: least(self.tokens_per_minute, other.tokens_per_minute),
+        }
+    }
+}
+
 impl Default for AdaptiveSettings {
     fn default() -> Self {
         Self { initial: 8, maximum: 256, requests_per_minute: None, tokens_per_minute: None }
@@ -150,6 +167,25 @@ impl Adaptive {
         match state.start.answered {
             true => self.publish(&state),
             false => _ = self.target.fetch_min(maximum, Ordering::AcqRel),
+        }
+        drop(state);
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        listeners.iter().for_each(|listener| listener());
+    }
+
+    /// Replaces the limits that were declared so far, whether they are larger or
+    /// smaller. What was learned of the concurrency stays.
+    pub fn declare(&self, settings: &AdaptiveSettings) {
+        let maximum = settings.maximum.max(1);
+        let before = self.maximum.swap(maximum, Ordering::AcqRel);
+        let mut state = self.state();
+        let has_other_rate = state.rates.declare(settings, Instant::now());
+        if before == maximum && !has_other_rate {
+            return;
+        }
+        match state.start.answered {
+            true => self.publish(&state),
+            false => self.target.store(maximum, Ordering::Release),
         }
         drop(state);
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -63,6 +63,22 @@ impl Rates {
         requests.is_some() || tokens.is_some()
     }
 
+    /// Replaces the limits that were declared. Returns whether one is different.
+    pub(super) fn declare(&mut self, settings: &AdaptiveSettings, now: Instant) -> bool {
+        let requests = settings.requests_per_minute != self.declared.requests;
+        let tokens = settings.tokens_per_minute != self.declared.tokens;
+        if requests {
+            self.declared.requests = settings.requests_per_minute;
+            self.forget_requests(now);
+            self.learned = None;
+        }
+        if tokens {
+            self.declared.tokens = settings.tokens_per_minute;
+            self.forget_tokens(now);
+        }
+        requests || tokens
+    }
+
     /// Until when no call starts, if calls are paused.
     pub(super) fn paused_until(&self, now: Instant) -> Option<Instant> {
         self.paused_until.filter(|until| *until > now)

@@ -108,6 +108,79 @@ async fn a_lease_whose_last_place_was_refused_says_so_until_the_next() {
     assert_eq!((holder.target(), holder.is_refused()), (1, false));
 }
 
+fn per_minute(requests: f64) -> AdaptiveSettings {
+    let requests_per_minute = Some(requests);
+    AdaptiveSettings { initial: 8, maximum: 64, requests_per_minute, ..AdaptiveSettings::default() }
+}
+
+/// The calls per minute that a process gets which needs all there is.
+fn rate(authorities: &mut Authorities, process: u64, requests: f64) -> f64 {
+    let when = (Instant::now(), VALID);
+    let lease = authorities.renew("gpt", (process, per_minute(requests)), &needs(1000), when);
+    lease.requests_per_minute.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_raised_reaches_a_living_cluster() {
+    let mut authorities = Authorities::default();
+    assert_eq!(rate(&mut authorities, 1, 60.0).round(), 60.0);
+    // The run with the lower limit is over, and the next begins at once.
+    sleep(VALID).await;
+    assert_eq!(rate(&mut authorities, 2, 600.0).round(), 600.0);
+    // And down again.
+    sleep(VALID).await;
+    assert_eq!(rate(&mut authorities, 3, 30.0).round(), 30.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_another_process_holds_the_lower_limit_that_one_holds() {
+    let mut authorities = Authorities::default();
+    rate(&mut authorities, 1, 60.0);
+    let both = |authorities: &mut Authorities| rate(authorities, 1, 60.0) + rate(authorities, 2, 600.0);
+    for _ in 0..10 {
+        sleep(VALID / 2).await;
+        let sum = both(&mut authorities);
+        assert!(sum <= 60.0 + 1e-6, "{sum}");
+    }
+    // The first process ends: its statement goes with its lease.
+    sleep(VALID).await;
+    assert_eq!(rate(&mut authorities, 2, 600.0).round(), 600.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_that_is_raised_holds_before_and_after_the_first_answer() {
+    let with = |maximum: usize| AdaptiveSettings { initial: maximum, maximum, ..AdaptiveSettings::default() };
+    let mut authority = Authority::new(with(4), VALID);
+    let mut granted = |maximum: usize, report: Report| {
+        let now = Instant::now();
+        authority.state(1, with(maximum), now);
+        authority.renew(1, &report, now).concurrency
+    };
+    assert_eq!((granted(4, needs(100)), granted(16, needs(100))), (4, 16));
+    let completed = Outcome {
+        kind: OutcomeKind::Completed,
+        latency: Duration::from_millis(10),
+        in_flight: 16,
+        others: 15,
+        cost: 1,
+        retry_after: None,
+    };
+    granted(16, Report { outcomes: vec![completed], ..needs(100) });
+    assert!(granted(2, needs(100)) <= 2);
+    assert!(granted(64, needs(100)) > 2, "what was learned is not forgotten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_authority_that_nobody_asks_for_minutes_is_forgotten_with_what_it_learned() {
+    let mut authorities = Authorities::default();
+    rate(&mut authorities, 1, 60.0);
+    assert_eq!(authorities.targets().len(), 1);
+    sleep(UNUSED).await;
+    let when = (Instant::now(), VALID);
+    authorities.renew("other", (1, per_minute(60.0)), &needs(1), when);
+    assert_eq!(authorities.targets().keys().collect::<Vec<_>>(), ["other"]);
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("refused")]
 struct Refused;

@@ -11,6 +11,7 @@ use crate::{
     operator::Operator,
     plan::{Plan, TaskId},
     progress::Progress,
+    settlement::ends_all,
     task::{Execution, Output, Task},
 };
 use async_trait::async_trait;
@@ -138,8 +139,11 @@ pub(super) async fn execute(
     let mut tainted: HashSet<TaskId> = HashSet::new();
     let mut set: JoinSet<(TaskId, Result<Output, Error>)> = JoinSet::new();
     let mut gone = Box::pin(gone(&execution.store));
+    // What ends all work: tasks that have begun are awaited, because their calls are paid.
+    let mut end: Option<Error> = None;
     loop {
         while !cancel.is_cancelled()
+            && end.is_none()
             && let Some(id) = next(&*runner, &mut ready, &active)
         {
             let task = &plan.tasks[id];
@@ -184,7 +188,7 @@ pub(super) async fn execute(
                     progress.share(operator, plan.tasks[id].rows);
                     outcome.reused += 1;
                 } else {
-                    progress.finish(operator, output.rows);
+                    progress.finish(operator, output.rows, output.errors + output.function_errors);
                     outcome.executed += 1;
                 }
                 outcome.provider_errors += output.errors;
@@ -211,13 +215,22 @@ pub(super) async fn execute(
                 set.abort_all();
                 return Err(error);
             }
+            Err(error) if ends_all(&error) => {
+                progress.fail(operator, true);
+                if let Error::Store(full) = &error
+                    && let Some(full) = full.to_shared_fullness()
+                {
+                    execution.models().client().stop(full);
+                }
+                end.get_or_insert(error);
+            }
             Err(error) => {
                 progress.fail(operator, true);
                 fail(plan, id, &error, &users, &mut waiting, &mut outcome, progress);
             }
         }
     }
-    Ok(outcome)
+    end.map_or(Ok(outcome), Err)
 }
 
 /// Records that a task failed, and with it everything that depends on it.

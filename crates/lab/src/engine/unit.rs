@@ -7,6 +7,7 @@ use crate::{
     operator::Operator,
     plan::TaskId,
     progress::{Expected, ModelTraffic},
+    settlement::ends_all,
     task::{Output, Task},
 };
 use models::{BudgetReport, Caps, Identity, Spending};
@@ -100,18 +101,23 @@ pub(crate) struct TaskError {
     pub(crate) reason: String,
     /// The user's function that failed, if that is why.
     pub(crate) function: Option<Box<Failure>>,
+    /// Whether nothing more can be kept there, so that all work ends.
+    #[serde(default)]
+    pub(crate) ends_all: bool,
 }
 
 impl From<Error> for TaskError {
     fn from(error: Error) -> Self {
-        Self { reason: error_chain(&error), function: failed_function(&error).cloned().map(Box::new) }
+        let function = failed_function(&error).cloned().map(Box::new);
+        Self { reason: error_chain(&error), function, ends_all: ends_all(&error) }
     }
 }
 
 impl From<TaskError> for Error {
     fn from(error: TaskError) -> Self {
-        let TaskError { reason, function } = error;
+        let TaskError { reason, function, ends_all } = error;
         match function {
+            _ if ends_all => Self::CannotKeep(reason),
             Some(failure) => Self::Function { reason, failure },
             None => Self::Remote(reason),
         }

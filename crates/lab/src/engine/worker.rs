@@ -108,6 +108,8 @@ impl Worker {
             replies
         };
         let client = self.models.client();
+        // The driver ends the run; what is paid here is written before.
+        client.settle(|_| ()).await;
         let (spending, budget) = (client.meter().report(), client.budget().report());
         serde_json::to_vec(&Reply { tasks, spending, budget, look: self.seen() }).map_err(Error::table)
     }

@@ -98,8 +98,10 @@ impl Kind for Generate {
         let answers = join_all(calls).await;
         let mut rows = Vec::with_capacity(answers.len());
         for (question, answer) in answers {
-            if let Err(rag::Error::Model(models::Error::Cancelled)) = answer {
-                return Err(models::Error::Cancelled.into());
+            if let Err(rag::Error::Model(error)) = &answer
+                && error.ends_work()
+            {
+                return Err(error.clone().into());
             }
             let answer = answer.map_err(|error| NoAnswer {
                 budget: matches!(error, rag::Error::Model(models::Error::BudgetExhausted { .. })),

@@ -131,7 +131,7 @@ impl Kind for Reorder {
                                 Ok(made)
                             }
                             // The next try may give more; the error ends the task if no question has more.
-                            Err(rag::Error::Model(error)) if !matches!(error, models::Error::Cancelled) => {
+                            Err(rag::Error::Model(error)) if !error.ends_work() => {
                                 Err((left_as_found(before, stage.name(), &error), error))
                             }
                             Err(error) => return Err(error.into()),

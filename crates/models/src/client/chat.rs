@@ -162,7 +162,13 @@ impl Chat {
                 let (input, output) = model.price();
                 let usage = response.usage;
                 let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
-                Ok(Answer { usage, cost_usd, seconds: response.seconds, response: to_text(&response)? })
+                Ok(Answer {
+                    usage,
+                    cost_usd,
+                    seconds: response.seconds,
+                    response: to_text(&response)?,
+                    parts: Vec::new(),
+                })
             }
         };
         from_text(&self.caller.answer(key, estimate, make, view).await?)

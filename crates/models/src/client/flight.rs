@@ -21,7 +21,7 @@ use store::Key;
 use tokio::sync::watch;
 
 type Outcome = Result<Reply, Error>;
-type CallFuture = BoxFuture<'static, Outcome>;
+pub(super) type CallFuture = BoxFuture<'static, Outcome>;
 type Entries = Arc<Mutex<HashMap<Key, Entry>>>;
 
 /// A call in flight, for those who may join it.
@@ -65,6 +65,12 @@ impl Flight {
 }
 
 impl Flights {
+    /// All calls in flight; each goes on as long as what this returns is awaited.
+    pub(super) fn in_flight(&self) -> Vec<Shared<CallFuture>> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.values().filter_map(|entry| entry.future.upgrade()).collect()
+    }
+
     /// Joins the call of this key, or begins it, to write into this draft.
     pub(super) fn join<Fut>(&self, key: Key, draft: Option<&Draft>, begin: impl FnOnce() -> Fut) -> Flight
     where

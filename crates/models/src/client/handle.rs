@@ -1,8 +1,10 @@
 //! Handles, which stages hold instead of models. They are cheap to clone. The
 //! handle to a chat model is in `chat.rs`.
 
-use super::{Answer, Caller, Chat, budget::Estimate, estimate};
-use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, RerankModel, Usage, estimated_tokens};
+use super::{Answer, AnswerPart, Caller, Chat, Reply, budget::Estimate, estimate};
+use crate::{
+    EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, Usage, estimated_tokens, ledger,
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -13,6 +15,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
+use store::Key;
 
 /// Shows a handle without the model behind it.
 macro_rules! debug_by_identity {
@@ -30,24 +33,24 @@ debug_by_identity!(Chat, Embedder, Reranker);
 /// A handle to an embedding model.
 #[derive(Clone)]
 pub struct Embedder {
-    caller: Caller,
+    pub(super) caller: Caller,
     model: Arc<dyn EmbeddingModel>,
 }
 
 /// Everything that decides the vectors of an embedding call.
 #[derive(Serialize)]
-struct EmbeddingRequest<'a> {
-    texts: &'a [String],
-    kind: InputKind,
+pub(super) struct EmbeddingRequest<'a> {
+    pub(super) texts: &'a [String],
+    pub(super) kind: InputKind,
 }
 
 /// Vectors in the form that the journal keeps: exact, and a third of the size
 /// of decimal digits.
 #[derive(Serialize, Deserialize)]
-struct EmbeddingResponse {
-    columns: usize,
+pub(super) struct EmbeddingResponse {
+    pub(super) columns: usize,
     /// Base64 of little-endian `f32`, row by row.
-    data: String,
+    pub(super) data: String,
 }
 
 impl Embedder {
@@ -99,12 +102,70 @@ impl Embedder {
             rows.push(row);
         }
         if different.len() == texts.len() {
-            return self.embed_all(texts, kind).await;
+            return self.embed_different(texts, kind).await;
         }
         let different: Vec<String> = different.into_iter().cloned().collect();
-        let once = self.embed_all(&different, kind).await?;
+        let once = self.embed_different(&different, kind).await?;
         let data = rows.into_iter().flat_map(|row| once.row(row)).copied().collect();
         Ok(Matrix { columns: once.columns, data })
+    }
+
+    async fn embed_different(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
+        // A single text is looked up by its call; vectors of a model of this process are no answers of calls.
+        match self.caller.is_remote() && self.caller.client.inner.journal.is_some() && texts.len() > 1 {
+            true => self.embed_missing(texts, kind).await,
+            false => self.embed_all(texts, kind).await,
+        }
+    }
+
+    /// Takes from the journal the vectors that it has, one for each text, and sends the other texts.
+    async fn embed_missing(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
+        let client = &self.caller.client;
+        let keys: Vec<Key> = texts.iter().map(|text| self.text_key(text, kind)).collect();
+        let mut rows: Vec<Option<Matrix>> = vec![None; texts.len()];
+        let place: HashMap<Key, usize> = keys.iter().copied().zip(0..).collect();
+        loop {
+            let absent: Vec<Key> =
+                keys.iter().zip(&rows).filter(|(_, row)| row.is_none()).map(|(key, _)| *key).collect();
+            if absent.is_empty() {
+                break;
+            }
+            let claim = tokio::select! {
+                biased;
+                claim = client.inner.texts.claim(&absent) => claim,
+                () = client.cancel.cancelled() => return Err(Error::Cancelled),
+            };
+            let began = tokio::time::Instant::now();
+            let (mut missing, mut used, mut found) = (Vec::new(), ModelUsage::default(), 0);
+            for (key, entry) in claim.keys.iter().zip(self.caller.kept(claim.keys.clone()).await?) {
+                let Some(entry) = entry else {
+                    missing.push(place[key]);
+                    continue;
+                };
+                rows[place[key]] = Some(matrix(&entry.response, 1)?);
+                found += 1;
+                used += &Reply::from(entry).used;
+            }
+            if found > 0 {
+                // As many calls as these texts take.
+                used.calls = usize::div_ceil(found, self.batch_size().max(1)) as u64;
+                ledger::record(self.identity(), &used, began);
+            }
+            if missing.is_empty() {
+                continue;
+            }
+            let sent: Vec<String> = missing.iter().map(|&i| texts[i].clone()).collect();
+            let made = self.embed_all(&sent, kind).await?;
+            for (row, i) in missing.into_iter().enumerate() {
+                rows[i] = Some(Matrix { columns: made.columns, data: made.row(row).to_vec() });
+            }
+        }
+        joined(rows.into_iter().flatten().collect(), &self.identity().model)
+    }
+
+    /// The key of a text's vector in the journal: that of a call with this text alone.
+    fn text_key(&self, text: &String, kind: InputKind) -> Key {
+        self.caller.key(&EmbeddingRequest { texts: std::slice::from_ref(text), kind })
     }
 
     async fn embed_all(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
@@ -152,7 +213,7 @@ impl Embedder {
             *made.lock().unwrap_or_else(PoisonError::into_inner) = matrices;
             let seconds = started.elapsed().as_secs_f64();
             let usage = Usage { prompt_tokens, ..Usage::default() };
-            Ok(Answer { response: String::new(), usage, cost_usd: 0.0, seconds })
+            Ok(Answer { usage, seconds, ..Answer::default() })
         };
         self.caller.direct(estimate, make).await?;
         Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -190,7 +251,7 @@ impl Embedder {
             }
             *made.lock().unwrap_or_else(PoisonError::into_inner) = vectors;
             let seconds = started.elapsed().as_secs_f64();
-            Ok(Answer { response: String::new(), usage, cost_usd: 0.0, seconds })
+            Ok(Answer { usage, seconds, ..Answer::default() })
         };
         self.caller.direct(estimate, make).await?;
         Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -208,24 +269,51 @@ impl Embedder {
             self.caller.direct(estimate, make).await?;
             return Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
+        // Under this key, older versions kept the vectors of all these texts together.
         let key = self.caller.key(&EmbeddingRequest { texts, kind });
+        let keys: Arc<[Key]> = texts.iter().map(|text| self.text_key(text, kind)).collect();
         let (model, texts): (_, Arc<[String]>) = (self.model.clone(), texts.into());
-        let (estimated, asked) = (model.clone(), texts.clone());
+        let (estimated, asked, count) = (model.clone(), texts.clone(), texts.len());
         let estimate = move || estimate::embedding(estimated.as_ref(), &asked);
         let make = move || {
-            let (model, texts) = (model.clone(), texts.clone());
+            let (model, texts, keys) = (model.clone(), texts.clone(), keys.clone());
             async move {
                 let (matrix, answer) = embedded(model.as_ref(), &texts, kind).await?;
-                let bytes: Vec<u8> = matrix.data.iter().flat_map(|number| number.to_le_bytes()).collect();
-                let response = to_text(&EmbeddingResponse { columns: matrix.columns, data: STANDARD.encode(bytes) })?;
-                Ok(Answer { response, ..answer })
+                let part = |(i, text): (usize, &String)| {
+                    Ok(AnswerPart { key: keys[i], response: response(&matrix, i)?, weight: text.len() as u64 + 1 })
+                };
+                let parts = texts.iter().enumerate().map(part).collect::<Result<Vec<_>, Error>>()?;
+                let lines: Vec<&str> = parts.iter().map(|part| part.response.as_str()).collect();
+                Ok(Answer { response: lines.join("\n"), parts, ..answer })
             }
         };
-        let kept: EmbeddingResponse = from_text(&self.caller.answer(key, estimate, make, None).await?)?;
-        let bytes = STANDARD.decode(&kept.data).map_err(|error| unreadable(&error))?;
-        let (numbers, _) = bytes.as_chunks::<4>();
-        Ok(Matrix { columns: kept.columns, data: numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect() })
+        matrix(&self.caller.answer(key, estimate, make, None).await?, count)
     }
+}
+
+/// A vector in the form that the journal keeps.
+fn response(matrix: &Matrix, row: usize) -> Result<String, Error> {
+    let bytes: Vec<u8> = matrix.row(row).iter().flat_map(|number| number.to_le_bytes()).collect();
+    to_text(&EmbeddingResponse { columns: matrix.columns, data: STANDARD.encode(bytes) })
+}
+
+/// The vectors of so many texts: a line for each, or one for all of them as older versions kept them.
+fn matrix(kept: &str, n_texts: usize) -> Result<Matrix, Error> {
+    let mut all = Matrix::default();
+    for line in kept.lines() {
+        let EmbeddingResponse { columns, data } = from_text(line)?;
+        let bytes = STANDARD.decode(&data).map_err(|error| unreadable(&error))?;
+        let (numbers, _) = bytes.as_chunks::<4>();
+        if !all.data.is_empty() && all.columns != columns {
+            return Err(unreadable(&"its vectors differ in length"));
+        }
+        all.columns = columns;
+        all.data.extend(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+    }
+    if all.rows() != n_texts || all.columns * n_texts != all.data.len() {
+        return Err(unreadable(&format!("{} vectors for {n_texts} texts", all.rows())));
+    }
+    Ok(all)
 }
 
 async fn embedded(model: &dyn EmbeddingModel, texts: &[String], kind: InputKind) -> Result<(Matrix, Answer), Error> {
@@ -237,7 +325,7 @@ async fn embedded(model: &dyn EmbeddingModel, texts: &[String], kind: InputKind)
     }
     let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
     let seconds = started.elapsed().as_secs_f64();
-    Ok((matrix, Answer { response: String::new(), usage, cost_usd, seconds }))
+    Ok((matrix, Answer { usage, cost_usd, seconds, ..Answer::default() }))
 }
 
 fn joined(parts: Vec<Matrix>, model: &str) -> Result<Matrix, Error> {
@@ -306,7 +394,13 @@ impl Reranker {
                     return Err(Error::Malformed { model: model.identity().model.clone(), reason });
                 }
                 let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
-                Ok(Answer { response: to_text(&scores)?, usage, cost_usd, seconds: started.elapsed().as_secs_f64() })
+                Ok(Answer {
+                    response: to_text(&scores)?,
+                    usage,
+                    cost_usd,
+                    seconds: started.elapsed().as_secs_f64(),
+                    parts: Vec::new(),
+                })
             }
         };
         if self.caller.is_remote() {

@@ -248,10 +248,10 @@ pub enum Error {
     /// The call was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The journal could not keep the answer, so the answer was not used. The
-    /// text holds everything that is known, because callers that share an
+    /// The journal could not keep an answer, or could not be asked for one, so
+    /// no further call is made; see [`Error::ends_work`]. The text holds everything that is known, because callers that share an
     /// answer do not follow its chain of causes.
-    #[error("the answer could not be kept: {}", in_words(.0))]
+    #[error("answers cannot be kept: {}", in_words(.0))]
     Journal(#[source] Arc<store::Error>),
     /// An answer cannot be converted to or from the form that the journal
     /// keeps.
@@ -348,6 +348,12 @@ impl Error {
     /// The runtime of this model failed, for this reason.
     pub(crate) fn runtime(model: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Runtime { model: model.to_owned(), cause: Arc::from(cause.into()) }
+    }
+
+    /// Whether this is the end of the work that asked, so that nothing takes
+    /// the place of the answer: it was cancelled, or answers cannot be kept.
+    pub fn ends_work(&self) -> bool {
+        matches!(self, Self::Cancelled | Self::Journal(_))
     }
 
     /// Whether the same call may work later.

@@ -93,7 +93,7 @@ impl QueryWriter for Hyde {
             }
         }
         // The end of the run comes first, then what another try may mend.
-        let is_end = |nothing: &&Nothing| matches!(nothing, Nothing::Failed(models::Error::Cancelled));
+        let is_end = |nothing: &&Nothing| matches!(nothing, Nothing::Failed(error) if error.ends_work());
         let may_mend = |nothing: &&Nothing| matches!(nothing, Nothing::Failed(_));
         let worst = missing.iter().find(is_end).or_else(|| missing.iter().find(may_mend)).or(missing.first());
         let fallback = match worst {

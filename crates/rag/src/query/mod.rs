@@ -77,8 +77,8 @@ impl Fallback {
     /// # Errors
     /// If the run is ending: then there is nothing to fall back to.
     pub(crate) fn after(error: &models::Error) -> Result<Self, Error> {
-        if matches!(error, models::Error::Cancelled) {
-            return Err(models::Error::Cancelled.into());
+        if error.ends_work() {
+            return Err(error.clone().into());
         }
         // The same call would be refused again.
         let is_final = matches!(

@@ -7,12 +7,13 @@ use crate::{Error, Key};
 use rusqlite::{Connection, TransactionBehavior};
 
 impl Journal {
-    /// Stores a call, and puts it into the outbox.
-    pub(super) fn put_to_send(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
-        self.insert(key, entry, |connection, key| {
+    /// Stores calls, all of them or none, and puts them into the outbox.
+    pub(super) fn put_to_send(&self, calls: &[(Key, JournalEntry)]) -> Result<(), Error> {
+        let written = self.insert(calls.iter().map(|(key, entry)| (key, entry)), |connection, key| {
             connection.prepare_cached("INSERT OR IGNORE INTO outbox VALUES (?1)")?.execute([key.bytes()])?;
             Ok(())
-        })
+        });
+        written.map(|_| ())
     }
 
     /// Takes an entry out of the outbox, because it was sent.

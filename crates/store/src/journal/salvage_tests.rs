@@ -39,7 +39,7 @@ fn damaged() -> TestResult<(tempfile::TempDir, PathBuf)> {
         let journal = Journal::open(&path)?;
         for i in range {
             let entry = tests::entry(&response(i));
-            if i % 3 == 0 { journal.put_to_send(&key(i), &entry)? } else { journal.put(&key(i), &entry)? }
+            if i % 3 == 0 { journal.put_to_send(&[(key(i), entry)])? } else { journal.put(&key(i), &entry)? }
         }
         Ok::<_, Error>(journal)
     };

@@ -33,6 +33,8 @@ const REST: Duration = Duration::from_secs(30);
 const SENT_ALONG: u64 = 32;
 /// Entries that are transferred at once.
 pub(super) const AT_ONCE: usize = 16;
+/// Entries of one call that are transferred at once: a call waits for all of them.
+const MANY_AT_ONCE: usize = 64;
 
 /// A journal, shared by machines if it has a store. Clones share everything.
 #[derive(Debug, Clone)]
@@ -105,6 +107,29 @@ impl SharedJournal {
         }
     }
 
+    /// The entries of several calls, in order; see [`SharedJournal::get`].
+    ///
+    /// # Errors
+    /// If the file or the store cannot be read.
+    pub async fn get_all(&self, keys: &[Key]) -> Result<Vec<Option<JournalEntry>>, Error> {
+        let asked = keys.to_vec();
+        let mut found = self.on_disk(move |journal| journal.get_all(&asked)).await?;
+        if self.under.is_none() && self.remote.is_none() {
+            return Ok(found);
+        }
+        let absent: Vec<usize> = (0..keys.len()).filter(|&i| found[i].is_none()).collect();
+        let gets: Vec<_> = absent.iter().map(|&i| self.clone().get_owned(keys[i]).boxed()).collect();
+        let mut gets = stream::iter(gets).buffered(MANY_AT_ONCE);
+        for i in absent {
+            found[i] = gets.next().await.transpose()?.flatten();
+        }
+        Ok(found)
+    }
+
+    async fn get_owned(self, key: Key) -> Result<Option<JournalEntry>, Error> {
+        self.get(&key).await
+    }
+
     async fn fetch(self, remote: Arc<Remote>, key: Key) -> Result<Option<JournalEntry>, Error> {
         let Some(entry) = remote.get(&key).await? else { return Ok(None) };
         let kept = entry.clone();
@@ -117,21 +142,43 @@ impl SharedJournal {
     /// that answer is stored, and returned to be used instead.
     ///
     /// # Errors
-    /// If the file cannot be written. A store that cannot be reached is no
-    /// error: see [`SharedJournal::n_unsent`].
+    /// If the file cannot be written. A store that cannot be reached or has no
+    /// space is no error: see [`SharedJournal::n_unsent`].
     pub async fn put(&self, key: &Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
-        let (ours, key) = (entry.clone(), *key);
+        Ok(self.put_all(vec![(*key, entry.clone())]).await?.pop().flatten())
+    }
+
+    /// Stores several calls, in the file all of them or none. For each, another
+    /// machine's answer if it came first; see [`SharedJournal::put`].
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub async fn put_all(&self, calls: Vec<(Key, JournalEntry)>) -> Result<Vec<Option<JournalEntry>>, Error> {
+        let (nobody, calls) = (vec![None; calls.len()], Arc::new(calls));
+        let ours = calls.clone();
         let Some(remote) = self.remote.as_ref().filter(|_| !self.reading) else {
-            return self.on_disk(move |journal| journal.put(&key, &ours)).await.map(|()| None);
+            return self.on_disk(move |journal| journal.put_all(&ours)).await.map(|_| nobody);
         };
-        self.on_disk(move |journal| journal.put_to_send(&key, &ours)).await?;
-        if remote.rests() {
-            return Ok(None);
-        }
-        Ok(self.clone().deliver(remote.clone(), key, entry.clone()).boxed().await)
+        self.on_disk(move |journal| journal.put_to_send(&ours)).await?;
+        let sends: Vec<_> = calls
+            .iter()
+            .map(|(key, entry)| self.clone().deliver(remote.clone(), *key, entry.clone()).boxed())
+            .collect();
+        Ok(stream::iter(sends).buffered(MANY_AT_ONCE).collect().await)
+    }
+
+    /// Reserves space for the file; see [`Journal::reserve_space`].
+    ///
+    /// # Errors
+    /// If there is none.
+    pub async fn reserve_space(&self) -> Result<(), Error> {
+        self.on_disk(Journal::reserve_space).await
     }
 
     async fn deliver(self, remote: Arc<Remote>, key: Key, entry: JournalEntry) -> Option<JournalEntry> {
+        if remote.rests() {
+            return None;
+        }
         match self.send(&remote, key, &entry).await {
             Ok(first) => {
                 if let Ok(_sending) = remote.sending.try_lock() {

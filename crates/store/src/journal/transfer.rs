@@ -4,13 +4,12 @@
 //! moved.
 
 use super::{
-    DamagedEntry, Journal, JournalEntry, Stored,
+    DamagedEntry, Journal, JournalEntry,
     shared::{self, AT_ONCE},
-    signed, stored, write_if_new,
+    signed, stored,
 };
 use crate::{ArtifactStore, Error, Key, Location, names};
 use futures::{StreamExt, TryStreamExt, stream};
-use rusqlite::TransactionBehavior;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
@@ -53,7 +52,11 @@ pub(crate) async fn copy_calls(
     let mut copied = CopiedCalls::default();
     match copied.copy(from, objects, to, there).await {
         Err(
-            error @ (Error::File { .. } | Error::Journal { .. } | Error::JournalDamaged { .. } | Error::Newer { .. }),
+            error @ (Error::File { .. }
+            | Error::Full { .. }
+            | Error::Journal { .. }
+            | Error::JournalDamaged { .. }
+            | Error::Newer { .. }),
         ) => {
             copied.problem = Some(Arc::new(error));
         }
@@ -174,17 +177,11 @@ impl Journal {
 
     /// Stores the calls that are not there yet, all of them or none. Returns
     /// how many were new.
-    fn put_all(&self, calls: &[(Key, JournalEntry)]) -> Result<u64, Error> {
-        self.writable()?;
-        self.with(|connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut written = 0;
-            for (key, entry) in calls {
-                written += u64::from(write_if_new(&transaction, key, &Stored::new(key, entry))?);
-            }
-            transaction.commit()?;
-            Ok(written)
-        })
+    ///
+    /// # Errors
+    /// If the database cannot be written, or a number is not finite.
+    pub fn put_all(&self, calls: &[(Key, JournalEntry)]) -> Result<u64, Error> {
+        self.insert(calls.iter().map(|(key, entry)| (key, entry)), |_, _| Ok(()))
     }
 }
 

@@ -1,0 +1,36 @@
+//! The end of work that cannot keep what it pays for: calls in flight are awaited, what they gave is written if that is
+//! possible, and the error says what is lost.
+
+use crate::{Error, model_error, progress::Progress};
+use models::Client;
+
+/// Ends work of a client, and replaces errors that only follow from its failure.
+pub(crate) async fn settle<T>(client: &Client, progress: &Progress, result: Result<T, Error>) -> Result<T, Error> {
+    let lost = client.settle(|held| progress.warn(waiting(client, held))).await;
+    let Err(error) = result else { return result };
+    let error = cause(client, error);
+    match lost {
+        0 => Err(error),
+        answers => Err(Error::Unkept { answers, source: Box::new(error) }),
+    }
+}
+
+/// The failure of a client, if this error only follows from it.
+pub(crate) fn cause(client: &Client, error: Error) -> Error {
+    let follows = matches!(model_error(&error), Some(models::Error::Cancelled)) || matches!(error, Error::Interrupted);
+    match client.failure() {
+        Some(failure) if follows => failure.into(),
+        _ => error,
+    }
+}
+
+fn waiting(client: &Client, held: usize) -> String {
+    let why = client.failure().map_or_else(String::new, |failure| failure.to_string());
+    format!("no further call is made, and {held} paid answers wait for some seconds until there is space: {why}")
+}
+
+/// Whether an error ends all work: nothing that is made from here on could be kept.
+pub(crate) fn ends_all(error: &Error) -> bool {
+    let is_full = matches!(error, Error::Store(store::Error::Gone { .. } | store::Error::Full { .. }));
+    is_full || matches!(error, Error::CannotKeep(_)) || matches!(model_error(error), Some(models::Error::Journal(_)))
+}
