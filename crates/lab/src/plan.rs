@@ -47,10 +47,13 @@ pub struct CorpusInputs {
 }
 
 impl CorpusInputs {
-    /// All of them. Their order is part of keys.
+    /// All of them. Their order is part of keys: indexes are in the order of
+    /// their names, so that a new kind of index changes no key.
     pub(crate) fn all(&self) -> Vec<TaskId> {
+        let mut indexes: Vec<_> = self.indexes.iter().collect();
+        indexes.sort_by_key(|(kind, _)| kind.name());
         let files = |in_shards| {
-            let indexes = self.indexes.iter().filter(move |(kind, _)| kind.compares_tokens() == in_shards);
+            let indexes = indexes.iter().filter(move |(kind, _)| kind.compares_tokens() == in_shards);
             indexes.flat_map(|(_, files)| files.iter().copied())
         };
         self.chunks.iter().copied().chain(files(false)).chain(self.queries).chain(files(true)).collect()
@@ -332,7 +335,7 @@ impl Plan {
         let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
         files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
         let blocks = file_blocks(files.iter().map(|(listed, _)| (listed.path.as_str(), listed.bytes)));
-        let shards = blocks.into_iter().map(|block| files[block].iter().filter_map(|(_, file)| *file).collect());
+        let shards = blocks.into_iter().map(|block| block.into_iter().filter_map(|place| files[place].1).collect());
         let load = |shard: Vec<&(SourceFile, Key)>| {
             let label = match shard.as_slice() {
                 [(file, _)] => format!("load {}", file.path),
