@@ -6,6 +6,7 @@
 //! decide nothing themselves and add no words of their own.
 
 mod columns;
+mod effects;
 mod finalists;
 mod notes;
 mod standing;
@@ -14,6 +15,7 @@ mod tests;
 mod turns;
 
 pub use columns::{Cell, Column, ColumnKind, Scores};
+pub use effects::Effect;
 pub use notes::{About, Note, count, size};
 pub use standing::Standing;
 
@@ -68,6 +70,9 @@ pub struct Board {
     /// The trials that no other beats on quality, cost and latency together;
     /// empty where no trial leads, or it is the only one.
     pub front: Vec<String>,
+    /// What each axis changes, paired over what else was equal.
+    #[serde(default)]
+    pub effects: Vec<Effect>,
     /// Other remarks, in the order in which they are shown.
     pub notes: Vec<Note>,
     /// Files that gave no document.
@@ -141,6 +146,7 @@ impl Board {
             answering: results.answering(None).ok(),
             verdict: results.verdict.clone(),
             notes: notes(results, &groups, &front),
+            effects: effects::effects(results),
             groups,
             front,
             rejected: rejected(results),

@@ -22,6 +22,8 @@ const PROBES: &str = "probes";
 const SCRATCH: &str = "scratch";
 const WORKERS: &str = "workers";
 const QUALIFICATIONS: &str = "qualifications";
+const USAGE: &str = "usage";
+const LATENCY: &str = "latency";
 
 /// The format of an output of a task, by the ending of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +114,23 @@ pub fn report_parts() -> &'static str {
 pub(crate) fn artifact(key: &Key, format: Format) -> String {
     let hex = key.hex();
     format!("{ARTIFACTS}/{}/{hex}.{}", &hex[..2], format.ending())
+}
+
+/// `usage/ab/<key>.json`: what the model calls of a task used. Its name is that
+/// of the task's output, so that a partial output has usage of its own.
+pub(crate) fn usage(artifact: &str) -> String {
+    of_output(USAGE, artifact)
+}
+
+/// `latency/ab/<key>.json`: how long the retrievals take whose passages are in
+/// this output of a task.
+pub(crate) fn latency(artifact: &str) -> String {
+    of_output(LATENCY, artifact)
+}
+
+fn of_output(folder: &str, artifact: &str) -> String {
+    let name = artifact.strip_prefix(ARTIFACTS).map_or(artifact, |rest| rest.trim_start_matches('/'));
+    format!("{folder}/{name}.json")
 }
 
 /// The folder of all outputs of tasks.
@@ -306,6 +325,8 @@ mod tests {
         assert_eq!(token_part(&key, 256), format!("partial/tokens/{hex}/00000256.tokens"));
         assert_eq!(run_file("r", RunFile::Results), "runs/r/results.json");
         assert_eq!(report_part("r", "trial-0.js"), "runs/r/report-parts/trial-0.js");
+        assert_eq!(usage(&artifact(&key, Format::Parquet)), format!("usage/{}/{hex}.parquet.json", &hex[..2]));
+        assert_eq!(latency("partial/r/7-x.parquet"), "latency/partial/r/7-x.parquet.json");
         assert_eq!(latest("animals"), "runs/animals.latest");
         assert_eq!(questions(b"task"), format!("questions/{hex}.json"));
     }

@@ -39,7 +39,7 @@ mod work;
 mod workspace;
 
 pub use blocks::file_blocks;
-pub use board::Board;
+pub use board::{Board, Effect};
 pub use budget::BudgetResult;
 pub use bundle::Bundle;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
@@ -56,7 +56,7 @@ pub use operator::Operator;
 pub use parts::{Elsewhere, Lost, Part};
 pub use plan::{Plan, PlanSummary, PlannedTrial, TaskId};
 pub use prepare::{LoadedCorpus, Prepared, corpus::load_corpus};
-pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
+pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress, seconds_left};
 pub use qualification::{
     JudgeResult, QualificationRecord, judges, planted_cases, planted_wanted, qualify, qualify_cost,
 };
@@ -64,7 +64,7 @@ pub use query::{Answered, OnEvent, RunPipeline};
 pub use rag::{Axis, PipelineConfig};
 pub use results::{
     Answering, Difference, FunctionFailure, MetricComparison, MetricResult, NotEnriched, QuestionResult, Results,
-    TrialResult, Winner,
+    TrialResult, TrialUsage, Winner,
 };
 pub use scoring::{MetricScores, RowScores, ScoreResults, ScoredBy, Scorer, Scoring, records};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};

@@ -258,7 +258,7 @@ impl Plan {
     }
 
     /// All tasks that a trial needs, each once.
-    fn reached(&self, trial: &TrialTasks) -> Vec<TaskId> {
+    pub(crate) fn reached(&self, trial: &TrialTasks) -> Vec<TaskId> {
         let mut seen = vec![false; self.tasks.len()];
         let scores = trial.scores.iter().map(|(_, id)| *id);
         let mut open: Vec<_> = trial.answers.iter().copied().chain(scores).chain([trial.passages]).collect();

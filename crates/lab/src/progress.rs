@@ -63,7 +63,17 @@ pub struct OperatorProgress {
     /// Rows per second since its first task started.
     pub rate_average: f64,
     /// Seconds until its last row at the average rate, if that can be estimated.
+    /// An operator that waits has none: its rate says nothing.
     pub seconds_left: Option<f64>,
+    /// The operator before it whose outputs it waits for: none of its own tasks
+    /// can run now.
+    pub waits_for: Option<Operator>,
+}
+
+/// The seconds until the end of a run, if they can be estimated: those of the
+/// operator at work that needs the most.
+pub fn seconds_left(operators: &[OperatorProgress]) -> Option<f64> {
+    operators.iter().filter_map(|operator| operator.seconds_left).reduce(f64::max)
 }
 
 #[derive(Debug, Default)]
@@ -271,7 +281,16 @@ impl Progress {
     /// The table as it is now, upstream first.
     pub fn snapshot(&self) -> Vec<OperatorProgress> {
         let now = Instant::now();
-        self.lock().iter().map(|(&operator, state)| state.progress(operator, now)).collect()
+        let mut table: Vec<_> = self.lock().iter().map(|(&operator, state)| state.progress(operator, now)).collect();
+        let mut working = None;
+        for row in &mut table {
+            if row.active > 0 {
+                working = Some(row.operator);
+            } else if row.queued > 0 && working.is_some() {
+                (row.waits_for, row.seconds_left) = (working, None);
+            }
+        }
+        table
     }
 }
 
@@ -315,6 +334,7 @@ impl State {
             rate_now: if open > 0 { rate(recent.map(|(_, rows)| rows).sum(), span) } else { 0.0 },
             rate_average,
             seconds_left: left.map(|rows| rows as f64 / rate_average),
+            waits_for: None,
         }
     }
 }
@@ -348,6 +368,24 @@ mod tests {
         let told = progress.take_expected();
         assert_eq!(told[&Operator::EMBED], Expected { tasks: 2, rows: 400 });
         assert!(progress.take_expected().is_empty());
+    }
+
+    #[test]
+    fn an_operator_without_a_running_task_waits_for_the_one_before_it_and_has_no_time_left() {
+        let progress = Progress::default();
+        progress.begin_tasks([(Operator::EMBED, 100), (Operator::Index, 50), (Operator::Index, 100)]);
+        assert_eq!(progress.snapshot()[1].waits_for, None, "nothing is at work");
+        progress.start(Operator::Index);
+        progress.rows(Operator::Index, 50);
+        progress.finish(Operator::Index, 50);
+        progress.start(Operator::EMBED);
+        progress.rows(Operator::EMBED, 10);
+        let table = progress.snapshot();
+        let [embed, index] = &table[..] else { unreachable!() };
+        assert_eq!((embed.waits_for, index.waits_for), (None, Some(Operator::EMBED)));
+        assert_eq!(index.seconds_left, None);
+        assert!(embed.seconds_left.is_some());
+        assert_eq!(seconds_left(&table), embed.seconds_left, "that of the run");
     }
 
     #[test]

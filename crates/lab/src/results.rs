@@ -10,7 +10,9 @@ mod enriched;
 pub(crate) mod fixture;
 mod front;
 mod functions;
+mod latency;
 mod objective;
+mod price;
 mod verdict;
 mod winner;
 
@@ -43,6 +45,8 @@ pub(crate) use comparison::{ScoreTable, ScoresByMetric};
 pub use difference::Difference;
 pub use enriched::NotEnriched;
 pub use functions::FunctionFailure;
+pub(crate) use latency::measure;
+pub use price::TrialUsage;
 
 /// A metric as the leaderboard shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,14 +101,27 @@ pub struct TrialResult {
     pub objective: Option<Summary>,
     /// Mean, interval and counts by metric.
     pub metrics: BTreeMap<String, Summary>,
-    /// Median seconds of generation per answer.
+    /// Median seconds that a user waits: for the whole answer, or for the
+    /// passages if the trial has no generator. Retrievals are measured one at a
+    /// time, apart from the run; model calls count with the seconds that they
+    /// took when they were made.
     pub latency_p50: Option<f64>,
     /// 95th percentile of the same.
     pub latency_p95: Option<f64>,
-    /// Tokens read and written per answer, on average.
+    /// Tokens read and written per question by all stages, on average.
     pub tokens: Option<f64>,
-    /// Dollars for all answers.
+    /// Dollars for all questions: what the calls of all stages cost, whether
+    /// this run made them or found their answers.
     pub cost_usd: f64,
+    /// Dollars for making what is searched.
+    #[serde(default)]
+    pub index_cost_usd: f64,
+    /// Tokens read and written for that.
+    #[serde(default)]
+    pub index_tokens: u64,
+    /// What the calls used, by model.
+    #[serde(default)]
+    pub usage: TrialUsage,
     /// The chunks for which its `enrich` component wrote nothing usable; none if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_enriched: Option<NotEnriched>,
@@ -161,6 +178,9 @@ impl TrialResult {
             latency_p95: None,
             tokens: None,
             cost_usd: 0.0,
+            index_cost_usd: 0.0,
+            index_tokens: 0,
+            usage: TrialUsage::default(),
             not_enriched: None,
             p_value: None,
             tied: false,
@@ -348,6 +368,7 @@ impl Results {
             experiment.evaluate.metrics.iter().map(|metric| describe(metric, &experiment.evaluate.objective)).collect();
         let mut trials = Vec::new();
         let mut known = enriched::Known::new();
+        price::load(prepared, part.plan, outcome).await?;
         for i in 0..part.trials.len() {
             trials.push(gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?);
         }
@@ -475,22 +496,17 @@ async fn gather_trial(
     let mut failures: Vec<String> =
         failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[*id].label, failure(id)?))).collect();
     failures.dedup();
-    let given: Vec<&Answer> = questions.iter().filter_map(|question| question.answer.as_ref()).collect();
-    let mut seconds: Vec<f64> = given.iter().map(|answer| answer.seconds).collect();
-    seconds.sort_by(f64::total_cmp);
-    let tokens: f64 = given.iter().map(|answer| answer.usage.total() as f64).sum();
-    let model = trial.pipeline.generator.as_ref().and_then(rag::generate::GeneratorConfig::model);
-    let price = model.and_then(|model| execution.models().chat(model).ok()).map_or((0.0, 0.0), |chat| chat.price());
-    let cost = |answer: &&Answer| {
-        answer.usage.prompt_tokens as f64 * price.0 + answer.usage.completion_tokens as f64 * price.1
-    };
+    let usage = price::of_trial(prepared, plan, outcome, trial, index).await?;
+    let seconds = latency::of_trial(prepared, tasks, outcome, &questions, &usage).await?;
     Ok(TrialResult {
         metrics: summaries,
         latency_p50: quantile(&seconds, 0.5),
         latency_p95: quantile(&seconds, 0.95),
-        tokens: (!given.is_empty()).then(|| tokens / given.len() as f64),
-        // The sum of nothing is -0.
-        cost_usd: given.iter().map(cost).sum::<f64>() / 1e6 + 0.0,
+        tokens: usage.tokens_per_question,
+        cost_usd: usage.cost_usd,
+        index_cost_usd: usage.index_cost_usd,
+        index_tokens: usage.of.index.tokens(),
+        usage: usage.of,
         not_enriched: enriched::of_trial(execution, plan, outputs, &tasks.enriched, known).await?,
         failures,
         function_failures,

@@ -16,7 +16,7 @@ use crate::{
     frozen::{Frozen, summary_json},
     layout::{self, RunFile},
     plan::Plan,
-    results::Results,
+    results::{Results, measure},
     trial::Trial,
     workspace::Claimed,
 };
@@ -89,6 +89,7 @@ impl<'a> Run<'a> {
         for left in (0..HEALINGS).rev() {
             let mut outcome = execute(session, &mut self.claimed, part.plan, &prepared.execution).await?;
             outcome.executed += executed;
+            measure(session, prepared, part, &outcome).await;
             match Results::gather(session, prepared, part, &outcome).await {
                 Err(Error::Store(store::Error::Damaged { path, reason, fate }))
                     if left > 0 && !workspace.is_reading() =>

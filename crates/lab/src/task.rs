@@ -9,6 +9,7 @@ mod handles;
 pub(crate) mod read;
 mod rows;
 mod tokens;
+mod usage;
 
 pub(crate) use handles::Models;
 pub(crate) use {
@@ -19,6 +20,7 @@ pub(crate) use {
         scores_by_question, standalone_questions,
     },
     tokens::of_questions,
+    usage::{TaskUsage, load_usage, usage_of},
 };
 
 use crate::{
@@ -35,7 +37,7 @@ use crate::{
 use bytes::Bytes;
 use cache::Cache;
 use eval::Question;
-use models::Matrix;
+use models::{Matrix, ledger};
 use rag::{
     ChunkTable, Refined,
     load::{Source, Unread},
@@ -45,7 +47,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 use store::{ArtifactStore, Event, EventLog, Key};
@@ -134,6 +136,8 @@ pub struct Execution {
     indexes: corpus::Indexes,
     /// The token vectors of all questions, by model.
     question_tokens: Cache<Vec<Matrix>>,
+    /// What tasks used, by the names of their outputs.
+    used: usage::Known,
     /// The passages of trials, by question.
     passages: Cache<HashMap<String, Refined>>,
 }
@@ -186,6 +190,7 @@ impl Execution {
             tables,
             indexes: corpus::Indexes::default(),
             question_tokens,
+            used: usage::Known::default(),
             passages: Cache::new(4),
         }
     }
@@ -239,9 +244,10 @@ pub(crate) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Runs something that computes on a blocking thread.
+/// Runs something that computes on a blocking thread. Calls that it makes are
+/// counted as if it ran here.
 pub(crate) async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work)
+    tokio::task::spawn_blocking(ledger::carry(work))
         .await
         .map_err(|error| Error::Task { label: "a computation".to_owned(), reason: error.to_string() })
 }
@@ -256,7 +262,8 @@ pub(crate) async fn execute(
     progress: &Progress,
 ) -> Result<Output, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
-    let made = make(Making { task, inputs, partial, turn, cx, progress });
+    let questions = Mutex::default();
+    let made = make(Making { task, inputs, partial, turn, cx, progress, questions: &questions });
     // An output of partial inputs belongs to this run alone.
     if partial || !task.work.kind().is_exclusive() {
         return on_behalf_of(caller, made).await;
@@ -290,13 +297,21 @@ async fn alone(
 
 async fn make(making: Making<'_>) -> Result<Output, Error> {
     let Making { task, cx, .. } = making;
-    let Made { content, rows, errors, function_errors, unread, resumed, has_parts, bytes } =
-        task.work.kind().make(&making).await?;
+    let (made, all) = ledger::measure(task.work.kind().make(&making)).await;
+    let Made { content, rows, errors, function_errors, unread, resumed, has_parts, bytes } = made?;
     let partial = making.partial || errors + function_errors > 0 || !unread.is_empty();
+    let artifact = match &content {
+        Content::Written(artifact) => artifact.clone(),
+        Content::Bytes(_) => cx.name(task, partial),
+    };
+    if task.work.kind().calls_models() || !all.is_empty() {
+        // Before the output, so that an output that is there always has it.
+        let questions = std::mem::take(&mut *making.questions.lock().unwrap_or_else(PoisonError::into_inner));
+        usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
+    }
     let artifact = match content {
         Content::Written(artifact) => artifact,
         Content::Bytes(bytes) => {
-            let artifact = cx.name(task, partial);
             cx.store.put(&artifact, bytes).await?;
             artifact
         }

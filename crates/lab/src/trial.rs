@@ -46,7 +46,7 @@ impl Trial {
 }
 
 /// The label of a trial that has nothing on an axis.
-const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 
 /// The full product of the axes: the last axis varies fastest.
 pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {

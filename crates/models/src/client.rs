@@ -24,7 +24,8 @@ pub use lease::{LeaseRequest, Lessor};
 pub use meter::{Meter, Spending};
 
 use crate::{
-    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits, trace,
+    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, ModelUsage, RerankModel, Usage, ledger,
+    provider::Limits, trace,
 };
 use answer_stream::View;
 use budget::Estimate;
@@ -330,6 +331,46 @@ struct Answer {
     seconds: f64,
 }
 
+impl Answer {
+    fn used(&self) -> ModelUsage {
+        ModelUsage {
+            model: String::new(),
+            calls: 1,
+            prompt_tokens: self.usage.prompt_tokens,
+            completion_tokens: self.usage.completion_tokens,
+            cost_usd: self.cost_usd,
+            seconds: self.seconds,
+        }
+    }
+}
+
+/// An answer in its stored form, and what its call used when it was made.
+#[derive(Debug, Clone)]
+struct Reply {
+    response: Arc<str>,
+    used: ModelUsage,
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self { used: answer.used(), response: answer.response.into() }
+    }
+}
+
+impl From<JournalEntry> for Reply {
+    fn from(entry: JournalEntry) -> Self {
+        let used = ModelUsage {
+            model: String::new(),
+            calls: 1,
+            prompt_tokens: entry.prompt_tokens,
+            completion_tokens: entry.completion_tokens,
+            cost_usd: entry.cost_usd,
+            seconds: entry.seconds,
+        };
+        Self { response: entry.response.into(), used }
+    }
+}
+
 /// The last rate headers of a model's provider.
 type Hints = Arc<dyn Fn() -> Option<RateHints> + Send + Sync>;
 
@@ -373,14 +414,50 @@ impl Caller {
         key: Key,
         estimate: E,
         make: F,
-        mut view: Option<&mut View>,
+        view: Option<&mut View>,
     ) -> Result<Arc<str>, Error>
     where
         E: Fn() -> Estimate + Clone + Send + Sync + 'static,
         F: Fn() -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Result<Answer, Error>> + Send + 'static,
     {
+        let began = Instant::now();
+        let Reply { response, used } = self.reply(key, estimate, make, view).await?;
+        ledger::record(&self.identity, &used, began);
+        Ok(response)
+    }
+
+    /// Makes a call whose answer is not kept.
+    async fn direct<E, F, Fut>(&self, estimate: E, make: F) -> Result<Answer, Error>
+    where
+        E: Fn() -> Estimate,
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<Answer, Error>>,
+    {
+        let began = Instant::now();
+        let answer = self.limited(None, estimate, make).await?;
+        ledger::record(&self.identity, &answer.used(), began);
+        Ok(answer)
+    }
+
+    async fn reply<E, F, Fut>(
+        &self,
+        key: Key,
+        estimate: E,
+        make: F,
+        mut view: Option<&mut View>,
+    ) -> Result<Reply, Error>
+    where
+        E: Fn() -> Estimate + Clone + Send + Sync + 'static,
+        F: Fn() -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<Answer, Error>> + Send + 'static,
+    {
         let cancel = &self.client.cancel;
+        if ledger::replays() {
+            let Some(journal) = &self.client.inner.journal else { return Err(Error::Cancelled) };
+            let entry = journal.get(&key).await.map_err(journal_error)?;
+            return entry.map(Reply::from).ok_or(Error::Cancelled);
+        }
         loop {
             if cancel.is_cancelled() {
                 return Err(Error::Cancelled);
@@ -409,7 +486,7 @@ impl Caller {
         }
     }
 
-    async fn journalled<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<Arc<str>, Error>
+    async fn journalled<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<Reply, Error>
     where
         E: Fn() -> Estimate,
         F: Fn() -> Fut,
@@ -420,9 +497,9 @@ impl Caller {
             && let Some(entry) = journal.get(&key).await.map_err(journal_error)?
         {
             inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
-            return Ok(entry.response.into());
+            return Ok(entry.into());
         }
-        Ok(self.limited(Some(key), estimate, make).await?.response.into())
+        Ok(self.limited(Some(key), estimate, make).await?.into())
     }
 
     /// Makes a call within the limits and the budget, and counts what it cost.
@@ -443,6 +520,9 @@ impl Caller {
         Fut: Future<Output = Result<Answer, Error>>,
     {
         let Client { budget, cancel, call, .. } = &self.client;
+        // What is measured after the work is neither paid nor counted.
+        let (replays, unlimited) = (ledger::replays(), Budget::default());
+        let budget = if replays { &unlimited } else { budget };
         let needed = budget.needs_estimates() || self.is_remote();
         let estimate = if needed { estimate() } else { Estimate::default() };
         let make = &make;
@@ -492,6 +572,9 @@ impl Caller {
         }
         let answer = outcome?;
         trace::used(span, answer.usage);
+        if replays {
+            return Ok(answer);
+        }
         self.client.inner.meter.add(&self.identity.model, |spending| {
             *spending += Spending {
                 calls: 1,

@@ -14,6 +14,7 @@
 
 mod client;
 mod fetch;
+pub mod ledger;
 mod local;
 mod model;
 pub mod provider;
@@ -32,6 +33,7 @@ pub use fetch::{
     Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Library, Licence, ModelDirectory, ModelFiles, PullEvent,
     PullListener, PullOptions, Source, Wheel,
 };
+pub use ledger::{Ledger, ModelUsage};
 pub use local::CpuBudget;
 pub use model::{
     Absence, Anew, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish,

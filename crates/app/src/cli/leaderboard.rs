@@ -16,12 +16,13 @@ use crate::{
   reverie leaderboard
   reverie leaderboard --wide
   reverie leaderboard --columns retriever,ndcg,latency_p50 --sort latency_p50
+  reverie leaderboard --effects
   reverie leaderboard --run 0123
   reverie leaderboard -f books.toml --json | jq -r '.winner // .leads'
 
 With --json, what the leaderboard says: `winner` (null unless the verdict names
 one), `leads` (the first by the objective), `no_winner` (why none is named),
-`verdict`, `columns`, and in `rows` each trial with a cell for each column.
+`verdict`, `columns`, `effects`, and in `rows` each trial with a cell for each column.
 Questions, passages and answers are in `results.json` of the run's folder, and
 in `reverie show TRIAL --json`.")]
 pub struct Arguments {
@@ -32,12 +33,17 @@ pub struct Arguments {
     /// Show every column, however wide the terminal is.
     #[arg(long)]
     wide: bool,
-    /// The columns to show: axes, metrics, objective, test, latency_p50, latency_p95, tokens, cost_usd.
+    /// The columns to show: axes, metrics, objective, test, latency_p50, latency_p95, tokens, cost_usd, index_cost_usd,
+    /// index_tokens.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     columns: Vec<String>,
     /// Sort by a column: scores from the highest, seconds, tokens and dollars from the lowest.
     #[arg(long, value_name = "NAME")]
     sort: Option<String>,
+    /// Show what each axis changes: the difference that a value makes in place of the leading trial's, paired over
+    /// everything else that was equal.
+    #[arg(long)]
+    effects: bool,
 }
 
 impl Arguments {
@@ -55,6 +61,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         cx.print_json(record.board())?;
     } else {
         cx.print_leaderboard(record.board(), &arguments.layout())?;
+        if arguments.effects {
+            cx.print(format_args!("\n{}", render::effects(record.board())));
+        }
         let path = report_path(&session, record.id());
         let report = match path.is_file() {
             true => Some(path),

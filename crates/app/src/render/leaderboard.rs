@@ -433,6 +433,7 @@ mod tests {
             verdict: vec!["no winner: nothing was scored".to_owned()],
             groups: Vec::new(),
             front: Vec::new(),
+            effects: Vec::new(),
             notes: vec![
                 note(About::Search, "", "search by race: 1 of 2 answers asked for (50 %)"),
                 note(About::Judge, "gpt", "judged by gpt: supported qualified"),

@@ -118,7 +118,7 @@ impl Drawer {
 
     fn table(&self, operators: &[OperatorProgress], models: &[ModelTraffic]) -> Vec<String> {
         let mut lines = vec![format!(
-            "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10}{:>10}{:>8}   after {:.0} s",
+            "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10}{:>10}   after {:.0} s{}",
             "operator",
             "status",
             "rows",
@@ -127,8 +127,8 @@ impl Drawer {
             "stored",
             "rows/s",
             "average",
-            "left",
-            self.started.elapsed().as_secs_f64()
+            self.started.elapsed().as_secs_f64(),
+            lab::seconds_left(operators).map_or_else(String::new, |left| format!(", about {} left", short(left)))
         )];
         lines.extend(operators.iter().map(line));
         if !models.is_empty() {
@@ -183,7 +183,7 @@ fn line(operator: &OperatorProgress) -> String {
     let done = count(operator.rows_done);
     let rows = operator.rows_estimated.map_or_else(|| done.clone(), |all| format!("{done}/{}", count(all)));
     format!(
-        "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10.1}{:>10.1}{:>8}{}",
+        "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10.1}{:>10.1}{}{}",
         operator.operator.name(),
         status,
         rows,
@@ -192,7 +192,7 @@ fn line(operator: &OperatorProgress) -> String {
         operator.reused,
         operator.rate_now,
         operator.rate_average,
-        operator.seconds_left.map(short).unwrap_or_default(),
+        operator.waits_for.map_or_else(String::new, |before| format!("   waits for {}", before.name())),
         held(operator),
     )
 }

@@ -5,6 +5,7 @@ mod check;
 mod comparison;
 mod components;
 mod document;
+mod effects;
 mod excerpt;
 mod functions;
 mod golden;
@@ -29,6 +30,7 @@ pub use check::{check, check_junit, check_markdown};
 pub use comparison::comparison;
 pub use components::{ComponentDocs, component, component_list, components};
 pub use document::document;
+pub use effects::effects;
 pub use functions::{function_failures, function_failures_of_scores};
 pub use golden::{
     GoldenBar, dataset, dataset_report, difference, golden, golden_estimate, ignored_columns, traffic_report,

@@ -1,6 +1,7 @@
 //! Progress for places where a table cannot be redrawn: a log, a pipe, CI.
 //! There is a line when an operator begins, one every ten seconds while it
-//! runs, and one when it ends.
+//! runs, and one when it ends. The time left is that of the run: an operator
+//! that waits for another one says so.
 
 use super::{count, live::short};
 use lab::{Operator, OperatorProgress, OperatorStatus};
@@ -36,7 +37,7 @@ enum Reported {
 impl ProgressLines {
     /// The lines to write now; `seconds` is the duration of the run so far.
     pub fn next(&mut self, operators: &[OperatorProgress], seconds: f64, now: Instant) -> String {
-        let mut text = String::new();
+        let (mut text, mut is_going) = (String::new(), false);
         for operator in operators {
             let name = operator.operator.name();
             let told = self.reported.get(&operator.operator).copied();
@@ -54,6 +55,7 @@ impl ProgressLines {
                 (OperatorStatus::Running, Some(Reported::Going(at))) if now.duration_since(at) < EVERY => {}
                 (OperatorStatus::Running, Some(Reported::Going(_))) => {
                     say(going(operator));
+                    is_going = true;
                     self.reported.insert(operator.operator, Reported::Going(now));
                 }
                 (OperatorStatus::Running, _) if operator.active > 0 => {
@@ -77,6 +79,9 @@ impl ProgressLines {
                 _ => {}
             }
         }
+        if let Some(left) = lab::seconds_left(operators).filter(|_| is_going) {
+            let _ = writeln!(text, "[{seconds:6.1}s] the run: about {} left", short(left));
+        }
         text
     }
 }
@@ -99,8 +104,10 @@ fn begun(operator: &OperatorProgress) -> String {
 }
 
 fn going(operator: &OperatorProgress) -> String {
-    let left = operator.seconds_left.map_or_else(String::new, |left| format!(", about {} left", short(left)));
-    format!("{}, {:.1} rows/s{left}{}", amount(operator), operator.rate_now, held(operator))
+    match operator.waits_for {
+        Some(before) => format!("{}, waits for {}", amount(operator), before.name()),
+        None => format!("{}, {:.1} rows/s{}", amount(operator), operator.rate_now, held(operator)),
+    }
 }
 
 fn ended(operator: &OperatorProgress) -> String {
@@ -131,7 +138,8 @@ mod tests {
         progress.rows(Operator::EMBED, 500);
         assert_eq!(at(9.0), "");
         let told = at(10.3);
-        assert!(told.starts_with("[  10.3s] embed: 500 of 2,000 rows, ") && told.contains(" left"), "{told}");
+        assert!(told.starts_with("[  10.3s] embed: 500 of 2,000 rows, "), "{told}");
+        assert!(told.contains("[  10.3s] the run: about ") && told.ends_with(" left\n"), "{told}");
         assert_eq!(at(12.0), "");
         progress.held(Operator::EMBED, Some("another run (process 7 on here)".to_owned()));
         assert!(at(20.4).contains("waits for another run (process 7 on here)"));

@@ -193,9 +193,10 @@ async fn without_a_terminal_rows_are_told_from_the_first_second() {
         .find(|line| line.contains("] embed: begins, "))
         .unwrap_or_else(|| panic!("{}", outcome.err));
     assert!(begins.contains(" rows"), "{begins}");
-    let going = outcome.err.lines().find(|line| line.contains("] embed: ") && line.contains(" left"));
+    let going = outcome.err.lines().find(|line| line.contains("] embed: ") && line.contains(" of "));
     let going = going.unwrap_or_else(|| panic!("{}", outcome.err));
     assert!(going.contains(" of ") && going.contains(" rows/s"), "{going}");
+    assert!(outcome.err.contains("] the run: about "), "{}", outcome.err);
     assert!(outcome.err.contains("] embed: done, "), "{}", outcome.err);
     assert!(!outcome.err.contains("0/?"), "{}", outcome.err);
 

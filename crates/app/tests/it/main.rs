@@ -34,6 +34,7 @@ mod mistakes;
 mod mlflow;
 mod mlflow_server;
 mod past_runs;
+mod price;
 mod providers;
 mod resume;
 mod run;

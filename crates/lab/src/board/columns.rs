@@ -9,13 +9,17 @@ use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Seconds from which on somebody who waits may notice.
+const PERCEIVED: f64 = 0.01;
+
 /// A column of a leaderboard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// What it holds.
     pub kind: ColumnKind,
     /// Its name, the same in all tables: an axis, a metric, `objective`,
-    /// `test`, `latency_p50`, `latency_p95`, `tokens` or `cost_usd`.
+    /// `test`, `latency_p50`, `latency_p95`, `tokens`, `cost_usd`,
+    /// `index_cost_usd` or `index_tokens`.
     pub name: String,
     /// What people read above it.
     pub title: String,
@@ -40,11 +44,11 @@ pub enum ColumnKind {
     Test,
     /// The mean of a metric.
     Metric,
-    /// Seconds of generation for an answer.
+    /// Seconds that a user waits for an answer, or for passages.
     Seconds,
-    /// Tokens read and written for an answer.
+    /// Tokens read and written for a question by all stages, or for the index.
     Tokens,
-    /// Dollars for all answers.
+    /// Dollars for all questions, or for the index.
     Money,
 }
 
@@ -107,7 +111,12 @@ pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'
 pub(super) fn columns(results: &Results) -> Vec<Column> {
     let varying = varying(results.trials.iter().map(|found| &found.trial));
     let split = results.trials.iter().any(|found| found.test.is_some());
-    let answered = results.trials.iter().any(|found| found.latency_p50.is_some());
+    // A search of a few milliseconds, and the tokens of an embedder of this process, cost nobody anything.
+    let waited = results.trials.iter().any(|found| found.latency_p50.is_some_and(|seconds| seconds >= PERCEIVED));
+    let writes = |found: &TrialResult| found.usage.questions.models().any(|(_, used)| used.completion_tokens > 0);
+    let asked = results.trials.iter().any(|found| found.cost_usd > 0.0 || writes(found));
+    let indexed = results.trials.iter().any(|found| found.index_cost_usd > 0.0);
+    let seconds = digits_of_seconds(results);
     let paid = results.trials.iter().any(|found| found.cost_usd > 0.0);
     let column = |kind, name: &str, title: &str, digits, shown| Column {
         kind,
@@ -127,12 +136,24 @@ pub(super) fn columns(results: &Results) -> Vec<Column> {
     };
     columns.extend(results.metrics.iter().map(metric));
     columns.extend([
-        column(ColumnKind::Seconds, "latency_p50", "s p50", 2, answered),
-        column(ColumnKind::Seconds, "latency_p95", "s p95", 2, answered),
-        column(ColumnKind::Tokens, "tokens", "tokens", 0, answered),
+        column(ColumnKind::Seconds, "latency_p50", "s p50", seconds, waited),
+        column(ColumnKind::Seconds, "latency_p95", "s p95", seconds, waited),
+        column(ColumnKind::Tokens, "tokens", "tokens", 0, asked),
         column(ColumnKind::Money, "cost_usd", "$", 4, paid),
+        column(ColumnKind::Money, "index_cost_usd", "index $", 4, indexed),
+        column(ColumnKind::Tokens, "index_tokens", "index tokens", 0, false),
     ]);
     columns
+}
+
+/// How many digits tell the fastest trials apart: a search takes milliseconds.
+fn digits_of_seconds(results: &Results) -> usize {
+    let known = results.trials.iter().filter_map(|found| found.latency_p50).filter(|seconds| *seconds > 0.0);
+    match known.fold(f64::INFINITY, f64::min) {
+        least if least < 0.01 => 4,
+        least if least < 0.1 => 3,
+        _ => 2,
+    }
 }
 
 /// What a trial has in each column.
@@ -148,7 +169,9 @@ pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
         ColumnKind::Metric => of_metric(found, &column.name),
         ColumnKind::Seconds if column.name == "latency_p50" => Cell::of(found.latency_p50),
         ColumnKind::Seconds => Cell::of(found.latency_p95),
+        ColumnKind::Tokens if column.name == "index_tokens" => Cell::Number(found.index_tokens as f64),
         ColumnKind::Tokens => Cell::of(found.tokens),
+        ColumnKind::Money if column.name == "index_cost_usd" => Cell::Number(found.index_cost_usd),
         ColumnKind::Money => Cell::Number(found.cost_usd),
     };
     columns.iter().map(cell).collect()

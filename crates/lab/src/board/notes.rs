@@ -47,6 +47,8 @@ pub enum About {
     Failure,
     /// Questions for which a component wrote no queries, or fewer.
     Queries,
+    /// Calls whose price is not known.
+    Price,
     /// Missing answers and verdicts.
     Missing,
     /// A file that could not be read; the text begins with its path.
@@ -222,6 +224,7 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     }
     notes.extend(fallbacks(results));
     notes.extend(not_enriched(results));
+    notes.extend(unknown_prices(results));
     if results.provider_errors > 0 {
         let reason = match results.partial {
             Some(_) => "because the budget was reached or a model failed",
@@ -275,6 +278,27 @@ fn of_trials((text, trials): (String, Vec<&str>)) -> Note {
         subject: trials.first().filter(|_| trials.len() == 1).map(|&id| id.to_owned()),
         text: format!("{}: {text}", trials.join(", ")),
     }
+}
+
+/// Operators whose calls are not known, of the trials that share them.
+fn unknown_prices(results: &Results) -> Vec<Note> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for found in results.trials.iter().filter(|found| !found.usage.unknown.is_empty()) {
+        let operators = found.usage.unknown.join(", ");
+        match told.iter_mut().find(|(known, _)| *known == operators) {
+            Some((_, trials)) => trials.push(&found.trial.id),
+            None => told.push((operators, vec![&found.trial.id])),
+        }
+    }
+    let note = |(operators, trials): (String, Vec<&str>)| Note {
+        about: About::Price,
+        subject: None,
+        text: format!(
+            "{}: tokens, dollars and seconds lack the calls of {operators}, whose outputs an earlier version made",
+            trials.join(", ")
+        ),
+    };
+    told.into_iter().map(note).collect()
 }
 
 /// For how many questions queries were not written as they were to be. Trials

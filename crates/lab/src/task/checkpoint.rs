@@ -19,7 +19,7 @@ use crate::{
     layout::{self, Part},
 };
 use futures::{StreamExt, stream::FuturesOrdered};
-use models::{Embedder, InputKind, Matrix, Place};
+use models::{Embedder, InputKind, Ledger, Matrix, Place, ledger};
 use std::time::{Duration, Instant};
 use store::Key;
 
@@ -77,22 +77,24 @@ pub(crate) async fn embed(
     let (mut begun_to, mut done, mut kept, mut kept_at) = (resumed, resumed, resumed, Instant::now());
     let mut at_once = if is_split { embedder.concurrency().max(1) } else { 1 };
     let mut calls = FuturesOrdered::new();
-    let mut failure = None;
+    let (mut failure, mut since_kept) = (None, Ledger::default());
     loop {
         while failure.is_none() && calls.len() < at_once && begun_to < texts.len() {
             let (from, to) = (begun_to, texts.len().min(begun_to + per_call));
             begun_to = to;
             calls.push_back(async move {
                 let started = Instant::now();
-                (to, embedder.embed(&texts[from..to], kind).await, started.elapsed())
+                let (made, used) = ledger::measure(embedder.embed(&texts[from..to], kind)).await;
+                (to, made, used, started.elapsed())
             });
         }
         // Calls that have begun are waited for, because they may have been paid.
-        let Some((to, made, took)) = calls.next().await else { break };
+        let Some((to, made, used, took)) = calls.next().await else { break };
         match made {
             Ok(matrix) if failure.is_none() => {
                 all.columns = matrix.columns;
                 all.data.extend_from_slice(&matrix.data);
+                since_kept.merge(&used);
                 rows(to - done);
                 done = to;
             }
@@ -108,7 +110,7 @@ pub(crate) async fn embed(
             && kept < done
             && done < texts.len()
         {
-            parts.keep(&all, kept, done).await;
+            parts.keep(&all, kept, done, &std::mem::take(&mut since_kept)).await;
             has_parts = true;
             (kept, kept_at) = (done, Instant::now());
         }
@@ -122,6 +124,11 @@ pub(crate) async fn embed(
 /// Removes a task's parts: its artifact is there.
 pub(super) async fn remove(cx: &Execution, task: &Key) {
     Parts::of(cx, task).remove().await;
+}
+
+/// What the calls used that made a part.
+fn usage_name(part: &str) -> String {
+    format!("{part}.usage")
 }
 
 struct Parts<'a> {
@@ -161,6 +168,7 @@ impl<'a> Parts<'a> {
                     Ok(part) if part.rows() == to - from && (all.columns == 0 || all.columns == part.columns) => {
                         all.columns = part.columns;
                         all.data.extend(part.data);
+                        self.count(&name).await;
                     }
                     Ok(_) => {}
                     Err(error) => self.failed("read", &error),
@@ -174,17 +182,33 @@ impl<'a> Parts<'a> {
 
     /// Stores the vectors of the texts from `from` to before `to`. If that
     /// fails, an interruption costs more, but the run continues.
-    async fn keep(&self, all: &Matrix, from: usize, to: usize) {
+    async fn keep(&self, all: &Matrix, from: usize, to: usize, used: &Ledger) {
         let data = all.data[from * all.columns..to * all.columns].to_vec();
         let part = Matrix { columns: all.columns, data };
         let written = async {
             let bytes = encode_vectors(&part)?;
             let digest = Key::of_bytes(&bytes).short();
-            self.cx.store.put(&Part { from, to, digest }.name(&self.folder), bytes).await?;
+            let name = Part { from, to, digest }.name(&self.folder);
+            // Before the part, so that a part that is there always has it.
+            self.cx.store.replace(&usage_name(&name), serde_json::to_vec(used).map_err(Error::table)?).await?;
+            self.cx.store.put(&name, bytes).await?;
             Ok::<_, Error>(())
         };
         if let Err(error) = written.await {
             self.failed("write", &error);
+        }
+    }
+
+    /// Counts the calls that made a part as calls of the task that uses it.
+    async fn count(&self, part: &str) {
+        match self.cx.store.get(&usage_name(part)).await {
+            Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
+                Ok(used) => ledger::add(&used),
+                Err(error) => self.failed("read", &error),
+            },
+            // Parts of earlier versions have none.
+            Ok(None) => {}
+            Err(error) => self.failed("read", &error),
         }
     }
 

@@ -55,6 +55,10 @@ impl Kind for Chunk {
         self.chunker.runs_function()
     }
 
+    fn calls_models(&self) -> bool {
+        self.embedder.is_some() || !self.chunker.models().is_empty()
+    }
+
     fn made_of(&self) -> MadeOf<'_> {
         MadeOf::component(&self.chunker, self.embedder.as_deref())
     }

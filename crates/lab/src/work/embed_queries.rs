@@ -1,6 +1,6 @@
 //! Questions, or the queries that were written for them, to vectors.
 
-use super::{Keys, Kind, Made, MadeOf, Making};
+use super::{Keys, Kind, Made, MadeOf, Making, Purpose};
 use crate::{
     Error,
     artifact::encode_vectors,
@@ -46,6 +46,10 @@ impl Kind for EmbedQueries {
 
     fn rows(&self, inputs: &Inputs<'_>) -> Option<usize> {
         self.queries.is_none().then_some(inputs.questions.len())
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Questions
     }
 
     fn made_of(&self) -> MadeOf<'_> {

@@ -1,6 +1,6 @@
 //! Passages to answers.
 
-use super::{Keys, Kind, Made, MadeOf, Making, component};
+use super::{Keys, Kind, Made, MadeOf, Making, Purpose, component};
 use crate::{
     Error,
     artifact::{self, AnswerRow, NoAnswer},
@@ -58,6 +58,10 @@ impl Kind for Generate {
         self.generator.runs_function()
     }
 
+    fn purpose(&self) -> Purpose {
+        Purpose::Questions
+    }
+
     fn made_of(&self) -> MadeOf<'_> {
         let made_of = MadeOf::component(&self.generator, self.embedder.as_deref());
         let words = format!("{} with {}", made_of.words, made_of.models.join(" and "));
@@ -84,7 +88,7 @@ impl Kind for Generate {
         let one = async |i: usize| {
             let question = &cx.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
-            let answer = generator.generate(&alone[i], found).await;
+            let answer = making.of_question(&question.id, generator.generate(&alone[i], found)).await;
             making.made(1);
             (question, answer)
         };

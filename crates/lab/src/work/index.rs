@@ -44,6 +44,10 @@ impl Kind for Index {
         Format::Index(self.kind)
     }
 
+    fn calls_models(&self) -> bool {
+        false
+    }
+
     fn made_of(&self) -> MadeOf<'_> {
         MadeOf { words: self.kind.name().to_owned(), ..MadeOf::default() }
     }

@@ -55,6 +55,10 @@ impl Kind for Load {
         Some(self.files.len())
     }
 
+    fn calls_models(&self) -> bool {
+        false
+    }
+
     fn made_of(&self) -> MadeOf<'_> {
         MadeOf { words: "files".to_owned(), ..MadeOf::default() }
     }

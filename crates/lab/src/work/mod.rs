@@ -44,11 +44,14 @@ use crate::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use models::Identity;
+use models::{Identity, Ledger, ledger};
 use rag::{Choice, Document, Item, Refined, index::IndexKind, load::Unread};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+};
 use store::{Key, KeyBuilder};
 
 /// A kind of work; each kind is a type that implements this.
@@ -83,6 +86,17 @@ pub(crate) trait Kind: Send + Sync {
         false
     }
 
+    /// What its model calls are paid for.
+    fn purpose(&self) -> Purpose {
+        Purpose::Index
+    }
+
+    /// Whether it may call models. What its calls used is then stored, also if
+    /// there were none.
+    fn calls_models(&self) -> bool {
+        true
+    }
+
     /// The component and the models that do the work, for the estimate of its time.
     fn made_of(&self) -> MadeOf<'_>;
 
@@ -99,6 +113,17 @@ pub(crate) trait Kind: Send + Sync {
 
     /// Does the work.
     async fn make(&self, cx: &Making<'_>) -> Result<Made, Error>;
+}
+
+/// What the model calls of a task are paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Making what is searched: once for a corpus.
+    Index,
+    /// Answering questions: once for each.
+    Questions,
+    /// Scoring answers, which is no part of a trial's price.
+    Evaluation,
 }
 
 /// The component and the models that do a task's work.
@@ -176,9 +201,21 @@ pub(crate) struct Making<'a> {
     pub(crate) turn: Turn,
     pub(crate) cx: &'a Execution,
     pub(crate) progress: &'a Progress,
+    /// What the calls for each question used.
+    pub(crate) questions: &'a Mutex<BTreeMap<String, Ledger>>,
 }
 
 impl Making<'_> {
+    /// Does the work of one question, and counts what its calls use.
+    async fn of_question<T>(&self, id: &str, work: impl Future<Output = T>) -> T {
+        let (done, used) = ledger::measure(work).await;
+        if !used.is_empty() {
+            let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+            questions.entry(id.to_owned()).or_default().merge(&used);
+        }
+        done
+    }
+
     /// Reports rows that were made to the live table.
     fn made(&self, rows: usize) {
         self.progress.rows(self.task.operator(), rows);

@@ -1,7 +1,7 @@
 //! Passages to passages: every stage between retrieval and answer, such as
 //! `rerank`.
 
-use super::{Keys, Kind, Made, MadeOf, Making, component, passage_rows};
+use super::{Keys, Kind, Made, MadeOf, Making, Purpose, component, passage_rows};
 use crate::{
     Error, artifact,
     estimate::{Load, Sizes},
@@ -78,6 +78,10 @@ impl Kind for Reorder {
         self.stage().is_some_and(|stage| stage.runs_function())
     }
 
+    fn purpose(&self) -> Purpose {
+        Purpose::Questions
+    }
+
     fn made_of(&self) -> MadeOf<'_> {
         self.stage().map(|stage| MadeOf::component(stage, self.embedder())).unwrap_or_default()
     }
@@ -133,17 +137,18 @@ impl Kind for Reorder {
                         filter: asked[i].1.as_ref(),
                     };
                     let before = found.clone();
-                    let made = match step.run_told(query, corpus, found.passages).await {
-                        Ok(mut made) => {
-                            made.remarks = [found.remarks, made.remarks].concat();
-                            Ok(made)
-                        }
-                        // The next try may give more; the error ends the task if no question has more.
-                        Err(rag::Error::Model(error)) if !matches!(error, models::Error::Cancelled) => {
-                            Err((left_as_found(before, stage.name(), &error), error))
-                        }
-                        Err(error) => return Err(error.into()),
-                    };
+                    let made =
+                        match making.of_question(&question.id, step.run_told(query, corpus, found.passages)).await {
+                            Ok(mut made) => {
+                                made.remarks = [found.remarks, made.remarks].concat();
+                                Ok(made)
+                            }
+                            // The next try may give more; the error ends the task if no question has more.
+                            Err(rag::Error::Model(error)) if !matches!(error, models::Error::Cancelled) => {
+                                Err((left_as_found(before, stage.name(), &error), error))
+                            }
+                            Err(error) => return Err(error.into()),
+                        };
                     making.made(1);
                     Ok::<_, Error>((question, made))
                 }

@@ -1,6 +1,6 @@
 //! Questions to passages.
 
-use super::{Keys, Kind, Made, MadeOf, Making, component, passage_rows};
+use super::{Keys, Kind, Made, MadeOf, Making, Purpose, component, passage_rows};
 use crate::{
     Error, artifact,
     estimate::{Load, Sizes},
@@ -83,6 +83,14 @@ impl Kind for Retrieve {
 
     fn runs_function(&self) -> bool {
         self.retriever.runs_function()
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Questions
+    }
+
+    fn calls_models(&self) -> bool {
+        self.embedder.is_some() || !self.retriever.models().is_empty() || !self.chunker.models().is_empty()
     }
 
     fn made_of(&self) -> MadeOf<'_> {

@@ -1,6 +1,6 @@
 //! Everything to scores.
 
-use super::{Keys, Kind, Made, MadeOf, Making};
+use super::{Keys, Kind, Made, MadeOf, Making, Purpose};
 use crate::{
     Error,
     artifact::{self, ScoreRow},
@@ -67,6 +67,10 @@ impl Kind for Score {
 
     fn runs_function(&self) -> bool {
         self.metric.runs_function()
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Evaluation
     }
 
     fn made_of(&self) -> MadeOf<'_> {

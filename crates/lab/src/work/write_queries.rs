@@ -1,6 +1,6 @@
 //! Questions to queries.
 
-use super::{Keys, Kind, Made, MadeOf, Making, component};
+use super::{Keys, Kind, Made, MadeOf, Making, Purpose, component};
 use crate::{
     Error,
     artifact::{self, QueryRow},
@@ -54,6 +54,10 @@ impl Kind for WriteQueries {
         self.writer.runs_function()
     }
 
+    fn purpose(&self) -> Purpose {
+        Purpose::Questions
+    }
+
     fn made_of(&self) -> MadeOf<'_> {
         MadeOf::component(&self.writer, self.embedder.as_deref())
     }
@@ -66,7 +70,7 @@ impl Kind for WriteQueries {
         let models = making.models();
         let writer = self.writer.build(&models.context(self.embedder.as_deref()))?;
         let one = async |question: &Question| {
-            let written = writer.write(&question.question, &question.turns).await?;
+            let written = making.of_question(&question.id, writer.write(&question.question, &question.turns)).await?;
             making.made(1);
             Ok::<_, Error>(written)
         };

@@ -1,6 +1,7 @@
 //! Identical calls in flight are one call: later callers wait for its answer.
 
 use super::{
+    Reply,
     answer_stream::View,
     draft::{Draft, Written},
 };
@@ -19,7 +20,7 @@ use std::{
 use store::Key;
 use tokio::sync::watch;
 
-type Outcome = Result<Arc<str>, Error>;
+type Outcome = Result<Reply, Error>;
 type CallFuture = BoxFuture<'static, Outcome>;
 type Entries = Arc<Mutex<HashMap<Key, Entry>>>;
 

@@ -154,7 +154,7 @@ impl Embedder {
             let usage = Usage { prompt_tokens, ..Usage::default() };
             Ok(Answer { response: String::new(), usage, cost_usd: 0.0, seconds })
         };
-        self.caller.limited(None, estimate, make).await?;
+        self.caller.direct(estimate, make).await?;
         Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -192,7 +192,7 @@ impl Embedder {
             let seconds = started.elapsed().as_secs_f64();
             Ok(Answer { response: String::new(), usage, cost_usd: 0.0, seconds })
         };
-        self.caller.limited(None, estimate, make).await?;
+        self.caller.direct(estimate, make).await?;
         Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -205,7 +205,7 @@ impl Embedder {
                 Ok(answer)
             };
             let estimate = || estimate::embedding(self.model.as_ref(), texts);
-            self.caller.limited(None, estimate, make).await?;
+            self.caller.direct(estimate, make).await?;
             return Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
         let key = self.caller.key(&EmbeddingRequest { texts, kind });
@@ -312,7 +312,7 @@ impl Reranker {
         if self.caller.is_remote() {
             return from_text(&self.caller.answer(key, estimate, make, None).await?);
         }
-        from_text(&self.caller.limited(None, estimate, make).await?.response)
+        from_text(&self.caller.direct(estimate, make).await?.response)
     }
 }
 

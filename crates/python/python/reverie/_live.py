@@ -78,7 +78,7 @@ class Notebook(Watcher):
         rows = [
             [(each["operator"], False), (each["status"], False), (_rows(each), True)]
             + [(f"{each[name]:,}", True) for name in ("queued", "active", "reused", "failed")]
-            + [(f"{each['rate_now']:.1f}", True), (_left(each["seconds_left"]), True)]
+            + [(f"{each['rate_now']:.1f}", True), (_waits(each) or _left(each["seconds_left"]), True)]
             for each in now["operators"]
         ]
         page = html_table(names, rows) if rows else "<p>Reading the corpus and planning …</p>"
@@ -149,8 +149,9 @@ class Log(Watcher):
                     self._say(f"{name}: begins, {each['queued'] + each['active']:,} tasks")
                     self._going[name] = at
                 elif at - self._going[name] >= self.every:
-                    left = _left(each["seconds_left"])
-                    left = f", about {left} left" if left else ""
+                    known = [other["seconds_left"] for other in now["operators"] if other["seconds_left"] is not None]
+                    left = _left(max(known, default=None))
+                    left = f"; the run: about {left} left" if left else ""
                     self._say(f"{name}: {_rows(each)} rows, {each['rate_now']:.1f} rows/s{left}")
                     self._going[name] = at
                 self._ended.pop(name, None)
@@ -194,6 +195,10 @@ def _rows(operator: dict[str, Any]) -> str:
     estimated = operator["rows_estimated"]
     done = format(operator["rows_done"], ",")
     return done if estimated is None else f"{done}/{estimated:,}"
+
+
+def _waits(operator: dict[str, Any]) -> str:
+    return f"waits for {operator['waits_for']}" if operator.get("waits_for") else ""
 
 
 def _left(seconds: float | None) -> str:

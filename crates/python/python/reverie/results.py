@@ -164,6 +164,22 @@ class Results:
             rows.append(row)
         return Table(columns, rows)
 
+    def effects(self) -> Table:
+        """What each axis changes: a row per value, compared with the value of the leading trial (`baseline`).
+
+        `difference` is the mean difference of the objective between trials that are equal on all other axes, `low`
+        and `high` are the ends of its 95 % interval over questions, and `pairs` counts the pairs of trials. A value
+        without pairs was never tried with the same others.
+        """
+        columns = [("axis", "text"), ("value", "text"), ("baseline", "text"), ("pairs", "count"), ("questions", "count")]
+        columns += [("difference", "real"), ("low", "real"), ("high", "real")]
+        rows = []
+        for each in self._board["effects"]:
+            ends = each["interval"] or {"low": None, "high": None}
+            row = [each[name] for name in ("axis", "value", "baseline", "pairs", "questions", "difference")]
+            rows.append([*row, ends["low"], ends["high"]])
+        return Table(columns, rows)
+
     def questions(self, trial: str | None = None) -> Table:
         """A row per trial and question: the answer, the documents of what was retrieved, a score per metric.
 

@@ -90,6 +90,7 @@ def without_times(results: dict) -> dict:
     for trial in results["trials"]:
         trial.pop("latency_p50")
         trial.pop("latency_p95")
+        trial.pop("usage")  # it holds the seconds of calls
         trial.pop("front")  # the front of quality, cost and latency
         for question in trial["questions"]:
             if question["answer"]:

@@ -163,12 +163,12 @@ impl Search {
         let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
         let span = Span::current();
         // A search computes, and a user's function may take long.
-        let found = tokio::task::spawn_blocking(move || {
+        let found = tokio::task::spawn_blocking(models::ledger::carry(move || {
             let _entered = span.entered();
             let (searched, corpus) = ([queries_of(&queries, &vectors)], corpus.corpus());
             let found = find(&*chunker, &*retriever, &corpus, &searched);
             computing_for(&caller, || runtime.block_on(found))
-        });
+        }));
         let failed =
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
         Ok(found.await.map_err(failed)??.pop().unwrap_or_default())

@@ -4,7 +4,7 @@
 use super::{Embedded, Parts};
 use crate::{Error, task::Execution};
 use futures::{StreamExt, stream::FuturesOrdered};
-use models::Matrix;
+use models::{Ledger, Matrix, ledger};
 use std::time::{Duration, Instant};
 use store::Key;
 
@@ -41,19 +41,20 @@ pub(crate) async fn embed_documents<F: Future<Output = Result<Matrix, Error>>>(
     let interval = Duration::from_secs_f64(cx.experiment.engine.local.checkpoint_seconds);
     let (mut kept, mut kept_at) = (resumed, Instant::now());
     let mut calls = FuturesOrdered::new();
-    let mut failure = None;
+    let (mut failure, mut since_kept) = (None, Ledger::default());
     loop {
         while failure.is_none() && calls.len() < at_once.max(1) && next < chunks.len() {
             let (made, wanted) = (embed(next), chunks[next]);
-            calls.push_back(async move { (made.await, wanted) });
+            calls.push_back(async move { (ledger::measure(made).await, wanted) });
             next += 1;
         }
-        let Some((made, wanted)) = calls.next().await else { break };
+        let Some(((made, used), wanted)) = calls.next().await else { break };
         match made {
             Ok(_) if failure.is_some() => {}
             Ok(matrix) if matrix.rows() == wanted && (all.rows() == 0 || all.columns == matrix.columns) => {
                 all.columns = matrix.columns;
                 all.data.extend_from_slice(&matrix.data);
+                since_kept.merge(&used);
                 rows(wanted);
             }
             Ok(matrix) => {
@@ -69,7 +70,7 @@ pub(crate) async fn embed_documents<F: Future<Output = Result<Matrix, Error>>>(
             && kept < done
             && done < total
         {
-            parts.keep(&all, kept, done).await;
+            parts.keep(&all, kept, done, &std::mem::take(&mut since_kept)).await;
             has_parts = true;
             (kept, kept_at) = (done, Instant::now());
         }

@@ -218,6 +218,7 @@ fn found_of(wanted: &mut Wanted, results: &Results, board: &Board, rank: usize) 
         wanted.point("test/objective", 0, test.mean, time);
     }
     wanted.point("cost_usd", 0, found.cost_usd, time);
+    wanted.point("index_cost_usd", 0, found.index_cost_usd, time);
     wanted.point("latency_p50", 0, found.latency_p50, time);
     wanted.point("latency_p95", 0, found.latency_p95, time);
     wanted.point("tokens_per_answer", 0, found.tokens, time);

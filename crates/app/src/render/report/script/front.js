@@ -2,15 +2,16 @@
 // The front in this picture is drawn for its two directions; a trial that no
 // other beats on quality, cost and latency together may lie behind it.
 
-const priced = shown.filter((column) => ["seconds", "tokens", "money"].includes(column.kind) && board.rows.some((row) => known(column.of(row))));
-const wordedAxis = { seconds: (column) => `${column.title}: seconds of generation for an answer`, tokens: () => "tokens read and written for an answer", money: () => "dollars for all answers" };
+// Searches of a few milliseconds have no column in the table, but a place in this picture.
+const priced = every.filter((column) => (column.kind === "seconds" || column.shown && ["tokens", "money"].includes(column.kind)) && board.rows.some((row) => known(column.of(row))));
+const wordedAxis = { seconds: (column) => `${column.title}: seconds that a user waits`, tokens: (column) => (column.name === "tokens" ? "tokens read and written for a question" : "tokens read and written for the index"), money: (column) => (column.name === "cost_usd" ? "dollars for all questions" : "dollars for the index") };
 
 function drawFront() {
   const objectiveColumn = ofKind("objective")[0];
   if (!objectiveColumn || !priced.length) {
     byId("front-fields").replaceChildren();
     byId("front").replaceChildren(element("p", { class: "hint" }, objectiveColumn
-      ? "No answers were generated in this run, so there is neither time nor cost to compare with."
+      ? "Neither time nor cost was measured in this run."
       : "Nothing was scored in this run."));
     return;
   }

@@ -8,12 +8,12 @@ function valueOf(index) {
     return cell?.mean ?? (typeof cell === "object" ? null : cell);
   };
 }
-const shown = board.columns
+const every = board.columns
   .map((column, index) => ({ ...column, index, key: `${column.kind}.${column.name}`, title: column.judged ? `${column.title}*` : column.title }))
-  .filter((column) => column.shown)
   .map((column) => ({ ...column, of: valueOf(column.index), isNumber: column.kind !== "axis" }));
+const shown = every.filter((column) => column.shown);
 const ofKind = (kind) => shown.filter((column) => column.kind === kind);
-const columnOf = (key) => shown.find((column) => column.key === key);
+const columnOf = (key) => every.find((column) => column.key === key);
 const metrics = ofKind("metric");
 const metricNumber = (name) => overview.metrics.findIndex((metric) => metric.name === name);
 const objective = (row) => ofKind("objective")[0]?.of(row);

@@ -1,0 +1,27 @@
+//! What each axis changes.
+
+use super::{aligned, table};
+use lab::{Board, Effect};
+
+/// A table of effects, or a sentence where there are none.
+pub fn effects(board: &Board) -> String {
+    if board.effects.is_empty() {
+        return "no axis has several values, or nothing is scored: there are no effects to show".to_owned();
+    }
+    let mut rows = table(&["axis", "value", "instead of", "objective", "95 % interval", "pairs"], 3);
+    for effect in &board.effects {
+        let Effect { axis, value, baseline, pairs, difference, interval, .. } = effect;
+        let difference = difference.map_or_else(|| "–".to_owned(), |difference| format!("{difference:+.3}"));
+        let interval = interval.map_or_else(|| "–".to_owned(), |each| format!("{:+.3} to {:+.3}", each.low, each.high));
+        let [axis, value, baseline] = [axis, value, baseline].map(|text| aligned(text, false));
+        rows.add_row(vec![
+            axis,
+            value,
+            baseline,
+            aligned(difference, true),
+            aligned(interval, true),
+            aligned(pairs, true),
+        ]);
+    }
+    format!("what each axis changes, in trials that are equal on all other axes (no pairs: never tried so)\n{}", rows)
+}

@@ -1,0 +1,156 @@
+//! What each axis changes: the difference that one value makes in place of
+//! another, paired over everything else that was equal.
+//!
+//! For two values of an axis, each pair of trials counts that differ on this
+//! axis only; an axis that one of the two trials does not use is equal. Their
+//! scores are compared question by question, averaged over the pairs, and the
+//! interval of the mean over questions is the bootstrap of the leaderboard.
+
+use super::columns::varying;
+use crate::{
+    results::{Results, TrialResult},
+    trial::NONE,
+};
+use eval::statistics::{Interval, bootstrap_mean, mean};
+use rag::Axis;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const SEED: u64 = 0xEFFE;
+
+/// What a value of an axis changes in place of the value of the leading trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The axis.
+    pub axis: String,
+    /// The value, as its label.
+    pub value: String,
+    /// The value that it is compared with: that of the leading trial.
+    pub baseline: String,
+    /// Pairs of trials that differ on this axis only. Without any, nothing is
+    /// known of the effect.
+    pub pairs: usize,
+    /// Questions for which some pair has scores.
+    pub questions: usize,
+    /// The mean difference of the objective (value − baseline), on a scale from 0 to 1.
+    pub difference: Option<f64>,
+    /// Its 95 % interval over questions.
+    pub interval: Option<Interval>,
+}
+
+/// The effects of all values on all axes on which trials differ; the axes in
+/// their order, the best value of each first.
+pub(super) fn effects(results: &Results) -> Vec<Effect> {
+    let axes = varying(results.trials.iter().map(|found| &found.trial));
+    let Some(first) = results.trials.first().filter(|_| !results.objective.is_empty()) else { return Vec::new() };
+    let scores = results.contributions(&BTreeMap::new());
+    let mut all = Vec::new();
+    for axis in axes {
+        let baseline = label(first, axis);
+        let mut values: Vec<&str> = results.trials.iter().map(|found| label(found, axis)).collect();
+        values.sort_unstable();
+        values.dedup();
+        let others = values.into_iter().filter(|value| *value != baseline);
+        let mut effects: Vec<Effect> = others.map(|value| effect(results, &scores, axis, value, baseline)).collect();
+        let by_difference = |effect: &Effect| effect.difference.unwrap_or(f64::NEG_INFINITY);
+        effects.sort_by(|one, other| by_difference(other).total_cmp(&by_difference(one)));
+        all.extend(effects);
+    }
+    all
+}
+
+fn effect(
+    results: &Results,
+    scores: &BTreeMap<String, Vec<Option<f64>>>,
+    axis: &str,
+    value: &str,
+    baseline: &str,
+) -> Effect {
+    let with = |label_: &str| results.trials.iter().filter(move |found| label(found, axis) == label_).collect();
+    let (ours, theirs): (Vec<&TrialResult>, Vec<&TrialResult>) = (with(value), with(baseline));
+    let mut pairs = 0;
+    let mut by_question: Vec<Vec<f64>> = vec![Vec::new(); results.questions.len()];
+    for one in &ours {
+        for other in theirs.iter().filter(|other| is_equal_but(axis, one, other)) {
+            let (Some(one), Some(other)) = (scores.get(&one.trial.id), scores.get(&other.trial.id)) else { continue };
+            pairs += 1;
+            for ((one, other), differences) in one.iter().zip(other).zip(&mut by_question) {
+                differences.extend(one.zip(*other).map(|(one, other)| one - other));
+            }
+        }
+    }
+    let differences: Vec<f64> = by_question.iter().filter_map(|differences| mean(differences)).collect();
+    Effect {
+        axis: axis.to_owned(),
+        value: value.to_owned(),
+        baseline: baseline.to_owned(),
+        pairs,
+        questions: differences.len(),
+        difference: mean(&differences),
+        interval: bootstrap_mean(&differences, (-1.0, 1.0), SEED),
+    }
+}
+
+fn label<'a>(found: &'a TrialResult, axis: &str) -> &'a str {
+    found.trial.labels.get(axis).map_or(NONE, String::as_str)
+}
+
+/// Whether two trials have the same on all other axes. An embedder that one of
+/// them does not use makes no difference between them.
+fn is_equal_but(axis: &str, one: &TrialResult, other: &TrialResult) -> bool {
+    let is_used = |found: &TrialResult, axis: &str| axis != Axis::Embedder.name() || label(found, axis) != NONE;
+    Axis::NAMES
+        .iter()
+        .filter(|name| **name != axis)
+        .all(|name| label(one, name) == label(other, name) || !is_used(one, name) || !is_used(other, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::fixture;
+
+    /// Trials with these labels (chunker, retriever) and scores.
+    fn results(trials: &[(&str, &str, [f64; 5])]) -> Results {
+        let mut results = fixture::results(trials.len());
+        let scores: Vec<Vec<Option<f64>>> =
+            trials.iter().map(|(_, _, scores)| scores.iter().copied().map(Some).collect()).collect();
+        fixture::score(&mut results, "recall", &scores);
+        fixture::choose(&mut results, "recall", &vec![1; trials.len()]);
+        results.metrics[0].objective = true;
+        for (found, (chunker, retriever, _)) in results.trials.iter_mut().zip(trials) {
+            found.trial.labels.insert("chunker".to_owned(), (*chunker).to_owned());
+            found.trial.labels.insert("retriever".to_owned(), (*retriever).to_owned());
+        }
+        results
+    }
+
+    #[test]
+    fn an_effect_compares_only_what_was_equal_in_all_else() {
+        // The easy retriever was tried with `b` only, so that the mean of `b` is higher than that of `a`.
+        let results = results(&[
+            ("a", "bm25", [0.6, 0.6, 0.6, 0.6, 0.6]),
+            ("b", "bm25", [0.5, 0.5, 0.5, 0.5, 0.4]),
+            ("b", "easy", [1.0, 1.0, 1.0, 1.0, 1.0]),
+        ]);
+        let effects = effects(&results);
+        let of = |axis: &str, value: &str| {
+            effects.iter().find(|effect| effect.axis == axis && effect.value == value).unwrap().clone()
+        };
+        let chunker = of("chunker", "b");
+        assert_eq!((chunker.baseline.as_str(), chunker.pairs, chunker.questions), ("a", 1, 5));
+        assert!((chunker.difference.unwrap() + 0.12).abs() < 1e-9, "{chunker:?}");
+        let Interval { low, high } = chunker.interval.unwrap();
+        assert!(low < -0.12 && -0.12 < high && high < 0.0, "{low} {high}");
+        let retriever = of("retriever", "easy");
+        assert!((retriever.difference.unwrap() - 0.52).abs() < 1e-9, "{retriever:?}");
+    }
+
+    #[test]
+    fn values_that_were_never_tried_with_the_same_others_have_no_effect() {
+        let results = results(&[("a", "bm25", [0.6; 5]), ("b", "easy", [0.5; 5])]);
+        for effect in effects(&results) {
+            assert_eq!((effect.pairs, effect.difference, effect.interval), (0, None, None));
+        }
+    }
+}

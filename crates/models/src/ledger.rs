@@ -1,0 +1,346 @@
+//! Counts what the calls of some work used: tokens, money and seconds, by model.
+//!
+//! Work runs inside [`measure`], and every call that it makes through a handle
+//! of a [`Client`](crate::Client) is added to its ledger, whichever component
+//! makes the call. Calls that the journal answers, and calls that joined an
+//! identical call in flight, count like calls that were made: a ledger holds
+//! what the work costs, and not who paid. The [`Meter`](crate::Meter) counts
+//! what was paid.
+//!
+//! Ledgers nest: what is added to an inner ledger is added to the outer ones.
+//! Work that continues on another thread takes its ledger along with [`carry`].
+
+#[cfg(doc)]
+use crate::Error;
+use crate::Identity;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    ops::AddAssign,
+    sync::{Arc, Mutex, PoisonError},
+};
+use store::KeyBuilder;
+use tokio::time::Instant;
+
+/// What the calls to one model used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelUsage {
+    /// The model's name, as its identity has it.
+    pub model: String,
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Tokens written.
+    pub completion_tokens: u64,
+    /// In US dollars, by the prices when the calls were made.
+    pub cost_usd: f64,
+    /// The time that the model took when the calls were made, summed over calls
+    /// that may have overlapped.
+    pub seconds: f64,
+}
+
+impl ModelUsage {
+    /// Tokens read and written.
+    pub fn tokens(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+
+    /// Dollars at these prices per million tokens read and written.
+    pub fn cost_at(&self, (input, output): (f64, f64)) -> f64 {
+        (self.prompt_tokens as f64 * input + self.completion_tokens as f64 * output) / 1e6
+    }
+}
+
+impl AddAssign<&Self> for ModelUsage {
+    fn add_assign(&mut self, other: &Self) {
+        if self.model.is_empty() {
+            self.model.clone_from(&other.model);
+        }
+        self.calls = self.calls.saturating_add(other.calls);
+        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+        self.cost_usd += other.cost_usd;
+        self.seconds += other.seconds;
+    }
+}
+
+/// What the calls of some work used, by model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ledger {
+    models: BTreeMap<String, ModelUsage>,
+}
+
+impl Ledger {
+    /// Whether there were no calls.
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+
+    /// The usage of each model, with the account that [`account`] names.
+    pub fn models(&self) -> impl Iterator<Item = (&str, &ModelUsage)> {
+        self.models.iter().map(|(account, usage)| (account.as_str(), usage))
+    }
+
+    /// The calls to all models.
+    pub fn calls(&self) -> u64 {
+        self.models.values().map(|usage| usage.calls).sum()
+    }
+
+    /// The tokens of all models.
+    pub fn tokens(&self) -> u64 {
+        self.models.values().map(ModelUsage::tokens).sum()
+    }
+
+    /// The seconds of all models.
+    pub fn seconds(&self) -> f64 {
+        // The sum of nothing is -0.
+        self.models.values().map(|usage| usage.seconds).sum::<f64>() + 0.0
+    }
+
+    /// Adds what calls to one model used.
+    pub fn add(&mut self, account: &str, usage: &ModelUsage) {
+        *self.models.entry(account.to_owned()).or_default() += usage;
+    }
+
+    /// Adds another ledger.
+    pub fn merge(&mut self, other: &Self) {
+        for (account, usage) in other.models() {
+            self.add(account, usage);
+        }
+    }
+}
+
+/// The account of a model in ledgers: models of one provider, name and revision
+/// have one price, whatever their other settings are.
+pub fn account(identity: &Identity) -> String {
+    let key = KeyBuilder::new("account")
+        .field("provider", &identity.provider)
+        .field("model", &identity.model)
+        .field("revision", &identity.revision);
+    key.finish().short()
+}
+
+tokio::task_local! {
+    /// The ledger of the work that runs here.
+    static SCOPE: Arc<Scope>;
+}
+
+/// A ledger that is open, within those that are open around it.
+#[derive(Debug, Default)]
+struct Scope {
+    ledger: Mutex<Ledger>,
+    /// When calls began and ended here, and how long they took when they were
+    /// made. Only work that is timed has it.
+    calls: Option<Mutex<Vec<TimedCall>>>,
+    /// Whether calls that the journal cannot answer are refused.
+    replays: bool,
+    parent: Option<Arc<Scope>>,
+}
+
+impl Scope {
+    fn within(calls: Option<Mutex<Vec<TimedCall>>>, replays: bool) -> Arc<Self> {
+        let parent = current();
+        let replays = replays || parent.as_ref().is_some_and(|parent| parent.replays);
+        Arc::new(Self { ledger: Mutex::default(), calls, replays, parent })
+    }
+
+    fn all(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
+        std::iter::successors(Some(self), |scope| scope.parent.as_ref())
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct TimedCall {
+    began: Instant,
+    ended: Instant,
+    seconds: f64,
+}
+
+fn current() -> Option<Arc<Scope>> {
+    SCOPE.try_with(Arc::clone).ok()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does work, and counts what its calls use.
+pub async fn measure<T>(work: impl Future<Output = T>) -> (T, Ledger) {
+    let scope = Scope::within(None, false);
+    let done = SCOPE.scope(scope.clone(), work).await;
+    let ledger = locked(&scope.ledger).clone();
+    (done, ledger)
+}
+
+/// Does work again whose calls were made before: a call whose answers are kept in
+/// the journal is answered by it, and is refused as [`Error::Cancelled`] if it is
+/// not there. So nothing is paid. Models of this process that embed or rerank
+/// compute.
+pub async fn replay<T>(work: impl Future<Output = T>) -> T {
+    SCOPE.scope(Scope::within(None, true), work).await
+}
+
+/// Whether calls that the journal cannot answer are refused here.
+pub(crate) fn replays() -> bool {
+    current().is_some_and(|scope| scope.replays)
+}
+
+/// Does work, and measures the seconds that it takes if its calls take as long
+/// as they took when they were made: the work's own time, and the longest chain
+/// of calls each of which began after the one before had ended. So a call that
+/// the journal answers at once counts with the seconds that a user would wait,
+/// and calls that ran at the same time count once.
+pub async fn time<T>(work: impl Future<Output = T>) -> (T, f64) {
+    let scope = Scope::within(Some(Mutex::default()), false);
+    let began = Instant::now();
+    let done = SCOPE.scope(scope.clone(), work).await;
+    let whole = began.elapsed().as_secs_f64();
+    let calls = scope.calls.as_ref().map(|calls| locked(calls).clone()).unwrap_or_default();
+    (done, (whole - time_in_calls(&calls)).max(0.0) + longest_chain(calls))
+}
+
+/// The time in which at least one call was waited for.
+fn time_in_calls(calls: &[TimedCall]) -> f64 {
+    let mut calls: Vec<&TimedCall> = calls.iter().collect();
+    calls.sort_by_key(|call| call.began);
+    let (mut sum, mut end) = (0.0, None);
+    for call in calls {
+        let from = end.map_or(call.began, |end: Instant| end.max(call.began));
+        sum += call.ended.saturating_duration_since(from).as_secs_f64();
+        end = Some(end.map_or(call.ended, |end: Instant| end.max(call.ended)));
+    }
+    sum
+}
+
+/// The seconds of the longest chain of calls that followed each other.
+fn longest_chain(mut calls: Vec<TimedCall>) -> f64 {
+    calls.sort_by_key(|call| call.ended);
+    let mut until: Vec<(Instant, f64)> = Vec::with_capacity(calls.len());
+    for call in calls {
+        let before = until.iter().filter(|(ended, _)| *ended <= call.began).map(|(_, until)| *until);
+        let until_this = before.fold(0.0, f64::max) + call.seconds;
+        until.push((call.ended, until_this));
+    }
+    until.into_iter().map(|(_, until)| until).fold(0.0, f64::max)
+}
+
+/// Takes the ledger that is open here along into work that runs on another thread.
+pub fn carry<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let scope = current();
+    move || match scope {
+        Some(scope) => SCOPE.sync_scope(scope, work),
+        None => work(),
+    }
+}
+
+/// Adds what earlier work used to the ledger that is open here, such as the
+/// calls of an interrupted task whose outputs are used.
+pub fn add(earlier: &Ledger) {
+    if let Some(scope) = current() {
+        scope.all().for_each(|scope| locked(&scope.ledger).merge(earlier));
+    }
+}
+
+/// Adds a call that was answered now to the ledgers that are open here. `usage`
+/// needs no name of the model.
+pub(crate) fn record(identity: &Identity, usage: &ModelUsage, began: Instant) {
+    let Some(scope) = current() else { return };
+    let (account, usage) = (account(identity), ModelUsage { model: identity.model.clone(), ..usage.clone() });
+    let call = TimedCall { began, ended: Instant::now(), seconds: usage.seconds };
+    for scope in scope.all() {
+        locked(&scope.ledger).add(&account, &usage);
+        if let Some(calls) = &scope.calls {
+            locked(calls).push(call);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn identity(model: &str) -> Identity {
+        Identity {
+            provider: "test".to_owned(),
+            model: model.to_owned(),
+            revision: "1".to_owned(),
+            parameters: serde_json::Value::Null,
+        }
+    }
+
+    fn call(model: &str, tokens: u64) {
+        let usage = ModelUsage { calls: 1, prompt_tokens: tokens, ..ModelUsage::default() };
+        record(&identity(model), &usage, Instant::now());
+    }
+
+    #[tokio::test]
+    async fn an_inner_ledger_is_part_of_the_outer_one_and_a_thread_takes_it_along() {
+        let (inner, outer) = measure(async {
+            call("a", 1);
+            let ((), inner) = measure(async {
+                call("a", 10);
+                tokio::task::spawn_blocking(carry(|| call("b", 100))).await.unwrap();
+            })
+            .await;
+            inner
+        })
+        .await;
+        assert_eq!((inner.tokens(), inner.calls()), (110, 2));
+        assert_eq!((outer.tokens(), outer.calls()), (111, 3));
+        call("a", 1000);
+        let names: Vec<(&str, u64)> = outer.models().map(|(_, usage)| (&*usage.model, usage.prompt_tokens)).collect();
+        assert_eq!(names.len(), 2);
+        assert!(names.contains(&("a", 11)) && names.contains(&("b", 100)));
+    }
+
+    #[tokio::test]
+    async fn usage_of_earlier_work_is_added_and_a_ledger_reads_what_it_wrote() {
+        let ((), earlier) = measure(async { call("a", 7) }).await;
+        let ((), now) = measure(async {
+            call("a", 1);
+            add(&earlier);
+        })
+        .await;
+        assert_eq!(now.tokens(), 8);
+        let text = serde_json::to_string(&now).unwrap();
+        assert_eq!(serde_json::from_str::<Ledger>(&text).unwrap(), now);
+    }
+
+    #[test]
+    fn models_that_differ_in_settings_only_have_one_account() {
+        let warm = Identity { parameters: serde_json::json!({ "temperature": 1 }), ..identity("a") };
+        assert_eq!(account(&identity("a")), account(&warm));
+        assert_ne!(account(&identity("a")), account(&identity("b")));
+        let usage = ModelUsage { prompt_tokens: 2_000_000, completion_tokens: 500_000, ..ModelUsage::default() };
+        assert_eq!(usage.cost_at((0.5, 4.0)), 3.0);
+    }
+
+    /// A call that takes `here` milliseconds now and took `then` seconds when it was made.
+    async fn replayed(here: u64, then: f64) {
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_millis(here)).await;
+        record(&identity("a"), &ModelUsage { calls: 1, seconds: then, ..ModelUsage::default() }, began);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replayed_calls_count_with_the_seconds_that_they_took() {
+        let ((), seconds) = time(async {
+            replayed(1, 2.0).await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            replayed(1, 3.0).await;
+        })
+        .await;
+        assert!((seconds - 5.5).abs() < 1e-6, "one after the other, and own time between: {seconds}");
+        let ((), seconds) = time(async {
+            futures::join!(replayed(1, 2.0), replayed(2, 3.0), replayed(3, 1.0));
+            replayed(1, 0.5).await;
+        })
+        .await;
+        assert!((seconds - 3.5).abs() < 1e-6, "calls at the same time count once: {seconds}");
+        let ((), seconds) = time(tokio::time::sleep(Duration::from_millis(40))).await;
+        assert!((seconds - 0.04).abs() < 1e-6, "work without calls takes as long as it takes: {seconds}");
+    }
+}
