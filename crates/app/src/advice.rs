@@ -2,7 +2,7 @@
 //! only this crate knows by which command people call them. The advice is added
 //! wherever an error is put into words, even if the words are stored for later.
 
-use eval::dataset::UnwritableFile;
+use eval::dataset::{SplitError, UnwritableFile};
 use models::Absence;
 use rag::load::LoadError;
 use std::{error::Error, sync::Arc};
@@ -47,6 +47,9 @@ fn about(error: &(dyn Error + 'static)) -> Option<String> {
     }
     if let Some(error) = error.downcast_ref::<LoadError>() {
         return matches!(error, LoadError::NoLibrary(_)).then(|| pull(models::Library::Pdfium.name()));
+    }
+    if let Some(error) = error.downcast_ref::<SplitError>() {
+        return matches!(error, SplitError::Unnamed(_)).then(|| "`reverie golden anchor --yes` does that".to_owned());
     }
     matches!(error.downcast_ref(), Some(UnwritableFile::Fields { .. }))
         .then(|| "`reverie golden import` writes it as JSONL, which can".to_owned())

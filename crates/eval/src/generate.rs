@@ -305,6 +305,7 @@ pub async fn generate(
     let mut open = options.quotas();
     let attempts: usize = open.iter().map(|(_, quota)| options.attempts(*quota)).sum();
     open.retain(|(_, quota)| *quota > 0);
+    let shares = open.clone();
     for i in 0..open.len() {
         let (kind, quota) = open[i];
         // What a kind cannot give is asked of the one that needs least.
@@ -314,7 +315,8 @@ pub async fn generate(
         let voices = Voices::new(options, &generated.personas, seed);
         let may_try = if generated.gave_up() { 0 } else { may_try };
         let scenarios = deck.scenarios(kind, &graph, seed, may_try, voices);
-        let wanted = generated.dataset.questions.len() + quota;
+        let before = generated.dataset.questions.len();
+        let wanted = before + quota;
         let told = |generated: &Generated| {
             let accepted = generated.dataset.questions.len();
             on_progress(GenerateProgress { accepted, size: options.size, attempted: generated.attempts, attempts });
@@ -322,8 +324,10 @@ pub async fn generate(
         let tried = writer.write(&scenarios, wanted, &mut generated, told).await?;
         deck.took(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
-        if lacking > 0 {
-            generated.lacking.insert(kind, lacking);
+        // Of its own share: what it makes up for another kind is lacking there.
+        let of_share = shares[i].1.saturating_sub(generated.dataset.questions.len() - before);
+        if of_share > 0 {
+            generated.lacking.insert(kind, of_share);
         }
         if let Some(next) = open.last_mut().filter(|next| !makes_up && next.0 == Kind::SingleHopSpecific) {
             next.1 += lacking;
@@ -431,7 +435,7 @@ impl Writer<'_> {
         let refused = match self.refused(scenario, &draft).await {
             Ok(refused) => refused,
             Err(Missing::Cancelled) => return Err(models::Error::Cancelled),
-            Err(Missing::ProviderError(reason)) => Some(Rejected::Model(reason)),
+            Err(Missing::ProviderError(reason) | Missing::Budget(reason)) => Some(Rejected::Model(reason)),
             Err(Missing::FunctionError(failure)) => {
                 Some(Rejected::Function(Box::new(Failure { stage: rejected::WRITER.to_owned(), ..*failure })))
             }

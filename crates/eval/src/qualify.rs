@@ -21,7 +21,7 @@
 use crate::{
     Missing, Question,
     metric::{
-        judge::{Judge, Transcript, Verdict},
+        judge::{Judge, Transcript, Verdict, VerdictForm},
         words::content_stems,
     },
     statistics::{Interval, Random, auc, balanced_accuracy, balanced_accuracy_interval, bootstrap},
@@ -66,6 +66,10 @@ pub struct Qualification {
     pub n: usize,
     /// Cases without one: the reply could not be read.
     pub unreadable: usize,
+    /// What the verdicts were read from, as in a run. Records of earlier versions
+    /// do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_by: Option<VerdictForm>,
     /// The area under the ROC curve, where the model offers probabilities.
     pub auc: Option<f64>,
     /// Its 95 % interval.
@@ -89,9 +93,9 @@ pub struct Qualification {
 pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, Missing> {
     let judge = Judge::new(chat.clone(), 0.5);
     let Some((first, rest)) = cases.split_first() else { return Ok(Vec::new()) };
-    // The first call shows whether there are probabilities, before others are
-    // paid that ask for them in vain.
-    // So does it whether a function of the program's own returns what it must.
+    let form = judge.form().await?;
+    // One case first: it shows whether a function of the program's own returns
+    // what it must.
     let mut verdicts = vec![verdict(&judge, first, false).await?];
     let others = stream::iter(rest).map(|case| verdict(&judge, case, true)).buffered(chat.concurrency().max(1));
     verdicts.extend(others.try_collect::<Vec<_>>().await?);
@@ -102,7 +106,7 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
             .filter(|(case, _)| case.kind == kind)
             .map(|(case, verdict)| (verdict, case.label))
             .collect();
-        (!known.is_empty()).then(|| assess(kind, &known))
+        (!known.is_empty()).then(|| assess(kind, form, &known))
     };
     Ok(VerdictKind::ALL.iter().copied().filter_map(of).collect())
 }
@@ -156,16 +160,19 @@ async fn verdict(judge: &Judge, case: &Case, known: bool) -> Result<Verdict, Mis
     }
 }
 
-fn assess(kind: VerdictKind, answered: &[(&Verdict, bool)]) -> Qualification {
+fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&Verdict, bool)]) -> Qualification {
     let unreadable = answered.iter().filter(|(verdict, _)| verdict.yes.is_none()).count();
     let probable: Vec<(f64, bool)> =
         answered.iter().filter_map(|(verdict, label)| Some((verdict.probability?, *label))).collect();
-    let offers = !probable.is_empty() && probable.len() + unreadable == answered.len();
-    let (said, threshold): (Vec<(bool, bool)>, Option<f64>) = if offers {
-        (cross_fitted(&probable), Some(best_threshold(&probable)))
-    } else {
-        (answered.iter().filter_map(|(verdict, label)| Some((verdict.yes?, *label))).collect(), None)
-    };
+    let offers = form == VerdictForm::Probability && !probable.is_empty();
+    // Single replies without probabilities count by their word, whatever the threshold.
+    let by_word = answered.iter().filter(|(verdict, _)| !offers || verdict.probability.is_none());
+    let mut said: Vec<(bool, bool)> = by_word.filter_map(|(verdict, label)| Some((verdict.yes?, *label))).collect();
+    let mut threshold = None;
+    if offers {
+        said.extend(cross_fitted(&probable));
+        threshold = Some(best_threshold(&probable));
+    }
     let accuracy = balanced_accuracy(&said);
     let accuracy_interval = balanced_accuracy_interval(&said);
     let area = offers.then(|| auc(&probable)).flatten();
@@ -185,6 +192,7 @@ fn assess(kind: VerdictKind, answered: &[(&Verdict, bool)]) -> Qualification {
         kind,
         n: answered.len() - unreadable,
         unreadable,
+        measured_by: Some(form),
         auc: area,
         auc_interval,
         balanced_accuracy: accuracy,
@@ -331,9 +339,11 @@ mod tests {
         let failed = wait(qualify(&FakeJudge::new().failing().chat(), &cases(1)));
         assert!(matches!(failed, Err(Missing::ProviderError(_))), "{failed:?}");
         let fake = FakeJudge::new().without_probabilities();
-        let seen = fake.seen();
-        wait(qualify(&fake.chat(), &cases(3))).unwrap();
-        assert_eq!(seen.lock().unwrap().iter().filter(|request| !request.choices.is_empty()).count(), 1);
+        let (seen, probes) = (fake.seen(), fake.probes());
+        let found = wait(qualify(&fake.chat(), &cases(3))).unwrap();
+        assert_eq!(probes.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(seen.lock().unwrap().iter().filter(|request| !request.choices.is_empty()).count(), 0);
+        assert!(found.iter().all(|one| one.measured_by == Some(VerdictForm::Words)), "{found:?}");
     }
 
     fn probable(probability: f64) -> Verdict {
@@ -342,7 +352,12 @@ mod tests {
 
     fn assessed(cases: &[(Verdict, bool)]) -> Qualification {
         let known: Vec<(&Verdict, bool)> = cases.iter().map(|(verdict, label)| (verdict, *label)).collect();
-        assess(VerdictKind::Supported, &known)
+        let form = if cases.iter().any(|case| case.0.probability.is_some()) {
+            VerdictForm::Probability
+        } else {
+            VerdictForm::Words
+        };
+        assess(VerdictKind::Supported, form, &known)
     }
 
     /// Probabilities of true cases around one value, of false ones around another.
@@ -358,6 +373,16 @@ mod tests {
         assert!(found.qualified, "{found:?}");
         assert!(found.threshold.unwrap() > 0.65, "{found:?}");
         assert!(found.auc.unwrap() > 0.9);
+    }
+
+    #[test]
+    fn one_reply_in_words_leaves_the_threshold_of_the_others() {
+        let mut cases = judged(0.95, 0.6, 50);
+        let whole = assessed(&cases);
+        cases[0].0 = Verdict { yes: Some(true), ..Verdict::default() };
+        let found = assessed(&cases);
+        assert_eq!((found.n, found.measured_by), (whole.n, Some(VerdictForm::Probability)));
+        assert!(found.qualified && (found.threshold.unwrap() - whole.threshold.unwrap()).abs() < 0.05, "{found:?}");
     }
 
     #[test]

@@ -14,15 +14,24 @@ pub enum Missing {
     /// The model that answers or judges failed.
     #[error("provider error: {0}")]
     ProviderError(String),
+    /// The budget was reached before the model was asked. A run with a larger one asks.
+    #[error("not asked: {0}")]
+    Budget(String),
     /// A function of the user's own failed.
     #[error("{0}")]
     FunctionError(Box<rag::python::Failure>),
     /// The judge's reply does not say what it was asked.
     #[error("the judge's reply cannot be read: {0}")]
     JudgeUnparsable(String),
-    /// What is to be scored is empty.
+    /// What is to be scored is empty. [`MetricConfig::score`] makes the metric's
+    /// worst value of it, because it is the system that gave nothing to score.
+    ///
+    /// [`MetricConfig::score`]: crate::MetricConfig::score
     #[error("empty input: {0}")]
     EmptyInput(String),
+    /// Evidence or passages are not placed in a document, so that they cannot be compared.
+    #[error("not applicable: {0}")]
+    NoPlace(String),
     /// The metric does not apply to this question.
     #[error("not applicable: {0}")]
     NotApplicable(String),
@@ -42,9 +51,11 @@ impl Missing {
     pub fn name(&self) -> &'static str {
         match self {
             Self::ProviderError(_) => "provider_error",
+            Self::Budget(_) => "budget",
             Self::FunctionError(_) => "function_error",
             Self::JudgeUnparsable(_) => "judge_unparsable",
             Self::EmptyInput(_) => "empty_input",
+            Self::NoPlace(_) => "no_place",
             Self::NotApplicable(_) => "not_applicable",
             Self::NotFinite(_) => "not_finite",
             Self::Cancelled => "cancelled",
@@ -52,10 +63,29 @@ impl Missing {
         }
     }
 
+    /// The reason in words behind a number, as in `30 not asked: budget`.
+    pub fn words(name: &str) -> String {
+        match name {
+            "budget" => "not asked: budget".to_owned(),
+            name => name.replace('_', " "),
+        }
+    }
+
+    /// Whether evidence or passages have no place in a document.
+    pub fn lacks_place(&self) -> bool {
+        matches!(self, Self::NoPlace(_))
+    }
+
+    /// Whether running again asks for the score: its call failed, was not paid
+    /// for, or ran a function that may be mended. Other scores stay missing.
+    pub fn can_be_retried(&self) -> bool {
+        matches!(self, Self::ProviderError(_) | Self::Budget(_) | Self::FunctionError(_) | Self::Cancelled)
+    }
+
     /// Whether there should have been a score. What does not apply, or was
     /// left out on purpose, is the same for every trial and no failure.
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::NotApplicable(_) | Self::NotAsked(_))
+        !matches!(self, Self::NotApplicable(_) | Self::NoPlace(_) | Self::NotAsked(_))
     }
 }
 
@@ -69,6 +99,7 @@ impl From<models::Error> for Missing {
             // The judge answered, but not what it was asked for. An answer that is not of the protocol's
             // shape is a fault of the provider, and may be whole the next time.
             models::Error::SchemaMismatch { .. } => Self::JudgeUnparsable(error.to_string()),
+            models::Error::BudgetExhausted { .. } => Self::Budget(error.to_string()),
             other => Self::ProviderError(other.to_string()),
         }
     }

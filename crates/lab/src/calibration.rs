@@ -44,8 +44,8 @@ pub struct Calibration {
     pub metric: String,
     /// Labels that were used.
     pub n_labels: usize,
-    /// How far judge and people agree. Labels with few different values are
-    /// compared as classes, others by the half of the range that they are in.
+    /// How far judge and people agree, where a score counts as the half of the
+    /// range that it is in.
     pub agreement: Option<Agreement>,
     /// The means, trial by trial.
     pub trials: Vec<CalibratedTrial>,

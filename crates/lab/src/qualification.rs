@@ -19,7 +19,10 @@ use eval::{
 };
 use models::Identity;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 use store::KeyBuilder;
 
 /// Cases of each kind that are planted where nobody says how many: enough for an
@@ -144,7 +147,7 @@ pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<Q
         time_ms: now_ms(),
         kinds,
     };
-    let path = qualification_path(session, &record.model);
+    let path = qualification_path(session.workspace().root(), &record.model);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
     }
@@ -160,14 +163,19 @@ pub fn judges(session: &Session) -> Vec<JudgeResult> {
 
 fn qualification(session: &Session, judge: &str) -> Option<QualificationRecord> {
     let identity = session.experiment.models.get(judge)?.identity(session.context()).ok()?;
-    let bytes = std::fs::read(qualification_path(session, &identity)).ok()?;
-    let record: QualificationRecord = serde_json::from_slice(&bytes).ok()?;
-    (record.model == identity).then_some(record)
+    record(session.workspace().root(), &identity)
 }
 
-fn qualification_path(session: &Session, model: &Identity) -> std::path::PathBuf {
+/// How a model did, by the record in this folder; none if nobody tried it.
+pub(crate) fn record(root: &Path, model: &Identity) -> Option<QualificationRecord> {
+    let bytes = std::fs::read(qualification_path(root, model)).ok()?;
+    let record: QualificationRecord = serde_json::from_slice(&bytes).ok()?;
+    (record.model == *model).then_some(record)
+}
+
+fn qualification_path(root: &Path, model: &Identity) -> PathBuf {
     let key = KeyBuilder::new("judge").field("model", model).finish();
-    layout::qualification(session.workspace().root(), &key)
+    layout::qualification(root, &key)
 }
 
 /// Judged metrics in the objective that may not choose a winner.

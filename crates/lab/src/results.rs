@@ -450,6 +450,7 @@ async fn gather_trial(
             Some(reason) => {
                 let missing = Scored::missing(match outcome.failed_functions.get(id) {
                     Some((_, failure)) => Missing::FunctionError(Box::new(failure.clone())),
+                    None if outcome.over_budget.contains(id) => Missing::Budget(reason.clone()),
                     None => Missing::ProviderError(reason.clone()),
                 });
                 asked(plan, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())).collect()

@@ -21,6 +21,7 @@ use crate::{
     Control, Error, Operator, Setup,
     budget::BudgetResult,
     estimate::{CostEstimate, score_of},
+    qualification::{self, JudgeResult},
     results::FunctionFailure,
     spec::ScoringSpec,
 };
@@ -53,8 +54,10 @@ pub struct Scoring {
 pub struct MetricScores {
     /// Its name.
     pub name: String,
-    /// Whether a judge that has not been qualified gave it.
+    /// Whether judges gave it.
     pub judged: bool,
+    /// Whether the record of each judge says that it can tell right from wrong here.
+    pub qualified: bool,
     /// Its least and greatest value.
     pub range: (f64, f64),
     /// Whether more is better.
@@ -111,13 +114,32 @@ impl ScoreResults {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.metrics.iter().any(|metric| metric.judged) {
-            notes.push(format!("* judged by {}, not qualified on labelled data", self.judges.join(", ")));
+            let judges = self.judges.join(", ");
+            let judged = || self.metrics.iter().filter(|metric| metric.judged);
+            let open: Vec<&str> =
+                judged().filter(|metric| !metric.qualified).map(|metric| metric.name.as_str()).collect();
+            notes.push(match open.len() {
+                0 => format!("* judged by {judges}, qualified on labelled data"),
+                n if n == judged().count() => format!("* judged by {judges}, not qualified on labelled data"),
+                _ => format!("* judged by {judges}, not qualified on labelled data for {}", open.join(", ")),
+            });
         }
         if let Some(partial) = &self.partial {
             notes.push(format!("PARTIAL: {partial}"));
-        } else if self.provider_errors > 0 {
+        }
+        let unpaid = self.count(|missing| matches!(missing, Missing::Budget(_)));
+        if unpaid > 0 {
+            notes.push(format!("{unpaid} scores were not asked for, because of the budget: score again to go on"));
+        }
+        if self.provider_errors > 0 {
             let n = self.provider_errors;
             notes.push(format!("{n} scores are missing because a model failed: score again to ask for them"));
+        }
+        for metric in self.unplaced() {
+            notes.push(format!(
+                "`{metric}` has no scores, because the evidence or the passages have no place in a document: anchor the \
+                 questions in the documents first"
+            ));
         }
         if self.function_errors > 0 {
             notes.push(format!("{} scores are missing because a function of your own failed", self.function_errors));
@@ -127,6 +149,24 @@ impl ScoreResults {
             notes.push(format!("{n} entries of the journal were damaged, and their calls made again"));
         }
         notes
+    }
+
+    /// The metrics that apply to no row, because evidence or passages have no
+    /// place in a document.
+    pub fn unplaced(&self) -> Vec<&str> {
+        let without = self.metrics.iter().filter(|metric| metric.summary.n_scored == 0);
+        let places = |name: &str| {
+            self.rows.iter().filter_map(|row| row.scores.get(name)).any(|scored| match &scored.score {
+                Score::Missing(missing) => missing.lacks_place(),
+                Score::Value(_) => false,
+            })
+        };
+        without.map(|metric| metric.name.as_str()).filter(|name| places(name)).collect()
+    }
+
+    fn count(&self, holds: impl Fn(&Missing) -> bool) -> usize {
+        let scores = self.rows.iter().flat_map(|row| row.scores.values());
+        scores.filter(|scored| matches!(&scored.score, Score::Missing(missing) if holds(missing))).count()
     }
 
     /// The failures of user functions.
@@ -246,6 +286,18 @@ impl Scoring {
         Ok(width)
     }
 
+    /// The judges with their records, which are beside the journal.
+    fn judges(&self) -> Vec<JudgeResult> {
+        let spec = &self.scorer.spec;
+        let root = spec.base.join(&spec.store);
+        let record = |judge: &String| {
+            let chat = self.scorer.models.chat(judge).ok()?;
+            qualification::record(&root, chat.identity())
+        };
+        let judges = spec.evaluate.judges.iter();
+        judges.map(|judge| JudgeResult { judge: judge.clone(), record: record(judge) }).collect()
+    }
+
     fn results(&self, scored: Vec<Scored>) -> ScoreResults {
         let configs = &self.scorer.spec.evaluate.metrics;
         let mut scored = scored.into_iter();
@@ -259,7 +311,8 @@ impl Scoring {
                 scores: configs.iter().map(MetricConfig::label).zip(scored.by_ref()).collect(),
             })
             .collect();
-        let metrics = configs.iter().map(|config| summary(config, &rows)).collect();
+        let judges = self.judges();
+        let metrics = configs.iter().map(|config| summary(config, &rows, &judges)).collect();
         let all = || rows.iter().flat_map(|row| row.scores.values());
         let failed = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::ProviderError(_)));
         let provider_errors = all().filter(failed).count();
@@ -281,7 +334,7 @@ impl Scoring {
     }
 }
 
-fn summary(config: &MetricConfig, rows: &[RowScores]) -> MetricScores {
+fn summary(config: &MetricConfig, rows: &[RowScores], judges: &[JudgeResult]) -> MetricScores {
     let name = config.label();
     let scores: Vec<Score> = rows.iter().filter_map(|row| Some(row.scores.get(&name)?.score.clone())).collect();
     let mut missing: BTreeMap<String, usize> = BTreeMap::new();
@@ -292,6 +345,9 @@ fn summary(config: &MetricConfig, rows: &[RowScores]) -> MetricScores {
     }
     MetricScores {
         judged: config.judged(),
+        qualified: config.judged()
+            && !judges.is_empty()
+            && judges.iter().all(|judge| judge.objection(config).is_none()),
         range: config.range(),
         higher_is_better: config.higher_is_better(),
         summary: Summary::of(&scores, config.range(), SEED),

@@ -135,7 +135,14 @@ impl Questions {
     /// report by, and how many there are of each, as JSON.
     fn split(&self, test_share: f64, seed: u64) -> PyResult<(Self, String)> {
         let mut dataset = self.dataset.clone();
-        let counts = dataset.split(test_share, seed).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let counts = dataset.split(test_share, seed).map_err(|error| {
+            PyValueError::new_err(match error {
+                SplitError::Unnamed(_) => {
+                    format!("{error}; `reverie.golden.anchor(documents, questions).questions` has it")
+                }
+                error => error.to_string(),
+            })
+        })?;
         Ok((self.with(dataset.questions), json(&counts)?))
     }
 

@@ -77,7 +77,11 @@ fn table(results: &ScoreResults) -> Value {
         json!({ "row": row.line, "id": row.id, "question": row.question, "scores": Value::Object(scores.collect()) })
     });
     value["rows"] = Value::Array(rows.collect());
-    value["notes"] = json!(results.notes());
+    let mut notes = results.notes();
+    if !results.unplaced().is_empty() {
+        notes.push("`reverie.golden.anchor(documents, questions).questions` has the places".to_owned());
+    }
+    value["notes"] = json!(notes);
     value["function_failures"] = json!(results.function_failures());
     value["failed_functions"] = json!(app::library::function_failures_of_scores(results));
     value

@@ -229,7 +229,10 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         }
         Verb::Split { file, test_share, seed, question } => {
             let mut opened = open(&file)?;
-            let counts = opened.dataset.split(test_share, seed).map_err(Failure::usage)?;
+            let counts = opened
+                .dataset
+                .split(test_share, seed)
+                .map_err(|error| Failure::usage(format!("{}: {}", file.display(), lab::error_chain(&error))))?;
             tell_ignored(cx, &opened);
             if !question.dry_run {
                 write(&file, &opened)?;
@@ -306,15 +309,18 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     let is_read = corpus.unread.is_empty();
     corpus.end().await;
     let mut golden = golden?;
-    if let Some(share) = arguments.test_share {
-        golden.generated.dataset.split(share, spec.options.seed).map_err(Failure::work)?;
-        golden.manifest.version = golden.generated.dataset.version();
-    }
+    // Questions that were paid for are written, split or not.
+    let not_split =
+        arguments.test_share.and_then(|share| golden.generated.dataset.split(share, spec.options.seed).err());
+    golden.manifest.version = golden.generated.dataset.version();
     let paths = golden.write(&output, arguments.yes)?;
     if cx.json {
         cx.print_json(&json!({ "files": paths, "manifest": golden.manifest }))?;
     } else {
         cx.print(render::golden(&golden.manifest, &paths));
+    }
+    if let Some(error) = not_split {
+        return Err(Failure::work(format!("the questions are written, but not split: {}", lab::error_chain(&error))));
     }
     // Fewer questions than asked for are a result, but not a complete one.
     let is_whole = golden.generated.dataset.questions.len() >= spec.options.size && is_read;

@@ -96,6 +96,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         cx.print_json(&without_detail(&results))?;
     } else {
         cx.print(render::scores(&results));
+        if !results.unplaced().is_empty() {
+            cx.print("`reverie golden anchor --yes` finds the places of an experiment's questions");
+        }
         if let Some(path) = &arguments.output {
             cx.print(format_args!("scores of each question: {}", path.display()));
         }

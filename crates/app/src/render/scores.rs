@@ -29,7 +29,7 @@ pub fn scores(results: &ScoreResults) -> String {
             _ => "–".to_owned(),
         };
         let missing: Vec<String> =
-            missing.iter().map(|(reason, n)| format!("{} {}", count(*n), reason.replace('_', " "))).collect();
+            missing.iter().map(|(reason, n)| format!("{} {}", count(*n), eval::Missing::words(reason))).collect();
         let star = if *judged { "*" } else { "" };
         let lower = if *higher_is_better { "" } else { " (less is better)" };
         rows.add_row(vec![

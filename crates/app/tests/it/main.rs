@@ -30,6 +30,7 @@ mod kills;
 mod late;
 mod late_chunking;
 mod looking;
+mod missing_scores;
 mod mistakes;
 mod mlflow;
 mod mlflow_server;

@@ -24,6 +24,32 @@ pub enum SplitError {
          one of them empty"
     )]
     OneGroup,
+    /// Evidence without a document: nothing says which questions share one.
+    #[error(
+        "the evidence of {} names no document, so nothing says which questions share one: anchor the dataset first, \
+         which finds the document of each quote",
+        questions(.0)
+    )]
+    Unnamed(Vec<String>),
+    /// One part would hold no question.
+    #[error("{questions} questions cannot be split with a share of {share} for testing: {part} would be empty")]
+    EmptyPart {
+        /// The part: the questions to choose by, or those to report by.
+        part: &'static str,
+        /// All questions.
+        questions: usize,
+        /// The share that was asked for.
+        share: f64,
+    },
+}
+
+/// Some questions by their ids, and how many others.
+fn questions(ids: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> = ids.iter().take(SHOWN).map(|id| format!("`{id}`")).collect();
+    let others = ids.len().saturating_sub(SHOWN);
+    let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+    format!("{} {}{more}", if ids.len() == 1 { "question" } else { "questions" }, shown.join(", "))
 }
 
 /// What a split came to.
@@ -40,46 +66,63 @@ pub struct SplitCounts {
 impl Dataset {
     /// Marks every question as [`Split::Tune`] or [`Split::Test`], so that
     /// about `test_share` of them are to report by. An earlier split is
-    /// forgotten. The same seed gives the same split.
+    /// forgotten. The same seed gives the same split. No part stays empty: if
+    /// every group is too large for the share, the one nearest to it is taken.
     ///
     /// # Errors
-    /// If the share is not between 0 and 1, or all evidence hangs together in
-    /// one group of documents, so that no part would be free of the other.
+    /// If the share is not between 0 and 1, evidence names no document, all
+    /// evidence hangs together in one group of documents, so that no part would
+    /// be free of the other, or there are too few questions for two parts. The
+    /// dataset is then as it was.
     pub fn split(&mut self, test_share: f64, seed: u64) -> Result<SplitCounts, SplitError> {
         if !(test_share > 0.0 && test_share < 1.0) {
             return Err(SplitError::NoShare(test_share));
         }
-        let groups = self.groups();
-        if groups.len() == 1 && self.questions.iter().all(|question| !question.evidence.is_empty()) {
+        let unnamed: Vec<String> = self
+            .questions
+            .iter()
+            .filter(|question| question.evidence.iter().any(|evidence| evidence.document.is_empty()))
+            .map(|question| question.id.clone())
+            .collect();
+        if !unnamed.is_empty() {
+            return Err(SplitError::Unnamed(unnamed));
+        }
+        let mut groups = self.groups();
+        let mut without: Vec<usize> =
+            (0..self.questions.len()).filter(|&i| self.questions[i].evidence.is_empty()).collect();
+        if groups.len() == 1 && without.is_empty() {
             return Err(SplitError::OneGroup);
         }
         let mut random = Random::new(seed);
         let with_evidence: usize = groups.iter().map(Vec::len).sum();
         let wanted = test_share * with_evidence as f64;
-        let mut groups = groups;
         random.shuffle(&mut groups);
-        let n_groups = groups.len();
-        let mut test = 0;
-        for group in groups {
-            // A group goes to the test part where that brings it nearer to its size.
-            let after = test + group.len();
-            let is_test = (after as f64 - wanted).abs() < (test as f64 - wanted).abs() && after < with_evidence;
-            if is_test {
-                test = after;
-            }
-            for i in group {
-                self.questions[i].split = Some(if is_test { Split::Test } else { Split::Tune });
-            }
-        }
-        let mut without: Vec<usize> =
-            (0..self.questions.len()).filter(|&i| self.questions[i].evidence.is_empty()).collect();
+        let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
+        let is_test = test_groups(&sizes, wanted);
+        let mut test: Vec<usize> =
+            groups.iter().zip(&is_test).filter(|(_, is_test)| **is_test).flat_map(|(group, _)| group.clone()).collect();
         random.shuffle(&mut without);
-        let n_test = (test_share * without.len() as f64).round() as usize;
-        for (place, i) in without.into_iter().enumerate() {
-            self.questions[i].split = Some(if place < n_test { Split::Test } else { Split::Tune });
+        let mut n_test = (test_share * without.len() as f64).round() as usize;
+        if test.is_empty() && n_test == 0 && self.questions.len() > 1 {
+            n_test = 1.min(without.len());
+        } else if with_evidence == 0 && n_test == without.len() {
+            n_test = n_test.saturating_sub(1);
         }
-        let test = self.questions.iter().filter(|question| question.split == Some(Split::Test)).count();
-        Ok(SplitCounts { tune: self.questions.len() - test, test, groups: n_groups })
+        test.extend(without.into_iter().take(n_test));
+        let all = self.questions.len();
+        let empty = match test.len() {
+            0 => Some("the part to report by"),
+            n if n == all => Some("the part to choose by"),
+            _ => None,
+        };
+        if let Some(part) = empty {
+            return Err(SplitError::EmptyPart { part, questions: all, share: test_share });
+        }
+        self.questions.iter_mut().for_each(|question| question.split = Some(Split::Tune));
+        for &i in &test {
+            self.questions[i].split = Some(Split::Test);
+        }
+        Ok(SplitCounts { tune: all - test.len(), test: test.len(), groups: groups.len() })
     }
 
     /// The questions with evidence, in groups that share no document.
@@ -107,6 +150,31 @@ impl Dataset {
         groups.retain(|group| !group.is_empty());
         groups
     }
+}
+
+/// Which groups, by their sizes, are to report by: one is taken where that
+/// brings the part nearer to the wanted size. If none does, it is the one whose
+/// size is nearest, so that the part is not empty.
+fn test_groups(sizes: &[usize], wanted: f64) -> Vec<bool> {
+    let all: usize = sizes.iter().sum();
+    let distance = |size: usize| (size as f64 - wanted).abs();
+    let mut taken = 0;
+    let mut is_test: Vec<bool> = sizes
+        .iter()
+        .map(|size| {
+            let after = taken + size;
+            let nearer = distance(after) < distance(taken) && after < all;
+            if nearer {
+                taken = after;
+            }
+            nearer
+        })
+        .collect();
+    if taken == 0 && sizes.len() > 1 {
+        let nearest = (0..sizes.len()).min_by(|&a, &b| distance(sizes[a]).total_cmp(&distance(sizes[b])));
+        nearest.into_iter().for_each(|group| is_test[group] = true);
+    }
+    is_test
 }
 
 #[cfg(test)]
@@ -160,6 +228,58 @@ mod tests {
     fn one_document_cannot_be_parted() {
         assert!(dataset(&[&["a"], &["a", "b"], &["b"]]).split(0.5, 0).is_err());
         assert!(dataset(&[&["a"], &["b"]]).split(1.5, 0).is_err());
+    }
+
+    #[test]
+    fn no_part_stays_empty_whatever_the_sizes_and_the_share() {
+        for sizes in [&[10, 10][..], &[1, 1], &[30, 2], &[5, 5, 5], &[9, 1, 1], &[40, 40, 1]] {
+            for share in [0.01, 0.1, 0.2, 0.5, 0.8, 0.99] {
+                for seed in 0..10 {
+                    let names: Vec<String> =
+                        sizes.iter().enumerate().flat_map(|(i, n)| vec![format!("{i}.txt"); *n]).collect();
+                    let questions: Vec<Vec<&str>> = names.iter().map(|name| vec![name.as_str()]).collect();
+                    let mut data = dataset(&questions.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                    let counts = data.split(share, seed).unwrap();
+                    assert!(counts.tune > 0 && counts.test > 0, "{sizes:?}, {share}: {counts:?}");
+                    assert!(documents(&data, Split::Tune).is_disjoint(&documents(&data, Split::Test)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_equal_groups_are_one_to_choose_by_and_one_to_report_by() {
+        let questions: Vec<&[&str]> = [[&["a"][..]; 10], [&["b"][..]; 10]].concat();
+        assert_eq!(dataset(&questions).split(0.2, 1).unwrap(), SplitCounts { tune: 10, test: 10, groups: 2 });
+    }
+
+    #[test]
+    fn of_groups_that_are_all_too_large_the_nearest_is_taken() {
+        assert_eq!(test_groups(&[20, 9, 30], 2.0), [false, true, false]);
+        assert_eq!(test_groups(&[3, 3, 3, 3], 3.0), [true, false, false, false]);
+        assert_eq!(test_groups(&[10], 2.0), [false], "one group cannot be parted");
+    }
+
+    #[test]
+    fn too_few_questions_are_refused_and_stay_as_they_were() {
+        let mut one = dataset(&[&[]]);
+        let error = one.split(0.5, 0).unwrap_err();
+        assert!(matches!(error, SplitError::EmptyPart { questions: 1, .. }), "{error}");
+        assert_eq!(one.questions[0].split, None);
+        for share in [0.01, 0.5, 0.99] {
+            let few: Vec<&[&str]> = vec![&[], &[], &[]];
+            let counts = dataset(&few).split(share, 0).unwrap();
+            assert!(counts.tune > 0 && counts.test > 0, "{share}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn evidence_that_names_no_document_is_refused_by_the_questions_names() {
+        let mut data = dataset(&[&["a"], &[""], &["b", ""], &["b"]]);
+        let error = data.split(0.5, 0).unwrap_err();
+        assert_eq!(error, SplitError::Unnamed(vec!["1".to_owned(), "2".to_owned()]));
+        assert!(error.to_string().contains("the evidence of questions `1`, `2` names no document"), "{error}");
+        assert!(data.questions.iter().all(|question| question.split.is_none()));
     }
 
     #[test]

@@ -153,8 +153,23 @@ fn what_a_kind_cannot_give_is_made_up_by_questions_for_one_fact() {
     let generated = wait(generate(&asked, &chunks, &chat, |_| {})).unwrap();
     let kinds: Vec<Kind> =
         generated.dataset.questions.iter().map(|question| question.origin.as_ref().unwrap().kind).collect();
-    assert_eq!(kinds.len() + generated.lacking.values().sum::<usize>() - generated.lacking[&Kind::MultiHop], 2);
+    assert_eq!(generated.lacking, BTreeMap::from([(Kind::MultiHop, 1)]), "its own share is one question");
     assert!(kinds.iter().all(|kind| *kind == Kind::SingleHopSpecific), "{kinds:?}");
+}
+
+#[test]
+fn each_kind_lacks_of_its_own_share_only() {
+    let kinds = BTreeMap::from([(Kind::MultiHop, 0.5), (Kind::SingleHopSpecific, 0.5)]);
+    let asked = GenerateOptions { kinds, ..options(4) };
+    // Nothing joins the passages, and there are three to ask about.
+    let chunks = ["APT", "Pacman", "Portage"].map(|name| chunk(name, 0, &PROSE.replace("APT", name)));
+    for replies in [&[WHEN, WHERE][..], &[WHEN], &[]] {
+        let generated = wait(generate(&asked, &chunks, &FakeJudge::new().replies(replies).chat(), |_| {})).unwrap();
+        let lacking = &generated.lacking;
+        assert_eq!(lacking[&Kind::MultiHop], 2);
+        let all: usize = lacking.values().sum();
+        assert_eq!(all + generated.dataset.questions.len(), 4, "{lacking:?}");
+    }
 }
 
 #[test]

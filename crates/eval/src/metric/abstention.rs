@@ -14,8 +14,8 @@
 //! sentence says plainly that the answer is not known, and answers if it has
 //! no words of that kind. Only what is between goes to the judge, as one
 //! Yes/No question. With `judge = false` such an answer counts as answered, so
-//! that the metric needs no judge and may choose a winner. An empty answer has
-//! no score (`empty_input`): nobody is told anything.
+//! that the metric needs no judge and may choose a winner. An empty answer
+//! counts as 0: nobody is told anything.
 //!
 //! Calls for a score: none where the wording is clear, else one.
 //!
@@ -34,7 +34,7 @@ use crate::Missing;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of abstention.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -35,7 +35,7 @@ use models::{Embedder, InputKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of answer relevancy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

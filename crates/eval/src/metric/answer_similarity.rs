@@ -9,8 +9,8 @@
 //! cos(E(reference), E(answer)), in [-1, 1], not clipped; with a threshold, 1
 //! where the cosine reaches it, else 0. Citations are taken off the answer.
 //!
-//! Differences from Ragas: an empty answer has no score (Ragas embeds a
-//! space); a threshold of 0 is a threshold (Ragas takes it for none).
+//! Differences from Ragas: an empty answer counts as the worst value (Ragas
+//! embeds a space); a threshold of 0 is a threshold (Ragas takes it for none).
 //!
 //! Source: Ragas' `SemanticSimilarity`; Risch et al., "Semantic Answer
 //! Similarity for Evaluating Question Answering Models", 2021, for the idea.
@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use models::{Embedder, InputKind};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of answer similarity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

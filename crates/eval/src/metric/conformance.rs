@@ -73,6 +73,36 @@ fn what_is_missing_gives_a_typed_reason() {
 }
 
 #[test]
+fn a_system_that_refuses_or_finds_nothing_never_scores_better_than_the_worst_value() {
+    let question = full_question();
+    let found = [passage("a.txt", 0, 40)];
+    for config in MetricConfig::examples().iter().filter(|config| config.needs_answer()) {
+        let name = config.name();
+        let of = |text: &str, passages: &[Passage]| {
+            // A refusal makes no statement, and no judge supports it.
+            let fake = FakeJudge::new().statements(&[]).verdicts(&"0".repeat(40)).ratings(&"0".repeat(9));
+            let metric = config.build(&judged_by(fake).context()).unwrap();
+            let answer = Answer { citations: Vec::new(), ..answer(text) };
+            super::testing::wait(config.score(&*metric, &sample(&question, passages, Some(&answer)))).score
+        };
+        for (text, passages) in [(rag::generate::NO_ANSWER, &found[..]), ("", &found[..]), ("", &[])] {
+            let score = of(text, passages);
+            assert!(
+                !matches!(score, Score::Missing(Missing::EmptyInput(_))),
+                "{name}, {text:?}: {score:?}, so that no winner could ever be named"
+            );
+        }
+        if ["faithfulness", "response_groundedness", "citation_precision", "citation_recall"].contains(&name) {
+            for (text, passages) in [(rag::generate::NO_ANSWER, &found[..]), ("", &found[..]), ("The red fox.", &[])] {
+                assert_eq!(of(text, passages), Score::Value(0.0), "{name}, {text:?}");
+            }
+        }
+    }
+    let noise = MetricConfig::named("noise_sensitivity").unwrap();
+    assert_eq!(noise.worst(), 1.0, "less is better");
+}
+
+#[test]
 fn a_judge_that_fails_is_a_provider_error() {
     let question = full_question();
     let passages = [passage("a.txt", 0, 40)];

@@ -28,7 +28,7 @@ use crate::Missing;
 use crate::verdict::{VerdictKind, relevant};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// What usefulness is measured by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -27,7 +27,7 @@ use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
 use crate::Missing;
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of context relevance: there are none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

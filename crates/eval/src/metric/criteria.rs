@@ -30,7 +30,7 @@ use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// What the score is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -72,7 +72,7 @@ pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<Golden<'a>>, Missing
             }
             _ => {
                 let number = i + 1;
-                return Err(Missing::NotApplicable(format!(
+                return Err(Missing::NoPlace(format!(
                     "evidence {number} has no place in a document: anchor the dataset first"
                 )));
             }
@@ -80,7 +80,7 @@ pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<Golden<'a>>, Missing
     }
     // Text of another system: where it stands in a document is not known.
     if sample.passages.iter().any(|passage| passage.span.is_empty() && !passage.text.is_empty()) {
-        return Err(Missing::NotApplicable("the passages have no place in a document".into()));
+        return Err(Missing::NoPlace("the passages have no place in a document".into()));
     }
     Ok(found)
 }
@@ -278,7 +278,7 @@ mod tests {
         let mut question = question_with_evidence(&[(0, 10)]);
         question.evidence[0].span = None;
         let missing = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &[], None)).err();
-        assert!(matches!(missing, Some(Missing::NotApplicable(_))), "{missing:?}");
+        assert!(matches!(missing, Some(Missing::NoPlace(_))), "{missing:?}");
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         let placeless = rag::Passage { text: "some text".to_owned(), ..passage("a.txt", 0, 0) };
         let passages = [passage("a.txt", 0, 10), placeless];
         let missing = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &passages, None)).err();
-        assert!(matches!(missing, Some(Missing::NotApplicable(_))), "{missing:?}");
+        assert!(matches!(missing, Some(Missing::NoPlace(_))), "{missing:?}");
     }
 
     #[test]

@@ -45,7 +45,7 @@ use crate::verdict::VerdictKind;
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Which share is the score.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -165,11 +165,15 @@ impl Judged for FactualCorrectness {
         if self.config.mode != Mode::Precision {
             recall = self.held(question, reference, ("answer", &answer), "reference_claims", transcript).await?;
         }
-        let none = |text: &str| Err(Missing::EmptyInput(format!("the judge found no claim in the {text}")));
         match (self.config.mode, precision, recall) {
             (Mode::Precision, Share::Of(share), _) | (Mode::Recall, _, Share::Of(share)) => Ok(share),
-            (Mode::Precision, Share::NoClaims, _) => none("answer"),
-            (Mode::Recall, _, Share::NoClaims) => none("reference"),
+            (Mode::Precision, Share::NoClaims, _) => {
+                Err(Missing::EmptyInput("the judge found no claim in the answer".into()))
+            }
+            // The same for every trial.
+            (Mode::Recall, _, Share::NoClaims) => {
+                Err(Missing::NotApplicable("the judge found no claim in the reference".into()))
+            }
             (Mode::FBeta, precision, recall) => Ok(f_beta(precision, recall, self.config.beta)),
         }
     }
@@ -291,10 +295,10 @@ mod tests {
 
     #[test]
     fn shares_of_no_claims_do_not_exist_and_texts_that_both_claim_nothing_agree() {
-        for config in [mode(Mode::Precision), mode(Mode::Recall)] {
-            let scored = correctness(&config, FakeJudge::new().statements(&[]));
-            assert!(matches!(scored.score, Score::Missing(Missing::EmptyInput(_))), "{:?}", scored.score);
-        }
+        let precision = correctness(&mode(Mode::Precision), FakeJudge::new().statements(&[]));
+        assert!(matches!(precision.score, Score::Missing(Missing::EmptyInput(_))), "{:?}", precision.score);
+        let recall = correctness(&mode(Mode::Recall), FakeJudge::new().statements(&[]));
+        assert!(matches!(recall.score, Score::Missing(Missing::NotApplicable(_))), "{:?}", recall.score);
         assert_eq!(correctness(&mode(Mode::FBeta), FakeJudge::new().statements(&[])).score, Score::Value(1.0));
     }
 

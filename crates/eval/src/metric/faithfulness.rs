@@ -16,8 +16,10 @@
 //! - the denominator is the number of statements, not of the verdicts that the
 //!   judge happened to return; verdicts are matched by number, and one missing
 //!   verdict means no score (`judge_unparsable`);
-//! - an answer without statements (a refusal) has no score for a stated reason
-//!   (`empty_input`) instead of NaN, and so has an empty retrieval;
+//! - an answer without statements (a refusal) counts as 0 instead of NaN, and so
+//!   does an empty retrieval, so that refusing looks no better than answering;
+//!   where the question is marked as unanswerable, the metric does not apply to
+//!   an answer that declines;
 //! - verdicts come from token probabilities where the model offers them;
 //! - passages are numbered, fenced and escaped; citations are taken off;
 //! - a statement that is repeated word for word counts once.
@@ -32,7 +34,7 @@ use crate::Missing;
 use crate::verdict::{VerdictKind, supported};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of faithfulness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -10,6 +10,13 @@
 //! verdict stays without one: a score is then refused, never computed over
 //! fewer items.
 //!
+//! **One way of measuring.** Probabilities or words: one call with a fixed
+//! question decides that before the first verdict, for all scores of a judge
+//! and whatever the order in which calls end. The reply is in the journal, so a
+//! second run measures in the same way. A later reply without probabilities
+//! concerns its own item: what it says in words counts, and an item with neither
+//! has no verdict. The detail of each score says the way (`measured_by`).
+//!
 //! **Several judges.** Each gives its own verdicts and the majority of all of
 //! them counts: see `panel.rs`. Choices among numbers are in `choice.rs`.
 //!
@@ -24,10 +31,15 @@ pub(crate) use panel::{Judge, Judges};
 
 use crate::{Missing, Score, Scored, prompt};
 use models::{Chat, ChatRequest, ChatResponse, Message};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{collections::BTreeMap, sync::OnceLock};
 
 const YES_NO: [&str; 2] = ["Yes", "No"];
+
+/// The question that shows whether a model offers token probabilities. It is
+/// part of no score.
+pub(crate) const PROBE: &str = "Is water wet? Answer with one word, Yes or No.";
 
 /// How many statements, claims or sentences a text is taken to have where it
 /// is not known yet.
@@ -58,9 +70,28 @@ struct Seat {
     threshold: f64,
     /// The model, if it is one of several.
     name: Option<String>,
-    /// Turns false with the first reply without probabilities, so that a model
-    /// that does not offer them is not asked, and paid, for them again.
-    offers_probabilities: AtomicBool,
+    /// How it is measured, once that is decided.
+    form: OnceLock<VerdictForm>,
+}
+
+/// What a judge's verdicts are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictForm {
+    /// The probabilities of its first token.
+    Probability,
+    /// The words that it writes.
+    Words,
+}
+
+impl VerdictForm {
+    /// Its name, as in the detail of a score.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Probability => "probability",
+            Self::Words => "words",
+        }
+    }
 }
 
 /// A question to the judge about each of some items.
@@ -103,6 +134,8 @@ pub(crate) struct Verdict {
 pub(crate) struct Transcript {
     calls: Vec<Value>,
     agreement: panel::Agreement,
+    /// How each judge that voted was measured, by its name; one judge has none.
+    forms: BTreeMap<Option<String>, VerdictForm>,
     /// The detail of the score, without the calls.
     parts: Map<String, Value>,
 }
@@ -150,6 +183,13 @@ impl Transcript {
         if let Some(share) = self.agreement.share() {
             detail.insert("agreement".to_owned(), json!(share));
         }
+        let several = self.forms.keys().all(Option::is_some);
+        if let (Some(form), false) = (self.forms.values().next(), several) {
+            detail.insert("measured_by".to_owned(), json!(form));
+        } else if !self.forms.is_empty() {
+            let by_judge = self.forms.into_iter().filter_map(|(judge, form)| Some((judge?, json!(form))));
+            detail.insert("measured_by".to_owned(), Value::Object(by_judge.collect()));
+        }
         detail.insert("transcript".to_owned(), Value::Array(self.calls));
         let score = match score {
             Ok(value) => Score::finite(value),
@@ -160,11 +200,43 @@ impl Transcript {
 }
 
 impl Seat {
+    fn new(chat: Chat, threshold: f64, name: Option<String>) -> Self {
+        let form = OnceLock::new();
+        if !chat.tells_probabilities() {
+            let _ = form.set(VerdictForm::Words);
+        }
+        Self { chat, threshold, name, form }
+    }
+
+    /// How this judge is measured: decided by one call, the same for all
+    /// scores, and never changed afterwards.
+    async fn form(&self) -> Result<VerdictForm, Missing> {
+        if let Some(form) = self.form.get() {
+            return Ok(*form);
+        }
+        let mut request = self.request(PROBE.to_owned(), 8);
+        request.choices = YES_NO.map(str::to_owned).to_vec();
+        // Scores that begin at the same time make the same call, which is paid once.
+        let form = match self.chat.chat(&request).await {
+            Ok(response) if has_probabilities(&response, YES_NO.len()) => VerdictForm::Probability,
+            Ok(_) | Err(models::Error::Unsupported { .. }) => VerdictForm::Words,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(*self.form.get_or_init(|| form))
+    }
+
+    /// The same, noted in the transcript of a score.
+    async fn noted_form(&self, transcript: &mut Transcript) -> Result<VerdictForm, Missing> {
+        let form = self.form().await?;
+        transcript.forms.insert(self.name.clone(), form);
+        Ok(form)
+    }
+
     /// One verdict per item, in order.
     async fn verdicts(&self, inquiry: &Inquiry<'_>, transcript: &mut Transcript) -> Result<Vec<Verdict>, Missing> {
         let Some((first, rest)) = inquiry.items.split_first() else { return Ok(Vec::new()) };
-        // The first call shows whether there are probabilities, and leaves the
-        // shared part in a local model's cache before the rest overlap.
+        // The first call leaves the shared part in a local model's cache before
+        // the rest overlap.
         let Some(verdict) = self.probable_verdict(inquiry, first, transcript).await? else {
             return self.written_verdicts(inquiry, transcript).await;
         };
@@ -177,34 +249,26 @@ impl Seat {
         for (request, response) in futures::future::join_all(calls).await {
             let response = response?;
             transcript.add(self, "verdict", &request, &response);
-            verdicts.push(self.read_probability(&response).unwrap_or_else(|| read_word(&response)));
+            verdicts.push(self.read_verdict(&response));
         }
         Ok(verdicts)
     }
 
-    /// A verdict by token probabilities; none if the model does not offer them.
+    /// A verdict by token probabilities, or by the word where this one reply has
+    /// none; no verdict at all if the model is measured by words.
     async fn probable_verdict(
         &self,
         inquiry: &Inquiry<'_>,
         item: &str,
         transcript: &mut Transcript,
     ) -> Result<Option<Verdict>, Missing> {
-        if !self.offers_probabilities.load(Ordering::Relaxed) {
+        if self.noted_form(transcript).await? == VerdictForm::Words {
             return Ok(None);
         }
         let request = self.yes_no_request(inquiry, item);
-        let verdict = match self.chat.chat(&request).await {
-            Ok(response) => {
-                transcript.add(self, "verdict", &request, &response);
-                self.read_probability(&response)
-            }
-            Err(models::Error::Unsupported { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if verdict.is_none() {
-            self.offers_probabilities.store(false, Ordering::Relaxed);
-        }
-        Ok(verdict)
+        let response = self.chat.chat(&request).await?;
+        transcript.add(self, "verdict", &request, &response);
+        Ok(Some(self.read_verdict(&response)))
     }
 
     fn yes_no_request(&self, inquiry: &Inquiry<'_>, item: &str) -> ChatRequest {
@@ -216,12 +280,12 @@ impl Seat {
         request
     }
 
-    fn read_probability(&self, response: &ChatResponse) -> Option<Verdict> {
+    fn read_verdict(&self, response: &ChatResponse) -> Verdict {
         match response.choices[..] {
-            [yes, no] if yes.is_finite() && no.is_finite() => {
-                Some(Verdict { yes: Some(yes >= self.threshold), probability: Some(yes), ..Verdict::default() })
+            [yes, _] if has_probabilities(response, YES_NO.len()) => {
+                Verdict { yes: Some(yes >= self.threshold), probability: Some(yes), ..Verdict::default() }
             }
-            _ => None,
+            _ => Verdict { yes: yes_or_no(&response.text), ..Verdict::default() },
         }
     }
 
@@ -341,8 +405,9 @@ fn read_numbered(object: &Map<String, Value>, n: usize) -> Vec<Verdict> {
     verdicts.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-fn read_word(response: &ChatResponse) -> Verdict {
-    Verdict { yes: yes_or_no(&response.text), ..Verdict::default() }
+/// Whether a reply holds the probability of each of so many choices.
+fn has_probabilities(response: &ChatResponse, choices: usize) -> bool {
+    response.choices.len() == choices && response.choices.iter().all(|probability| probability.is_finite())
 }
 
 fn yes_or_no(text: &str) -> Option<bool> {

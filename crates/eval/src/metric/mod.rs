@@ -18,7 +18,7 @@ mod text_overlap;
 mod two_ratings;
 pub(crate) mod words;
 
-pub use judge::JudgeCalls;
+pub use judge::{JudgeCalls, VerdictForm};
 pub use personal_data::redacted;
 
 use crate::verdict::VerdictKind;
@@ -216,22 +216,42 @@ impl MetricConfig {
     }
 
     /// The score of a sample by the metric that these settings built. A
-    /// question to which the metric does not apply asks nobody, and an answer
-    /// that rightly declines an unanswerable question is no failure where
-    /// there is nothing in it to score.
+    /// question to which the metric does not apply asks nobody.
+    ///
+    /// An answer or a retrieval in which there is nothing to score (a refusal
+    /// under `faithfulness`) has the metric's worst value, and the detail says
+    /// why (`nothing_to_score`): a system must not look better because it
+    /// answers less. The one exception is an answer that rightly declines an
+    /// unanswerable question: the metric does not apply to it.
     pub async fn score(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Scored {
         if let Err(missing) = self.applies(sample.question) {
             return Scored::missing(missing);
         }
         let mut scored = metric.score(sample).await;
+        let is_answered = sample.answer.is_some() || !self.needs().answer;
         if let Score::Missing(Missing::EmptyInput(reason)) = &scored.score
-            && !sample.question.answerable
-            && sample.declines()
+            && is_answered
         {
-            let reason = format!("the question is unanswerable, and the answer declines it: {reason}");
-            scored.score = Score::Missing(Missing::NotApplicable(reason));
+            if !sample.question.answerable && sample.declines() {
+                let reason = format!("the question is unanswerable, and the answer declines it: {reason}");
+                scored.score = Score::Missing(Missing::NotApplicable(reason));
+            } else {
+                match &mut scored.detail {
+                    serde_json::Value::Object(detail) => {
+                        detail.insert("nothing_to_score".to_owned(), reason.clone().into());
+                    }
+                    detail => *detail = serde_json::json!({ "nothing_to_score": reason }),
+                }
+                scored.score = Score::Value(self.worst());
+            }
         }
         scored
+    }
+
+    /// The worst value that it can give.
+    fn worst(&self) -> f64 {
+        let (low, high) = self.range();
+        if self.higher_is_better() { low } else { high }
     }
 }
 

@@ -29,9 +29,9 @@
 //!   (Ragas: two calls for every passage);
 //! - verdicts are matched by number, and a missing one means no score
 //!   (`judge_unparsable`); there, lists of unequal length raise;
-//! - an answer or a reference without statements has no score (`empty_input`),
-//!   and neither has an empty retrieval, which nothing can come from; there,
-//!   these raise or are NaN;
+//! - an answer without statements and an empty retrieval count as the worst
+//!   value, 1, so that answering less looks no better; to a reference without
+//!   statements the metric does not apply; there, these raise or are NaN;
 //! - verdicts come from token probabilities where offered; passages are
 //!   fenced; a repeated statement counts once.
 //!
@@ -46,7 +46,7 @@ use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Which passages' errors are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -131,10 +131,12 @@ impl Judged for NoiseSensitivity {
         let (question, limit) = (&sample.question.question, self.config.max_statements as usize);
         let said = self.judge.statements(question, &answer, limit, transcript).await?;
         let wanted = self.judge.statements(question, reference, limit, transcript).await?;
-        for (statements, text) in [(&said, "answer"), (&wanted, "reference")] {
-            if statements.is_empty() {
-                return Err(Missing::EmptyInput(format!("the judge found no statement in the {text}")));
-            }
+        // The same for every trial.
+        if wanted.is_empty() {
+            return Err(Missing::NotApplicable("the judge found no statement in the reference".into()));
+        }
+        if said.is_empty() {
+            return Err(Missing::EmptyInput("the judge found no statement in the answer".into()));
         }
         let inquiry = correct::inquiry(question, reference, &said);
         let supported = self.judge.decided(&inquiry, "answer_statements", transcript).await?;
@@ -272,7 +274,7 @@ mod tests {
         };
         let unread = FakeJudge::new().statements(&["a", "b"]).verdicts("00?0").without_probabilities();
         assert_eq!(of(unread, &passages), "judge_unparsable");
-        assert_eq!(of(FakeJudge::new().statements(&[]), &passages), "empty_input");
+        assert_eq!(of(FakeJudge::new().statements(&[]), &passages), "not_applicable", "the reference states nothing");
         assert_eq!(of(FakeJudge::new(), &[]), "empty_input");
     }
 }

@@ -43,7 +43,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use store::Key;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 const QUESTION: &str = "question";
 const ANSWER: &str = "answer";

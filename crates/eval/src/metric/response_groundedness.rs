@@ -18,8 +18,8 @@
 //!   probable one), and nothing is asked five times until it can be read;
 //! - the passages are numbered, fenced and escaped; citations are taken off
 //!   the answer;
-//! - an empty answer and an empty retrieval have no score (`empty_input`), as in
-//!   `faithfulness`; there, they are 0 or raise.
+//! - an empty answer and an empty retrieval count as 0, as in `faithfulness`;
+//!   there, they are 0 or raise.
 //!
 //! Source: Ragas' documentation.
 
@@ -28,7 +28,7 @@ use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of response groundedness: there are none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -20,7 +20,7 @@ use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of ROUGE-L.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

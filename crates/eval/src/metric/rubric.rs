@@ -29,7 +29,7 @@ use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of a rubric.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -1,7 +1,7 @@
 //! What the tests of metrics share: samples, a judge that says what it is
 //! told, and an embedder that counts words. None of them needs a network.
 
-use super::{Context, Metric, Sample};
+use super::{Context, Metric, Sample, judge::PROBE};
 use crate::{Evidence, Question, Scored};
 use async_trait::async_trait;
 use models::{
@@ -12,7 +12,10 @@ use rag::{Answer, NamedModels, Passage, Span};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// Runs a future to its end.
@@ -148,6 +151,7 @@ pub(crate) struct FakeJudge {
     failing: bool,
     said: String,
     seen: Arc<Mutex<Vec<ChatRequest>>>,
+    probes: Arc<AtomicUsize>,
 }
 
 impl FakeJudge {
@@ -163,6 +167,7 @@ impl FakeJudge {
             failing: false,
             said: String::new(),
             seen: Arc::default(),
+            probes: Arc::default(),
         }
     }
 
@@ -189,8 +194,8 @@ impl FakeJudge {
         self
     }
 
-    /// The verdicts in the order of asking: `1` yes, `0` no, `?` none; yes
-    /// after the last.
+    /// The verdicts in the order of asking: `1` yes, `0` no, `?` none, `y` and `n`
+    /// a word without probabilities; yes after the last.
     pub(crate) fn verdicts(self, verdicts: &str) -> Self {
         *self.verdicts.lock().unwrap() = verdicts.chars().rev().collect();
         self
@@ -219,6 +224,11 @@ impl FakeJudge {
         self
     }
 
+    /// How often it was asked whether it offers probabilities; this is not in [`Self::seen`].
+    pub(crate) fn probes(&self) -> Arc<AtomicUsize> {
+        self.probes.clone()
+    }
+
     /// All requests so far.
     pub(crate) fn seen(&self) -> Arc<Mutex<Vec<ChatRequest>>> {
         self.seen.clone()
@@ -239,12 +249,14 @@ impl FakeJudge {
         }
     }
 
-    /// Probabilities of the choices that were asked for.
-    fn choices(&self, choices: &[String]) -> Vec<f64> {
+    /// The reply to a question with choices, and the probability of each.
+    fn choice(&self, choices: &[String]) -> (String, Vec<f64>) {
         let chosen = match choices {
             [yes, _] if yes == "Yes" => match self.verdict() {
                 '1' => Some(0),
                 '0' => Some(1),
+                'y' => return ("Yes".to_owned(), Vec::new()),
+                'n' => return ("No.".to_owned(), Vec::new()),
                 _ => None,
             },
             numbers => {
@@ -255,7 +267,8 @@ impl FakeJudge {
         };
         let others = 0.1 / (choices.len() as f64 - 1.0);
         let probability = |index| if Some(index) == chosen { 0.9 } else { others };
-        if chosen.is_some() { (0..choices.len()).map(probability).collect() } else { Vec::new() }
+        let probabilities = if chosen.is_some() { (0..choices.len()).map(probability).collect() } else { Vec::new() };
+        (String::new(), probabilities)
     }
 
     fn object(&self, schema: &serde_json::Value) -> String {
@@ -313,7 +326,12 @@ impl ChatModel for FakeJudge {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
-        self.seen.lock().unwrap().push(request.clone());
+        let is_probe = request.messages.last().is_some_and(|message| message.content == PROBE);
+        if is_probe {
+            self.probes.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.seen.lock().unwrap().push(request.clone());
+        }
         if self.failing {
             return Err(Error::Refused { endpoint: "test".into(), status: 400, message: "no".into() });
         }
@@ -322,7 +340,8 @@ impl ChatModel for FakeJudge {
             // Neither JSON nor a choice is asked for: plain words.
             (None, _) if request.choices.is_empty() => (self.said.clone(), Vec::new()),
             (None, false) => (String::new(), Vec::new()),
-            (None, true) => (String::new(), self.choices(&request.choices)),
+            (None, true) if is_probe => (String::new(), vec![0.9, 0.1]),
+            (None, true) => self.choice(&request.choices),
         };
         Ok(ChatResponse { text, finish: Finish::Stop, usage: Usage::default(), choices, seconds: 0.0 })
     }

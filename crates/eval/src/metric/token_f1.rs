@@ -20,7 +20,7 @@ use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// This metric has no settings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

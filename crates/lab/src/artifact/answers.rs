@@ -13,6 +13,8 @@ pub struct NoAnswer {
     pub reason: String,
     /// The user's function that failed, if that is why.
     pub function: Option<Box<Failure>>,
+    /// Whether the model was not asked because the budget was reached.
+    pub budget: bool,
 }
 
 impl NoAnswer {
@@ -20,6 +22,7 @@ impl NoAnswer {
     pub fn missing(&self) -> eval::Missing {
         match &self.function {
             Some(failure) => eval::Missing::FunctionError(failure.clone()),
+            None if self.budget => eval::Missing::Budget(self.reason.clone()),
             None => eval::Missing::ProviderError(self.reason.clone()),
         }
     }
@@ -50,6 +53,7 @@ impl Table for AnswerRow {
             .u64("completion_tokens", count(|answer| answer.usage.completion_tokens))
             .f64("seconds", answers().map(|answer| answer.map_or(0.0, |answer| answer.seconds)))
             .optional_text("error", errors().map(|error| error.map(|error| error.reason.as_str())))
+            .u64("budget", errors().map(|error| error.is_some_and(|error| error.budget).into()))
             .json("function_error", errors().map(|error| error.and_then(|error| error.function.as_ref())))
     }
 
@@ -60,12 +64,15 @@ impl Table for AnswerRow {
         let (completion, error) = (batch.u64("completion_tokens")?, batch.text("error")?);
         // Tables of earlier versions have none.
         let function = batch.text("function_error").ok();
+        let budget = batch.u64("budget").ok();
         (0..batch.len())
             .map(|i| {
                 let answer = match optional_text(error, i) {
-                    Some(reason) => {
-                        Err(NoAnswer { reason, function: function.map_or(Ok(None), |function| json(function, i))? })
-                    }
+                    Some(reason) => Err(NoAnswer {
+                        reason,
+                        function: function.map_or(Ok(None), |function| json(function, i))?,
+                        budget: budget.is_some_and(|budget| budget.value(i) > 0),
+                    }),
                     None => Ok(Answer {
                         text: text.value(i).to_owned(),
                         citations: json(citations, i)?,

@@ -4,7 +4,7 @@ use crate::{
     results::{MetricResult, Results, TrialResult},
     trial::Trial,
 };
-use eval::{Score, statistics::Summary};
+use eval::{Missing, Score, statistics::Summary};
 use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -188,7 +188,8 @@ fn missing(found: &TrialResult, metric: &str) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for question in &found.questions {
         if let Some(Score::Missing(missing)) = question.scores.get(metric).map(|scored| &scored.score) {
-            *reasons.entry(missing.name()).or_default() += 1;
+            let name = if matches!(missing, Missing::Budget(_)) { "not asked: budget" } else { missing.name() };
+            *reasons.entry(name).or_default() += 1;
         }
     }
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();

@@ -8,7 +8,7 @@ use crate::{
     results::{NotEnriched, Results},
     search::{SearchResult, StopKind},
 };
-use eval::{dataset::Split, qualify::Qualification, statistics::Interval};
+use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
 use models::{Cap, Spending, Spent};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -225,7 +225,12 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     notes.extend(fallbacks(results));
     notes.extend(not_enriched(results));
     notes.extend(unknown_prices(results));
-    if results.provider_errors > 0 {
+    let unpaid = unpaid(results);
+    if unpaid > 0 {
+        let text = format!("{} scores were not asked for, because of the budget: run again to go on", count(unpaid));
+        notes.push(note(About::Missing, text));
+    }
+    if results.provider_errors > 0 && !(results.partial.is_some() && unpaid > 0) {
         let reason = match results.partial {
             Some(_) => "because the budget was reached or a model failed",
             None => "because a model failed",
@@ -248,6 +253,13 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
         let text = format!("{missing} stages, answers or scores are missing because a function of your own failed");
         notes.push(note(About::Functions, text));
     }
+}
+
+/// Scores that are missing because the budget was reached before their call.
+fn unpaid(results: &Results) -> usize {
+    let questions = results.trials.iter().flat_map(|trial| &trial.questions);
+    let scores = questions.flat_map(|question| question.scores.values());
+    scores.filter(|scored| matches!(scored.score, Score::Missing(Missing::Budget(_)))).count()
 }
 
 /// For how many chunks nothing usable was written. Trials that share these

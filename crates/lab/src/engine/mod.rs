@@ -26,7 +26,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use rag::{load::Unread, python::Failure};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Where each task's output is: the artifact's name in the store.
@@ -50,6 +53,8 @@ pub struct Outcome {
     /// The tasks of `failed` that failed because of a user's function: which
     /// task called the function, and what happened.
     pub failed_functions: HashMap<TaskId, (TaskId, Failure)>,
+    /// The tasks of `failed` that failed because the budget was reached.
+    pub over_budget: HashSet<TaskId>,
     /// Tasks that were handed out again because a worker died.
     pub repeated: usize,
     /// Files that could not be read; the next run reads them.

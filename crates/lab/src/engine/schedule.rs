@@ -233,12 +233,15 @@ fn fail(
     let mut open: Vec<TaskId> = users.get(&id).cloned().unwrap_or_default();
     let (reason, function) = (error_chain(error), failed_function(error));
     let consequence = format!("not run, because `{}` failed: {reason}", plan.tasks[id].label);
+    let over_budget = matches!(crate::model_error(error), Some(models::Error::BudgetExhausted { .. }));
     outcome.failed.insert(id, reason);
+    outcome.over_budget.extend(over_budget.then_some(id));
     outcome.failed_functions.extend(function.map(|failure| (id, (id, failure.clone()))));
     while let Some(user) = open.pop() {
         if waiting.remove(&user).is_some() {
             progress.fail(plan.tasks[user].operator(), false);
             outcome.failed.insert(user, consequence.clone());
+            outcome.over_budget.extend(over_budget.then_some(user));
             outcome.failed_functions.extend(function.map(|failure| (user, (id, failure.clone()))));
             open.extend(users.get(&user).into_iter().flatten());
         }

@@ -10,6 +10,7 @@ use eval::{
     Missing, Question, Score,
     statistics::{self, Scores, Standing, confidence_sets},
 };
+use std::collections::BTreeMap;
 
 /// If all trials are equal, one of them is called worse in this share of experiments.
 pub(super) const SIGNIFICANT: f64 = 0.05;
@@ -71,8 +72,9 @@ pub(super) fn choose(
     let ranked = trials.iter().filter(|trial| trial.objective.is_some()).count();
     match overtaken(trials, &choosing) {
         Some(other) => Winner::Refused(format!(
-            "scores are missing, and with them `{other}` could be better than `{}`: run again to ask for them, or see `show {other}`",
-            trials[0].trial.id
+            "scores are missing, and with them `{other}` could be better than `{}`: {}, or see `show {other}`",
+            trials[0].trial.id,
+            remedy(trials, &choosing)
         )),
         None if ranked > 1 && !is_open && !trials.iter().any(|trial| trial.tied) => {
             Winner::Trial(trials[0].trial.id.clone())
@@ -146,10 +148,40 @@ fn overtaken(trials: &[TrialResult], metrics: &[&MetricResult]) -> Option<String
     others.iter().find(could).map(|trial| trial.trial.id.clone())
 }
 
+/// What can be done about the scores that are missing, by why they are.
+fn remedy(trials: &[TrialResult], metrics: &[&MetricResult]) -> String {
+    let mut again = 0;
+    let mut stay: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    let scores = trials.iter().flat_map(|trial| &trial.questions).flat_map(|question| {
+        metrics.iter().filter_map(|metric| question.scores.get(&metric.name)).map(|scored| &scored.score)
+    });
+    for score in scores {
+        match score {
+            Score::Missing(missing) if missing.can_be_retried() => again += 1,
+            Score::Missing(missing) if missing.is_failure() => {
+                let advice = match missing {
+                    Missing::JudgeUnparsable(_) => "; use another judge, or several, for these",
+                    _ => "",
+                };
+                let why = || format!("no run will have, since {missing}{advice}");
+                stay.entry(missing.name()).or_insert_with(|| (0, why())).0 += 1;
+            }
+            _ => {}
+        }
+    }
+    let mut parts: Vec<String> = stay.into_values().map(|(n, why)| format!("{n} of them {why}")).collect();
+    if again > 0 {
+        let them = if parts.is_empty() { "them".to_owned() } else { format!("the other {again}") };
+        parts.push(format!("run again to ask for {them}"));
+    }
+    parts.join("; ")
+}
+
 /// Whether a metric has nothing to look at in a trial, such as passages where nothing is retrieved.
 fn applies_nowhere(trial: &TrialResult, metric: &MetricResult) -> bool {
     let mut scores = trial.questions.iter().filter_map(|question| question.scores.get(&metric.name)).peekable();
-    scores.peek().is_some() && scores.all(|scored| matches!(scored.score, Score::Missing(Missing::NotApplicable(_))))
+    scores.peek().is_some()
+        && scores.all(|scored| matches!(scored.score, Score::Missing(Missing::NotApplicable(_) | Missing::NoPlace(_))))
 }
 
 /// Why no metric of the experiment chooses.
@@ -175,4 +207,60 @@ fn reasons(trials: &[TrialResult], metrics: &[&MetricResult]) -> String {
         })
     });
     first.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Results, fixture};
+    use super::*;
+    use eval::Scored;
+
+    /// Two trials, of which one lacks its first scores for this reason.
+    fn with_missing(reason: &Missing, lacking: usize) -> Results {
+        let mut results = fixture::results(2);
+        fixture::score(&mut results, "faithfulness", &[vec![Some(0.9); 5], vec![Some(0.8); 5]]);
+        for question in &mut results.trials[1].questions[..lacking] {
+            question.scores.insert("faithfulness".to_owned(), Scored::missing(reason.clone()));
+        }
+        results.metrics[0].objective = true;
+        results
+    }
+
+    fn refusal(reason: &Missing) -> String {
+        let mut results = with_missing(reason, 4);
+        let objective = ["faithfulness".to_owned()];
+        match choose(&mut results.trials, &results.metrics, &objective, &results.questions) {
+            Winner::Refused(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn run_again_is_said_only_where_running_again_can_help() {
+        for reason in [Missing::ProviderError("down".into()), Missing::Budget("the budget was reached".into())] {
+            let text = refusal(&reason);
+            assert!(text.contains("run again to ask for them"), "{text}");
+        }
+        for (reason, said) in [
+            (Missing::JudgeUnparsable("no JSON".into()), "cannot be read: no JSON; use another judge"),
+            (Missing::NotFinite("NaN".into()), "the formula gave NaN"),
+            (Missing::EmptyInput("no answer".into()), "empty input: no answer"),
+        ] {
+            let text = refusal(&reason);
+            assert!(text.contains("4 of them no run will have") && text.contains(said), "{text}");
+            assert!(!text.contains("run again"), "{text}");
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_missing_scores_are_counted_apart() {
+        let mut results = with_missing(&Missing::JudgeUnparsable("no JSON".into()), 2);
+        for question in &mut results.trials[1].questions[2..4] {
+            let missing = Scored::missing(Missing::ProviderError("down".into()));
+            question.scores.insert("faithfulness".to_owned(), missing);
+        }
+        let metrics: Vec<&MetricResult> = results.metrics.iter().collect();
+        let text = remedy(&results.trials, &metrics);
+        assert!(text.starts_with("2 of them no run") && text.ends_with("run again to ask for the other 2"), "{text}");
+    }
 }

@@ -6,7 +6,7 @@
 //! them. Every row becomes one line.
 
 use arrow_array::{
-    Array, RecordBatch,
+    Array, ArrayRef, RecordBatch,
     cast::AsArray,
     types::{
         Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
@@ -43,18 +43,27 @@ pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
 /// If a column holds something else than texts, numbers, truth values, and
 /// lists and structures of these.
 pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, String> {
-    (0..batch.num_rows()).map(|row| object(batch, row)).collect()
+    let schema = batch.schema();
+    let mut rows: Vec<Map<String, Value>> = vec![Map::new(); batch.num_rows()];
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        let told = |kind: String| format!("column `{}` holds {kind}: write texts, or lists of them", field.name());
+        let column = plain(column).map_err(told)?;
+        for (row, fields) in rows.iter_mut().enumerate() {
+            fields.insert(field.name().clone(), value(column.as_ref(), row).map_err(told)?);
+        }
+    }
+    Ok(rows)
 }
 
-fn object(batch: &RecordBatch, row: usize) -> Result<Map<String, Value>, String> {
-    let mut fields = Map::new();
-    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        let read = value(column.as_ref(), row);
-        let value =
-            read.map_err(|kind| format!("column `{}` holds {kind}: write texts, or lists of them", field.name()))?;
-        fields.insert(field.name().clone(), value);
+/// A column of values: one with a dictionary is unpacked once, not for each cell.
+fn plain(column: &ArrayRef) -> Result<ArrayRef, String> {
+    match column.data_type() {
+        DataType::Dictionary(_, values) => {
+            arrow_select::take::take(column.as_any_dictionary().values(), column.as_any_dictionary().keys(), None)
+                .map_err(|error| format!("the type {values}, which cannot be read: {error}"))
+        }
+        _ => Ok(column.clone()),
     }
-    Ok(fields)
 }
 
 /// One cell. A NaN becomes a missing value, which is what pandas means by it.

@@ -167,7 +167,7 @@ pub(crate) mod testing;
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{planted, run};
+    use super::testing::{planted, run, with_missing_scores};
     use super::*;
 
     #[test]
@@ -210,6 +210,28 @@ mod tests {
         for config in SearchConfig::defaults() {
             let found = run(&mut *config.build(&scores.problem()).unwrap(), &scores);
             assert_eq!(found.seen[0].len(), 20, "{}", config.name());
+        }
+    }
+
+    #[test]
+    fn every_strategy_survives_any_pattern_of_missing_scores() {
+        for (seed, questions, axes) in [(1, 60, &[3, 2, 2][..]), (2, 7, &[4, 3]), (3, 1, &[5]), (4, 24, &[2])] {
+            let whole = planted(axes, questions, 0.02, seed);
+            for (pattern, scores) in with_missing_scores(&whole, seed) {
+                for config in SearchConfig::defaults() {
+                    let (name, problem) = (config.name(), scores.problem());
+                    let mut strategy = config.build(&problem).unwrap();
+                    let found = run(&mut *strategy, &scores);
+                    assert!(found.answers > 0 && found.answers <= problem.answers(), "{name}, {pattern}");
+                    let stops = strategy.stops(&found.seen);
+                    for (trial, seen) in found.seen.iter().enumerate() {
+                        let stopped = stops.contains_key(&trial);
+                        assert_eq!(stopped, seen.len() < questions, "{name}, {pattern}: trial {trial}");
+                    }
+                    let again = run(&mut *config.build(&problem).unwrap(), &scores);
+                    assert_eq!(again.seen, found.seen, "{name}, {pattern}: a second run decides the same");
+                }
+            }
         }
     }
 

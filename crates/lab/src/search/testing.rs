@@ -54,6 +54,41 @@ pub(crate) fn planted(axes: &[usize], questions: usize, step: f64, seed: u64) ->
     Grid { labels, scores }
 }
 
+/// Patterns of missing scores, by name: those of an outage, of metrics that do
+/// not apply to some questions or trials, and of chance.
+pub(crate) fn with_missing_scores(grid: &Grid, seed: u64) -> Vec<(&'static str, Grid)> {
+    let mut random = Random::new(seed);
+    let (trials, questions) = (grid.scores.len(), grid.scores[0].len());
+    let (one_trial, one_question) = (random.below(trials), random.below(questions));
+    let chance: Vec<bool> = (0..trials * questions).map(|_| random.below(2) == 0).collect();
+    let shares: Vec<usize> = (0..trials).map(|_| random.below(101)).collect();
+    let uneven: Vec<bool> = (0..trials * questions).map(|i| random.below(100) < shares[i / questions]).collect();
+    let keep = |has_score: &dyn Fn(usize, usize) -> bool| Grid {
+        labels: grid.labels.clone(),
+        scores: (0..trials)
+            .map(|trial| {
+                (0..questions)
+                    .map(|question| grid.scores[trial][question].filter(|_| has_score(trial, question)))
+                    .collect()
+            })
+            .collect(),
+    };
+    vec![
+        ("no score at all", keep(&|_, _| false)),
+        ("one score in all", keep(&|trial, question| (trial, question) == (one_trial, one_question))),
+        ("one score is missing", keep(&|trial, question| (trial, question) != (one_trial, one_question))),
+        ("one trial has no score", keep(&|trial, _| trial != one_trial)),
+        ("one trial has scores", keep(&|trial, _| trial == one_trial)),
+        ("one question has no score", keep(&|_, question| question != one_question)),
+        ("one question has scores", keep(&|_, question| question == one_question)),
+        ("the first half of the questions has none", keep(&|_, question| question * 2 >= questions)),
+        ("the second half of the questions has none", keep(&|_, question| question * 2 < questions)),
+        ("trials have scores of different questions", keep(&|trial, question| question % trials == trial)),
+        ("every second one by chance", keep(&|trial, question| chance[trial * questions + question])),
+        ("a share of each trial by chance", keep(&|trial, question| uneven[trial * questions + question])),
+    ]
+}
+
 /// Runs a strategy to its end.
 pub(crate) fn run(strategy: &mut dyn Strategy, grid: &Grid) -> Found {
     let mut seen: Vec<Seen> = vec![Vec::new(); grid.scores.len()];

@@ -93,6 +93,10 @@ impl Tpe {
         // A stable sort: trials with equal scores stay in the order in which
         // they were drawn, so the decision is the same after an interruption.
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        if ranked.is_empty() {
+            // Without any score there is no model: the next one is drawn blindly.
+            return self.blind.iter().copied().find(|&trial| seen[trial].is_empty());
+        }
         let (good, others) = ranked.split_at(part(GOOD, ranked.len()));
         let evidence: Vec<BTreeMap<&String, f64>> = (self.axes.iter())
             .map(|(axis, size)| {

@@ -101,6 +101,7 @@ impl Kind for Generate {
                 return Err(models::Error::Cancelled.into());
             }
             let answer = answer.map_err(|error| NoAnswer {
+                budget: matches!(error, rag::Error::Model(models::Error::BudgetExhausted { .. })),
                 reason: crate::error_chain(&error),
                 function: crate::failed_function(&error.into()).cloned().map(Box::new),
             });

@@ -117,7 +117,7 @@ impl Kind for Score {
         if count(|missing| matches!(missing, Missing::Cancelled)) > 0 {
             return Err(models::Error::Cancelled.into());
         }
-        let errors = count(|missing| matches!(missing, Missing::ProviderError(_)));
+        let errors = count(|missing| matches!(missing, Missing::ProviderError(_) | Missing::Budget(_)));
         let function_errors = count(|missing| matches!(missing, Missing::FunctionError(_)));
         Ok(Made { errors, function_errors, ..Made::of(artifact::encode(&rows)?, rows.len()) })
     }

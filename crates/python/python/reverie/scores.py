@@ -277,4 +277,5 @@ def failures_table(failures: Sequence[dict[str, Any]]) -> Table:
 
 def _reasons(metric: dict[str, Any]) -> str:
     """How many scores are missing, by the reason."""
-    return ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in metric["missing"].items())
+    words = {"budget": "not asked: budget"}
+    return ", ".join(f"{n} {words.get(reason, reason.replace('_', ' '))}" for reason, n in metric["missing"].items())

@@ -10,11 +10,10 @@
 //! answer. Of several judges the median counts, if more than half of them
 //! gave a number: two of them seldom write the same one.
 
-use super::{Judge, Sampling, Seat, Transcript, panel};
+use super::{Judge, Sampling, Seat, Transcript, VerdictForm, has_probabilities, panel};
 use crate::Missing;
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
-use std::sync::atomic::Ordering;
 
 /// Tokens for a reason and a choice.
 const MAX_TOKENS: u32 = 200;
@@ -208,7 +207,8 @@ impl Seat {
         Ok(Choice { position, chosen, reason: reason(&object), ..Choice::default() })
     }
 
-    /// None where the model does not offer probabilities.
+    /// None if the model is measured by words. A single reply without
+    /// probabilities is read as words.
     async fn choose_by_probability(
         &self,
         purpose: &str,
@@ -216,30 +216,20 @@ impl Seat {
         options: &Options,
         transcript: &mut Transcript,
     ) -> Result<Option<Choice>, Missing> {
-        if !self.offers_probabilities.load(Ordering::Relaxed) {
+        if self.noted_form(transcript).await? == VerdictForm::Words {
             return Ok(None);
         }
         let (kind, _) = options.kind();
+        let (names, values) = (options.names(), options.values());
         let mut request = self.request(format!("{prompt} Answer with one {kind}: {}.", options.list()), 8);
-        request.choices = options.names();
-        let choice = match self.chat.chat(&request).await {
-            Ok(response) => {
-                transcript.add(self, purpose, &request, &response);
-                let values = options.values();
-                let known = response.choices.len() == values.len() && response.choices.iter().all(|p| p.is_finite());
-                let best = response.choices.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-                best.filter(|_| known).and_then(|(position, _)| {
-                    let (position, chosen) = (Some(position), values.get(position)?.clone());
-                    Some(Choice { position, chosen, probabilities: response.choices.clone(), ..Choice::default() })
-                })
-            }
-            Err(models::Error::Unsupported { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if choice.is_none() {
-            self.offers_probabilities.store(false, Ordering::Relaxed);
-        }
-        Ok(choice)
+        request.choices.clone_from(&names);
+        let response = self.chat.chat(&request).await?;
+        transcript.add(self, purpose, &request, &response);
+        let probabilities = if has_probabilities(&response, values.len()) { response.choices } else { Vec::new() };
+        let best = probabilities.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        let position = best.map(|(position, _)| position).or_else(|| written(&response.text, &names));
+        let chosen = position.and_then(|position| values.get(position).cloned()).unwrap_or_default();
+        Ok(Some(Choice { position, chosen, probabilities, ..Choice::default() }))
     }
 
     async fn measure(
@@ -262,6 +252,12 @@ impl Seat {
         let number = object.get("number").and_then(Value::as_f64).filter(|number| (low..=high).contains(number));
         Ok(Measure { number, reason: reason(&object), ..Measure::default() })
     }
+}
+
+/// The option that a reply begins with.
+fn written(text: &str, names: &[String]) -> Option<usize> {
+    let word: String = text.trim_start().chars().take_while(|c| c.is_alphanumeric()).collect();
+    names.iter().position(|name| name.eq_ignore_ascii_case(&word))
 }
 
 fn reason(object: &Map<String, Value>) -> Option<String> {

@@ -15,12 +15,11 @@
 //! The detail of a score keeps every vote, and `agreement`: the share of votes
 //! that were with the most frequent one.
 
-use super::{Inquiry, Sampling, Seat, Transcript, Verdict};
+use super::{Inquiry, Sampling, Seat, Transcript, Verdict, VerdictForm};
 use crate::{Missing, prompt};
 use futures::future::join_all;
 use models::Chat;
 use serde_json::{Map, Value, json};
-use std::sync::atomic::AtomicBool;
 
 /// The models that judge: at least one.
 pub(crate) struct Judges {
@@ -55,10 +54,14 @@ impl Judge {
         let several = !others.is_empty();
         let seat = |chat: Chat| {
             let name = several.then(|| chat.identity().model.clone());
-            let offers_probabilities = AtomicBool::new(chat.tells_probabilities());
-            Seat { chat, threshold, name, offers_probabilities }
+            Seat::new(chat, threshold, name)
         };
         Self { first: seat(first), others: others.into_iter().map(seat).collect() }
+    }
+
+    /// What the first judge's verdicts are read from.
+    pub(crate) async fn form(&self) -> Result<VerdictForm, Missing> {
+        self.first.form().await
     }
 
     /// Whether there are several.
@@ -183,7 +186,7 @@ impl Judge {
         super::complete(&verdicts)
     }
 
-    /// A verdict by token probabilities; none if a judge does not offer them.
+    /// A verdict by token probabilities; none if the judge is measured by words.
     /// Only for one judge: several give [`Self::verdicts`].
     pub(crate) async fn probable_verdict(
         &self,
@@ -204,6 +207,7 @@ pub(super) fn collect<'a, T: Default>(
     let mut ballots = Vec::new();
     for (seat, own, ballot) in asked {
         transcript.calls.extend(own.calls);
+        transcript.forms.extend(own.forms);
         ballots.push((seat, ballot));
     }
     let read = |(seat, ballot)| match ballot {

@@ -34,11 +34,12 @@ fn the_majority_of_three_judges_counts_whatever_way_they_answer_in() {
     assert_eq!(rows[0]["votes"][1]["judge"], "b");
     assert_eq!(rows[0]["votes"][1]["verdict"], false);
     assert_eq!(rows[0]["probability"], Value::Null, "one of them gave none");
-    // Three calls of `a` and of `c`; of `b` one that shows that it has no
-    // probabilities, and one with all items.
+    // Three calls of `a` and of `c`; of `b`, which has no probabilities, one with
+    // all items.
     let judges: Vec<&str> =
         detail["transcript"].as_array().unwrap().iter().map(|call| call["judge"].as_str().unwrap()).collect();
-    assert_eq!(judges, ["a", "a", "a", "b", "b", "c", "c", "c"]);
+    assert_eq!(judges, ["a", "a", "a", "b", "c", "c", "c"]);
+    assert_eq!(detail["measured_by"], json!({ "a": "probability", "b": "words", "c": "probability" }));
 }
 
 #[test]
