@@ -262,8 +262,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_from_a_later_pack_is_graded_and_written_anew_by_what_it_cites() {
-        let passages: Vec<Passage> =
-            (1..=6).map(|number| passage(&format!("Fact {number}. Subject{number}{number}. {}", "It has many words to read. ".repeat(25)))).collect();
+        let passages: Vec<Passage> = (1..=6)
+            .map(|number| {
+                passage(&format!(
+                    "Fact {number}. Subject{number}{number}. {}",
+                    "It has many words to read. ".repeat(25)
+                ))
+            })
+            .collect();
         for (config, draft) in [
             (Config::default(), "Fact 6 holds [6]."),
             (Config { citations: false, ..Config::default() }, "Fact 6, subject66, has many words to read."),
