@@ -8,7 +8,7 @@ mod summary;
 
 pub use changes::changed_since;
 pub(crate) use changes::what_differs;
-pub(crate) use summary::summary_json;
+pub(crate) use summary::{RunHead, summary_json};
 
 use crate::{
     Board, Error, Prepared, Session, artifact,
@@ -40,7 +40,7 @@ pub struct Frozen {
     /// The format of this structure.
     version: u32,
     /// The formats of tables and of each kind of index in the artifacts.
-    formats: Vec<u32>,
+    formats: Formats,
     /// The resolved experiment as an experiment file, without values that may
     /// be secrets.
     pub experiment: String,
@@ -128,7 +128,7 @@ impl Frozen {
         let overrides = if was_whole { Vec::new() } else { session.experiment.overrides.clone() };
         Self {
             version: VERSION,
-            formats: formats(),
+            formats: Formats::current(),
             experiment: session.experiment.shown(),
             identities: sources.identities.clone(),
             documents: documents.collect(),
@@ -168,8 +168,48 @@ fn file_of(session: &Session) -> Option<String> {
     Some(near.unwrap_or(&file).display().to_string())
 }
 
-fn formats() -> Vec<u32> {
-    std::iter::once(artifact::VERSION).chain(IndexKind::ALL.iter().map(|kind| kind.version())).collect()
+/// The versions of the formats of artifacts, by name: tables, and each kind of
+/// index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RecordedFormats")]
+struct Formats(BTreeMap<String, u32>);
+
+impl Formats {
+    /// The name of the format of tables.
+    const TABLES: &'static str = "tables";
+    /// The order in which records of earlier versions list them.
+    const LISTED: [&'static str; 4] = [Self::TABLES, "dense", "bm25", "tokens"];
+
+    /// The formats that this version of the program writes.
+    fn current() -> Self {
+        let indexes = IndexKind::ALL.iter().map(|kind| (kind.name().to_owned(), kind.version()));
+        Self(indexes.chain([(Self::TABLES.to_owned(), artifact::VERSION)]).collect())
+    }
+
+    /// Whether this version of the program reads all of them.
+    fn are_readable(&self) -> bool {
+        let current = Self::current();
+        self.0.iter().all(|(name, version)| current.0.get(name) == Some(version))
+    }
+}
+
+/// The formats as records hold them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RecordedFormats {
+    ByName(BTreeMap<String, u32>),
+    Listed(Vec<u32>),
+}
+
+impl From<RecordedFormats> for Formats {
+    fn from(recorded: RecordedFormats) -> Self {
+        Self(match recorded {
+            RecordedFormats::ByName(formats) => formats,
+            RecordedFormats::Listed(versions) => {
+                Self::LISTED.iter().map(|name| (*name).to_owned()).zip(versions).collect()
+            }
+        })
+    }
 }
 
 /// The inputs of the retrieval behind a trial's passages, without the
@@ -194,7 +234,7 @@ impl RunRecord {
     pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
         let frozen = Frozen {
             version: VERSION,
-            formats: formats(),
+            formats: Formats::current(),
             experiment: experiment.to_owned(),
             identities: BTreeMap::new(),
             documents: Vec::new(),
@@ -257,7 +297,7 @@ impl RunRecord {
         let frozen = self.frozen.as_ref();
         let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
         // A kind of index that came later changes nothing of this run.
-        if frozen.version != VERSION || !formats().starts_with(&frozen.formats) {
+        if frozen.version != VERSION || !frozen.formats.are_readable() {
             return Err(refuse("another version of reverie wrote it in another format"));
         }
         Ok(frozen)
@@ -452,6 +492,21 @@ pub fn utc(time_ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_record_is_readable_if_each_of_its_formats_is_whatever_their_order() {
+        let readable = |formats| serde_json::from_value::<Formats>(formats).unwrap().are_readable();
+        let version = |name: &str| Formats::current().0[name];
+        let (tables, dense, bm25) = (version("tables"), version("dense"), version("bm25"));
+        assert!(readable(json!({ "bm25": bm25, "dense": dense, "tables": tables })));
+        assert!(!readable(json!({ "bm25": bm25 + 1, "dense": dense, "tables": tables })));
+        assert!(!readable(json!({ "graph": 1, "tables": tables })), "a kind of index that is not known here");
+        assert!(readable(json!([tables, dense, bm25])), "a record of an earlier version");
+        assert!(!readable(json!([tables, dense, bm25 + 1])));
+        let written = serde_json::to_value(Formats::current()).unwrap();
+        assert_eq!(written["tokens"], version("tokens"));
+    }
 
     #[test]
     fn moments_are_days_and_minutes_in_utc() {

@@ -133,6 +133,18 @@ fn of_output(folder: &str, artifact: &str) -> String {
     format!("{folder}/{name}.json")
 }
 
+/// `artifacts/ab`: the folder of the output of a task, and of those of tasks that
+/// do other parts of the same work.
+pub(crate) fn artifact_folder(key: &Key) -> String {
+    format!("{ARTIFACTS}/{}", &key.hex()[..2])
+}
+
+/// The key of the task whose output has this name.
+pub(crate) fn artifact_key(name: &str) -> Option<Key> {
+    let (hex, _) = name.rsplit('/').next()?.split_once('.')?;
+    Key::from_hex(hex)
+}
+
 /// The folder of all outputs of tasks.
 pub(crate) fn artifacts() -> &'static str {
     ARTIFACTS
@@ -325,6 +337,9 @@ mod tests {
         assert_eq!(token_part(&key, 256), format!("partial/tokens/{hex}/00000256.tokens"));
         assert_eq!(run_file("r", RunFile::Results), "runs/r/results.json");
         assert_eq!(report_part("r", "trial-0.js"), "runs/r/report-parts/trial-0.js");
+        assert_eq!(artifact_folder(&key), format!("artifacts/{}", &hex[..2]));
+        assert_eq!(artifact_key(&artifact(&key, Format::Parquet)), Some(key));
+        assert_eq!(artifact_key("artifacts/ab/notes.txt"), None);
         assert_eq!(usage(&artifact(&key, Format::Parquet)), format!("usage/{}/{hex}.parquet.json", &hex[..2]));
         assert_eq!(latency("partial/r/7-x.parquet"), "latency/partial/r/7-x.parquet.json");
         assert_eq!(latest("animals"), "runs/animals.latest");

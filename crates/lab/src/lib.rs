@@ -24,6 +24,7 @@ mod prepare;
 mod progress;
 mod qualification;
 mod query;
+mod ranges;
 mod results;
 mod run;
 mod scoring;

@@ -9,6 +9,7 @@ use crate::{
     blocks::file_blocks,
     estimate::CostEstimate,
     operator::Operator,
+    ranges::{QuestionShard, Ranges},
     spec::Experiment,
     task::Task,
     timing::TimeEstimate,
@@ -27,10 +28,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use store::{Key, KeyBuilder};
 
-/// Questions answered by one task: small, so that a lost task loses little
-/// and trials finish one after another.
-const QUESTIONS_PER_TASK: usize = 8;
-
 /// A task's place in its plan. Inputs always come before the tasks that use them.
 pub type TaskId = usize;
 
@@ -47,10 +44,13 @@ pub struct CorpusInputs {
 }
 
 impl CorpusInputs {
-    /// All of them. Their order is part of keys.
+    /// All of them. Their order is part of keys: indexes are in the order of
+    /// their names, so that a new kind of index changes no key.
     pub(crate) fn all(&self) -> Vec<TaskId> {
+        let mut indexes: Vec<_> = self.indexes.iter().collect();
+        indexes.sort_by_key(|(kind, _)| kind.name());
         let files = |in_shards| {
-            let indexes = self.indexes.iter().filter(move |(kind, _)| kind.compares_tokens() == in_shards);
+            let indexes = indexes.iter().filter(move |(kind, _)| kind.compares_tokens() == in_shards);
             indexes.flat_map(|(_, files)| files.iter().copied())
         };
         self.chunks.iter().copied().chain(files(false)).chain(self.queries).chain(files(true)).collect()
@@ -70,8 +70,15 @@ pub struct TrialTasks {
     pub passages: TaskId,
     /// Its answers, in shards.
     pub answers: Vec<TaskId>,
-    /// Its scores, in the order of the experiment's metrics.
-    pub scores: Vec<(MetricConfig, TaskId)>,
+    /// Its scores, in the order of the experiment's metrics; those of each metric in shards.
+    pub scores: Vec<(MetricConfig, Vec<TaskId>)>,
+}
+
+impl TrialTasks {
+    /// The tasks of all its scores.
+    pub(crate) fn scoring(&self) -> impl Iterator<Item = TaskId> {
+        self.scores.iter().flat_map(|(_, shards)| shards.iter().copied())
+    }
 }
 
 /// What indexes are made from, shard by shard.
@@ -99,6 +106,14 @@ impl Texts<'_> {
     }
 }
 
+/// The answers of a trial.
+struct Answers {
+    /// The key of everything that decides them but the questions.
+    stem: Key,
+    /// Their tasks, each with the number of the range of scores that it is in.
+    shards: Vec<(usize, TaskId)>,
+}
+
 /// All tasks of all trials, each once.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
@@ -109,6 +124,7 @@ pub struct Plan {
     /// How many tasks the trials would need without sharing.
     pub unshared: usize,
     seen: HashMap<Key, TaskId>,
+    ranges: Ranges,
 }
 
 /// A plan and its cost, for people and programs.
@@ -204,7 +220,7 @@ impl Plan {
 
     /// The plan of all trials.
     pub fn new(inputs: &Inputs<'_>) -> Self {
-        let mut plan = Self::default();
+        let mut plan = Self { ranges: Ranges::new(inputs.questions), ..Self::default() };
         let documents = plan.load(inputs);
         let answered = inputs.experiment.evaluate.answered.unwrap_or(usize::MAX).min(inputs.questions.len());
         let all: Vec<usize> = (0..answered).collect();
@@ -219,14 +235,18 @@ impl Plan {
         plan
     }
 
+    /// The ranges of the dataset's questions.
+    pub(crate) fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
     /// The tasks whose outputs become the results.
     pub(crate) fn sinks(&self) -> Vec<TaskId> {
         let of_trial = |trial: &TrialTasks| {
-            let scores = trial.scores.iter().map(|(_, id)| *id);
             std::iter::once(trial.passages)
                 .chain(trial.queries)
                 .chain(trial.answers.iter().copied())
-                .chain(scores)
+                .chain(trial.scoring())
                 .collect::<Vec<_>>()
         };
         let mut sinks: Vec<_> = self.trials.iter().flat_map(of_trial).collect();
@@ -257,8 +277,7 @@ impl Plan {
     /// All tasks that a trial needs, each once.
     pub(crate) fn reached(&self, trial: &TrialTasks) -> Vec<TaskId> {
         let mut seen = vec![false; self.tasks.len()];
-        let scores = trial.scores.iter().map(|(_, id)| *id);
-        let mut open: Vec<_> = trial.answers.iter().copied().chain(scores).chain([trial.passages]).collect();
+        let mut open: Vec<_> = trial.answers.iter().copied().chain(trial.scoring()).chain([trial.passages]).collect();
         let mut reached = Vec::new();
         while let Some(id) = open.pop() {
             if !std::mem::replace(&mut seen[id], true) {
@@ -332,7 +351,7 @@ impl Plan {
         let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
         files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
         let blocks = file_blocks(files.iter().map(|(listed, _)| (listed.path.as_str(), listed.bytes)));
-        let shards = blocks.into_iter().map(|block| files[block].iter().filter_map(|(_, file)| *file).collect());
+        let shards = blocks.into_iter().map(|block| block.into_iter().filter_map(|place| files[place].1).collect());
         let load = |shard: Vec<&(SourceFile, Key)>| {
             let label = match shard.as_slice() {
                 [(file, _)] => format!("load {}", file.path),
@@ -367,10 +386,10 @@ impl Plan {
         let generator = trial.pipeline.generator.as_ref();
         let without_passages = generator.is_some_and(|generator| !generator.reads_passages());
         let score = |metric: &MetricConfig| {
-            let work = self.score(inputs, metric, (passages, without_passages), &answers, asked);
-            (metric.clone(), work)
+            (metric.clone(), self.score(inputs, metric, (passages, without_passages), answers.as_ref(), asked))
         };
         let scores = metrics.map(score).collect();
+        let answers = answers.into_iter().flat_map(|answers| answers.shards).map(|(_, id)| id).collect();
         TrialTasks { corpus, enriched, queries, passages, answers, scores }
     }
 
@@ -536,36 +555,57 @@ impl Plan {
         trial: &Trial,
         (passages, queries): (TaskId, Option<TaskId>),
         asked: &[usize],
-    ) -> Vec<TaskId> {
-        let Some(generator) = trial.pipeline.answering() else { return Vec::new() };
-        let answer = |shard: &[usize]| {
-            let embedder = trial.embedder_of(&generator);
-            let (generator, questions) = (generator.clone(), shard.to_vec());
-            let work = work::Generate { generator, embedder, passages, queries, questions };
-            self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id))
+    ) -> Option<Answers> {
+        let generator = trial.pipeline.answering()?;
+        let embedder = trial.embedder_of(&generator);
+        let keys = Keys { tasks: &self.tasks, inputs };
+        let stem = work::Generate::stem(&keys, &generator, embedder.as_deref(), (passages, queries));
+        let shards = self.ranges.to_answer(asked);
+        let answer = |shard: QuestionShard| {
+            let (generator, embedder) = (generator.clone(), embedder.clone());
+            let part = self.ranges.part_to_answer(&shard, &stem);
+            let (scored_with, questions) = (shard.range_of_scores(), shard.questions);
+            let work = work::Generate { generator, embedder, passages, queries, questions, part };
+            let id = self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id));
+            (scored_with, id)
         };
-        asked.chunks(QUESTIONS_PER_TASK).map(answer).collect()
+        Some(Answers { stem, shards: shards.into_iter().map(answer).collect() })
     }
 
+    /// The scores of a metric, in shards.
     fn score(
         &mut self,
         inputs: &Inputs<'_>,
         metric: &MetricConfig,
         (passages, without_passages): (TaskId, bool),
-        answers: &[TaskId],
+        answers: Option<&Answers>,
         asked: &[usize],
-    ) -> TaskId {
+    ) -> Vec<TaskId> {
         let evaluate = &inputs.experiment.evaluate;
         let needs = metric.needs();
         let mut questions = if needs.answer { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
         if needs.judge {
-            // In the order of the dataset: the task is the same, whatever the
-            // order in which a search asks.
             questions.retain(|&i: &usize| i < evaluate.judged.unwrap_or(usize::MAX));
         }
-        let answers = if needs.answer { answers.to_vec() } else { Vec::new() };
-        let work = work::Score { metric: metric.clone(), passages, answers, questions, without_passages };
-        self.add(inputs, work, || format!("score {}", metric.label()))
+        let work = |questions, answers, part| {
+            let (metric, passages) = (metric.clone(), passages);
+            work::Score { metric, passages, answers, questions, without_passages, part }
+        };
+        let label = || format!("score {}", metric.label());
+        if !needs.answer {
+            // Passages are there for all questions at once.
+            return vec![self.add(inputs, work(questions, Vec::new(), None), label)];
+        }
+        let keys = Keys { tasks: &self.tasks, inputs };
+        let stem = work::Score::stem(&keys, metric, (passages, without_passages), answers.map(|answers| &answers.stem));
+        let shards = self.ranges.to_score(&questions);
+        let score = |shard: QuestionShard| {
+            let part = self.ranges.part_to_score(&shard, &stem);
+            let of_range = |(range, id): &(usize, TaskId)| (*range == shard.range).then_some(*id);
+            let answers = answers.iter().flat_map(|answers| &answers.shards).filter_map(of_range).collect();
+            self.add(inputs, work(shard.questions, answers, Some(part)), label)
+        };
+        shards.into_iter().map(score).collect()
     }
 }
 

@@ -21,10 +21,11 @@ use crate::{
     budget::BudgetResult,
     engine::Outcome,
     layout::RunFile,
-    plan::Plan,
+    plan::{Plan, TaskId},
     qualification::{JudgeResult, judges},
     run::Part,
     search::{SearchResult, Stop},
+    spec::Experiment,
     task::{answers_by_question, now_ms, passages_by_question, queries_by_question, scores_by_question},
     trial::Trial,
 };
@@ -36,7 +37,10 @@ use rag::{
     query::SearchQuery,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 use winner::{SEED, choose};
 
 pub use answering::Answering;
@@ -46,6 +50,7 @@ pub use difference::Difference;
 pub use enriched::NotEnriched;
 pub use functions::FunctionFailure;
 pub(crate) use latency::measure;
+pub(crate) use objective::contribution;
 pub use price::TrialUsage;
 
 /// A metric as the leaderboard shows it.
@@ -364,8 +369,7 @@ impl Results {
         outcome: &Outcome,
     ) -> Result<Self, Error> {
         let experiment = &session.experiment;
-        let metrics: Vec<MetricResult> =
-            experiment.evaluate.metrics.iter().map(|metric| describe(metric, &experiment.evaluate.objective)).collect();
+        let metrics = metrics(experiment);
         let mut trials = Vec::new();
         let mut known = enriched::Known::new();
         price::load(prepared, part.plan, outcome).await?;
@@ -410,6 +414,12 @@ impl Results {
     }
 }
 
+/// The metrics of an experiment, in its order.
+pub(crate) fn metrics(experiment: &Experiment) -> Vec<MetricResult> {
+    let evaluate = &experiment.evaluate;
+    evaluate.metrics.iter().map(|metric| describe(metric, &evaluate.objective)).collect()
+}
+
 fn describe(metric: &MetricConfig, objective: &[String]) -> MetricResult {
     MetricResult {
         name: metric.label(),
@@ -444,19 +454,8 @@ async fn gather_trial(
     };
     let mut answers = answers_by_question(execution, outputs, &answered).await?;
     let mut scores = Vec::new();
-    for (metric, id) in &tasks.scores {
-        let by_question = match failure(id) {
-            None => scores_by_question(execution, outputs, *id).await?,
-            Some(reason) => {
-                let missing = Scored::missing(match outcome.failed_functions.get(id) {
-                    Some((_, failure)) => Missing::FunctionError(Box::new(failure.clone())),
-                    None if outcome.over_budget.contains(id) => Missing::Budget(reason.clone()),
-                    None => Missing::ProviderError(reason.clone()),
-                });
-                asked(plan, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())).collect()
-            }
-        };
-        scores.push((metric.label(), by_question));
+    for (metric, shards) in &tasks.scores {
+        scores.push((metric.label(), read_scores(prepared, plan, outcome, shards).await?));
     }
     let mut summaries = BTreeMap::new();
     for (metric, (name, by_question)) in metrics.iter().zip(&scores) {
@@ -493,9 +492,9 @@ async fn gather_trial(
         let found = QuestionResult { question: id, queries, query_fallback, remarks, passages, answer, error, scores };
         questions.push(found);
     }
-    let failed = std::iter::once(&tasks.passages).chain(&tasks.answers).chain(tasks.scores.iter().map(|(_, id)| id));
+    let failed = std::iter::once(tasks.passages).chain(tasks.answers.iter().copied()).chain(tasks.scoring());
     let mut failures: Vec<String> =
-        failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[*id].label, failure(id)?))).collect();
+        failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[id].label, failure(&id)?))).collect();
     failures.dedup();
     let usage = price::of_trial(prepared, plan, outcome, trial, index).await?;
     let seconds = latency::of_trial(prepared, tasks, outcome, &questions, &usage).await?;
@@ -513,6 +512,30 @@ async fn gather_trial(
         function_failures,
         ..TrialResult::uncompared(trial.clone(), questions)
     })
+}
+
+/// The scores that these tasks made, by question. Where a task failed, the
+/// reason stands in place of its scores.
+pub(crate) async fn read_scores(
+    prepared: &Prepared,
+    plan: &Plan,
+    outcome: &Outcome,
+    shards: &[TaskId],
+) -> Result<HashMap<String, Scored>, Error> {
+    let mut by_question = HashMap::new();
+    for id in shards {
+        let Some(reason) = outcome.failed.get(id) else {
+            by_question.extend(scores_by_question(&prepared.execution, &outcome.outputs, *id).await?);
+            continue;
+        };
+        let missing = Scored::missing(match outcome.failed_functions.get(id) {
+            Some((_, failure)) => Missing::FunctionError(Box::new(failure.clone())),
+            None if outcome.over_budget.contains(id) => Missing::Budget(reason.clone()),
+            None => Missing::ProviderError(reason.clone()),
+        });
+        by_question.extend(asked(plan, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())));
+    }
+    Ok(by_question)
 }
 
 fn asked(plan: &Plan, id: usize) -> &[usize] {

@@ -4,6 +4,7 @@
 
 mod execute;
 mod search;
+mod search_scores;
 mod versions;
 
 pub(crate) use execute::{execute, execution};
@@ -86,29 +87,18 @@ impl<'a> Run<'a> {
         Ok(results)
     }
 
-    /// Executes a part of the run and puts its results together. What turns
-    /// out to be damaged when it is read is made again.
+    /// Executes a part of the run and puts its results together.
     async fn execute_and_gather(&mut self, part: Part<'_>) -> Result<(Outcome, Results), Error> {
         let Self { session, prepared, .. } = *self;
-        let workspace = session.workspace();
-        let mut executed = 0;
-        for left in (0..HEALINGS).rev() {
-            let mut outcome = execute(session, &mut self.claimed, part.plan, &prepared.execution).await?;
-            outcome.executed += executed;
+        let mut healing = Healing::new(part);
+        loop {
+            let outcome = healing.execute(self).await?;
             measure(session, prepared, part, &outcome).await;
-            match Results::gather(session, prepared, part, &outcome).await {
-                Err(Error::Store(store::Error::Damaged { path, reason, fate }))
-                    if left > 0 && !workspace.is_reading() =>
-                {
-                    let fields = json!({ "artifacts": [path], "reason": format!("{reason}{fate}") });
-                    prepared.execution.log("artifacts_lost", fields);
-                    look_at(workspace.store(), &outcome, part.plan.sinks()).await;
-                    executed = outcome.executed;
-                }
-                gathered => return Ok((outcome, gathered?)),
+            let gathered = Results::gather(session, prepared, part, &outcome).await;
+            if let Some(results) = healing.end(self, &outcome, gathered).await? {
+                return Ok((outcome, results));
             }
         }
-        Err(Error::table("artifacts are damaged again and again: check the disk with `reverie store verify`"))
     }
 
     /// The leaderboard of the trials that are scored although the run was
@@ -120,7 +110,7 @@ impl<'a> Run<'a> {
         let is_there = |tasks: &crate::plan::TrialTasks| {
             !tasks.scores.is_empty()
                 && there[tasks.passages]
-                && tasks.answers.iter().chain(tasks.scores.iter().map(|(_, id)| id)).all(|&id| there[id])
+                && tasks.answers.iter().copied().chain(tasks.scoring()).all(|id| there[id])
         };
         let scored = prepared.trials.iter().zip(&prepared.plan.trials).filter(|(_, tasks)| is_there(tasks));
         let trials: Vec<Trial> = scored.map(|(trial, _)| trial.clone()).collect();
@@ -154,6 +144,50 @@ impl<'a> Run<'a> {
             prepared.execution.log("journal_unsent", json!({ "entries": unsent, "reason": reason }));
         }
         workspace.publish(&session.experiment.name, &prepared.run).await
+    }
+}
+
+/// Executes a part of a run. What turns out to be damaged when it is read is
+/// made again.
+struct Healing<'a> {
+    part: Part<'a>,
+    /// How often it may be executed.
+    left: usize,
+    /// Tasks that were executed before.
+    executed: usize,
+}
+
+impl<'a> Healing<'a> {
+    fn new(part: Part<'a>) -> Self {
+        Self { part, left: HEALINGS, executed: 0 }
+    }
+
+    async fn execute(&mut self, run: &mut Run<'_>) -> Result<Outcome, Error> {
+        if self.left == 0 {
+            let reason = "artifacts are damaged again and again: check the disk with `reverie store verify`";
+            return Err(Error::table(reason));
+        }
+        self.left -= 1;
+        let mut outcome = execute(run.session, &mut run.claimed, self.part.plan, &run.prepared.execution).await?;
+        outcome.executed += self.executed;
+        Ok(outcome)
+    }
+
+    /// What was read of the outcome; none if it has to be executed again.
+    async fn end<T>(&mut self, run: &Run<'_>, outcome: &Outcome, read: Result<T, Error>) -> Result<Option<T>, Error> {
+        let workspace = run.session.workspace();
+        match read {
+            Err(Error::Store(store::Error::Damaged { path, reason, fate }))
+                if self.left > 0 && !workspace.is_reading() =>
+            {
+                let fields = json!({ "artifacts": [path], "reason": format!("{reason}{fate}") });
+                run.prepared.execution.log("artifacts_lost", fields);
+                look_at(workspace.store(), outcome, self.part.plan.sinks()).await;
+                self.executed = outcome.executed;
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
     }
 }
 

@@ -26,8 +26,7 @@ pub async fn summary(session: &Session, prepared: &Prepared) -> Result<PlanSumma
     summary.unread.clone_from(&prepared.unread);
     summary.left_out.clone_from(&prepared.left_out);
     let is_stored = |tasks: &TrialTasks| {
-        let scores = tasks.scores.iter().map(|(_, id)| *id);
-        tasks.answers.iter().copied().chain(scores).chain([tasks.passages]).all(|id| stored[id])
+        tasks.answers.iter().copied().chain(tasks.scoring()).chain([tasks.passages]).all(|id| stored[id])
     };
     let trials = prepared.trials.iter().zip(&prepared.plan.trials);
     let combinations = trials.map(|(trial, tasks)| PlannedTrial {

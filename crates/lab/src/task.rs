@@ -104,7 +104,8 @@ pub(crate) struct Output {
     /// Files that could not be read now.
     #[serde(default)]
     pub unread: Vec<Unread>,
-    /// Whether another run made it in the meantime.
+    /// Whether nothing was done for it: another run made it in the meantime, or
+    /// all its rows were there.
     #[serde(default)]
     pub shared: bool,
     /// Rows that an interrupted run had made.
@@ -307,9 +308,9 @@ async fn alone(
 async fn make(making: Making<'_>) -> Result<Output, Error> {
     let Making { task, cx, .. } = making;
     let client = cx.models().client();
-    let (made, all) = ledger::measure(task.work.kind().make(&making)).await;
+    let (made, mut all) = ledger::measure(task.work.kind().make(&making)).await;
     let made = made.map_err(|error| settlement::cause(client, error))?;
-    let Made { content, rows, errors, function_errors, unread, resumed, has_parts, bytes } = made;
+    let Made { content, rows, errors, function_errors, unread, resumed, reused, earlier, has_parts, bytes } = made;
     if errors > 0
         && let Some(failure) = client.failure()
     {
@@ -321,9 +322,13 @@ async fn make(making: Making<'_>) -> Result<Output, Error> {
         Content::Written(artifact) => artifact.clone(),
         Content::Bytes(_) => cx.name(task, partial),
     };
+    let mut questions = std::mem::take(&mut *making.questions.lock().unwrap_or_else(PoisonError::into_inner));
+    for (question, used) in earlier {
+        all.merge(&used);
+        questions.entry(question).or_default().merge(&used);
+    }
     if task.work.kind().calls_models() || !all.is_empty() {
         // Before the output, so that an output that is there always has it.
-        let questions = std::mem::take(&mut *making.questions.lock().unwrap_or_else(PoisonError::into_inner));
         usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
     }
     let artifact = match content {
@@ -336,5 +341,5 @@ async fn make(making: Making<'_>) -> Result<Output, Error> {
     if has_parts {
         checkpoint::remove(cx, &task.key).await;
     }
-    Ok(Output { artifact, rows, errors, function_errors, partial, unread, shared: false, resumed, bytes })
+    Ok(Output { artifact, rows, errors, function_errors, partial, unread, shared: reused, resumed, bytes })
 }

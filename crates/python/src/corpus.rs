@@ -44,17 +44,17 @@ impl Corpus {
             runtime()?.block_on(parsed.survey()).map_err(|error| wrong(lab::error_chain(&error)))
         })?;
         let blocks = lab::file_blocks(listing.files.iter().map(|file| (file.path.as_str(), file.bytes)));
-        let block = |range: std::ops::Range<usize>| Block {
+        let block = |places: Vec<usize>| Block {
             source: source.clone(),
             limits: limits.clone(),
-            files: listing.files.get(range).unwrap_or_default().to_vec(),
+            files: places.into_iter().filter_map(|place| listing.files.get(place).cloned()).collect(),
         };
         let rejected = listing.rejected.iter().map(|file| (file.path.clone(), lab::error_chain(&file.reason)));
         let unread = listing.unread.iter().map(|file| (file.path.clone(), unreadable(&file.reason)));
         Ok(Self { blocks: blocks.into_iter().map(block).collect(), rejected: rejected.chain(unread).collect() })
     }
 
-    /// The blocks, in the order of their files.
+    /// The blocks, in the order of their first files.
     #[getter]
     fn blocks(&self) -> Vec<Block> {
         self.blocks.clone()
@@ -132,7 +132,7 @@ impl Block {
 }
 
 impl Corpus {
-    /// The blocks, in the order of their files.
+    /// The blocks, in the order of their first files.
     pub(crate) fn parts(&self) -> &[Block] {
         &self.blocks
     }

@@ -194,51 +194,6 @@ fn tables(experiment: &Bound<'_, PyAny>) -> PyResult<Value> {
     Ok(without_nothing(tables))
 }
 
-/// The text of an experiment in which models of the catalogue may be named
-/// without an entry in `models`: each gets one. For every other name without an
-/// entry, the names of the catalogue that may be meant.
-fn with_catalogue(mut tables: Value, base: &Path) -> Result<(String, Vec<Hint>), String> {
-    let text = lab::Experiment::toml(&tables.to_string())?;
-    let (catalogue, mut hints, mut is_changed) = (Catalogue::embedded(), Vec::new(), false);
-    for (name, kind) in lab::Experiment::unknown_models(&text, base) {
-        if catalogue.find(&name).is_some_and(|entry| entry.kind == kind)
-            && (tables["models"].is_null() || tables["models"].is_object())
-        {
-            tables["models"][&name] = without_nothing(value!(ModelConfig::here(kind, &name)));
-            is_changed = true;
-        } else {
-            let own = tables["models"].as_object().into_iter().flatten().map(|(own, _)| own.as_str());
-            let meant = lab::nearest(&name, own.chain(catalogue.names(kind)));
-            hints.push(Hint { name, kind, meant });
-        }
-    }
-    let text = if is_changed { lab::Experiment::toml(&tables.to_string())? } else { text };
-    Ok((text, hints))
-}
-
-/// A name that no model has.
-struct Hint {
-    name: String,
-    kind: Kind,
-    /// The name that may be meant.
-    meant: Option<String>,
-}
-
-/// A mistake, with what to do about a name that no model has.
-fn hinted(mistake: String, hint: &Hint) -> String {
-    let Hint { name, kind, meant } = hint;
-    let said = format!("there is no model `{name}`; ");
-    let Some((before, _)) = mistake.split_once(&said) else { return mistake };
-    let more = match meant {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!(
-            "add it to `models`, or name one of the catalogue: {}",
-            Catalogue::embedded().names(*kind).join(", ")
-        ),
-    };
-    format!("{before}{said}{more}")
-}
-
 /// The names that stand in an experiment: its sections, the axes of its space,
 /// the keys of its section `evaluate`, and the metrics.
 #[pyfunction]
@@ -282,10 +237,8 @@ impl Experiment {
             }),
             Err(_) => {
                 let tables = tables(experiment)?;
-                let (text, hints) = with_catalogue(tables, &base).map_err(PyValueError::new_err)?;
-                lab::Experiment::parse(&text, base).map_err(|errors| {
-                    told(&errors).into_iter().map(|told| hints.iter().fold(told, hinted)).collect::<Vec<_>>()
-                })
+                let text = lab::Experiment::toml(&tables.to_string()).map_err(PyValueError::new_err)?;
+                lab::Experiment::parse(&text, base).map_err(|errors| told(&errors))
             }
         };
         let experiment = experiment.map_err(|mistakes| PyValueError::new_err(mistakes.join("\n")))?;

@@ -9,6 +9,8 @@ use std::{fmt, io, path::Path};
 
 /// Raise this when the rule below changes: every key changes with it.
 const RULE: &str = "reverie-key-1";
+/// The bytes that keys of parts have in common with the key of the whole.
+const WHOLE: usize = 24;
 
 /// The identity of some content: 32 bytes, shown as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +39,21 @@ impl Key {
     /// The 32 bytes.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The key of a part of what this is the key of: its first 24 bytes are the
+    /// same, and the last 8 say which part.
+    #[must_use]
+    pub fn part(mut self, part: u64) -> Self {
+        self.0[WHOLE..].copy_from_slice(&part.to_be_bytes());
+        self
+    }
+
+    /// Which part of `whole` this is the key of; none if it is of something else.
+    pub fn part_of(&self, whole: &Self) -> Option<u64> {
+        let (own, part) = self.0.split_at(WHOLE);
+        let part = part.try_into().ok().map(u64::from_be_bytes);
+        part.filter(|_| own == &whole.0[..WHOLE])
     }
 
     /// The first 12 hexadecimal digits, for people.
@@ -171,6 +188,15 @@ mod tests {
         assert_ne!(base, KeyBuilder::new("u").field("ab", "c").finish());
         assert_ne!(base, KeyBuilder::new("t").field("a", "bc").finish());
         assert_ne!(base, KeyBuilder::new("t").field("ab", "d").finish());
+    }
+
+    #[test]
+    fn the_key_of_a_part_says_which_part_it_is_of_what() {
+        let (whole, other) = (Key::of_bytes(b"whole"), Key::of_bytes(b"other"));
+        assert_eq!(whole.part(5).part_of(&whole), Some(5));
+        assert_eq!(whole.part(5).part_of(&whole.part(9)), Some(5));
+        assert_eq!(whole.part(5).part_of(&other), None);
+        assert_ne!(whole.part(5), whole.part(6));
     }
 
     #[test]

@@ -143,7 +143,7 @@ async fn a_run_of_before_and_what_is_gone_are_told_with_what_to_do() {
     assert_eq!(std::fs::read(&frozen).unwrap().len(), kept.len());
     workspace.run(&["query", QUESTION]).succeeds();
     let text = String::from_utf8(kept).unwrap();
-    let other = text.replacen("\"formats\":[", "\"formats\":[9", 1);
+    let other = text.replacen("\"formats\":{", "\"formats\":{\"graph\":9,", 1);
     // As another version would write it, with a checksum.
     let store =
         store::ArtifactStore::open(&workspace.file("store").display().to_string(), &[], lab::layout::LAYOUT).unwrap();
@@ -151,7 +151,7 @@ async fn a_run_of_before_and_what_is_gone_are_told_with_what_to_do() {
     let told = workspace.run(&["query", QUESTION]).ends_with(1);
     assert!(told.err.contains("another version of reverie wrote it in another format"), "{}", told.err);
     store.replace(&format!("runs/{run}/frozen.json"), text.clone()).await.unwrap();
-    std::fs::write(&frozen, other.replacen("\"formats\":[", "\"formats\":[8", 1)).unwrap();
+    std::fs::write(&frozen, other.replacen("\"graph\":9", "\"graph\":98", 1)).unwrap();
     let told = workspace.run(&["query", QUESTION]).ends_with(1);
     assert!(told.err.contains("frozen.json is damaged") && told.err.contains("`reverie run`"), "{}", told.err);
     std::fs::write(&frozen, text).unwrap();

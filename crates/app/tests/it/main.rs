@@ -25,6 +25,7 @@ mod graph;
 mod jobs;
 mod journal;
 mod judge;
+mod keys;
 mod killed;
 mod kills;
 mod late;

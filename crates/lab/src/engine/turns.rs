@@ -45,8 +45,7 @@ impl Turns {
         let mut users: HashMap<TaskId, Vec<usize>> = to_run.iter().map(|&id| (id, Vec::new())).collect();
         let mut trials = Vec::with_capacity(plan.trials.len());
         for (trial, places) in plan.trials.iter().enumerate() {
-            let scores = places.scores.iter().map(|(_, id)| *id);
-            let mut tasks: Vec<TaskId> = places.answers.iter().copied().chain(scores).collect();
+            let mut tasks: Vec<TaskId> = places.answers.iter().copied().chain(places.scoring()).collect();
             tasks.sort_unstable();
             tasks.dedup();
             tasks.retain(|id| users.contains_key(id));

@@ -85,6 +85,44 @@ impl Summary {
     }
 }
 
+/// What a summary says of its run, read without the scores.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct RunHead {
+    results_bytes: u64,
+    /// When the run finished, in milliseconds since 1970.
+    pub(crate) time_ms: i64,
+    board: BoardHead,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct BoardHead {
+    experiment: String,
+    run: String,
+}
+
+impl RunHead {
+    /// The head of a summary's bytes; none if they are no summary.
+    pub(crate) fn read(summary: &[u8]) -> Option<Self> {
+        serde_json::from_slice(summary).ok()
+    }
+
+    /// The head of the summary in a run's folder, if it is that of the results there.
+    pub(crate) fn kept(folder: &Path) -> Option<Self> {
+        let kept = std::fs::read(RunFile::Summary.within(folder)).ok()?;
+        Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
+    }
+
+    /// The experiment's name.
+    pub(crate) fn experiment(&self) -> &str {
+        &self.board.experiment
+    }
+
+    /// The run's id.
+    pub(crate) fn run(&self) -> &str {
+        &self.board.run
+    }
+}
+
 /// How large a run's results are; 0 if there are none.
 pub(super) fn results_bytes(folder: &Path) -> u64 {
     std::fs::metadata(RunFile::Results.within(folder)).map_or(0, |metadata| metadata.len())

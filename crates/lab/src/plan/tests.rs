@@ -1,7 +1,7 @@
 //! What is planned for an experiment, without a corpus and without models.
 
 use super::*;
-use crate::{engine::required, trial};
+use crate::{engine::required, ranges::question_order, trial};
 use serde_json::json;
 
 const SPACE: &str = "chunker = [{ sentence = { chunk_size = 300 } }, { sentence = { chunk_size = 600 } }]\n\
@@ -171,7 +171,7 @@ fn keys_are_what_they_were() {
     let plan = Fixture::evaluating(space, evaluate).plan();
     assert_eq!((plan.trials.len(), plan.tasks.len(), plan.unshared), (48, 362, 960));
     // What is stored under other keys is made anew: no change of structure may change them.
-    assert_eq!(plan.key().hex(), "cb980a32c3de213368bce2617e2dabf97023995c3f2ed6ea89e9d6be70a09bea");
+    assert_eq!(plan.key().hex(), "21ad09c05bbdd9cf0477cf9a48d39c4cc1e876dcf3ea80dbc8c144973bb07db6");
 }
 
 #[test]
@@ -183,12 +183,35 @@ fn answers_are_made_in_shards_and_judged_as_far_as_the_experiment_wants() {
         plan.tasks.iter().filter(|task| task.operator() == operator).filter_map(|task| task.rows).collect()
     };
     let whole = fixture.plan();
-    assert_eq!(rows(&whole, Operator::GENERATE), [8, 4]);
+    // Parts of three ranges of eight questions.
+    assert_eq!(rows(&whole, Operator::GENERATE).iter().sum::<usize>(), 12);
     assert_eq!(rows(&whole, Operator::Score), [20], "retrieval is scored for all questions");
     assert_eq!(rows(&whole, Operator::Judge), [5]);
-    // A search asks in an order of its own; what is judged is the same.
+    // What is judged depends on the order of the dataset, not on the order in which a search asks.
     let asked = fixture.planned(Some(&[vec![11, 3, 4]]));
-    assert_eq!((rows(&asked, Operator::GENERATE), rows(&asked, Operator::Judge)), (vec![3], vec![2]));
+    assert_eq!((rows(&asked, Operator::GENERATE).iter().sum::<usize>(), rows(&asked, Operator::Judge)), (3, vec![2]));
+    assert_eq!(fixture.planned(Some(&[vec![4, 11, 3]])).key(), asked.key());
+}
+
+#[test]
+fn a_search_and_a_grid_have_the_tasks_of_the_ranges_that_both_ask() {
+    let space = "chunker = \"sentence\"\nretriever = \"bm25\"\ngenerator = { compact = { model = \"gpt\" } }\n";
+    let fixture = Fixture::evaluating(space, "metrics = [\"recall\", \"token_f1\"]\n");
+    let order = question_order(20);
+    let new_in = |earlier: &Plan, later: &Plan, operator| -> Vec<usize> {
+        let earlier = keys(earlier, operator);
+        let new = later.tasks.iter().filter(|task| task.operator() == operator && !earlier.contains(&task.key));
+        new.filter_map(|task| task.rows).collect()
+    };
+    let (grid, first) = (fixture.plan(), fixture.planned(Some(&[order[..8].to_vec()])));
+    let more = fixture.planned(Some(&[order[..11].to_vec()]));
+    assert_eq!(new_in(&first, &more, Operator::GENERATE), [3], "a whole range is not asked again");
+    assert_eq!(new_in(&first, &grid, Operator::GENERATE).iter().sum::<usize>(), 12);
+    assert_eq!(new_in(&grid, &first, Operator::GENERATE), Vec::<usize>::new());
+    // 20 questions are one range of scores: the rows of its parts are taken from the store.
+    assert_eq!(new_in(&first, &grid, Operator::Score), [20]);
+    let all = fixture.planned(Some(&[order]));
+    assert_eq!(all.key(), grid.key(), "asking everything is the grid");
 }
 
 #[test]
@@ -197,7 +220,7 @@ fn what_a_stored_task_was_made_from_is_not_needed() {
     let retrieval = plan.trials[0].passages;
     let stored: Vec<bool> = (0..plan.tasks.len()).map(|id| id == retrieval).collect();
     let (to_run, reused) = required(&plan, &stored, &[]);
-    assert_eq!((to_run, reused), (vec![plan.trials[0].scores[0].1], vec![retrieval]));
+    assert_eq!((to_run, reused), (plan.trials[0].scores[0].1.clone(), vec![retrieval]));
     let (to_run, _) = required(&plan, &vec![false; plan.tasks.len()], &[]);
     assert_eq!(to_run.len(), plan.tasks.len());
 }
@@ -257,6 +280,9 @@ fn records_of_earlier_versions_say_where_indexes_are_and_are_written_as_then() {
     }
     let inputs = CorpusInputs { queries: Some(2), ..inputs };
     assert_eq!(inputs.all(), [0, 1, 3, 2, 4, 5], "this order is part of keys");
+    let both = [(IndexKind::Dense, vec![3]), (IndexKind::Bm25, vec![6]), (IndexKind::Tokens, vec![4, 5])].into();
+    let inputs = CorpusInputs { indexes: both, ..inputs };
+    assert_eq!(inputs.all(), [0, 1, 6, 3, 2, 4, 5], "indexes are in the order of their names");
 }
 
 #[test]

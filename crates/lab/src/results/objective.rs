@@ -67,31 +67,41 @@ pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: Part
     })
 }
 
-/// A trial's contributions to the objective, one for each question: the mean
-/// over the metrics, each multiplied with its weight (1 if none is given). None
-/// where a metric with a weight above 0 has no score, for whatever reason: a
-/// metric that does not apply to one trial's answer is no reason to call that
-/// trial worse or better than another. If a metric's weight is (all questions)
-/// / (questions that the metric is asked of) at these questions and 0 at the
-/// others, the mean of the contributions is the objective.
+/// A trial's contributions to the objective, one for each question; see
+/// [`contribution`].
 pub(super) fn question_scores(
     trial: &TrialResult,
     metrics: &[MetricResult],
     weights: &BTreeMap<String, Vec<f64>>,
 ) -> Vec<Option<f64>> {
-    let metrics: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
     let value = |(number, question): (usize, &QuestionResult)| {
-        let weight = |metric: &MetricResult| {
-            weights.get(&metric.name).map_or(1.0, |weights| weights.get(number).copied().unwrap_or_default())
-        };
-        let part = |(metric, weight): (&MetricResult, f64)| {
-            Some(weight * scaled(metric, question.scores[&metric.name].score.value()?))
-        };
-        let counted = metrics.iter().map(|metric| (*metric, weight(metric))).filter(|(_, weight)| *weight > 0.0);
-        let parts: Vec<f64> = counted.map(part).collect::<Option<_>>()?;
-        Some(parts.iter().sum::<f64>() / metrics.len() as f64).filter(|_| !parts.is_empty())
+        contribution(metrics, weights, number, |metric| question.scores[&metrics[metric].name].score.value())
     };
     trial.questions.iter().enumerate().map(value).collect()
+}
+
+/// What a question contributes to a trial's objective: the mean over the
+/// metrics, each multiplied with its weight (1 if none is given). None where a
+/// metric with a weight above 0 has no score, for whatever reason: a metric that
+/// does not apply to one trial's answer is no reason to call that trial worse or
+/// better than another. If a metric's weight is (all questions) / (questions
+/// that the metric is asked of) at these questions and 0 at the others, the mean
+/// of the contributions is the objective. `score` gives the score of a metric by
+/// its place.
+pub(crate) fn contribution(
+    metrics: &[MetricResult],
+    weights: &BTreeMap<String, Vec<f64>>,
+    question: usize,
+    score: impl Fn(usize) -> Option<f64>,
+) -> Option<f64> {
+    let weight = |metric: &MetricResult| {
+        weights.get(&metric.name).map_or(1.0, |weights| weights.get(question).copied().unwrap_or_default())
+    };
+    let chosen = metrics.iter().enumerate().filter(|(_, metric)| metric.objective);
+    let counted = chosen.clone().map(|(i, metric)| (i, metric, weight(metric))).filter(|(_, _, weight)| *weight > 0.0);
+    let parts = counted.map(|(i, metric, weight)| Some(weight * scaled(metric, score(i)?)));
+    let parts: Vec<f64> = parts.collect::<Option<_>>()?;
+    Some(parts.iter().sum::<f64>() / chosen.count() as f64).filter(|_| !parts.is_empty())
 }
 
 /// A value on a scale where 0 is worst and 1 is best.

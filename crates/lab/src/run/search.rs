@@ -2,22 +2,24 @@
 //! like any other. What a step made is in the store, so that a search that
 //! was interrupted decides the same again and goes on where it was.
 
-use super::{Part, Run};
+use super::{Healing, Part, Run, search_scores::SearchScores};
 use crate::{
     Error, Prepared, Session,
+    budget::BudgetResult,
     engine::Outcome,
     plan::Plan,
-    results::Results,
+    ranges::{Ranges, question_order},
+    results::{Results, metrics},
     search::{Problem, SearchResult, Seen, Stop, Strategy},
     spec::{EvaluateSpec, Experiment},
     track::StepLog,
     trial::Trial,
 };
-use eval::{MetricConfig, Question, dataset::Split, statistics::Random};
-use std::{collections::BTreeMap, sync::Arc};
-
-/// The order of the questions: the same for every search over them.
-const SEED: u64 = 0x0DE2;
+use eval::{MetricConfig, Question, dataset::Split};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 /// How much each metric of the objective counts at a question, so that the
 /// mean over all questions is the mean over metrics of their means, also where
@@ -54,7 +56,7 @@ impl Weights {
     }
 }
 
-/// Questions by their place in the dataset.
+/// Questions by their place in the dataset, in the order in which they are asked.
 struct Places {
     /// Those that trials are compared by.
     compared: Vec<usize>,
@@ -67,7 +69,8 @@ impl Places {
     fn of(evaluate: &EvaluateSpec, questions: &[Question]) -> Self {
         let answered = evaluate.answered.unwrap_or(usize::MAX).min(questions.len());
         let is_test = |i: &usize| questions[*i].split == Some(Split::Test);
-        let (held_back, compared) = (0..answered).partition(is_test);
+        let order = question_order(questions.len()).into_iter().filter(|i| *i < answered);
+        let (held_back, compared) = order.partition(is_test);
         Self { compared, held_back }
     }
 }
@@ -96,7 +99,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
     if search.is_exhaustive() {
         return run.execute_and_gather(Part { trials: &prepared.trials, plan: &prepared.plan }).await;
     }
-    let Places { compared: mut order, held_back } = Places::of(evaluate, &prepared.questions);
+    let Places { compared: order, held_back } = Places::of(evaluate, &prepared.questions);
     let weights = Weights::of(evaluate, &prepared.questions, &order);
     let problem = Problem {
         trials: prepared.trials.iter().map(|trial| trial.labels.clone()).collect(),
@@ -105,56 +108,104 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
         width: weights.width,
     };
     let mut strategy = search.build(&problem).map_err(|reason| Error::Refused(vec![reason]))?;
-    Random::new(SEED).shuffle(&mut order);
+    let mut scores = SearchScores::new(prepared, metrics(&session.experiment));
     let mut seen: Vec<Seen> = vec![Vec::new(); problem.trials.len()];
-    let (mut executed, mut last) = (0, None);
+    let mut executed = 0;
     let mut steps = StepLog::default();
+    let mut is_over = true;
     loop {
         let asked = strategy.next(&seen);
-        if asked.iter().zip(&seen).all(|(asked, seen)| *asked <= seen.len()) {
+        let questions = step_questions(&asked, &seen, &scores, (&order, prepared.plan.ranges()));
+        if questions.iter().all(Vec::is_empty) {
             break;
         }
-        let (outcome, results) = step(run, &asked, &order).await?;
-        executed += outcome.executed;
-        let scores = results.contributions(&weights.by_metric);
-        for ((trial, seen), &n) in prepared.trials.iter().zip(&mut seen).zip(&asked) {
-            if let Some(scores) = scores.get(&trial.id) {
-                *seen = order[..n].iter().map(|&i| scores[i]).collect();
-            }
+        executed += step(run, &asked, &questions, &mut scores).await?;
+        let stepped = || (0..questions.len()).filter(|&trial| !questions[trial].is_empty());
+        for trial in stepped() {
+            seen[trial] = scores.contributions(trial, &order[..asked[trial]], &weights.by_metric);
         }
         let known = prepared.trials.iter().zip(&seen).map(|(trial, seen)| (trial.id.as_str(), seen.as_slice()));
-        steps.log(&prepared.execution, &results, known);
-        let ended = results.partial.is_some();
-        last = Some((outcome, results));
-        if ended {
+        steps.log(&prepared.execution, stepped().flat_map(|trial| scores.means(trial)), known);
+        is_over = BudgetResult::of(session.budget()).and_then(|budget| budget.partial()).is_none();
+        if !is_over {
             break;
         }
     }
-    let is_over = last.as_ref().is_some_and(|(_, results)| results.partial.is_none());
-    if is_over && !held_back.is_empty() {
-        let asked: Vec<usize> = seen.iter().map(Vec::len).collect();
-        let (trials, plan) = chosen(session, prepared, &asked, &order, &held_back);
-        let (outcome, results) = run.execute_and_gather(Part { trials: &trials, plan: &plan }).await?;
-        executed += outcome.executed;
-        last = Some((outcome, results));
-    }
-    let Some((mut outcome, mut results)) = last else {
+    if seen.iter().all(Vec::is_empty) {
         return Err(Error::Refused(vec![format!("search.{} asked for nothing", search.name())]));
+    }
+    // All that was asked, in one plan: what failed is asked once more, and trials that were asked all questions to
+    // choose by are asked the others.
+    let is_whole = |seen: &Seen| is_over && seen.len() == order.len();
+    let questions = |seen: &Seen| match is_whole(seen) {
+        true => [&order[..], &held_back[..]].concat(),
+        false => order[..seen.len()].to_vec(),
     };
-    outcome.executed = executed;
-    results.executed = executed;
+    let (trials, plan) = chosen(session, prepared, &seen.iter().map(questions).collect::<Vec<_>>());
+    let (mut outcome, mut results) = run.execute_and_gather(Part { trials: &trials, plan: &plan }).await?;
+    outcome.executed += executed;
+    results.executed = outcome.executed;
     results.searched(search_result(search.name(), &problem, prepared, strategy.as_ref(), &seen));
     Ok((outcome, results))
 }
 
-/// Asks each trial as many questions as the strategy wants it asked by now.
-async fn step(run: &mut Run<'_>, asked: &[usize], order: &[usize]) -> Result<(Outcome, Results), Error> {
+/// The questions of each trial's part in the next step: those that it is asked
+/// for the first time, those that failed, and those that are scored together
+/// with these. None for a trial that is not asked anything new.
+fn step_questions(
+    asked: &[usize],
+    seen: &[Seen],
+    scores: &SearchScores<'_>,
+    (order, ranges): (&[usize], &Ranges),
+) -> Vec<Vec<usize>> {
+    let of_trial = |trial: usize| {
+        let (known, all) = (seen[trial].len(), asked[trial]);
+        if all <= known {
+            return Vec::new();
+        }
+        let failed = order[..known].iter().filter(|&&question| scores.can_be_retried(trial, question));
+        let open = order[known..all].iter().chain(failed);
+        let open: HashSet<usize> = open.map(|&question| ranges.range_of_scores(question)).collect();
+        order[..all].iter().copied().filter(|&question| open.contains(&ranges.range_of_scores(question))).collect()
+    };
+    (0..asked.len()).map(of_trial).collect()
+}
+
+/// Asks each trial these questions, and reads the scores. Returns how many tasks
+/// were executed.
+async fn step(
+    run: &mut Run<'_>,
+    asked: &[usize],
+    questions: &[Vec<usize>],
+    scores: &mut SearchScores<'_>,
+) -> Result<usize, Error> {
     let Run { session, prepared, .. } = *run;
-    let (trials, plan) = chosen(session, prepared, asked, order, &[]);
+    let (trials, plan) = chosen(session, prepared, questions);
     let (strategy, answers) = (session.experiment.search.name(), asked.iter().sum::<usize>());
     let fields = serde_json::json!({ "strategy": strategy, "trials": trials.len(), "answers": answers });
     prepared.execution.log("search_step", fields);
-    run.execute_and_gather(Part { trials: &trials, plan: &plan }).await
+    let mut healing = Healing::new(Part { trials: &trials, plan: &plan });
+    loop {
+        let outcome = healing.execute(run).await?;
+        let read = read_scores(questions, &plan, &outcome, scores).await;
+        if healing.end(run, &outcome, read).await?.is_some() {
+            return Ok(outcome.executed);
+        }
+    }
+}
+
+/// Reads the scores of the trials that were asked something.
+async fn read_scores(
+    questions: &[Vec<usize>],
+    plan: &Plan,
+    outcome: &Outcome,
+    scores: &mut SearchScores<'_>,
+) -> Result<(), Error> {
+    let trials = (0..questions.len()).filter(|&trial| !questions[trial].is_empty());
+    for (trial, tasks) in trials.zip(&plan.trials) {
+        scores.read(trial, (plan, tasks), outcome).await?;
+    }
+    Ok(())
 }
 
 fn search_result(
@@ -175,20 +226,11 @@ fn search_result(
     }
 }
 
-/// The trials that are asked anything, and a plan for what they are asked: so
-/// many of the questions in this order, and who is asked all of them is asked
-/// the last ones too.
-fn chosen(
-    session: &Session,
-    prepared: &Prepared,
-    asked: &[usize],
-    order: &[usize],
-    last: &[usize],
-) -> (Vec<Trial>, Arc<Plan>) {
-    let chosen = || prepared.trials.iter().zip(asked).filter(|(_, asked)| **asked > 0);
-    let trials: Vec<Trial> = chosen().map(|(trial, _)| trial.clone()).collect();
-    let questions = chosen().map(|(_, &n)| if n < order.len() { order[..n].to_vec() } else { [order, last].concat() });
-    let questions: Vec<Vec<usize>> = questions.collect();
+/// The trials that are asked anything, and a plan for these questions of each.
+fn chosen(session: &Session, prepared: &Prepared, questions: &[Vec<usize>]) -> (Vec<Trial>, Arc<Plan>) {
+    let chosen = prepared.trials.iter().zip(questions).filter(|(_, questions)| !questions.is_empty());
+    let (trials, questions): (Vec<Trial>, Vec<Vec<usize>>) =
+        chosen.map(|(trial, questions)| (trial.clone(), questions.clone())).unzip();
     let plan = prepared.sources.plan(session, &trials, &prepared.questions, Some(&questions));
     (trials, plan)
 }
@@ -211,7 +253,8 @@ mod tests {
     fn trials_are_compared_by_answered_questions_that_are_not_held_back() {
         let places = |answered| {
             let evaluate = EvaluateSpec { answered, ..experiment("").evaluate };
-            let Places { compared, held_back } = Places::of(&evaluate, &questions());
+            let Places { mut compared, held_back } = Places::of(&evaluate, &questions());
+            compared.sort_unstable();
             (compared, held_back)
         };
         assert_eq!(places(None), (vec![0, 2], vec![1]));

@@ -24,16 +24,13 @@ use eval::{
     GenerateOptions, MetricConfig,
     dataset::{RowQuestions, read_questions},
 };
-use models::{Caps, Kind, ModelConfig};
+use models::{Caps, ModelConfig};
 use rag::{
     Axis,
     load::{Limits, Links},
 };
 use serde::{Deserialize, Serialize, de::Error as _};
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// Where the documents are.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -245,12 +242,6 @@ impl Experiment {
     pub const SECTIONS: &'static [&'static str] = resolve::SECTIONS;
     /// The keys of its section `evaluate`.
     pub const EVALUATE: &'static [&'static str] = evaluate::KEYS;
-
-    /// The names of models that an experiment file's text uses and does not
-    /// have under `[models]`, each with the kind that is wanted; once each.
-    pub fn unknown_models(text: &str, base: impl AsRef<Path>) -> Vec<(String, Kind)> {
-        resolve::unknown_models(text, base.as_ref())
-    }
 
     /// A value as it stands in an experiment file.
     ///

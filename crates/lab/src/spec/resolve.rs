@@ -10,13 +10,10 @@ use super::{
     reader::Reader,
     space, track,
 };
-use models::{Kind, ModelConfig};
+use models::{Catalogue, Kind, ModelConfig};
 use rag::Axis;
 use serde::de::DeserializeOwned;
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -54,7 +51,7 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     for mistake in dataset.iter().flat_map(DatasetSpec::mistakes) {
         reader.error(start(&root, "dataset"), mistake);
     }
-    let models = read_models(&mut reader, &root);
+    let mut models = read_models(&mut reader, &root);
     let mut references = Vec::new();
     let space = space::read(&mut reader, &root, &base, &mut references);
     let search = read_search(&mut reader, &root);
@@ -74,6 +71,8 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
             reader.error(value.span().start, format!("dataset.generate: {reason}"));
         }
     }
+    let named = references.iter().map(|((name, _), kind, _)| (name.as_str(), *kind));
+    add_catalogue_models(&mut models, named);
     for ((model, at), kind, place) in references {
         check_model(&mut reader, &models, &model, at, kind, place);
     }
@@ -107,26 +106,17 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     }
 }
 
-/// The names of models that a text uses and does not have under `[models]`,
-/// each with the kind of model that is wanted there; once each.
-pub(super) fn unknown_models(text: &str, base: &Path) -> Vec<(String, Kind)> {
-    let mut reader = Reader::new(text);
-    let Some(root) = reader.parse() else { return Vec::new() };
-    let known = read_models(&mut reader, &root);
-    let mut references = Vec::new();
-    let space = space::read(&mut reader, &root, base, &mut references);
-    let needed = Needed { generator: !space.on(Axis::Generator).is_empty(), base };
-    evaluate::read(&mut reader, &root, &needed, &mut references);
-    if let Some(DatasetSpec { generate: Some(generate), .. }) = optional::<DatasetSpec>(&mut reader, &root, "dataset") {
-        references.push(((generate.model, 0), Kind::Chat, ""));
-    }
-    let mut unknown = Vec::new();
-    for ((name, _), kind, _) in references {
-        if !name.is_empty() && !known.contains_key(&name) && !unknown.contains(&(name.clone(), kind)) {
-            unknown.push((name, kind));
+/// Adds the models of the catalogue that are named and have no entry under
+/// `[models]`: each runs in this process, with default settings.
+fn add_catalogue_models<'a>(
+    models: &mut BTreeMap<String, Option<ModelConfig>>,
+    named: impl Iterator<Item = (&'a str, Kind)>,
+) {
+    for (name, kind) in named {
+        if !models.contains_key(name) && Catalogue::embedded().find(name).is_some_and(|entry| entry.kind == kind) {
+            models.insert(name.to_owned(), ModelConfig::here(kind, name));
         }
     }
-    unknown
 }
 
 pub(super) fn start(table: &DeTable<'_>, key: &str) -> usize {
@@ -193,9 +183,12 @@ pub(super) fn check_model(
                 reader.error(at, format!("{place}: no model is named; {which}"));
                 return;
             }
-            let hint = nearest(name, known)
+            let catalogue = Catalogue::embedded().names(kind);
+            let hint = nearest(name, known.into_iter().chain(catalogue.iter().copied()))
                 .map(|word| format!("did you mean `{word}`?"))
-                .unwrap_or_else(|| format!("add [models.{name}]"));
+                .unwrap_or_else(|| {
+                    format!("add [models.{name}], or name one of the catalogue: {}", catalogue.join(", "))
+                });
             reader.error(at, format!("{place}: there is no model `{name}`; {hint}"));
         }
         Some(Some(config)) if config.kind() != kind => {
@@ -266,4 +259,55 @@ fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig 
         reader.error(value.span().start, format!("search.{}: {reason}", config.name()));
     }
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rest: &str) -> Result<Experiment, Vec<String>> {
+        let text = format!(
+            "name = \"x\"\n[corpus]\nsource = \"d\"\n[dataset]\npath = \"g.jsonl\"\n[space]\nchunker = \"sentence\"\n\
+             retriever = \"dense\"\n{rest}"
+        );
+        let told = |errors: Vec<SpecError>| errors.into_iter().map(|error| error.message).collect();
+        Experiment::parse(&text, ".").map_err(told)
+    }
+
+    #[test]
+    fn a_model_of_the_catalogue_needs_no_entry() {
+        let rest = "embedder = [\"all-minilm-l6-v2\"]\n\
+            generator = { compact = { model = \"qwen2.5-coder-0.5b-instruct\" } }\n\
+            [evaluate]\nmetrics = [\"faithfulness\", \"answer_similarity\"]\n\
+            judge = \"qwen2.5-coder-0.5b-instruct\"\nembedder = \"all-minilm-l6-v2\"\n";
+        let entries = "[models.all-minilm-l6-v2]\nembedding.local = { model = \"all-minilm-l6-v2\" }\n\
+            [models.\"qwen2.5-coder-0.5b-instruct\"]\nchat.local = { model = \"qwen2.5-coder-0.5b-instruct\" }\n";
+        let (named, listed) = (parse(rest).unwrap(), parse(&format!("{rest}{entries}")).unwrap());
+        assert_eq!(named.models, listed.models);
+        assert_eq!(named.models.len(), 2);
+        assert_eq!(named.shown(), listed.shown(), "the record of a run holds the entries");
+    }
+
+    #[test]
+    fn an_entry_of_a_catalogue_name_is_what_it_says() {
+        let entry =
+            "embedder = \"all-minilm-l6-v2\"\n[models.all-minilm-l6-v2]\nembedding.static = { model = \"other\" }\n";
+        let own = parse(entry).unwrap();
+        assert!(matches!(own.models["all-minilm-l6-v2"].kind(), Kind::Embedding));
+        assert_ne!(
+            Some(own.models["all-minilm-l6-v2"].clone()),
+            ModelConfig::here(Kind::Embedding, "all-minilm-l6-v2")
+        );
+    }
+
+    #[test]
+    fn a_name_of_neither_is_told_with_the_names_that_may_be_meant() {
+        let near = parse("embedder = \"all-minilm-l6-v3\"\n").unwrap_err();
+        assert_eq!(near, ["space.embedder: there is no model `all-minilm-l6-v3`; did you mean `all-minilm-l6-v2`?"]);
+        let far = parse("embedder = \"xyz\"\n").unwrap_err().join("\n");
+        assert!(far.contains("there is no model `xyz`; add [models.xyz], or name one of the catalogue: "), "{far}");
+        assert!(far.contains("all-minilm-l6-v2") && !far.contains("qwen"), "{far}");
+        let chat = parse("embedder = \"qwen2.5-coder-0.5b-instruct\"\n").unwrap_err().join("\n");
+        assert!(chat.contains("there is no model `qwen2.5-coder-0.5b-instruct`"), "it makes no vectors: {chat}");
+    }
 }

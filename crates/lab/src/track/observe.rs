@@ -6,7 +6,6 @@ use crate::{
     Prepared,
     artifact::{self, ScoreRow},
     progress::Progress,
-    results::Results,
     task::Execution,
 };
 use eval::{Score, statistics};
@@ -19,36 +18,55 @@ use std::{
 pub(super) struct Observer {
     execution: Arc<Execution>,
     progress: Progress,
-    /// The scores of each task, by the task's key: trial, metric, artifact.
-    gives: BTreeMap<String, Vec<(String, String, String)>>,
+    /// The means that need each task's scores, by the task's key.
+    needed_by: BTreeMap<String, Vec<usize>>,
+    /// The means that are not known yet; none for those that are.
+    means: Vec<Option<PendingMean>>,
     /// Where each question stands in the dataset.
     order: HashMap<String, usize>,
     told: (usize, UsagePoint),
 }
 
+/// A trial's mean by a metric, and where its scores will be.
+struct PendingMean {
+    trial: String,
+    metric: String,
+    artifacts: Vec<String>,
+    /// How many of the artifacts, from the first one on, are known to be there.
+    present: usize,
+}
+
 impl Observer {
     pub(super) fn new(prepared: &Prepared, progress: Progress) -> Self {
-        let mut gives: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        let (mut needed_by, mut means) = (BTreeMap::<String, Vec<usize>>::new(), Vec::new());
         for (trial, tasks) in prepared.trials.iter().zip(&prepared.plan.trials) {
-            for (metric, id) in &tasks.scores {
-                let task = &prepared.plan.tasks[*id];
-                let scores = (trial.id.clone(), metric.label(), task.artifact());
-                gives.entry(task.key.hex()).or_default().push(scores);
+            for (metric, shards) in &tasks.scores {
+                let tasks = || shards.iter().map(|&id| &prepared.plan.tasks[id]);
+                for task in tasks() {
+                    needed_by.entry(task.key.hex()).or_default().push(means.len());
+                }
+                let artifacts = tasks().map(crate::Task::artifact).collect();
+                let (trial, metric) = (trial.id.clone(), metric.label());
+                means.push(Some(PendingMean { trial, metric, artifacts, present: 0 }));
             }
         }
         let order = prepared.questions.iter().enumerate().map(|(i, question)| (question.id.clone(), i)).collect();
-        Self { execution: prepared.execution.clone(), progress, gives, order, told: Default::default() }
+        Self { execution: prepared.execution.clone(), progress, needed_by, means, order, told: Default::default() }
     }
 
     /// Writes what has become known since the last call.
     pub(super) async fn observe(&mut self, reader: &mut RunReader) {
-        for key in reader.scored() {
-            for (trial, metric, artifact) in self.gives.get(&key).into_iter().flatten() {
-                if !reader.knows(trial, metric)
-                    && let Some(point) = self.point(trial, metric, artifact).await
-                {
-                    log_score(&self.execution, &point);
-                }
+        let scored = reader.scored();
+        let needed: Vec<usize> = scored.iter().filter_map(|key| self.needed_by.get(key)).flatten().copied().collect();
+        for place in needed {
+            let Some(mut mean) = self.means[place].take() else { continue };
+            if reader.knows(&mean.trial, &mean.metric) {
+                continue;
+            }
+            if !self.is_complete(&mut mean).await {
+                self.means[place] = Some(mean);
+            } else if let Some(point) = self.point(&mean).await {
+                log_score(&self.execution, &point);
             }
         }
         let finished = self.progress.snapshot().iter().map(|operator| operator.finished).sum();
@@ -66,18 +84,32 @@ impl Observer {
         }
     }
 
-    /// The mean of one artifact's scores. Scores that cannot be read now are in
-    /// the results later.
-    async fn point(&self, trial: &str, metric: &str, artifact: &str) -> Option<ScorePoint> {
-        let bytes = self.execution.store.get(artifact).await.ok()??;
-        let mut rows = artifact::decode::<ScoreRow>(bytes).ok()?;
+    /// Whether all scores of a mean are there.
+    async fn is_complete(&self, mean: &mut PendingMean) -> bool {
+        while let Some(artifact) = mean.artifacts.get(mean.present) {
+            if !matches!(self.execution.store.exists(artifact).await, Ok(true)) {
+                return false;
+            }
+            mean.present += 1;
+        }
+        true
+    }
+
+    /// The mean of the scores in some artifacts. Scores that cannot be read now
+    /// are in the results later.
+    async fn point(&self, mean: &PendingMean) -> Option<ScorePoint> {
+        let mut rows = Vec::new();
+        for artifact in &mean.artifacts {
+            let bytes = self.execution.store.get(artifact).await.ok()??;
+            rows.extend(artifact::decode::<ScoreRow>(bytes).ok()?);
+        }
         // In the same order as in the results, so that the mean is the same to the last bit.
         rows.sort_by_key(|row| self.order.get(&row.question).copied());
         let scores: Vec<Score> = rows.into_iter().map(|row| row.scored.score).collect();
         let values: Vec<f64> = scores.iter().filter_map(Score::value).collect();
         let questions = values.len() + scores.iter().filter(|score| score.is_failure()).count();
-        let mean = statistics::mean(&values)?;
-        Some(ScorePoint { trial: trial.to_owned(), metric: metric.to_owned(), questions, mean, time_ms: 0 })
+        let (trial, metric) = (mean.trial.clone(), mean.metric.clone());
+        Some(ScorePoint { trial, metric, questions, mean: statistics::mean(&values)?, time_ms: 0 })
     }
 }
 
@@ -94,12 +126,9 @@ impl StepLog {
     pub(crate) fn log<'a>(
         &mut self,
         execution: &Execution,
-        results: &Results,
+        of_metrics: impl Iterator<Item = ScorePoint>,
         seen: impl Iterator<Item = (&'a str, &'a [Option<f64>])>,
     ) {
-        let of_metrics = results.trials.iter().flat_map(|trial| {
-            trial.metrics.iter().filter_map(|(metric, summary)| ScorePoint::of(&trial.trial.id, metric, summary))
-        });
         let compared = seen.filter_map(|(trial, scores)| {
             let (trial, metric) = (trial.to_owned(), "search_objective".to_owned());
             let known: Vec<f64> = scores.iter().copied().flatten().collect();

@@ -2,7 +2,6 @@
 //! report. Each look reads only the new lines of the log.
 
 use crate::{Error, board::Board, layout::RunFile, results::Results, spec::Experiment, trial};
-use eval::statistics::Summary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -74,14 +73,6 @@ pub struct ScorePoint {
     /// In milliseconds since 1970.
     #[serde(default)]
     pub time_ms: i64,
-}
-
-impl ScorePoint {
-    /// The point of a summary, if it has a mean.
-    pub(crate) fn of(trial: &str, metric: &str, summary: &Summary) -> Option<Self> {
-        let questions = summary.n_scored + summary.n_failed;
-        Some(Self { trial: trial.to_owned(), metric: metric.to_owned(), questions, mean: summary.mean?, time_ms: 0 })
-    }
 }
 
 /// Everything that can be shown of a run.

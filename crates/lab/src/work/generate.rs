@@ -3,10 +3,11 @@
 use super::{Keys, Kind, Made, MadeOf, Making, Purpose, component};
 use crate::{
     Error,
-    artifact::{self, AnswerRow, NoAnswer},
+    artifact::{AnswerRow, NoAnswer},
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{Inputs, TaskId},
+    ranges::RangePart,
     task::{passages_by_question, searchable_questions},
 };
 use async_trait::async_trait;
@@ -27,6 +28,22 @@ pub(crate) struct Generate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queries: Option<TaskId>,
     pub(crate) questions: Vec<usize>,
+    /// Which part of which range these questions are.
+    pub(crate) part: RangePart,
+}
+
+impl Generate {
+    /// The key of everything that decides answers but the questions.
+    pub(crate) fn stem(
+        cx: &Keys<'_>,
+        generator: &GeneratorConfig,
+        embedder: Option<&str>,
+        (passages, queries): (TaskId, Option<TaskId>),
+    ) -> Key {
+        let inputs: Vec<TaskId> = std::iter::once(passages).chain(queries).collect();
+        let builder = component(cx.builder("generate", &inputs), generator);
+        builder.field("models", &cx.models(generator, embedder)).finish()
+    }
 }
 
 #[async_trait]
@@ -39,15 +56,8 @@ impl Kind for Generate {
         std::iter::once(self.passages).chain(self.queries).collect()
     }
 
-    fn key(&self, cx: &Keys<'_>) -> Key {
-        let question = |&i: &usize| &cx.inputs.questions[i];
-        let questions: Vec<_> = self.questions.iter().map(question).map(|it| (&it.id, &it.question)).collect();
-        let builder = component(cx.builder("generate", &self.inputs()), &self.generator);
-        let builder = match cx.models(&self.generator, self.embedder.as_deref()).as_slice() {
-            [model] => builder.field("model", model),
-            models => builder.field("models", models),
-        };
-        builder.field("questions", &questions).finish()
+    fn key(&self, _: &Keys<'_>) -> Key {
+        self.part.key()
     }
 
     fn rows(&self, _: &Inputs<'_>) -> Option<usize> {
@@ -93,10 +103,11 @@ impl Kind for Generate {
             making.made(1);
             (question, answer)
         };
-        let calls: Vec<_> = self.questions.iter().map(|&i| one(i)).collect();
+        let earlier = making.earlier_rows(&self.part, &self.questions, |row: &AnswerRow| &row.question).await?;
+        let calls: Vec<_> = earlier.missing.iter().map(|&i| one(i)).collect();
         // The model's own limit decides how many of these run at once.
         let answers = join_all(calls).await;
-        let mut rows = Vec::with_capacity(answers.len());
+        let mut rows = Vec::with_capacity(self.questions.len());
         for (question, answer) in answers {
             if let Err(rag::Error::Model(error)) = &answer
                 && error.ends_work()
@@ -113,6 +124,7 @@ impl Kind for Generate {
         let failed = rows.iter().filter_map(|row| row.answer.as_ref().err());
         let function_errors = failed.clone().filter(|no_answer| no_answer.function.is_some()).count();
         let errors = failed.count() - function_errors;
-        Ok(Made { errors, function_errors, ..Made::of(artifact::encode(&rows)?, rows.len()) })
+        let made = Made::with_earlier(rows, earlier, cx, |row| &row.question)?;
+        Ok(Made { errors, function_errors, ..made })
     }
 }

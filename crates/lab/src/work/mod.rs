@@ -3,6 +3,7 @@
 //! engine.
 
 mod chunk;
+mod earlier;
 mod embed;
 mod embed_in_context;
 mod embed_queries;
@@ -44,6 +45,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use earlier::EarlierRows;
 use models::{Identity, Ledger, ledger};
 use rag::{Choice, Document, Item, Refined, index::IndexKind, load::Unread};
 use serde::{Deserialize, Serialize};
@@ -268,8 +270,12 @@ pub(crate) struct Made {
     pub(crate) function_errors: usize,
     /// Files that could not be read now.
     pub(crate) unread: Vec<Unread>,
-    /// Rows that an interrupted run had made.
+    /// Rows that an interrupted run or an earlier task had made.
     pub(crate) resumed: usize,
+    /// Whether earlier tasks had made all rows.
+    pub(crate) reused: bool,
+    /// What the calls behind rows of earlier tasks used, by question.
+    pub(crate) earlier: BTreeMap<String, Ledger>,
     /// Whether there are parts to remove.
     pub(crate) has_parts: bool,
     /// Bytes of text that were read, if they decide how long it takes.

@@ -1,12 +1,13 @@
 //! Everything to scores.
 
-use super::{Keys, Kind, Made, MadeOf, Making, Purpose};
+use super::{EarlierRows, Keys, Kind, Made, MadeOf, Making, Purpose};
 use crate::{
     Error,
-    artifact::{self, ScoreRow},
+    artifact::ScoreRow,
     estimate::{Load, Sizes, asked_tokens, score},
     operator::Operator,
     plan::{Inputs, TaskId},
+    ranges::RangePart,
     task::{answers_by_question, passages_by_question},
 };
 use async_trait::async_trait;
@@ -14,7 +15,7 @@ use eval::{MetricConfig, Missing, Question, Sample, Score as Value, Scored};
 use futures::{StreamExt, stream};
 use rag::Item;
 use serde::{Deserialize, Serialize};
-use store::Key;
+use store::{Key, KeyBuilder};
 
 /// Scores some questions by one metric.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,6 +28,34 @@ pub(crate) struct Score {
     /// Whether the trial retrieves nothing, so that metrics that look at passages do not apply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) without_passages: bool,
+    /// Which part of which range these questions are, if the metric looks at answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) part: Option<RangePart>,
+}
+
+impl Score {
+    /// The key of everything that decides the scores of answers but the
+    /// questions. `answers` is the same key of the answers.
+    pub(crate) fn stem(
+        cx: &Keys<'_>,
+        metric: &MetricConfig,
+        (passages, without_passages): (TaskId, bool),
+        answers: Option<&Key>,
+    ) -> Key {
+        let builder = cx.builder("score", &[passages]).field("answers", &answers);
+        of_metric(cx, builder, metric, without_passages).finish()
+    }
+}
+
+/// Adds what decides the scores of a metric but its inputs and the questions.
+fn of_metric(cx: &Keys<'_>, builder: KeyBuilder, metric: &MetricConfig, without_passages: bool) -> KeyBuilder {
+    let (evaluate, needs) = (&cx.inputs.experiment.evaluate, metric.needs());
+    let judges = evaluate.judges.iter().filter(|_| needs.judge);
+    let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
+    let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
+    // Trials that retrieve keep the keys that they had before there were others.
+    let builder = if without_passages { builder.field("without_passages", &true) } else { builder };
+    builder.field("version", &metric.version()).field("config", &metric.keyed()).field("models", &models)
 }
 
 #[async_trait]
@@ -40,20 +69,12 @@ impl Kind for Score {
     }
 
     fn key(&self, cx: &Keys<'_>) -> Key {
-        let (evaluate, needs) = (&cx.inputs.experiment.evaluate, self.metric.needs());
+        if let Some(part) = &self.part {
+            return part.key();
+        }
         let questions: Vec<&Question> = self.questions.iter().map(|&i| &cx.inputs.questions[i]).collect();
-        let judges = evaluate.judges.iter().filter(|_| needs.judge);
-        let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
-        let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
         let builder = cx.builder("score", &self.inputs());
-        // Trials that retrieve keep the keys that they had before there were others.
-        let builder = if self.without_passages { builder.field("without_passages", &true) } else { builder };
-        builder
-            .field("version", &self.metric.version())
-            .field("config", &self.metric.keyed())
-            .field("models", &models)
-            .field("questions", &questions)
-            .finish()
+        of_metric(cx, builder, &self.metric, self.without_passages).field("questions", &questions).finish()
     }
 
     fn rows(&self, _: &Inputs<'_>) -> Option<usize> {
@@ -71,6 +92,11 @@ impl Kind for Score {
 
     fn purpose(&self) -> Purpose {
         Purpose::Evaluation
+    }
+
+    /// What judges use is no part of a trial's price.
+    fn calls_models(&self) -> bool {
+        false
     }
 
     fn made_of(&self) -> MadeOf<'_> {
@@ -108,11 +134,13 @@ impl Kind for Score {
             making.made(1);
             ScoreRow { question: question.id.clone(), scored }
         };
-        let calls: Vec<_> = self.questions.iter().map(|&i| one(i)).collect();
-        let rows: Vec<ScoreRow> = stream::iter(calls)
-            .buffered(cx.experiment.engine.local.tasks.max(self.metric.functions_at_once()))
-            .collect()
-            .await;
+        let earlier = match &self.part {
+            Some(part) => making.earlier_rows(part, &self.questions, |row: &ScoreRow| &row.question).await?,
+            None => EarlierRows::none(&self.questions),
+        };
+        let calls: Vec<_> = earlier.missing.iter().map(|&i| one(i)).collect();
+        let at_once = cx.experiment.engine.local.tasks.max(self.metric.functions_at_once());
+        let rows: Vec<ScoreRow> = stream::iter(calls).buffered(at_once).collect().await;
         let count = |holds: fn(&Missing) -> bool| {
             let missing = |row: &&ScoreRow| matches!(&row.scored.score, Value::Missing(missing) if holds(missing));
             rows.iter().filter(missing).count()
@@ -122,6 +150,7 @@ impl Kind for Score {
         }
         let errors = count(|missing| matches!(missing, Missing::ProviderError(_) | Missing::Budget(_)));
         let function_errors = count(|missing| matches!(missing, Missing::FunctionError(_)));
-        Ok(Made { errors, function_errors, ..Made::of(artifact::encode(&rows)?, rows.len()) })
+        let made = Made::with_earlier(rows, earlier, cx, |row| &row.question)?;
+        Ok(Made { errors, function_errors, ..made })
     }
 }

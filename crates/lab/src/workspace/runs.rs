@@ -8,12 +8,16 @@
 use super::Workspace;
 use crate::{
     Error,
+    frozen::RunHead,
     layout::{self, RunFile},
     results::Results,
 };
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 use store::{ArtifactStore, EventLog};
 
 /// Parts of a report that are copied to an object store at once.
@@ -54,7 +58,7 @@ impl Workspace {
             Err(source) => return Err(Error::file("read", &folder, source)),
         };
         let read = |folder: PathBuf| {
-            let run: PastRun = serde_json::from_slice(&std::fs::read(RunFile::Results.within(&folder)).ok()?).ok()?;
+            let run = finished(&folder)?;
             let started = std::fs::read(RunFile::Frozen.within(&folder)).ok();
             let started = started.and_then(|bytes| serde_json::from_slice::<Started>(&bytes).ok());
             Some(PastRun { overrides: started.map(|started| started.overrides).unwrap_or_default(), ..run })
@@ -277,24 +281,56 @@ impl Workspace {
         let pointer = layout::latest(experiment);
         let Some(run) = self.store.get(&pointer).await? else { return Ok(()) };
         let run = String::from_utf8_lossy(&run).trim().to_owned();
-        // A run of this machine that could not be copied there is the newer one.
-        let theirs = self.store.get(&layout::run_file(&run, RunFile::Results)).await?;
-        if let Some(ours) = self.local.get(&pointer).await? {
-            let ours = layout::run_file(String::from_utf8_lossy(&ours).trim(), RunFile::Results);
-            let ours = self.local.get(&ours).await?;
-            if finished_ms(ours.as_deref()) > finished_ms(theirs.as_deref()) {
+        let fetch = async |file| self.store.get(&layout::run_file(&run, file)).await;
+        let summary = fetch(RunFile::Summary).await?;
+        let head = summary.as_deref().and_then(RunHead::read);
+        let results = match &head {
+            Some(_) => None,
+            // Earlier versions of this program wrote no summary.
+            None => fetch(RunFile::Results).await?,
+        };
+        let theirs_ms = head.as_ref().map_or_else(|| finished_ms(results.as_deref()), |head| Some(head.time_ms));
+        if let Some(ours) = self.last_here(experiment) {
+            // A run of this machine that could not be copied there is the newer one.
+            let ours = self.run_folder(&ours);
+            let in_results = || finished_ms(std::fs::read(RunFile::Results.within(&ours)).ok().as_deref());
+            if RunHead::kept(&ours).map(|head| head.time_ms).or_else(in_results) > theirs_ms {
                 return Ok(());
             }
         }
-        for file in [RunFile::Experiment, RunFile::Frozen, RunFile::Summary] {
-            if let Some(bytes) = self.store.get(&layout::run_file(&run, file)).await? {
-                self.write_run_file(&run, file, bytes).await?;
+        // The results, which are large, are fetched once.
+        if head.is_none() || RunHead::kept(&self.run_folder(&run)) != head {
+            for file in [RunFile::Experiment, RunFile::Frozen] {
+                if let Some(bytes) = fetch(file).await? {
+                    self.write_run_file(&run, file, bytes).await?;
+                }
+            }
+            let results = match results {
+                None => fetch(RunFile::Results).await?,
+                here => here,
+            };
+            for (file, bytes) in [(RunFile::Summary, summary), (RunFile::Results, results)] {
+                if let Some(bytes) = bytes {
+                    self.write_run_file(&run, file, bytes).await?;
+                }
             }
         }
-        if let Some(bytes) = theirs {
-            self.write_run_file(&run, RunFile::Results, bytes).await?;
-        }
         self.point_to(experiment, &run).await
+    }
+}
+
+/// The finished run in a folder, without what the command line replaced; none
+/// if it cannot be read.
+fn finished(folder: &Path) -> Option<PastRun> {
+    match RunHead::kept(folder) {
+        Some(head) => Some(PastRun {
+            experiment: head.experiment().to_owned(),
+            run: head.run().to_owned(),
+            time_ms: head.time_ms,
+            overrides: Vec::new(),
+        }),
+        // Earlier versions of this program wrote no summary.
+        None => serde_json::from_slice(&std::fs::read(RunFile::Results.within(folder)).ok()?).ok(),
     }
 }
 

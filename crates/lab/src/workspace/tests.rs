@@ -118,6 +118,39 @@ async fn a_run_is_fetched_from_a_store_that_is_elsewhere_unless_ours_is_newer() 
     Ok(())
 }
 
+#[tokio::test]
+async fn the_results_of_a_run_are_fetched_once_and_its_time_is_read_from_its_summary() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "memory:///prefix")?;
+    let other = Workspace { root: folder.path().join("other"), ..open(folder.path(), "memory:///prefix")? };
+    let other = Workspace {
+        local: ArtifactStore::open(&other.root.to_string_lossy(), &[], LAYOUT)?,
+        store: workspace.store.clone(),
+        ..other
+    };
+    let summarize = async |run: &str, time_ms: i64, results: &str| -> TestResult {
+        let board = serde_json::json!({ "experiment": "x", "run": run });
+        let summary = serde_json::json!({ "results_bytes": results.len(), "time_ms": time_ms, "board": board });
+        workspace.write_run_file(run, RunFile::Results, results).await?;
+        workspace.write_run_file(run, RunFile::Summary, summary.to_string()).await?;
+        workspace.point_to("x", run).await?;
+        workspace.publish("x", run).await?;
+        Ok(())
+    };
+    let kept = |run: &str| std::fs::read_to_string(RunFile::Results.within(&other.run_folder(run)));
+    // Results that cannot be parsed: only the summary says when the run finished.
+    summarize("x-1", 1, "first results").await?;
+    assert_eq!((other.latest_run("x").await?.as_str(), kept("x-1")?.as_str()), ("x-1", "first results"));
+    workspace.store.replace(&layout::run_file("x-1", RunFile::Results), "other results").await?;
+    assert_eq!((other.latest_run("x").await?.as_str(), kept("x-1")?.as_str()), ("x-1", "first results"));
+    // The same plan is the same run: it ran again elsewhere.
+    summarize("x-1", 2, "second results").await?;
+    assert_eq!((other.latest_run("x").await?.as_str(), kept("x-1")?.as_str()), ("x-1", "second results"));
+    let past = other.past_runs()?;
+    assert_eq!((past.len(), past[0].experiment.as_str(), past[0].run.as_str(), past[0].time_ms), (1, "x", "x-1", 2));
+    Ok(())
+}
+
 #[test]
 fn the_folder_of_this_machine_is_beside_the_experiment_where_the_store_is_elsewhere() {
     let folder = Path::new("/e");

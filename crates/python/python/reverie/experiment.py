@@ -76,9 +76,8 @@ class Experiment:
             base: The folder that relative paths start from. Default: the file's folder, else the current one.
             chunker: The chunkers to compare, as in `space`: a list, or one.
             enrich: What is written beside chunks, to be searched with them: `reverie.enrich`.
-            embedder: The names of embedding models to compare: of `models`, or of the catalogue, as everywhere in a
-                dictionary where a model is named. One of the catalogue runs here, and gets an entry in `models`, which
-                `text` shows.
+            embedder: The names of embedding models to compare: of `models`, or of the catalogue, as everywhere in an
+                experiment where a model is named. A model of the catalogue runs in this process.
             query: What is searched for a question: `reverie.query`.
             retriever: The retrievers to compare.
             reranker: The rerankers to compare.
