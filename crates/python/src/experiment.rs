@@ -12,7 +12,7 @@ use crate::{
 use app::Place;
 use eval::MetricConfig;
 use lab::{Error, Progress, Session, Setup};
-use models::{Caps, Catalogue, Kind, ModelConfig};
+use models::Caps;
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
@@ -21,7 +21,7 @@ use pyo3::{
 use serde_json::{Map, Value, json as value};
 use std::{
     ffi::CString,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };

@@ -15,7 +15,8 @@ impl Respond for Letters {
         let texts: Vec<String> = serde_json::from_value(body["input"].clone()).unwrap();
         let row = |(index, text): (usize, &String)| {
             let count = |letter: char| 1 + text.chars().filter(|c| *c == letter).count();
-            json!({ "object": "embedding", "index": index, "embedding": ['a', 'e', 'o', '1', '2', '3'].map(count) })
+            let vector = ['a', 'e', 'o', '1', '2', '3'].map(count);
+            json!({ "object": "embedding", "index": index, "embedding": vector })
         };
         let data: Vec<Value> = texts.iter().enumerate().map(row).collect();
         let tokens = texts.len() * 10;
@@ -32,14 +33,18 @@ async fn a_file_that_is_added_at_the_front_is_all_that_is_embedded_again() {
     Mock::given(path_regex("/embeddings$")).respond_with(letters.clone()).mount(&server).await;
     let workspace = Workspace::new();
     for i in 0..200 {
-        workspace.write(&format!("documents/mill-{i:03}.txt"), format!("Mill {i} ground corn for {i} farmers of the valley."));
+        workspace.write(
+            &format!("documents/mill-{i:03}.txt"),
+            format!("Mill {i} ground corn for {i} farmers of the valley."),
+        );
     }
     let model = format!(
         "[models.far]\nembedding.openai = {{ model = \"letters\", base_url = \"{}/v1\", price = 1.0 }}\n",
         server.uri()
     );
     let space = "chunker = [{ sentence = { chunk_size = 64, chunk_overlap = 0 } }]\nembedder = [\"far\"]\nretriever = [\"dense\"]";
-    workspace.experiment(space, &format!("[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]\n{model}"));
+    workspace
+        .experiment(space, &format!("[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]\n{model}"));
     let sent = || std::mem::take(&mut *letters.0.lock().unwrap());
     workspace.run(&["run", "--quiet"]).succeeds();
     let all = sent();
