@@ -158,12 +158,13 @@ async fn a_maximum_that_is_raised_holds_before_and_after_the_first_answer() {
     };
     assert_eq!((granted(4, needs(100)), granted(16, needs(100))), (4, 16));
     let completed = Outcome {
-        kind: OutcomeKind::Completed,
+        kind: crate::OutcomeKind::Completed,
         latency: Duration::from_millis(10),
         in_flight: 16,
         others: 15,
         cost: 1,
         retry_after: None,
+        will_retry: false,
     };
     granted(16, Report { outcomes: vec![completed], ..needs(100) });
     assert!(granted(2, needs(100)) <= 2);
