@@ -370,8 +370,7 @@ impl Plan {
         let queries = self.write_queries(inputs, trial);
         // Without conversations, every question stands alone as it is.
         let alone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
-        let (mut corpus, enriched) = self.corpus(inputs, trial, documents);
-        corpus.queries = self.embed_questions(inputs, trial, alone);
+        let (corpus, enriched) = self.corpus(inputs, trial, documents, alone);
         let mut passages = self.retrieve(inputs, trial, &corpus, queries);
         for (axis, stage) in trial.pipeline.passage_stages() {
             // What comes behind is no part of the key, and may hold the content of a file.
@@ -393,7 +392,13 @@ impl Plan {
         TrialTasks { corpus, enriched, queries, passages, answers, scores }
     }
 
-    fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> (CorpusInputs, Vec<TaskId>) {
+    fn corpus(
+        &mut self,
+        inputs: &Inputs<'_>,
+        trial: &Trial,
+        documents: &[TaskId],
+        alone: Option<TaskId>,
+    ) -> (CorpusInputs, Vec<TaskId>) {
         let pipeline = &trial.pipeline;
         let chunker = trial.label(Axis::Chunker);
         let label = match writes_nothing(&pipeline.enrich) {
@@ -417,6 +422,7 @@ impl Plan {
             .into_iter()
             .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, texts, embedder, &label)?])))
             .collect();
+        let queries = self.embed_questions(inputs, trial, alone);
         for (kind, model) in in_shards.into_iter().zip(embedder) {
             // In shards of their own, so that a killed run keeps those that are done.
             let embed = |(chunks, enriched)| {
@@ -425,7 +431,7 @@ impl Plan {
             };
             indexes.insert(kind, texts.shards().map(embed).collect());
         }
-        (CorpusInputs { chunks, indexes, queries: None }, enriched.unwrap_or_default())
+        (CorpusInputs { chunks, indexes, queries }, enriched.unwrap_or_default())
     }
 
     /// An index that has one file; none if it lacks the embedder.

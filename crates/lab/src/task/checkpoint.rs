@@ -368,7 +368,8 @@ mod tests {
         let bench = bench();
         embedded(&bench, &model(5), &texts).await.map(|_| ()).unwrap_err();
         let store = &bench.cx.store;
-        let names = store.list("partial").await.unwrap();
+        let mut names = store.list("partial").await.unwrap();
+        names.retain(|name| Part::parse(name).is_some());
         assert!(names.len() >= 3, "{names:?}");
         store.replace(&names[1], "damaged").await.unwrap();
         // Ends within a call, has another content than its name says, is no part.
