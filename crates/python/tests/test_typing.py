@@ -13,10 +13,11 @@ import pytest
 import reverie
 
 NAMES = """
-Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function Index Judgement Noise
-Parser Passage Pipeline Plan Qualification Results Scores Service Table Trial aevaluate aexplain ajudge anoise chunk
-chunker chunkers enrich enrichers evaluate explain generator generators golden index judge metric metrics noise parse
-queries query refine refiners reranker rerankers retriever retrievers
+Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function FunctionModel Index
+Judgement Noise Parser Passage Pipeline Plan Qualification Results Scores Service Table Trial aevaluate aexplain
+ajudge anoise chunk chunker chunkers enrich enrichers evaluate exceptions executors explain generator generators
+golden index judge metric metrics model noise parse queries query refine refiners reranker rerankers retriever
+retrievers
 """.split()
 
 PROGRAM = '''

@@ -9,8 +9,8 @@ use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Seconds from which on somebody who waits may notice.
-const PERCEIVED: f64 = 0.01;
+/// Seconds from which on a person notices that a search takes time.
+const PERCEIVED: f64 = 0.1;
 
 /// A column of a leaderboard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,8 +111,12 @@ pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'
 pub(super) fn columns(results: &Results) -> Vec<Column> {
     let varying = varying(results.trials.iter().map(|found| &found.trial));
     let split = results.trials.iter().any(|found| found.test.is_some());
-    // A search of a few milliseconds, and the tokens of an embedder of this process, cost nobody anything.
-    let waited = results.trials.iter().any(|found| found.latency_p50.is_some_and(|seconds| seconds >= PERCEIVED));
+    // The time of a search that nobody notices, and the tokens of a local embedder, have no column.
+    let is_noticed = |found: &TrialResult| {
+        let generates = found.trial.pipeline.generator.is_some();
+        found.latency_p50.is_some_and(|seconds| generates || seconds >= PERCEIVED)
+    };
+    let waited = results.trials.iter().any(is_noticed);
     let writes = |found: &TrialResult| found.usage.questions.models().any(|(_, used)| used.completion_tokens > 0);
     let asked = results.trials.iter().any(|found| found.cost_usd > 0.0 || writes(found));
     let indexed = results.trials.iter().any(|found| found.index_cost_usd > 0.0);

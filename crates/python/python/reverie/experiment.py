@@ -276,6 +276,10 @@ class Experiment:
         return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"
 
 
+# Functions are looked for so many levels deep; no settings are nested deeper.
+_MOST_LEVELS = 64
+
+
 def _functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
     """The tables with functions that stand for models replaced by their names, and the functions by name."""
     models, functions = with_settings(tables.get("models") or {})
@@ -289,16 +293,18 @@ def _functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Cal
         functions[name] = value
         return name
 
-    def walk(value: Any, key: str) -> Any:
+    def walk(value: Any, key: str, depth: int = 0) -> Any:
+        if depth > _MOST_LEVELS:
+            raise ValueError("settings are nested too deep: do they hold themselves?")
         if key in ("model", "judge", "writer"):
             value = [named(each) for each in value] if isinstance(value, (list, tuple)) else named(value)
         if isinstance(value, Part):
-            changed = {field.name: walk(getattr(value, field.name), field.name) for field in dataclasses.fields(value)}
+            changed = {field.name: walk(getattr(value, field.name), field.name, depth + 1) for field in dataclasses.fields(value)}
             return dataclasses.replace(value, **changed)
         if isinstance(value, Mapping):
-            return {each: walk(inner, each) for each, inner in value.items()}
+            return {each: walk(inner, each, depth + 1) for each, inner in value.items()}
         if isinstance(value, list):
-            return [walk(each, "") for each in value]
+            return [walk(each, "", depth + 1) for each in value]
         return value
 
     walked = {key: value if key in ("models", "dataset") else walk(value, key) for key, value in tables.items()}

@@ -47,6 +47,8 @@ def changed(data: dict) -> dict:
     for place, trial in enumerate(data["trials"]):
         trial["latency_p50"], trial["latency_p95"], trial["cost_usd"] = 3.0 - 0.3 * place, 4.0, 0.0
         trial["tokens"] = 100.0 + 10 * place
+        used = {"calls": 1, "prompt_tokens": 90 + 10 * place, "completion_tokens": 10, "cost_usd": 0.0, "seconds": 0.5}
+        trial["usage"]["questions"] = {"m": {"model": "m", **used}}
         trial["group"], trial["tied"] = (1, place > 0) if place < 3 else (2, False)
         for number, question in enumerate(trial["questions"]):
             usage = {"prompt_tokens": 9, "cached_tokens": 0, "completion_tokens": 3}

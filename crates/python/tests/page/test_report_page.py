@@ -252,7 +252,7 @@ def test_the_front_is_drawn_and_its_points_are_reached_with_keys(opened, pages, 
     opened.settle()
     chosen = re.match(r"t\d+", point.get_attribute("aria-label"))[0]
     assert opened.text("#questions-heading") == f"Questions of {chosen}"
-    opened.page.locator("#front-fields select").select_option(label="tokens read and written for an answer")
+    opened.page.locator("#front-fields select").select_option(label="tokens read and written for a question")
     assert "against=tokens.tokens" in opened.page.url and opened.page.locator("#front .point").count() == 8
 
 
