@@ -36,6 +36,7 @@ mod mistakes;
 mod mlflow;
 mod mlflow_server;
 mod paid_texts;
+mod one_path;
 mod past_runs;
 mod price;
 mod providers;

@@ -5,23 +5,24 @@ use crate::Error;
 use arrow_array::{Array, StringArray};
 use rag::{Passage, Span};
 
-/// One passage of one question.
+/// One passage of one question, or the remarks on a question without passages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageRow {
     /// The question's id.
     pub question: String,
-    /// Counted from 1.
+    /// Counted from 1; 0 if the question has no passages.
     pub rank: u32,
-    /// The passage.
-    pub passage: Passage,
+    /// The passage, if there is one.
+    pub passage: Option<Passage>,
     /// What the stage did for this question that its passages do not show;
-    /// stands at the first passage.
+    /// stands in the question's first row.
     pub remarks: Vec<String>,
 }
 
 impl Table for PassageRow {
     fn columns(rows: &[Self]) -> Columns {
-        let passages = || rows.iter().map(|row| &row.passage);
+        let nothing = Passage::of_text(String::new(), String::new());
+        let passages = || rows.iter().map(|row| row.passage.as_ref().unwrap_or(&nothing));
         Columns::default()
             .text("question", rows.iter().map(|row| row.question.as_str()))
             .u32("rank", rows.iter().map(|row| row.rank))
@@ -59,6 +60,7 @@ impl Table for PassageRow {
                     parts: list(parts, i)?,
                 };
                 let (question, rank) = (question.value(i).to_owned(), rank.value(i));
+                let passage = Some(passage).filter(|_| rank > 0);
                 Ok(Self { question, rank, passage, remarks: list(remarks, i)? })
             })
             .collect()

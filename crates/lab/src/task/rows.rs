@@ -28,7 +28,7 @@ pub(crate) async fn passages_by_question(
         let mut by_question: HashMap<String, Refined> = HashMap::new();
         for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
             let found = by_question.entry(row.question).or_default();
-            found.passages.push(row.passage);
+            found.passages.extend(row.passage);
             found.remarks.extend(row.remarks);
         }
         Ok(by_question)

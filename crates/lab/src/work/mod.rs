@@ -306,10 +306,13 @@ impl Default for Content {
     }
 }
 
-/// The table's rows of one question's passages.
+/// The table's rows of one question's passages. Remarks on a question without
+/// passages have a row of their own.
 fn passage_rows(question: &str, found: impl Into<Refined>) -> impl Iterator<Item = artifact::PassageRow> {
     let Refined { passages, mut remarks, .. } = found.into();
-    (1u32..).zip(passages).map(move |(rank, passage)| artifact::PassageRow {
+    let without = (passages.is_empty() && !remarks.is_empty()).then_some((0, None));
+    let ranked = (1u32..).zip(passages).map(|(rank, passage)| (rank, Some(passage)));
+    without.into_iter().chain(ranked).map(move |(rank, passage)| artifact::PassageRow {
         question: question.to_owned(),
         rank,
         passage,
