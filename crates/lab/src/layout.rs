@@ -128,6 +128,13 @@ pub(crate) fn latency(artifact: &str) -> String {
     of_output(LATENCY, artifact)
 }
 
+/// The output that a file in `usage` or `latency` was measured of.
+fn measured_output(name: &str) -> Option<String> {
+    let (_, rest) = name.split_once('/')?;
+    let of = rest.strip_suffix(".json")?;
+    Some(if is_below(of, PARTIAL) { of.to_owned() } else { format!("{ARTIFACTS}/{of}") })
+}
+
 fn of_output(folder: &str, artifact: &str) -> String {
     let name = artifact.strip_prefix(ARTIFACTS).map_or(artifact, |rest| rest.trim_start_matches('/'));
     format!("{folder}/{name}.json")
@@ -299,6 +306,7 @@ impl store::Layout for Names {
             }
             [RUNS, run, REPORT_PARTS, _] => Kind::Run { run: run.to_owned(), file: store::RunFile::Other },
             [RUNS, pointer] if pointer.ends_with(LATEST) => Kind::Pointer,
+            [USAGE | LATENCY, ..] => measured_output(name).map_or(Kind::Other, |of| Kind::Measurement { of }),
             [QUESTIONS, ..] => Kind::Input,
             [SCRATCH, ..] => Kind::Machine,
             _ => Kind::Other,
@@ -342,6 +350,11 @@ mod tests {
         assert_eq!(artifact_key("artifacts/ab/notes.txt"), None);
         assert_eq!(usage(&artifact(&key, Format::Parquet)), format!("usage/{}/{hex}.parquet.json", &hex[..2]));
         assert_eq!(latency("partial/r/7-x.parquet"), "latency/partial/r/7-x.parquet.json");
+        for output in [artifact(&key, Format::Parquet), "partial/r/7-x.parquet".to_owned()] {
+            for name in [usage(&output), latency(&output)] {
+                assert_eq!(LAYOUT.kind(&name), Kind::Measurement { of: output.clone() }, "{name}");
+            }
+        }
         assert_eq!(latest("animals"), "runs/animals.latest");
         assert_eq!(questions(b"task"), format!("questions/{hex}.json"));
         assert_eq!(qualification(&key), format!("qualifications/{}.json", key.short()));

@@ -105,7 +105,7 @@ pub trait ChunksElsewhere: Send + Sync {
     ///
     /// # Errors
     /// As there, or if the other process cannot be reached.
-    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Vec<Passage>, Error>;
+    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Refined, Error>;
 
     /// As [`Pipeline::step`].
     ///
@@ -231,7 +231,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If an index is missing, or the chunks are in another process.
-    pub async fn find(&self, searches: Vec<SearchQuery>, vectors: Option<Matrix>) -> Result<Vec<Passage>, Error> {
+    pub async fn find(&self, searches: Vec<SearchQuery>, vectors: Option<Matrix>) -> Result<Refined, Error> {
         let (search, corpus) = self.here()?;
         search.find(corpus, searches, vectors).await
     }
@@ -446,6 +446,22 @@ mod tests {
             .collect();
         assert_eq!(told, answer.text);
         assert_eq!(pipeline.retrieve("cats running", &[]).await.unwrap(), *passages);
+    }
+
+    #[tokio::test]
+    async fn a_filter_that_leaves_no_choice_is_remarked() {
+        let remarks = async |conditions: serde_json::Value| {
+            let corpus = retrieve::tests::Fixture::new().open();
+            let script = Script::new(4096, |_| String::new());
+            let query = json!({ "query": { "filter": { "where": conditions } } });
+            let pipeline = Pipeline::new(&config(query), corpus, &script).unwrap();
+            let found = pipeline.found("cats running".into(), usize::MAX).await.unwrap();
+            (found.passages.len(), found.remarks)
+        };
+        let (found, told) = remarks(json!({ "path": "nowhere.md" })).await;
+        assert_eq!((found, told.len()), (0, 1));
+        assert!(told[0].starts_with(r#"no chunk passes the filter {"path":"nowhere.md"}"#), "{told:?}");
+        assert_eq!(remarks(json!({ "path": { "ne": "nowhere.md" } })).await.1, [""; 0], "all of them pass");
     }
 
     #[tokio::test]

@@ -48,6 +48,8 @@ impl Searcher {
             Some(embedder) => Some(vectors(embedder, &searches).await?),
             None => None,
         };
-        self.stages.search(corpus, searches.into_iter().map(|search| vec![search]).collect(), vectors).await
+        let questions = searches.into_iter().map(|search| vec![search]).collect();
+        let found = self.stages.search(corpus, questions, vectors).await?;
+        Ok(found.into_iter().map(|found| found.passages).collect())
     }
 }

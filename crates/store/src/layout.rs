@@ -46,6 +46,11 @@ pub enum Kind {
     },
     /// Which run was the last.
     Pointer,
+    /// What was measured of an output. It is of no use without the output.
+    Measurement {
+        /// The name of the output.
+        of: String,
+    },
     /// An input of a run's workers.
     Input,
     /// An object that only one machine can use.
@@ -77,7 +82,7 @@ impl Kind {
         match self {
             Self::Artifact { .. } | Self::Partial { .. } | Self::Input => true,
             Self::Run { file, .. } => *file != RunFile::Log,
-            Self::Pointer | Self::Machine | Self::Other => false,
+            Self::Measurement { .. } | Self::Pointer | Self::Machine | Self::Other => false,
         }
     }
 
@@ -87,6 +92,7 @@ impl Kind {
             Self::Artifact { format } => format!("artifacts .{format}"),
             Self::Partial { .. } => "partial outputs".to_owned(),
             Self::Run { .. } | Self::Pointer => "runs".to_owned(),
+            Self::Measurement { .. } => "measurements".to_owned(),
             Self::Machine => "of one machine".to_owned(),
             Self::Input | Self::Other => "other".to_owned(),
         }
@@ -129,6 +135,7 @@ pub(crate) mod tests {
                     };
                     Kind::Run { run: run.to_owned(), file }
                 }
+                ["usage", ..] => Kind::Measurement { of: name.replacen("usage", "artifacts", 1) },
                 ["runs", _] => Kind::Pointer,
                 _ => Kind::Other,
             }

@@ -69,7 +69,7 @@ fn written(request: &Request) -> Result<Vec<u8>, Failure> {
 
 #[async_trait]
 impl ChunksElsewhere for Way {
-    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Vec<Passage>, Error> {
+    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Refined, Error> {
         Ok(self.ask(&Request::Find { searches: searches.to_vec(), vectors: vectors.map(Embedded::from) }).await?)
     }
 

@@ -191,7 +191,8 @@ impl Pipeline {
                 let retriever = retriever.build(&self.context())?;
                 let queries: Vec<Vec<Query<'_>>> =
                     questions.iter().map(|queries| queries.iter().map(Question::query).collect()).collect();
-                Ok(Answer::Passages(find(self.chunker()?, &*retriever, &self.corpus(), &queries).await?))
+                let found = find(self.chunker()?, &*retriever, &self.corpus(), &queries).await?;
+                Ok(Answer::Passages(found.into_iter().map(|found| found.passages).collect()))
             }
             Request::Context { hits } => {
                 Ok(Answer::Passages(hits.into_iter().map(|hits| self.passages(hits)).collect::<Result<_, _>>()?))

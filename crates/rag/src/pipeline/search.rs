@@ -3,7 +3,7 @@
 
 use super::{AskedQuestion, ChunksElsewhere, Found, OpenCorpus, SearchableQuestion, searches};
 use crate::{
-    Choice, ChunkTable, Component, Context, Error, Hit, Passage, PassageStep, PipelineConfig,
+    Choice, ChunkTable, Component, Context, Error, Hit, PassageStep, PipelineConfig, Refined,
     chunk::Chunker,
     index::{DenseIndex, OpenIndex},
     python::{caller, computing_for},
@@ -94,7 +94,7 @@ impl Search {
         let question = SearchableQuestion::new(self.rewrites_question, asked, queries);
         let QuestionVectors { searches, standalone } = self.embed(&question).await?;
         let searching = trace::retrieval(&self.names.retriever, &question.standalone, question.queries.len());
-        let mut passages = match &self.chunks {
+        let Refined { mut passages, mut remarks, .. } = match &self.chunks {
             Chunks::Here(corpus) => {
                 within(searching.clone(), self.find(corpus, question.queries.clone(), searches)).await?
             }
@@ -104,7 +104,6 @@ impl Search {
         };
         trace::left(&searching, &passages);
         drop(searching);
-        let mut remarks = Vec::new();
         let nothing = Arc::new(ChunkTable::default());
         for (at_step, step) in self.steps.iter().enumerate() {
             let query = question.for_steps(standalone.as_deref(), None);
@@ -159,7 +158,7 @@ impl Search {
         corpus: &OpenCorpus,
         queries: Vec<SearchQuery>,
         vectors: Option<Matrix>,
-    ) -> Result<Vec<Passage>, Error> {
+    ) -> Result<Refined, Error> {
         Ok(self.stages.search(corpus.corpus(), vec![queries], vectors).await?.pop().unwrap_or_default())
     }
 }
@@ -207,7 +206,7 @@ impl SearchStages {
         corpus: Corpus<'_>,
         questions: Vec<Vec<SearchQuery>>,
         vectors: Option<Matrix>,
-    ) -> Result<Vec<Vec<Passage>>, Error> {
+    ) -> Result<Vec<Refined>, Error> {
         if self.computes && is_small(&corpus) {
             return find(&*self.chunker, &*self.retriever, &corpus, &searches(&questions, vectors.as_ref())).await;
         }
@@ -234,7 +233,8 @@ fn is_small(corpus: &Corpus<'_>) -> bool {
 }
 
 /// The passages of questions. Each question is searched with one query or
-/// several; the hits of several are joined by reciprocal rank fusion.
+/// several; the hits of several are joined by reciprocal rank fusion. A remark
+/// says where a filter leaves no more chunks than were found.
 ///
 /// # Errors
 /// If the retriever fails.
@@ -243,19 +243,33 @@ pub async fn find(
     retriever: &dyn Retriever,
     corpus: &Corpus<'_>,
     questions: &[Vec<Query<'_>>],
-) -> Result<Vec<Vec<Passage>>, Error> {
+) -> Result<Vec<Refined>, Error> {
     let queries = questions.concat();
     let mut found = retriever.retrieve(&queries, corpus).await?;
-    // A retriever of the user's own knows of no filter.
+    let mut remarks = Vec::with_capacity(queries.len());
     for (query, hits) in queries.iter().zip(&mut found) {
-        if let Some(filter) = query.filter {
-            let passing = corpus.table.passing(filter)?;
-            hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
-        }
+        let Some(filter) = query.filter else {
+            remarks.push(None);
+            continue;
+        };
+        // A retriever of the user's own knows of no filter.
+        let passing = corpus.table.passing(filter)?;
+        hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
+        let (left, all) = (passing.entries.len(), passing.mask.len());
+        let is_narrow = left < all && hits.len() == left;
+        remarks.push(is_narrow.then(|| match left {
+            0 => format!("no chunk passes the filter {filter}, so nothing was found"),
+            _ => format!("the filter {filter} leaves {left} of {all} chunks, and all of them were taken"),
+        }));
     }
-    let mut found = found.into_iter();
-    let joined = questions.iter().map(|queries| join(found.by_ref().take(queries.len()).collect()));
-    Ok(joined.map(|hits| chunker.context(hits, corpus.table)).collect())
+    let (mut found, mut remarks) = (found.into_iter(), remarks.into_iter());
+    let joined = questions.iter().map(|queries| {
+        let hits = join(found.by_ref().take(queries.len()).collect());
+        let mut told: Vec<String> = remarks.by_ref().take(queries.len()).flatten().collect();
+        told.dedup();
+        Refined { remarks: told, ..chunker.context(hits, corpus.table).into() }
+    });
+    Ok(joined.collect())
 }
 
 /// Joins the lists into one, as long as the longest.

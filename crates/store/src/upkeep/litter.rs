@@ -102,6 +102,15 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
         let unused = artifacts.filter(|object| !used.contains(&object.name) && !holds(&object.name));
         litter.unused = unused.cloned().collect();
     }
+    let gone: BTreeSet<&str> = litter.partial.iter().chain(&litter.unused).map(|object| object.name.as_str()).collect();
+    let without_output = |object: &&StoredObject| match store.object(&object.name) {
+        Object::Kept(Kind::Measurement { of }) => {
+            (!there.contains(&*of) || gone.contains(&*of)) && !holds(&object.name)
+        }
+        _ => false,
+    };
+    let measurements: Vec<StoredObject> = objects.iter().filter(old).filter(without_output).cloned().collect();
+    litter.leftovers.extend(measurements);
     litter.all = Amount::of(litter.objects());
     for file in &litter.staged {
         litter.all.add(std::fs::metadata(file).map_or(0, |metadata| metadata.len()));
@@ -117,6 +126,7 @@ impl Claimed {
         }
         let is_of_run = match Object::of(name, layout) {
             Object::Kept(Kind::Partial { run: Some(run) } | Kind::Run { run, .. }) => self.runs.contains(&run),
+            Object::Kept(Kind::Measurement { of }) => return self.holds(&of, layout),
             // Any run may use the parts of an unfinished task.
             Object::Kept(Kind::Partial { run: None }) => !self.runs.is_empty(),
             _ => false,

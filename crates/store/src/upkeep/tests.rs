@@ -213,6 +213,29 @@ async fn what_a_run_used_that_began_and_ended_since_is_no_litter() -> TestResult
 }
 
 #[tokio::test]
+async fn measurements_go_with_their_output() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let store = filled(folder.path()).await?;
+    let usage = |i| artifact(i).replacen("artifacts", "usage", 1);
+    // Two of outputs that runs use, one of an output that none uses, one of an output that is gone.
+    for i in [0, 1, 3, 9] {
+        store.put(&usage(i), "{}").await?;
+    }
+    let leftovers = async |wanted: &Wanted| {
+        let litter = litter(&store, wanted).await?;
+        Ok::<_, crate::Error>(litter.leftovers.into_iter().map(|object| object.name).collect::<Vec<_>>())
+    };
+    let old = Wanted { since_unix_ms: SOON, ..Wanted::default() };
+    assert_eq!(leftovers(&Wanted::default()).await?, [""; 0], "nothing is old");
+    assert_eq!(leftovers(&old).await?, [usage(9)]);
+    assert_eq!(leftovers(&Wanted { only_used: true, ..old.clone() }).await?, [usage(3), usage(9)]);
+    let claim = Claim::begin(&store).await?;
+    claim.add("three", [artifact(3)]).await?;
+    assert_eq!(leftovers(&Wanted { only_used: true, ..old }).await?, [usage(9)], "a run uses it now");
+    Ok(())
+}
+
+#[tokio::test]
 async fn only_what_is_old_and_wanted_by_nobody_is_litter() -> TestResult {
     let folder = tempfile::tempdir()?;
     let store = filled(folder.path()).await?;
