@@ -14,6 +14,7 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Iterator
+from itertools import chain, count
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, overload
 
@@ -29,6 +30,10 @@ from reverie.retrievers import Retrievers
 
 # How long a call may take unless a decorator says something else, in seconds.
 TIMEOUT_SECONDS = Metrics.Python.timeout_seconds
+
+
+class NotAloneError(ValueError):
+    """A function that cannot be run from its source in another process."""
 
 
 class Function:
@@ -361,10 +366,30 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def metrics_of(given: Any, concurrency: int | None = None) -> list[Any]:
-    """A list of metrics, or one; functions that nobody decorated become metrics, with this many calls at once."""
+    """A list of metrics, or one. Callables that are not decorated become metrics, with this many calls at once: those
+    that cannot be run by themselves are called in this process."""
     items = list(given) if isinstance(given, (list, tuple)) else [given]
-    plain = (functools.partial, FunctionType, BuiltinFunctionType, MethodType)
-    return [metric(concurrency=concurrency)(each) if isinstance(each, plain) else each for each in items]
+    names: set[str] = set()
+
+    def made(each: Any) -> Any:
+        if not callable(each) or inspect.isclass(each) or hasattr(each, "setting"):
+            return each
+        plain = (functools.partial, FunctionType)
+        if isinstance(each, plain):
+            try:
+                return metric(concurrency=concurrency)(each)
+            except NotAloneError:
+                pass
+        from reverie._own_metrics import OwnMetric
+
+        word = _name(each) if isinstance(each, (*plain, BuiltinFunctionType, MethodType)) else type(each).__name__
+        word = word.strip("<>")
+        candidates = chain([word], (f"{word}_{number}" for number in count(2)))
+        name = next(candidate for candidate in candidates if candidate not in names)
+        names.add(name)
+        return OwnMetric(each, name, concurrency)
+
+    return [made(each) for each in items]
 
 
 def _decorated(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:
@@ -392,11 +417,11 @@ def _source(function: Callable[..., Any], kind: str) -> str:
     plain = bound.func if bound is not None else function
     plain = plain.function if isinstance(plain, Function) else plain
     if not inspect.isfunction(plain) or plain.__name__ == "<lambda>":
-        raise ValueError(f"a {kind} is a function with a name, made by `def`: not {function!r}")
+        raise NotAloneError(f"a {kind} is a function with a name, made by `def`: not {function!r}")
     try:
         source = textwrap.dedent(inspect.getsource(plain))
     except (OSError, TypeError) as error:
-        raise ValueError(
+        raise NotAloneError(
             f"the source of `{plain.__name__}` cannot be read ({error}): "
             'put it into a file, and write {"python": {"file": "own.py", "function": …}}'
         ) from error
@@ -404,9 +429,10 @@ def _source(function: Callable[..., Any], kind: str) -> str:
     # pytest puts names like `@py_builtins` into what it loads; they are not in the source.
     around = sorted(name for name in names if name.isidentifier())
     if around:
-        raise ValueError(
+        raise NotAloneError(
             f"the {kind} `{plain.__name__}` uses {', '.join(around)} from around it: it runs in a process of its "
-            "own, so import and define everything inside the function, or give it as the default of a parameter"
+            "own, so import and define everything inside the function, or give it as the default of a parameter; "
+            "`reverie.evaluate` also takes it without a decorator, and calls it in this process"
         )
     source = _with_defaults(plain, source)
     node = ast.parse(source).body[0]

@@ -13,6 +13,7 @@ from reverie._aside import aside
 from reverie._function_models import Model, limited, served, several
 from reverie._live import Watcher, watcher
 from reverie._outcome import check_on_error, tell_failures, watched
+from reverie._own_metrics import asked_here
 from reverie.functions import metrics_of
 from reverie.stages import held
 from reverie.tables import Table, html_table, interval, shown
@@ -61,7 +62,10 @@ def evaluate(
             its contexts in brackets; without a column of contexts, numbers up to 99 in brackets behind a space, a full
             stop or another citation.
         metrics: What to score by: names such as `"token_f1"`, objects such as `reverie.metric.Faithfulness()`,
-            dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain.
+            dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain. A function
+            that stands by itself runs in a process of its own. A closure, a lambda, a method, an object that can be
+            called, or a function that uses names of your program is called in this process: once at a time, or
+            `concurrency` calls at once (an `async def` 16).
         judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs
             here; or a function of your own. Of several the majority decides. A function gets the messages, a list of
             dictionaries with `role` and `content`; where JSON is wanted, the first states its schema. It returns the
@@ -152,7 +156,7 @@ class _Call:
         check_on_error(on_error)
         self._data, self._budget_usd = data, budget_usd
         self._models, self._judges = models, [limited(each, concurrency) for each in several(judge)]
-        self._tables = {"store": store, "evaluate": {"metrics": metrics_of(metrics, concurrency) or None}}
+        self._store, self._metrics = store, metrics_of(metrics, concurrency)
         self._documents, self._attempts = None if documents is None else held(documents), attempts
         self._embedder, self._base = embedder, os.getcwd()
         self._watching: Watcher | None = watcher(progress)
@@ -161,11 +165,11 @@ class _Call:
         """Does the work, in this thread."""
 
         def work() -> Scores:
-            with served(self._judges, self._models) as (judges, models):
+            with served(self._judges, self._models) as (judges, models), asked_here(self._metrics) as metrics:
                 return Scores(
                     _core.score(
                         self._data,
-                        {**self._tables, "models": models},
+                        {"store": self._store, "evaluate": {"metrics": metrics or None}, "models": models},
                         judges,
                         self._embedder,
                         self._base,

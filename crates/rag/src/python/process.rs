@@ -44,6 +44,8 @@ struct Shared {
 #[derive(Default)]
 struct Calls {
     waiting: HashMap<u64, Waiting>,
+    /// The trials of the last call: what a function prints may be read after its reply.
+    last: Option<Arc<str>>,
     /// Why there will be no more replies.
     ended: Option<String>,
 }
@@ -69,11 +71,12 @@ impl Shared {
         let _ = lock(&self.child).kill();
     }
 
-    /// The trials that all present calls are for; none if they differ.
+    /// The trials that all present calls are for, or the last one if there are
+    /// none; none if they differ.
     fn caller(&self) -> Option<Arc<str>> {
         let calls = lock(&self.calls);
         let mut callers = calls.waiting.values().map(|waiting| &waiting.caller);
-        let first = callers.next()?;
+        let Some(first) = callers.next() else { return calls.last.clone() };
         callers.all(|caller| caller == first).then(|| first.clone())?
     }
 
@@ -216,6 +219,7 @@ impl Running {
             if let Some(reason) = &calls.ended {
                 return Asked::Ended(reason.clone());
             }
+            calls.last.clone_from(&caller);
             calls.waiting.insert(number, Waiting { reply, caller });
         }
         if let Some(request) = request {
