@@ -255,3 +255,55 @@ def test_a_function_as_the_judge_of_an_experiment_is_checked_like_any_other_judg
     evaluate = {"metrics": ["faithfulness"], "judge": lambda messages: ""}
     with pytest.raises(ValueError, match=r"evaluate.metrics\[0\]: `faithfulness` scores answers, but \[space\] has no"):
         reverie.Experiment(**small_experiment(evaluate=evaluate))
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_what_was_scored_before_a_stop_is_there_as_partial_results(tmp_path, awaited):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "mill.txt").write_text("The mill was built in 1700. It grinds oats. " * 20)
+    signs = tmp_path / "signs"
+    signs.mkdir()
+    here = str(signs)
+
+    @reverie.metric
+    def waits(passages, signs=here):
+        import os
+        import time
+
+        number = len(os.listdir(signs))
+        open(os.path.join(signs, str(number)), "w").close()
+        # The first trials are scored; a later call does not end by itself.
+        while number >= 12:
+            time.sleep(0.01)
+        return 1.0
+
+    evidence = [{"document": "mill.txt", "quote": "It grinds oats."}]
+    experiment = reverie.Experiment(
+        name="stopped", store=str(tmp_path / "store"), corpus=str(tmp_path / "docs"),
+        dataset=[{"question": f"What does mill {i} grind?", "reference": "Oats.", "evidence": evidence} for i in range(6)],
+        chunker=["sentence"], retriever=[{"bm25": {"top_k": k}} for k in (1, 2, 3, 4, 5, 6)],
+        evaluate={"metrics": ["recall", waits], "objective": ["recall"]},
+    )  # fmt: skip
+
+    def stop_when_stuck(stop):
+        while len(os.listdir(signs)) <= 12:
+            time.sleep(0.01)
+        stop()
+
+    if awaited:
+
+        async def cancelled():
+            task = asyncio.create_task(experiment.arun(progress=False))
+            await asyncio.to_thread(stop_when_stuck, lambda: None)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(cancelled())
+    else:
+        threading.Thread(target=stop_when_stuck, args=(lambda: signal.raise_signal(signal.SIGINT),), daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            experiment.run(progress=False)
+    results = experiment.results()
+    assert results.partial and "interrupted" in results.partial
+    assert 1 <= len(results.trials) < 6 and results.winner is None

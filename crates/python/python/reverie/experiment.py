@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -52,6 +54,10 @@ class Experiment:
 
     # What is scored of a run of this object that was interrupted.
     _partial: Results | None = None
+    # Set when the thread of the last run has ended.
+    _ended: threading.Event | None = None
+    # The same, after the `await` of that run was cancelled.
+    _stopping: threading.Event | None = None
 
     def __init__(
         self,
@@ -194,7 +200,11 @@ class Experiment:
 
         Where the `await` is cancelled, the run ends as after Ctrl-C: what is finished is kept.
         """
-        results = await aside(self._ran(engine, address, budget_usd, progress, on_error))
+        try:
+            results = await aside(self._ran(engine, address, budget_usd, progress, on_error))
+        except asyncio.CancelledError:
+            self._stopping = self._ended
+            raise
         return tell_failures(results, results._function_failures(), on_error)
 
     def _ran(
@@ -211,6 +221,8 @@ class Experiment:
 
         def made(stop: _core.Stop | None) -> Results:
             run, self._partial = self._core.run, None
+            ended = self._ended = threading.Event()
+
             def work() -> Results:
                 with self._serving():
                     return Results(run(_connect, engine, address, budget_usd, watching, stop))
@@ -222,6 +234,8 @@ class Experiment:
                 if partial is not None:
                     self._partial = Results(partial)
                 raise
+            finally:
+                ended.set()
 
         return made
 
@@ -232,6 +246,10 @@ class Experiment:
         Raises:
             RuntimeError: If there was none.
         """
+        if self._stopping is not None:
+            # The thread finishes the calls that have begun, and then looks what is scored.
+            self._stopping.wait(_STOPPING_SECONDS)
+            self._stopping = None
         if self._partial is not None:
             return self._partial
         return Results(self._core.results())
@@ -276,6 +294,8 @@ class Experiment:
         return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"
 
 
+# How long `results` waits for a run that was cancelled.
+_STOPPING_SECONDS = 30.0
 # Functions are looked for so many levels deep; no settings are nested deeper.
 _MOST_LEVELS = 64
 

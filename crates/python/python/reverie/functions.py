@@ -365,9 +365,9 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(plain, "__name__", "function")
 
 
-def metrics_of(given: Any, concurrency: int | None = None) -> list[Any]:
-    """A list of metrics, or one. Callables that are not decorated become metrics, with this many calls at once: those
-    that cannot be run by themselves are called in this process."""
+def metrics_of(given: Any, concurrency: int | None = None, in_this_process: bool = False) -> list[Any]:
+    """A list of metrics, or one. Functions that are not decorated become metrics, with this many calls at once. With
+    `in_this_process`, callables that cannot be run by themselves do too, and are called here."""
     items = list(given) if isinstance(given, (list, tuple)) else [given]
     names: set[str] = set()
 
@@ -375,11 +375,12 @@ def metrics_of(given: Any, concurrency: int | None = None) -> list[Any]:
         if not callable(each) or inspect.isclass(each) or hasattr(each, "setting"):
             return each
         plain = (functools.partial, FunctionType)
-        if isinstance(each, plain):
+        if isinstance(each, plain) or not in_this_process:
             try:
                 return metric(concurrency=concurrency)(each)
             except NotAloneError:
-                pass
+                if not in_this_process:
+                    raise
         from reverie._own_metrics import OwnMetric
 
         word = _name(each) if isinstance(each, (*plain, BuiltinFunctionType, MethodType)) else type(each).__name__

@@ -156,7 +156,7 @@ class _Call:
         check_on_error(on_error)
         self._data, self._budget_usd = data, budget_usd
         self._models, self._judges = models, [limited(each, concurrency) for each in several(judge)]
-        self._store, self._metrics = store, metrics_of(metrics, concurrency)
+        self._store, self._metrics = store, metrics_of(metrics, concurrency, in_this_process=True)
         self._documents, self._attempts = None if documents is None else held(documents), attempts
         self._embedder, self._base = embedder, os.getcwd()
         self._watching: Watcher | None = watcher(progress)
