@@ -245,7 +245,8 @@ impl Journal {
     /// Checks that what is written now will be found again: SQLite continues
     /// with a file even if it was removed.
     fn writable(&self) -> Result<(), Error> {
-        let path = || self.inner.path.display().to_string();
+        // From the root: who reads it may not know where the program was started.
+        let path = || std::path::absolute(&self.inner.path).as_ref().unwrap_or(&self.inner.path).display().to_string();
         let Some(opened) = self.inner.file else { return Err(Error::ReadOnly { path: path() }) };
         match std::fs::metadata(&self.inner.path) {
             Ok(now) if (now.dev(), now.ino()) == opened => Ok(()),

@@ -122,6 +122,10 @@ class Experiment:
         self._functions = {}
         self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.path.abspath(base or path.parent))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # How its last run ended is of this process.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_partial", "_ended", "_stopping")}
+
     @property
     def name(self) -> str:
         """Its name."""
