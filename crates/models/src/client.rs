@@ -363,6 +363,7 @@ impl Answer {
             completion_tokens: self.usage.completion_tokens,
             cost_usd: self.cost_usd,
             seconds: self.seconds,
+            cut_texts: self.usage.cut_texts,
         }
     }
 }
@@ -389,6 +390,7 @@ impl From<JournalEntry> for Reply {
             completion_tokens: entry.completion_tokens,
             cost_usd: entry.cost_usd,
             seconds: entry.seconds,
+            cut_texts: 0,
         };
         Self { response: entry.response.into(), used }
     }

@@ -38,6 +38,10 @@ pub struct ModelUsage {
     /// The time that the model took when the calls were made, summed over calls
     /// that may have overlapped.
     pub seconds: f64,
+    /// Texts that were longer than the model reads, so that only their
+    /// beginning was read.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    pub cut_texts: u64,
 }
 
 impl ModelUsage {
@@ -62,6 +66,7 @@ impl AddAssign<&Self> for ModelUsage {
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
         self.cost_usd += other.cost_usd;
         self.seconds += other.seconds;
+        self.cut_texts = self.cut_texts.saturating_add(other.cut_texts);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Vectors of chunks that know their documents: which embedders can make them,
-//! and what trials share.
+//! and what trials share. Also what is told of chunks that are longer than an
+//! embedder reads.
 
 use crate::{corpus, workspace::Workspace};
 
@@ -82,4 +83,27 @@ fn a_run_makes_its_vectors_once_and_shares_everything_else() {
     let found = asked.succeeds().json()["passages"][0]["text"].clone();
     let dam = trials[late]["questions"].as_array().unwrap().iter().find(|one| one["question"] == "dam").unwrap();
     assert_eq!(found, dam["passages"][0]["text"]);
+}
+
+#[test]
+fn chunks_that_are_longer_than_the_embedder_reads_are_counted_under_the_board() {
+    let Some((workspace, rest)) = self::workspace() else { return };
+    let long = "[models.bert]\nembedding.local = { max_tokens = 8, ";
+    let rest = rest.replace("[models.bert]\nembedding.local = { ", long);
+    let space = "chunker = [{ sentence = { chunk_size = 24, chunk_overlap = 0 } }, { sentence = { chunk_size = 6, \
+                 chunk_overlap = 0 } }]\nembedder = [\"bert\"]\nretriever = [\"bm25\", \"dense\"]";
+    workspace.experiment(space, &rest);
+    let run = workspace.run(&["run"]).succeeds();
+    let lines: Vec<&str> = run.out.lines().filter(|line| line.contains("only the beginning of")).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("chunks")), "{}", run.out);
+    let results = workspace.run(&["run", "--json"]).succeeds().json();
+    for trial in results["trials"].as_array().unwrap() {
+        let index = trial["usage"]["index"].as_object().unwrap();
+        let cut: u64 = index.values().filter_map(|used| used["cut_texts"].as_u64()).sum();
+        let labels = &trial["trial"]["labels"];
+        let is_long = labels["retriever"] == "dense" && labels["chunker"].as_str().unwrap().contains("24");
+        assert_eq!(cut > 0, is_long, "{labels}: {cut}");
+    }
+    // What was computed before is told again.
+    assert!(workspace.run(&["run"]).succeeds().out.contains("only the beginning of"));
 }

@@ -82,6 +82,7 @@ impl Table for AnswerRow {
                             prompt_tokens: prompt.value(i),
                             cached_tokens: cached.value(i),
                             completion_tokens: completion.value(i),
+                            ..Usage::default()
                         },
                         seconds: seconds.value(i),
                     }),

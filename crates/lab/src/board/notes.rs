@@ -224,6 +224,7 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     }
     notes.extend(fallbacks(results));
     notes.extend(not_enriched(results));
+    notes.extend(cut_texts(results));
     notes.extend(unknown_prices(results));
     let unpaid = unpaid(results);
     if unpaid > 0 {
@@ -271,6 +272,26 @@ fn not_enriched(results: &Results) -> Vec<Note> {
         let (n, all, name) = (count(*chunks), count(*total), found.trial.pipeline.enrich.name());
         let text = format!("{name} wrote nothing usable for {n} of {all} chunks, most often because: {reason}");
         tell(&mut told, text, &found.trial.id);
+    }
+    told.into_iter().map(of_trials).collect()
+}
+
+/// Which models read only the beginning of some texts. Trials that share these
+/// are told of together.
+fn cut_texts(results: &Results) -> Vec<Note> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for found in &results.trials {
+        let calls = [(&found.usage.index, "chunks"), (&found.usage.questions, "texts")];
+        for (ledger, texts) in calls {
+            for (_, used) in ledger.models().filter(|(_, used)| used.cut_texts > 0) {
+                let (model, n) = (&used.model, count(used.cut_texts as usize));
+                let text = format!(
+                    "{model} read only the beginning of {n} {texts}, which are longer than it reads: \
+                     smaller chunks, or a model that reads more, take in all of them"
+                );
+                tell(&mut told, text, &found.trial.id);
+            }
+        }
     }
     told.into_iter().map(of_trials).collect()
 }

@@ -139,7 +139,7 @@ mod tests {
             1
         }
         async fn chat(&self, _request: &ChatRequest) -> Result<ChatResponse, Error> {
-            let usage = Usage { prompt_tokens: 4, completion_tokens: 1, cached_tokens: 0 };
+            let usage = Usage { prompt_tokens: 4, completion_tokens: 1, cached_tokens: 0, ..Usage::default() };
             Ok(ChatResponse { text: "yes".to_owned(), finish: Finish::Stop, usage, choices: Vec::new(), seconds: 0.0 })
         }
     }

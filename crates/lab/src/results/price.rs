@@ -148,8 +148,8 @@ async fn of_answers(
             calls: answer.calls.into(),
             prompt_tokens: answer.usage.prompt_tokens,
             completion_tokens: answer.usage.completion_tokens,
-            cost_usd: 0.0,
             seconds: answer.seconds,
+            ..ModelUsage::default()
         };
         used.all.add(&ledger::account(identity), &usage);
     }

@@ -102,7 +102,7 @@ impl ChatModel for Speaker {
                 Fail => return Err(Error::connection("e", "r")),
             }
         }
-        let usage = Usage { prompt_tokens: 3, cached_tokens: 0, completion_tokens: 2 };
+        let usage = Usage { prompt_tokens: 3, cached_tokens: 0, completion_tokens: 2, ..Usage::default() };
         Ok(ChatResponse { text, finish: Finish::Stop, usage, choices: Vec::new(), seconds: 1.0 })
     }
 }

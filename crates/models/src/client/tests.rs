@@ -94,7 +94,8 @@ impl ChatModel for Toy {
 
     async fn chat(&self, _request: &ChatRequest) -> Result<ChatResponse, Error> {
         let text = self.called().await?.to_string();
-        let usage = Usage { prompt_tokens: 1_000_000, cached_tokens: 5, completion_tokens: 100_000 };
+        let usage =
+            Usage { prompt_tokens: 1_000_000, cached_tokens: 5, completion_tokens: 100_000, ..Usage::default() };
         Ok(ChatResponse { text, finish: Finish::Stop, usage, choices: vec![0.1, 0.9], seconds: 1.5 })
     }
 }
@@ -493,7 +494,12 @@ async fn counts_that_no_sum_can_hold_are_no_panic() {
             (1.0, 1.0)
         }
         async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, Error> {
-            let usage = Usage { prompt_tokens: u64::MAX, cached_tokens: u64::MAX, completion_tokens: u64::MAX };
+            let usage = Usage {
+                prompt_tokens: u64::MAX,
+                cached_tokens: u64::MAX,
+                completion_tokens: u64::MAX,
+                ..Usage::default()
+            };
             let text = "x".to_owned();
             Ok(ChatResponse { text, finish: Finish::Stop, usage, choices: Vec::new(), seconds: 1.0 })
         }

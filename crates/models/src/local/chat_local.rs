@@ -275,6 +275,7 @@ impl LocalChat {
                 prompt_tokens,
                 cached_tokens: outcome.cached as u64,
                 completion_tokens: outcome.written as u64,
+                ..Usage::default()
             },
             choices: outcome.choices,
             // Waiting for other calls says how busy this machine was, not how fast the model is.

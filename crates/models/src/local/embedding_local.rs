@@ -231,7 +231,7 @@ impl EmbeddingModel for OnnxEmbedder {
             }
         }
         matrix.normalize();
-        Ok((matrix, usage(&tokens)))
+        Ok((matrix, Tokenized::usage(&tokens)))
     }
 
     async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
@@ -287,12 +287,8 @@ impl EmbeddingModel for OnnxEmbedder {
             row.normalize();
             row.data
         };
-        Ok((vectors.into_iter().map(|vector| vector.map(unit)).collect(), usage(&tokens)))
+        Ok((vectors.into_iter().map(|vector| vector.map(unit)).collect(), Tokenized::usage(&tokens)))
     }
-}
-
-fn usage(tokens: &[Tokenized]) -> Usage {
-    Usage { prompt_tokens: tokens.iter().map(|text| text.ids.len() as u64).sum(), ..Usage::default() }
 }
 
 /// One vector per text of a batch, not yet normalised, and where each belongs.

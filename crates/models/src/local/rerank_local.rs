@@ -146,8 +146,7 @@ impl RerankModel for CrossEncoder {
         for (place, score) in found.into_iter().flatten().flatten() {
             scores[place] = if self.sigmoid { 1.0 / (1.0 + (-score).exp()) } else { score };
         }
-        let prompt_tokens = tokens.iter().map(|pair| pair.ids.len() as u64).sum();
-        Ok((scores, Usage { prompt_tokens, ..Usage::default() }))
+        Ok((scores, Tokenized::usage(&tokens)))
     }
 }
 

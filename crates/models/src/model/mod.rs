@@ -60,6 +60,14 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
+    /// Texts that were longer than the model reads: it read only their
+    /// beginning. Known of models of this process only.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_texts: u64,
+}
+
+pub(crate) const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
@@ -75,6 +83,7 @@ impl std::ops::AddAssign for Usage {
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
         self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+        self.cut_texts = self.cut_texts.saturating_add(other.cut_texts);
     }
 }
 

@@ -97,6 +97,7 @@ async fn each_answer_is_understood() {
                 prompt_tokens: answer.prompt,
                 cached_tokens: answer.cached,
                 completion_tokens: answer.completion,
+                ..Usage::default()
             };
             assert_eq!(response.usage, expected, "{name}");
             assert!(response.seconds > 0.0, "{name}");

@@ -121,7 +121,7 @@ pub(crate) mod tests {
         ChatResponse {
             text: text.into(),
             finish: Finish::Stop,
-            usage: Usage { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 2 },
+            usage: Usage { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 2, ..Usage::default() },
             choices: Vec::new(),
             seconds: 0.5,
         }

@@ -1,7 +1,7 @@
 //! Texts as token ids, and batches of them without padding waste: sorted by
 //! length, so that texts of one batch are about equally long.
 
-use crate::Error;
+use crate::{Error, Usage};
 use std::{path::Path, sync::OnceLock};
 use tokenizers::{EncodeInput, Encoding, Tokenizer, TruncationParams};
 
@@ -24,6 +24,19 @@ pub(crate) struct TextTokenizer {
 pub(crate) struct Tokenized {
     pub(crate) ids: Vec<u32>,
     pub(crate) types: Vec<u32>,
+    /// Whether there is more text than these tokens.
+    pub(crate) is_cut: bool,
+}
+
+impl Tokenized {
+    /// What a model that reads these texts uses.
+    pub(crate) fn usage(texts: &[Self]) -> Usage {
+        Usage {
+            prompt_tokens: texts.iter().map(|text| text.ids.len() as u64).sum(),
+            cut_texts: texts.iter().filter(|text| text.is_cut).count() as u64,
+            ..Usage::default()
+        }
+    }
 }
 
 impl TextTokenizer {
@@ -55,7 +68,11 @@ impl TextTokenizer {
     /// longer part.
     pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<Tokenized, tokenizers::Error> {
         let encoding = self.tokenizer.encode_fast(text, true)?;
-        Ok(Tokenized { ids: encoding.get_ids().to_vec(), types: encoding.get_type_ids().to_vec() })
+        Ok(Tokenized {
+            ids: encoding.get_ids().to_vec(),
+            types: encoding.get_type_ids().to_vec(),
+            is_cut: !encoding.get_overflowing().is_empty(),
+        })
     }
 }
 
@@ -139,7 +156,10 @@ mod tests {
     use super::*;
 
     fn texts(lengths: &[usize]) -> Vec<Tokenized> {
-        lengths.iter().map(|n| Tokenized { ids: (1..=*n as u32).collect(), types: vec![0; *n] }).collect()
+        lengths
+            .iter()
+            .map(|n| Tokenized { ids: (1..=*n as u32).collect(), types: vec![0; *n], is_cut: false })
+            .collect()
     }
 
     #[test]

@@ -42,6 +42,7 @@ impl LongText {
         let part = |range: Range<usize>| Tokenized {
             ids: encoding.get_ids()[range.clone()].to_vec(),
             types: encoding.get_type_ids()[range].to_vec(),
+            is_cut: false,
         };
         let place =
             |(start, end): &(usize, usize)| start.saturating_sub(prefix.len())..end.saturating_sub(prefix.len());
@@ -96,6 +97,7 @@ impl LongText {
         Tokenized {
             ids: [&head.ids, &own.ids[window.clone()], &tail.ids].concat(),
             types: [&head.types, &own.types[window], &tail.types].concat(),
+            is_cut: false,
         }
     }
 }
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_window_without_room_is_refused_and_one_that_nobody_reads_is_empty() {
-        let tokens = |n: u32| Tokenized { ids: (0..n).collect(), types: vec![0; n as usize] };
+        let tokens = |n: u32| Tokenized { ids: (0..n).collect(), types: vec![0; n as usize], is_cut: false };
         let text =
             LongText { head: tokens(1), tail: tokens(1), own: tokens(20), places: (0..20).map(|i| i..i + 1).collect() };
         assert!(text.windows(6, 4, &[]).unwrap_err().contains("lower `overlap`"));

@@ -152,6 +152,7 @@ impl Remote<Chat> {
             prompt_tokens: usage.prompt.unwrap_or_else(|| prompt_tokens(request) as u64),
             cached_tokens: usage.cached,
             completion_tokens: usage.completion.unwrap_or_else(|| estimated_tokens(&text) as u64),
+            ..Usage::default()
         };
         Ok(ChatResponse { text, finish, usage, choices, seconds: started.elapsed().as_secs_f64() })
     }
