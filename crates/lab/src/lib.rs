@@ -68,7 +68,7 @@ pub use results::{
     Answering, Difference, FunctionFailure, MetricComparison, MetricResult, NotEnriched, QuestionResult, Results,
     TrialResult, TrialUsage, Winner,
 };
-pub use scoring::{MetricScores, RowScores, ScoreResults, ScoredBy, Scorer, Scoring, records};
+pub use scoring::{MetricScores, RowScores, ScoreResults, ScoredAnswers, ScoredBy, Scorer, Scoring, records};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};
 pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,

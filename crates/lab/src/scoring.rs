@@ -13,9 +13,11 @@
 
 mod parquet;
 mod scorer;
+mod systems;
 
 pub use parquet::records;
 pub use scorer::{ScoredBy, Scorer};
+pub use systems::ScoredAnswers;
 
 use crate::{
     Control, Error, Operator, Setup,

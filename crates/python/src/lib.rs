@@ -100,7 +100,7 @@ mod _core {
         remote::{Done, RayWorker, home, main},
         results::{Results, runs},
         run::Scheduler,
-        scoring::score,
+        scoring::{compare_scores, score},
         service::{PyService, Reply},
         settings::settings,
         stages::{Chunker, Embedding, Folder, IndexWriter, Parser},

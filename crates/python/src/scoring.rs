@@ -10,11 +10,22 @@ use crate::{
     stop::Stop,
 };
 use eval::Score;
-use lab::{Choice, Progress, ScoreResults, Scoring, ScoringSpec};
+use lab::{Choice, Progress, ScoreResults, ScoredAnswers, Scoring, ScoringSpec};
 use models::RetryPolicy;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+
+/// Compares the scores of two systems' answers, both as [`score`] gives them.
+/// Gives JSON: a list of comparisons, one per metric.
+#[pyfunction]
+pub(crate) fn compare_scores(py: Python<'_>, first: &str, second: &str) -> PyResult<String> {
+    let read = |text: &str| {
+        serde_json::from_str::<ScoredAnswers>(text).map_err(|error| wrong(format!("these are no scores: {error}")))
+    };
+    let (first, second) = (read(first)?, read(second)?);
+    json(&py.detach(|| first.compare(&second)).map_err(PyValueError::new_err)?)
+}
 
 /// Scores answers: rows, or the file at a path. `tables` is what an experiment
 /// would say: `models`, `evaluate`, `store`. `documents` are those that places

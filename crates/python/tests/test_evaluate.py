@@ -173,6 +173,25 @@ def test_a_judge_is_one_of_the_models_and_is_paid_once(provider):
     assert again["faithfulness"] == scores["faithfulness"] and provider.statistics()["requests"] == asked
 
 
+def test_the_answers_of_two_systems_are_compared_question_by_question(tmp_path):
+    questions = [f"What is thing {i}?" for i in range(8)]
+    rows = [{"question": question, "reference": f"thing {i}"} for i, question in enumerate(questions)]
+    mine = [{**row, "answer": row["reference"]} for row in rows]
+    theirs = [{**row, "answer": row["reference"] if i < 2 else "nothing"} for i, row in enumerate(rows)]
+    theirs = [*theirs[::-1], {"question": "Another?", "reference": "a", "answer": "a"}]
+    first, second = (reverie.evaluate(data, ["token_f1"], store=tmp_path, progress=False) for data in (mine, theirs))
+    found = first.compare(second, names=("mine", "theirs"))
+    row = next(iter(found.rows()))
+    # Six of eight differ by 1 in the same direction: of the 2^6 ways to turn their signs two are as far from 0.
+    assert (row["difference"], row["n_pairs"], row["n_total"]) == (6 / 8, 8, 9)
+    assert row["p_value"] == pytest.approx(2 / 2**6) and found.real() == ["token_f1"]
+    assert repr(found).startswith("mine − theirs") and second.compare(first)["difference"] == [-6 / 8]
+    with pytest.raises(ValueError, match="no question in common"):
+        first.compare(reverie.evaluate(theirs[-1:], ["token_f1"], store=tmp_path, progress=False))
+    with pytest.raises(ValueError, match="stands twice in the second, in rows 0 and 8"):
+        first.compare(reverie.evaluate([*mine, mine[0]], ["token_f1"], store=tmp_path, progress=False))
+
+
 def test_many_are_scored_at_once_in_an_event_loop():
     async def both():
         return await asyncio.gather(reverie.aevaluate(ROWS, [words]), reverie.aevaluate(ROWS[:2], ["token_f1"]))

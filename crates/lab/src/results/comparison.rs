@@ -28,7 +28,7 @@ pub struct MetricComparison {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ScoreTable {
     /// Each metric and its range.
-    metrics: Vec<(String, (f64, f64))>,
+    metrics: Vec<RangedMetric>,
     /// By trial: for each of the metrics its scores, in the order of the dataset.
     trials: BTreeMap<String, Vec<Vec<Kept>>>,
 }
@@ -103,18 +103,32 @@ impl ScoreTable {
             |id: &str| self.trials.get(id).ok_or_else(|| no_such_trial(id, self.trials.keys().map(String::as_str)));
         let (first, second) = (of(first)?, of(second)?);
         let scores = |kept: &Vec<Kept>| kept.iter().map(|kept| kept.score()).collect::<Vec<Score>>();
-        let of = |i: usize| Comparison::of(&scores(&first[i]), &scores(&second[i]), self.metrics[i].1, SEED);
-        let comparisons: Vec<Comparison> = (0..self.metrics.len()).into_par_iter().map(of).collect();
-        let p_values: Vec<Option<f64>> = comparisons.iter().map(|comparison| comparison.p_value).collect();
-        let rows = self.metrics.iter().zip(holm_of_known(&p_values)).zip(comparisons);
-        Ok(rows
-            .map(|(((metric, _), corrected), comparison)| MetricComparison {
-                metric: metric.clone(),
-                corrected,
-                comparison,
-            })
-            .collect())
+        Ok(compare_metrics(&self.metrics, |i| (scores(&first[i]), scores(&second[i]))))
     }
+}
+
+/// A metric's name with its range.
+pub(crate) type RangedMetric = (String, (f64, f64));
+
+/// Compares scores of the same questions by metrics.
+/// `scores` gives those of a metric, of the first and of the second.
+pub(crate) fn compare_metrics(
+    metrics: &[RangedMetric],
+    scores: impl Fn(usize) -> (Vec<Score>, Vec<Score>) + Sync,
+) -> Vec<MetricComparison> {
+    let of = |i: usize| {
+        let (first, second) = scores(i);
+        Comparison::of(&first, &second, metrics[i].1, SEED)
+    };
+    let comparisons: Vec<Comparison> = (0..metrics.len()).into_par_iter().map(of).collect();
+    let p_values: Vec<Option<f64>> = comparisons.iter().map(|comparison| comparison.p_value).collect();
+    let rows = metrics.iter().zip(holm_of_known(&p_values)).zip(comparisons);
+    rows.map(|(((metric, _), corrected), comparison)| MetricComparison {
+        metric: metric.clone(),
+        corrected,
+        comparison,
+    })
+    .collect()
 }
 
 impl Results {

@@ -45,6 +45,7 @@ __all__ = [
     "qualify",
     "rejection",
     "runs",
+    "compare_scores",
     "score",
     "settings",
     "store_variables",
@@ -358,6 +359,10 @@ class Stop:
 
 def runs(store: str, base: str | os.PathLike[str]) -> str:
     """The finished runs in a store on this machine, the last first, as JSON."""
+
+def compare_scores(first: str, second: str) -> str:
+    """Compares the scores of two systems' answers, both JSON of `score`. Gives JSON: a comparison for each metric.
+    `ValueError` if they cannot be compared."""
 
 def score(
     data: Any,

@@ -15,6 +15,7 @@ from reverie._live import Watcher, watcher
 from reverie._outcome import check_on_error, tell_failures, watched
 from reverie._own_metrics import asked_here
 from reverie.functions import metrics_of
+from reverie.results import Comparison
 from reverie.stages import held
 from reverie.tables import Table, html_table, interval, shown
 
@@ -261,6 +262,28 @@ class Scores:
             for row, name, score in self._scores()
         )
         return Table(columns, rows)
+
+    def compare(self, other: Scores, *, names: tuple[str, str] = ("first", "second")) -> Comparison:
+        """This system's answers beside another's, metric by metric, on the questions that both answered.
+
+            mine = reverie.evaluate("mine.csv", ["token_f1"])
+            theirs = reverie.evaluate("theirs.csv", ["token_f1"])
+            mine.compare(theirs, names=("mine", "theirs")).real()    # the metrics in which they differ
+
+        Differences are this minus `other`, question by question. Answers belong together by `question_id`; where one of
+        the two has none, by the question's text. A question that only one of them answered counts in `n_total`, and
+        in nothing else.
+
+        Args:
+            other: The scores of the other system's answers.
+            names: What the two are called where the comparison is shown.
+
+        Raises:
+            ValueError: If they have no metric or no question in common, if a question stands twice, if equal ids stand
+                for different questions, or if the metrics were judged by different judges.
+        """
+        rows = json.loads(_core.compare_scores(json.dumps(self.data), json.dumps(other.data)))
+        return Comparison(*names, rows)
 
     def failures(self) -> Table:
         """What functions of your own failed at, as metrics or as judges, a row each, with the traceback."""

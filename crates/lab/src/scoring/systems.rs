@@ -1,0 +1,220 @@
+//! Compares the answers of two systems, each scored by itself, on the questions
+//! that both answered.
+//!
+//! Rows belong together by the id of their question. Where one of the tables
+//! has no ids of its own, they do by the question's text.
+
+use crate::results::{MetricComparison, RangedMetric, compare_metrics};
+use eval::{Missing, Score};
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// The scores of one system's answers: what a comparison needs of them.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ScoredAnswers {
+    judges: Vec<String>,
+    metrics: Vec<Metric>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Metric {
+    name: String,
+    judged: bool,
+    range: (f64, f64),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Row {
+    row: usize,
+    id: String,
+    question: String,
+    scores: BTreeMap<String, ScoreOf>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct ScoreOf {
+    value: Option<f64>,
+    /// Why there is none, in one word.
+    #[serde(default)]
+    missing: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl ScoreOf {
+    fn score(&self) -> Score {
+        let reason = || self.reason.clone().unwrap_or_default();
+        match (self.value, self.missing.as_deref()) {
+            (Some(value), _) => Score::Value(value),
+            // These are the same for every system, and no failure.
+            (None, Some("not_applicable" | "no_place" | "not_asked")) => {
+                Score::Missing(Missing::NotApplicable(reason()))
+            }
+            (None, _) => Score::Missing(Missing::ProviderError(reason())),
+        }
+    }
+}
+
+/// Rows by what says which question they answer.
+type ByQuestion<'a> = HashMap<&'a str, &'a Row>;
+
+impl ScoredAnswers {
+    /// Compares two systems by each metric that both were scored by.
+    /// Differences are the first minus the second. A question that only one of
+    /// them answered counts in `n_total` and in nothing else.
+    ///
+    /// # Errors
+    /// If no metric or no question is common to both, if a question stands
+    /// twice, if equal ids stand for different questions, or if other judges
+    /// scored the second.
+    pub fn compare(&self, second: &Self) -> Result<Vec<MetricComparison>, String> {
+        let metrics = self.common_metrics(second)?;
+        let by_id = self.has_ids() && second.has_ids();
+        let (ours, theirs) = (self.by_question("first", by_id)?, second.by_question("second", by_id)?);
+        let mut pairs: Vec<(Option<&Row>, Option<&Row>)> = Vec::with_capacity(self.rows.len());
+        for row in &self.rows {
+            let other = theirs.get(row.key(by_id)).copied();
+            if let Some(other) = other.filter(|other| other.question != row.question) {
+                return Err(format!(
+                    "`{}` is another question in the second: {:?} in the first, {:?} in the second",
+                    row.id, row.question, other.question
+                ));
+            }
+            pairs.push((Some(row), other));
+        }
+        if pairs.iter().all(|(_, other)| other.is_none()) {
+            let what = if by_id { "id" } else { "text" };
+            return Err(format!(
+                "the two have no question in common: none of {} has the {what} of one of {}",
+                self.rows.len(),
+                second.rows.len()
+            ));
+        }
+        let only_second = second.rows.iter().filter(|row| !ours.contains_key(row.key(by_id)));
+        pairs.extend(only_second.map(|row| (None, Some(row))));
+        let scores = |i: usize| {
+            let of = |row: Option<&Row>| {
+                let scored = row.and_then(|row| row.scores.get(&metrics[i].0));
+                let absent = || Score::Missing(Missing::NotApplicable("it was not answered".to_owned()));
+                scored.map_or_else(absent, ScoreOf::score)
+            };
+            pairs.iter().map(|&(first, second)| (of(first), of(second))).unzip()
+        };
+        Ok(compare_metrics(&metrics, scores))
+    }
+
+    /// The metrics of both, in the order of the first.
+    fn common_metrics(&self, second: &Self) -> Result<Vec<RangedMetric>, String> {
+        let mut metrics = Vec::new();
+        for metric in &self.metrics {
+            let Some(other) = second.metrics.iter().find(|other| other.name == metric.name) else { continue };
+            if metric.judged && self.judges != second.judges {
+                return Err(format!(
+                    "{} was judged by {} in the first and by {} in the second: a difference could be that of the \
+                     judges; score both with the same",
+                    metric.name,
+                    self.judges.join(", "),
+                    second.judges.join(", ")
+                ));
+            }
+            let range = (metric.range.0.min(other.range.0), metric.range.1.max(other.range.1));
+            metrics.push((metric.name.clone(), range));
+        }
+        if metrics.is_empty() {
+            let names = |of: &Self| of.metrics.iter().map(|metric| metric.name.clone()).collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "the two have no metric in common: {} in the first, {} in the second",
+                names(self),
+                names(second)
+            ));
+        }
+        Ok(metrics)
+    }
+
+    /// Whether its rows came with ids. Else they are numbered.
+    fn has_ids(&self) -> bool {
+        self.rows.iter().any(|row| row.id != format!("row-{}", row.row) && row.id != format!("line-{}", row.row))
+    }
+
+    fn by_question(&self, which: &str, by_id: bool) -> Result<ByQuestion<'_>, String> {
+        let mut found = ByQuestion::new();
+        for row in &self.rows {
+            if let Some(earlier) = found.insert(row.key(by_id), row) {
+                let told = if by_id { format!("`{}`", row.id) } else { format!("{:?}", row.question) };
+                return Err(format!(
+                    "{told} stands twice in the {which}, in rows {} and {}: give each question a `question_id` of its own",
+                    earlier.row, row.row
+                ));
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Row {
+    fn key(&self, by_id: bool) -> &str {
+        if by_id { &self.id } else { &self.question }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// Answers scored by one metric; each is an id, a question and a score.
+    fn answers(judge: &str, rows: &[(&str, &str, Option<f64>)]) -> ScoredAnswers {
+        let rows = rows.iter().enumerate().map(|(i, (id, question, value))| {
+            let score = match value {
+                Some(value) => json!({ "value": value, "detail": null }),
+                None => json!({ "value": null, "missing": "provider_error", "reason": "500", "detail": null }),
+            };
+            let id = if id.is_empty() { format!("row-{i}") } else { (*id).to_owned() };
+            json!({ "row": i, "id": id, "question": question, "scores": { "f": score } })
+        });
+        let metric = json!({ "name": "f", "judged": !judge.is_empty(), "range": [0.0, 1.0], "mean": 0.1 });
+        let rows: Vec<Value> = rows.collect();
+        serde_json::from_value(json!({ "judges": [judge], "metrics": [metric], "rows": rows })).unwrap()
+    }
+
+    #[test]
+    fn rows_are_paired_by_id_in_any_order_and_what_only_one_has_counts_in_the_total() {
+        let first = answers("", &[("a", "A?", Some(1.0)), ("b", "B?", Some(0.5)), ("c", "C?", Some(0.9))]);
+        let second = answers("", &[("d", "D?", Some(0.0)), ("b", "B?", Some(0.5)), ("a", "A?", Some(0.0))]);
+        let found = &first.compare(&second).unwrap()[0].comparison;
+        assert_eq!((found.mean_difference, found.n_pairs, found.n_total), (Some(0.5), 2, 4));
+        let turned = &second.compare(&first).unwrap()[0].comparison;
+        assert_eq!(turned.mean_difference, Some(-0.5));
+    }
+
+    #[test]
+    fn without_ids_rows_are_paired_by_the_question() {
+        let first = answers("", &[("", "A?", Some(1.0)), ("", "B?", Some(0.5))]);
+        let second = answers("", &[("", "B?", Some(0.0)), ("", "A?", Some(1.0))]);
+        let found = &first.compare(&second).unwrap()[0].comparison;
+        assert_eq!((found.mean_difference, found.n_pairs), (Some(0.25), 2));
+    }
+
+    #[test]
+    fn a_failed_score_is_no_pair_and_widens_the_bounds() {
+        let first = answers("", &[("a", "A?", Some(1.0)), ("b", "B?", None)]);
+        let second = answers("", &[("a", "A?", Some(0.0)), ("b", "B?", Some(0.5))]);
+        let found = &first.compare(&second).unwrap()[0].comparison;
+        assert_eq!((found.n_pairs, found.least, found.most), (1, Some(0.25), Some(0.75)));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused_with_the_reason() {
+        let a = answers("m", &[("a", "A?", Some(1.0))]);
+        let refused = |other: &ScoredAnswers| a.compare(other).unwrap_err();
+        assert!(refused(&answers("n", &[("a", "A?", Some(1.0))])).contains("judged by m in the first and by n"));
+        assert!(refused(&answers("m", &[("a", "B?", Some(1.0))])).contains("another question"));
+        assert!(refused(&answers("m", &[("b", "A?", Some(1.0))])).contains("no question in common"));
+        let twice = answers("m", &[("a", "A?", Some(1.0)), ("a", "A?", Some(0.0))]);
+        assert!(refused(&twice).contains("stands twice in the second, in rows 0 and 1"));
+        let mut other = a.clone();
+        other.metrics[0].name = "g".to_owned();
+        assert!(refused(&other).contains("no metric in common"));
+    }
+}
