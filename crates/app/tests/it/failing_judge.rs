@@ -1,5 +1,6 @@
-//! A judge of which three calls in ten fail: what can still be said, and what
-//! must not be said.
+//! Judged scores that are missing or not to be had: a judge of which three
+//! calls in ten fail, and a model that refuses to answer; what can still be
+//! said, and what must not be said.
 
 use crate::{
     endpoint,
@@ -130,4 +131,58 @@ async fn with_three_judge_calls_in_ten_failing_the_truth_is_within_the_bounds_an
     assert!(refused.contains("scores are missing"), "{}", found["winner"]);
     let shown = broken.run(&["leaderboard"]).succeeds().out;
     assert!(shown.contains("/24") && shown.contains("no winner"), "{shown}");
+}
+
+/// Answers from each document, judges by words, and as the model `shy` refuses every tenth question.
+struct Refusing;
+
+impl Respond for Refusing {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        if body.get("response_format").is_some() {
+            return Words.respond(request);
+        }
+        let prompt = body["messages"].to_string();
+        let asked = ["(2) (0)", "(3) (1)", "(4) (2)"].iter().any(|numbers| prompt.contains(numbers));
+        let refuses = body["model"] == "shy" && asked;
+        let content = if refuses {
+            "I don't know."
+        } else {
+            "Barn owls swallow mice whole. Beavers build dams from branches and mud. \
+             The blue whale is the largest animal that has ever lived."
+        };
+        ResponseTemplate::new(200).set_body_json(json!({
+            "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }],
+            "usage": { "prompt_tokens": 40, "completion_tokens": 10 },
+        }))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_refuses_a_tenth_of_the_questions_loses_by_faithfulness_and_a_winner_is_named() {
+    let server = endpoint::start_with(Refusing).await;
+    let workspace = workspace(&server.uri());
+    workspace.multiply_questions(5);
+    let text = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+    let (model, shy) = ("[models.gpt]", "[models.shy]\nchat.openai = { model = \"shy\", base_url = ");
+    let both = "generator = [{ compact = { model = \"shy\" } }, { compact = { model = \"gpt\" } }]\n";
+    let lines = text.lines().map(|line| match line {
+        line if line.starts_with("generator") => both.to_owned(),
+        line if line.starts_with("chunker") => "chunker = [\"sentence\"]".to_owned(),
+        line if line == model => format!("{shy}\"{}/v1\" }}\n{model}", server.uri()),
+        line => line.to_owned(),
+    });
+    workspace.write("experiment.toml", lines.collect::<Vec<_>>().join("\n"));
+    workspace.run(&["judge", "--cases", "cases.jsonl"]).succeeds();
+    let results = workspace.run(&["run", "--json"]).succeeds().json();
+    let trials = results["trials"].as_array().unwrap();
+    let of = |model: &str| {
+        let found = trials.iter().find(|found| found["trial"]["labels"]["generator"].as_str().unwrap().contains(model));
+        let found = found.unwrap();
+        (found["trial"]["id"].clone(), found["metrics"]["faithfulness"].clone())
+    };
+    let ((gpt, whole), (_, refused)) = (of("gpt"), of("shy"));
+    assert_eq!((&whole["n_scored"], &refused["n_scored"]), (&120.into(), &120.into()), "a refusal has a score");
+    assert!(refused["mean"].as_f64() < whole["mean"].as_f64(), "{refused} {whole}");
+    assert_eq!(results["winner"]["trial"], gpt, "{}", results["winner"]);
 }
