@@ -73,9 +73,11 @@ def test_asha_stops_what_is_behind_and_no_answer_is_paid_twice(joined, tmp_path,
     # Answers of a batch are not asked for again by the next; a stopped trial may have begun its next.
     asked = provider.statistics()["requests"]
     assert sum(answered) <= asked <= sum(answered) + 8 * len(found)
-    # The corpus was parsed, cut and indexed once for all four, and a batch after the first finds all of it.
-    later = [row for result in found for row in result.metrics_dataframe.to_dict("records")[1:]]
-    assert all(row["reused"] > row["executed"] for row in later)
+    # The corpus was parsed, cut and indexed once for all four: every batch but the very first finds that done.
+    rows = [row for result in found for row in result.metrics_dataframe.to_dict("records")]
+    most = max(row["executed"] for row in rows)
+    assert [row["executed"] for row in rows].count(most) == 1 and most >= 8
+    assert all(row["executed"] <= most - 2 and row["reused"] >= 2 for row in rows if row["executed"] < most)
 
 
 def test_a_search_over_retrieval_alone_reports_once(joined, tmp_path):
