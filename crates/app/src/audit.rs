@@ -57,7 +57,7 @@ impl Audit {
     /// Waits until all is written, for a second at most.
     pub fn end(self) {
         let (done, written) = sync_channel(1);
-        // There may be no room for the end until a line is written: another thread waits for it.
+        // The queue may be full until a line is written. A separate thread waits, so that this one has a time limit.
         let send = move || drop(self.lines.send(Message::End(done)));
         if std::thread::Builder::new().name("audit end".to_owned()).spawn(send).is_ok() {
             let _ = written.recv_timeout(AT_THE_END);

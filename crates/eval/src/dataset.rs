@@ -30,7 +30,7 @@ mod traffic;
 mod turns;
 
 pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
-pub use answers::{AnsweredRow, import_answers, read_answers};
+pub use answers::{AnsweredRow, import_answers, is_numbered_id, read_answers};
 pub use columns::{DatasetReport, IgnoredColumn};
 pub use difference::{ChangedQuestion, DatasetDifference};
 pub use export::{Columns, ExportError};

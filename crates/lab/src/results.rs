@@ -45,7 +45,7 @@ use winner::{SEED, choose};
 
 pub use answering::Answering;
 pub use comparison::MetricComparison;
-pub(crate) use comparison::{RangedMetric, compare_metrics};
+pub(crate) use comparison::{Kept, RangedMetric, compare_metrics};
 pub(crate) use comparison::{ScoreTable, ScoresByMetric};
 pub use difference::Difference;
 pub use enriched::NotEnriched;

@@ -384,13 +384,12 @@ impl From<Answer> for Reply {
 impl From<JournalEntry> for Reply {
     fn from(entry: JournalEntry) -> Self {
         let used = ModelUsage {
-            model: String::new(),
             calls: 1,
             prompt_tokens: entry.prompt_tokens,
             completion_tokens: entry.completion_tokens,
             cost_usd: entry.cost_usd,
             seconds: entry.seconds,
-            cut_texts: 0,
+            ..ModelUsage::default()
         };
         Self { response: entry.response.into(), used }
     }

@@ -38,8 +38,8 @@ pub struct ModelUsage {
     /// The time that the model took when the calls were made, summed over calls
     /// that may have overlapped.
     pub seconds: f64,
-    /// Texts that were longer than the model reads, so that only their
-    /// beginning was read.
+    /// Texts that were longer than the model's limit, so that it read only
+    /// their beginning.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub cut_texts: u64,
 }

@@ -98,7 +98,8 @@ fn table(results: &ScoreResults) -> Value {
             let told = match &scored.score {
                 Score::Value(value) => json!({ "value": value, "detail": scored.detail }),
                 Score::Missing(missing) => json!({
-                    "value": null, "missing": missing.name(), "reason": missing.to_string(), "detail": scored.detail,
+                    "value": null, "missing": missing.name(), "failed": missing.is_failure(), "reason": missing.to_string(),
+                    "detail": scored.detail,
                 }),
             };
             (metric.clone(), told)

@@ -245,7 +245,7 @@ impl Journal {
     /// Checks that what is written now will be found again: SQLite continues
     /// with a file even if it was removed.
     fn writable(&self) -> Result<(), Error> {
-        // From the root: who reads it may not know where the program was started.
+        // Absolute, because the reader of the message may not know the working directory.
         let path = || std::path::absolute(&self.inner.path).as_ref().unwrap_or(&self.inner.path).display().to_string();
         let Some(opened) = self.inner.file else { return Err(Error::ReadOnly { path: path() }) };
         match std::fs::metadata(&self.inner.path) {

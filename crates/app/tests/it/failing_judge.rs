@@ -1,6 +1,5 @@
-//! Judged scores that are missing or not to be had: a judge of which three
-//! calls in ten fail, and a model that refuses to answer; what can still be
-//! said, and what must not be said.
+//! Winners by judged scores: when three judge calls in ten fail, when the judge
+//! was never tried, and when a model refuses some questions.
 
 use crate::{
     endpoint,
@@ -37,21 +36,31 @@ impl Respond for Model {
         let content = format!(
             "Barn owls swallow mice whole. The blue whale is the largest animal that has ever lived. Answer {hash} ends."
         );
-        ResponseTemplate::new(200).set_body_json(json!({
-            "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }],
-            "usage": { "prompt_tokens": 40, "completion_tokens": 10 },
-        }))
+        chat_response(&content)
     }
+}
+
+fn chat_response(content: &str) -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_json(json!({
+        "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }],
+        "usage": { "prompt_tokens": 40, "completion_tokens": 10 },
+    }))
 }
 
 /// Two trials that are chosen by a judge's verdicts, and a sound judge.
 fn workspace(uri: &str) -> Workspace {
+    let space = "chunker = [{ sentence = { chunk_size = 64, chunk_overlap = 0 } }, { sentence = { chunk_size = 128, chunk_overlap = 0 } }]\nretriever = { bm25 = { top_k = 1 } }\ngenerator = { compact = { model = \"gpt\", max_tokens = 40 } }";
+    judged(uri, 6, space, "")
+}
+
+/// These trials over `4 × times` questions, chosen by the verdicts of a sound judge. `models` are further models.
+fn judged(uri: &str, times: usize, space: &str, models: &str) -> Workspace {
     let workspace = Workspace::new();
-    workspace.multiply_questions(6);
+    workspace.multiply_questions(times);
     workspace.experiment(
-        "chunker = [{ sentence = { chunk_size = 64, chunk_overlap = 0 } }, { sentence = { chunk_size = 128, chunk_overlap = 0 } }]\nretriever = { bm25 = { top_k = 1 } }\ngenerator = { compact = { model = \"gpt\", max_tokens = 40 } }",
+        space,
         &format!(
-            "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{uri}/v1\", concurrency = 1 }}\n\n[dataset]\npath = \"golden.jsonl\"\n\n[evaluate]\nmetrics = [\"faithfulness\", \"hit_rate\"]\njudge = \"gpt\"\nobjective = [\"faithfulness\"]"
+            "{models}[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{uri}/v1\", concurrency = 1 }}\n\n[dataset]\npath = \"golden.jsonl\"\n\n[evaluate]\nmetrics = [\"faithfulness\", \"hit_rate\"]\njudge = \"gpt\"\nobjective = [\"faithfulness\"]"
         ),
     );
     let case = |i: usize| {
@@ -133,7 +142,7 @@ async fn with_three_judge_calls_in_ten_failing_the_truth_is_within_the_bounds_an
     assert!(shown.contains("/24") && shown.contains("no winner"), "{shown}");
 }
 
-/// Answers from each document, judges by words, and as the model `shy` refuses every tenth question.
+/// Judges by words. Gives one answer to every question, but the model `shy` refuses every tenth question.
 struct Refusing;
 
 impl Respond for Refusing {
@@ -143,36 +152,23 @@ impl Respond for Refusing {
             return Words.respond(request);
         }
         let prompt = body["messages"].to_string();
-        let asked = ["(2) (0)", "(3) (1)", "(4) (2)"].iter().any(|numbers| prompt.contains(numbers));
-        let refuses = body["model"] == "shy" && asked;
-        let content = if refuses {
+        let is_tenth = ["(2)", "(12)", "(22)"].iter().any(|number| prompt.contains(number));
+        let refuses = body["model"] == "shy" && is_tenth;
+        chat_response(if refuses {
             "I don't know."
         } else {
             "Barn owls swallow mice whole. Beavers build dams from branches and mud. \
              The blue whale is the largest animal that has ever lived."
-        };
-        ResponseTemplate::new(200).set_body_json(json!({
-            "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }],
-            "usage": { "prompt_tokens": 40, "completion_tokens": 10 },
-        }))
+        })
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_refuses_a_tenth_of_the_questions_loses_by_faithfulness_and_a_winner_is_named() {
     let server = endpoint::start_with(Refusing).await;
-    let workspace = workspace(&server.uri());
-    workspace.multiply_questions(5);
-    let text = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
-    let (model, shy) = ("[models.gpt]", "[models.shy]\nchat.openai = { model = \"shy\", base_url = ");
-    let both = "generator = [{ compact = { model = \"shy\" } }, { compact = { model = \"gpt\" } }]\n";
-    let lines = text.lines().map(|line| match line {
-        line if line.starts_with("generator") => both.to_owned(),
-        line if line.starts_with("chunker") => "chunker = [\"sentence\"]".to_owned(),
-        line if line == model => format!("{shy}\"{}/v1\" }}\n{model}", server.uri()),
-        line => line.to_owned(),
-    });
-    workspace.write("experiment.toml", lines.collect::<Vec<_>>().join("\n"));
+    let space = "chunker = [\"sentence\"]\nretriever = { bm25 = { top_k = 1 } }\ngenerator = [{ compact = { model = \"shy\" } }, { compact = { model = \"gpt\" } }]";
+    let shy = format!("[models.shy]\nchat.openai = {{ model = \"shy\", base_url = \"{}/v1\" }}\n", server.uri());
+    let workspace = judged(&server.uri(), 30, space, &shy);
     workspace.run(&["judge", "--cases", "cases.jsonl"]).succeeds();
     let results = workspace.run(&["run", "--json"]).succeeds().json();
     let trials = results["trials"].as_array().unwrap();

@@ -286,10 +286,10 @@ async fn at_fifty_moments_of_a_run_a_full_disk_costs_at_most_the_calls_in_flight
     assert!(ended >= 10 && held > 0, "{ended} runs met the full disk, {held} waited for space");
 }
 
-/// Judges by words, and takes its time: the disk is full before all is judged.
-struct Unhurried;
+/// Judges by words after 100 ms, so that the disk is full before all answers are judged.
+struct SlowWords;
 
-impl Respond for Unhurried {
+impl Respond for SlowWords {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         Words.respond(request).set_delay(Duration::from_millis(100))
     }
@@ -326,7 +326,7 @@ async fn generating_questions_and_scoring_end_in_the_same_way() {
     );
     assert!(!workspace.file("made.jsonl").exists());
 
-    let server = crate::endpoint::start_with(Unhurried).await;
+    let server = crate::endpoint::start_with(SlowWords).await;
     let rows: String = (0..60)
         .map(|i| format!("{{\"user_input\": \"When do {i} owls hunt?\", \"response\": \"{i} owls hunt at night.\", \"retrieved_contexts\": [\"Owls hunt at night.\"]}}\n"))
         .collect();

@@ -1,6 +1,6 @@
-//! Vectors of chunks that know their documents: which embedders can make them,
-//! and what trials share. Also what is told of chunks that are longer than an
-//! embedder reads.
+//! Chunks and the embedder's token limit. Late chunking: which embedders can do
+//! it, and what trials share. Without it: chunks that are longer than the limit
+//! are counted.
 
 use crate::{corpus, workspace::Workspace};
 
@@ -104,6 +104,6 @@ fn chunks_that_are_longer_than_the_embedder_reads_are_counted_under_the_board() 
         let is_long = labels["retriever"] == "dense" && labels["chunker"].as_str().unwrap().contains("24");
         assert_eq!(cut > 0, is_long, "{labels}: {cut}");
     }
-    // What was computed before is told again.
+    // The note also appears when the vectors come from the store.
     assert!(workspace.run(&["run"]).succeeds().out.contains("only the beginning of"));
 }

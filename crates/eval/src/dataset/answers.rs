@@ -158,6 +158,17 @@ fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows
     }
 }
 
+/// The id of a row that has none of its own.
+fn numbered_id(place: Place, line: usize) -> String {
+    format!("{}-{line}", place.word())
+}
+
+/// Whether the reader made this id from the row's number, because the row had
+/// no id of its own.
+pub fn is_numbered_id(id: &str, line: usize) -> bool {
+    [Place::Line, Place::Row].into_iter().any(|place| id == numbered_id(place, line))
+}
+
 /// The first of some columns that a row has, unless it is null.
 fn find<'a>(fields: &'a Map<String, Value>, names: &[&'static str]) -> Option<(&'static str, &'a Value)> {
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
@@ -180,7 +191,7 @@ fn read(
         };
         read.map_err(|reason| fault(format!("`{name}` {reason}"))).ok()
     };
-    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("{}-{line}", place.word()));
+    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| numbered_id(place, line));
     let question = read_text(QUESTION);
     let answer = read_text(ANSWER);
     let reference = read_text(REFERENCE).filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case("nan"));

@@ -263,8 +263,8 @@ fn unpaid(results: &Results) -> usize {
     scores.filter(|scored| matches!(scored.score, Score::Missing(Missing::Budget(_)))).count()
 }
 
-/// For how many chunks nothing usable was written. Trials that share these
-/// chunks are told of together.
+/// Notes on chunks for which an `enrich` component wrote nothing usable. A note
+/// names all trials that share these chunks.
 fn not_enriched(results: &Results) -> Vec<Note> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for found in &results.trials {
@@ -276,8 +276,8 @@ fn not_enriched(results: &Results) -> Vec<Note> {
     told.into_iter().map(of_trials).collect()
 }
 
-/// Which models read only the beginning of some texts. Trials that share these
-/// are told of together.
+/// One note for each model that read only the beginning of some texts. A note
+/// names all trials in which the model read equally many of them.
 fn cut_texts(results: &Results) -> Vec<Note> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for found in &results.trials {
@@ -296,7 +296,7 @@ fn cut_texts(results: &Results) -> Vec<Note> {
     told.into_iter().map(of_trials).collect()
 }
 
-/// Adds a trial to those that the same is told of.
+/// Adds a trial to the note with this text.
 fn tell<'a>(told: &mut Vec<(String, Vec<&'a str>)>, text: String, trial: &'a str) {
     match told.iter_mut().find(|(other, _)| *other == text) {
         Some((_, trials)) => trials.push(trial),
@@ -313,15 +313,12 @@ fn of_trials((text, trials): (String, Vec<&str>)) -> Note {
     }
 }
 
-/// Operators whose calls are not known, of the trials that share them.
+/// Notes on operators whose calls are unknown. A note names all trials that
+/// share these operators.
 fn unknown_prices(results: &Results) -> Vec<Note> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for found in results.trials.iter().filter(|found| !found.usage.unknown.is_empty()) {
-        let operators = found.usage.unknown.join(", ");
-        match told.iter_mut().find(|(known, _)| *known == operators) {
-            Some((_, trials)) => trials.push(&found.trial.id),
-            None => told.push((operators, vec![&found.trial.id])),
-        }
+        tell(&mut told, found.usage.unknown.join(", "), &found.trial.id);
     }
     let note = |(operators, trials): (String, Vec<&str>)| Note {
         about: About::Price,

@@ -39,7 +39,7 @@ pub(crate) type ScoresByMetric<'a> = BTreeMap<&'a str, ((f64, f64), Vec<Score>)>
 /// What a comparison needs of a score.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Kept {
+pub(crate) enum Kept {
     Value(f64),
     /// `true` if there should have been a score.
     Missing(bool),
@@ -50,7 +50,7 @@ impl Kept {
         score.value().map_or_else(|| Self::Missing(score.is_failure()), Self::Value)
     }
 
-    fn score(self) -> Score {
+    pub(crate) fn score(self) -> Score {
         match self {
             Self::Value(value) => Score::Value(value),
             Self::Missing(true) => Score::Missing(Missing::ProviderError(String::new())),

@@ -1,11 +1,10 @@
-//! Compares the answers of two systems, each scored by itself, on the questions
-//! that both answered.
+//! Compares the scores of two systems on the questions that both answered.
 //!
-//! Rows belong together by the id of their question. Where one of the tables
-//! has no ids of its own, they do by the question's text.
+//! Rows are matched by the id of their question. If one of the tables has no
+//! ids, they are matched by the text of the question.
 
-use crate::results::{MetricComparison, RangedMetric, compare_metrics};
-use eval::{Missing, Score};
+use crate::results::{Kept, MetricComparison, RangedMetric, compare_metrics};
+use eval::{Score, dataset::is_numbered_id};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,45 +28,35 @@ struct Row {
     row: usize,
     id: String,
     question: String,
-    scores: BTreeMap<String, ScoreOf>,
+    scores: BTreeMap<String, AnswerScore>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct ScoreOf {
+struct AnswerScore {
     value: Option<f64>,
-    /// Why there is none, in one word.
+    /// Whether there should be a value and there is none.
     #[serde(default)]
-    missing: Option<String>,
-    #[serde(default)]
-    reason: Option<String>,
+    failed: bool,
 }
 
-impl ScoreOf {
+impl AnswerScore {
     fn score(&self) -> Score {
-        let reason = || self.reason.clone().unwrap_or_default();
-        match (self.value, self.missing.as_deref()) {
-            (Some(value), _) => Score::Value(value),
-            // These are the same for every system, and no failure.
-            (None, Some("not_applicable" | "no_place" | "not_asked")) => {
-                Score::Missing(Missing::NotApplicable(reason()))
-            }
-            (None, _) => Score::Missing(Missing::ProviderError(reason())),
-        }
+        self.value.map_or(Kept::Missing(self.failed), Kept::Value).score()
     }
 }
 
-/// Rows by what says which question they answer.
+/// Rows by the id or the text of their question.
 type ByQuestion<'a> = HashMap<&'a str, &'a Row>;
 
 impl ScoredAnswers {
-    /// Compares two systems by each metric that both were scored by.
-    /// Differences are the first minus the second. A question that only one of
-    /// them answered counts in `n_total` and in nothing else.
+    /// Compares two systems by each metric that they share. Differences are the
+    /// first minus the second. A question that only one system answered counts
+    /// in `n_total` and in nothing else.
     ///
     /// # Errors
-    /// If no metric or no question is common to both, if a question stands
-    /// twice, if equal ids stand for different questions, or if other judges
-    /// scored the second.
+    /// If the systems share no metric or no question, if a question appears
+    /// twice in one table, if one id belongs to two different questions, or if
+    /// a shared metric was judged by different judges.
     pub fn compare(&self, second: &Self) -> Result<Vec<MetricComparison>, String> {
         let metrics = self.common_metrics(second)?;
         let by_id = self.has_ids() && second.has_ids();
@@ -96,15 +85,14 @@ impl ScoredAnswers {
         let scores = |i: usize| {
             let of = |row: Option<&Row>| {
                 let scored = row.and_then(|row| row.scores.get(&metrics[i].0));
-                let absent = || Score::Missing(Missing::NotApplicable("it was not answered".to_owned()));
-                scored.map_or_else(absent, ScoreOf::score)
+                scored.map_or_else(|| Kept::Missing(false).score(), AnswerScore::score)
             };
             pairs.iter().map(|&(first, second)| (of(first), of(second))).unzip()
         };
         Ok(compare_metrics(&metrics, scores))
     }
 
-    /// The metrics of both, in the order of the first.
+    /// The metrics that the systems share, in the order of the first.
     fn common_metrics(&self, second: &Self) -> Result<Vec<RangedMetric>, String> {
         let mut metrics = Vec::new();
         for metric in &self.metrics {
@@ -132,18 +120,18 @@ impl ScoredAnswers {
         Ok(metrics)
     }
 
-    /// Whether its rows came with ids. Else they are numbered.
+    /// Whether any row came with an id. Rows without ids are numbered.
     fn has_ids(&self) -> bool {
-        self.rows.iter().any(|row| row.id != format!("row-{}", row.row) && row.id != format!("line-{}", row.row))
+        self.rows.iter().any(|row| !is_numbered_id(&row.id, row.row))
     }
 
     fn by_question(&self, which: &str, by_id: bool) -> Result<ByQuestion<'_>, String> {
         let mut found = ByQuestion::new();
         for row in &self.rows {
-            if let Some(earlier) = found.insert(row.key(by_id), row) {
-                let told = if by_id { format!("`{}`", row.id) } else { format!("{:?}", row.question) };
+            let key = row.key(by_id);
+            if let Some(earlier) = found.insert(key, row) {
                 return Err(format!(
-                    "{told} stands twice in the {which}, in rows {} and {}: give each question a `question_id` of its own",
+                    "{key:?} stands twice in the {which}, in rows {} and {}: give each question its own `question_id`",
                     earlier.row, row.row
                 ));
             }
@@ -168,7 +156,7 @@ mod tests {
         let rows = rows.iter().enumerate().map(|(i, (id, question, value))| {
             let score = match value {
                 Some(value) => json!({ "value": value, "detail": null }),
-                None => json!({ "value": null, "missing": "provider_error", "reason": "500", "detail": null }),
+                None => json!({ "value": null, "failed": true, "detail": null }),
             };
             let id = if id.is_empty() { format!("row-{i}") } else { (*id).to_owned() };
             json!({ "row": i, "id": id, "question": question, "scores": { "f": score } })

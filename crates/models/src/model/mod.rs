@@ -60,8 +60,8 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
-    /// Texts that were longer than the model reads: it read only their
-    /// beginning. Known of models of this process only.
+    /// Texts that were longer than the model's limit, so that it read only
+    /// their beginning. Remote models do not report this number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_texts: u64,
 }

@@ -123,7 +123,7 @@ class Experiment:
         self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.path.abspath(base or path.parent))
 
     def __getstate__(self) -> dict[str, Any]:
-        # How its last run ended is of this process.
+        # Locks cannot be pickled, and the state of the last run belongs to this process.
         return {name: value for name, value in self.__dict__.items() if name not in ("_partial", "_ended", "_stopping")}
 
     @property

@@ -264,23 +264,23 @@ class Scores:
         return Table(columns, rows)
 
     def compare(self, other: Scores, *, names: tuple[str, str] = ("first", "second")) -> Comparison:
-        """This system's answers beside another's, metric by metric, on the questions that both answered.
+        """Compares these scores with those of another system, metric by metric, on the questions that both answered.
 
             mine = reverie.evaluate("mine.csv", ["token_f1"])
             theirs = reverie.evaluate("theirs.csv", ["token_f1"])
             mine.compare(theirs, names=("mine", "theirs")).real()    # the metrics in which they differ
 
-        Differences are this minus `other`, question by question. Answers belong together by `question_id`; where one of
-        the two has none, by the question's text. A question that only one of them answered counts in `n_total`, and
-        in nothing else.
+        Differences are these scores minus those of `other`, question by question. Answers are matched by `question_id`,
+        or by the question's text if one of the two systems has no ids. A question that only one system answered counts
+        in `n_total` and in nothing else.
 
         Args:
             other: The scores of the other system's answers.
-            names: What the two are called where the comparison is shown.
+            names: The names of the two systems in the printed comparison.
 
         Raises:
-            ValueError: If they have no metric or no question in common, if a question stands twice, if equal ids stand
-                for different questions, or if the metrics were judged by different judges.
+            ValueError: If the systems share no metric or no question, if a question appears twice, if one id belongs to
+                two different questions, or if a shared metric was judged by different judges.
         """
         rows = json.loads(_core.compare_scores(json.dumps(self.data), json.dumps(other.data)))
         return Comparison(*names, rows)

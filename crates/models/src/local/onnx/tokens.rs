@@ -24,12 +24,12 @@ pub(crate) struct TextTokenizer {
 pub(crate) struct Tokenized {
     pub(crate) ids: Vec<u32>,
     pub(crate) types: Vec<u32>,
-    /// Whether there is more text than these tokens.
+    /// Whether the text was longer than the model's limit and was cut.
     pub(crate) is_cut: bool,
 }
 
 impl Tokenized {
-    /// What a model that reads these texts uses.
+    /// The usage of a call with these texts.
     pub(crate) fn usage(texts: &[Self]) -> Usage {
         Usage {
             prompt_tokens: texts.iter().map(|text| text.ids.len() as u64).sum(),
