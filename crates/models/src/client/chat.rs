@@ -1,8 +1,9 @@
 //! The handle to a chat model.
 
 use super::{
-    Answer, Caller, Exchange,
+    Exchange,
     answer_stream::{AnswerStream, View},
+    caller::{Answer, Caller},
     estimate,
     handle::{from_text, to_text},
     structured,

@@ -1,8 +1,8 @@
 //! Identical calls in flight are one call: later callers wait for its answer.
 
 use super::{
-    Reply,
     answer_stream::View,
+    caller::Reply,
     draft::{Draft, Written},
 };
 use crate::Error;

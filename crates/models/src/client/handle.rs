@@ -1,7 +1,12 @@
 //! Handles, which stages hold instead of models. They are cheap to clone. The
 //! handle to a chat model is in `chat.rs`.
 
-use super::{Answer, AnswerPart, Caller, Chat, Reply, budget::Estimate, estimate};
+use super::{
+    Chat,
+    budget::Estimate,
+    caller::{Answer, AnswerPart, Caller, Reply},
+    estimate,
+};
 use crate::{
     EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, Usage, estimated_tokens, ledger,
 };

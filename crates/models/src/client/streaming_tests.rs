@@ -4,7 +4,7 @@
 use super::*;
 use crate::{
     AnswerStream, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, Model, ModelDirectory, OnPiece,
-    Piece, provider::Context,
+    Piece, Usage, provider::Context,
 };
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};

@@ -1,10 +1,10 @@
 //! Calls to simulated models: who is asked, how often, and what is kept.
 
 use super::*;
-use crate::{ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message, Model};
+use crate::{ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message, Model, Usage};
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 /// A model that answers with the number of the call, after as many failures
 /// as wanted, and only when it is let go.

@@ -1,10 +1,11 @@
 //! Remote vectors are paid per text, however texts are grouped.
 
 use super::{
+    caller::Answer,
     handle::{EmbeddingRequest, EmbeddingResponse, to_text},
     *,
 };
-use crate::{InputKind, Matrix, Model};
+use crate::{InputKind, Matrix, Model, Usage};
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! A journal that cannot be written: payments stop, and what was paid is kept as soon as that is possible.
 
 use super::*;
-use crate::{ChatResponse, Finish, Message, Model};
+use crate::{ChatResponse, Finish, Message, Model, Usage};
 use async_trait::async_trait;
 use std::{
     path::{Path, PathBuf},
-    sync::atomic::AtomicUsize,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 use tokio::sync::Semaphore;
 

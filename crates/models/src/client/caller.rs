@@ -1,0 +1,405 @@
+//! One call to a model: taken from an identical call in flight or from the
+//! journal, or made within the limits and the budget and then journalled.
+
+use super::{
+    Budget, Client, Spending, answer_stream::View, budget::Estimate, journal_error, texts::shares, unkept::Running,
+};
+use crate::{Error, Identity, ModelUsage, Usage, ledger, trace};
+use executor::{Limiter, OutcomeKind, RateHints, Retryable};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use store::{JournalEntry, Key, KeyBuilder};
+use tokio::time::Instant;
+use tracing::{Instrument, Span};
+
+/// Raise this when the stored form of an answer changes.
+const ANSWER_VERSION: u32 = 1;
+/// How often a call asks an authority over a budget that does not answer, and
+/// how long before the call is given up. An authority that was lost is back
+/// within seconds, and answers that were paid are kept in any case.
+const ASK_AUTHORITY: Duration = Duration::from_secs(1);
+const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
+
+/// A finished call, as a model made it.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// What the journal keeps, as JSON.
+    pub(super) response: String,
+    pub(super) usage: Usage,
+    pub(super) cost_usd: f64,
+    pub(super) seconds: f64,
+    /// The parts that the journal keeps instead, each under its own key; `response` then has a line for each.
+    pub(super) parts: Vec<AnswerPart>,
+}
+
+/// A part of an answer that has an entry of its own.
+#[derive(Debug)]
+pub(super) struct AnswerPart {
+    pub(super) key: Key,
+    pub(super) response: String,
+    /// Its part of tokens, cost and time is in proportion to this.
+    pub(super) weight: u64,
+}
+
+impl Answer {
+    fn used(&self) -> ModelUsage {
+        ModelUsage {
+            model: String::new(),
+            calls: 1,
+            prompt_tokens: self.usage.prompt_tokens,
+            completion_tokens: self.usage.completion_tokens,
+            cost_usd: self.cost_usd,
+            seconds: self.seconds,
+            cut_texts: self.usage.cut_texts,
+        }
+    }
+}
+
+/// An answer in its stored form, and what its call used when it was made.
+#[derive(Debug, Clone)]
+pub(super) struct Reply {
+    pub(super) response: Arc<str>,
+    pub(super) used: ModelUsage,
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self { used: answer.used(), response: answer.response.into() }
+    }
+}
+
+impl From<JournalEntry> for Reply {
+    fn from(entry: JournalEntry) -> Self {
+        let used = ModelUsage {
+            calls: 1,
+            prompt_tokens: entry.prompt_tokens,
+            completion_tokens: entry.completion_tokens,
+            cost_usd: entry.cost_usd,
+            seconds: entry.seconds,
+            ..ModelUsage::default()
+        };
+        Self { response: entry.response.into(), used }
+    }
+}
+
+/// The last rate headers of a model's provider.
+pub(super) type Hints = Arc<dyn Fn() -> Option<RateHints> + Send + Sync>;
+
+/// Makes the calls of one kind to one model.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) client: Client,
+    pub(super) kind: &'static str,
+    pub(super) identity: Identity,
+    pub(super) limiter: Limiter,
+    pub(super) hints: Hints,
+    /// The number of the repeat among equal requests.
+    pub(super) repeat: u32,
+}
+
+impl Caller {
+    /// Whether calls cost money, so that their answers are kept in the journal.
+    /// The outputs of an in-process embedder or reranker are kept as artifacts
+    /// instead.
+    pub(super) fn is_remote(&self) -> bool {
+        self.identity.is_remote()
+    }
+
+    pub(super) fn key(&self, request: &impl serde::Serialize) -> Key {
+        let key = KeyBuilder::new("call")
+            .field("version", &ANSWER_VERSION)
+            .field("kind", self.kind)
+            .field("identity", &self.identity.of_calls())
+            .field("request", request);
+        match self.repeat {
+            0 => key.finish(),
+            repeat => key.field("repeat", &repeat).finish(),
+        }
+    }
+
+    /// The answer in its stored form: from an identical call in flight, from
+    /// the journal, or made now and journalled. If the caller that began the
+    /// call has a view, the view shows the answer while it is written.
+    pub(super) async fn answer<E, F, Fut>(
+        &self,
+        key: Key,
+        estimate: E,
+        make: F,
+        view: Option<&mut View>,
+    ) -> Result<Arc<str>, Error>
+    where
+        E: Fn() -> Estimate + Clone + Send + Sync + 'static,
+        F: Fn() -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<Answer, Error>> + Send + 'static,
+    {
+        let began = Instant::now();
+        let Reply { response, used } = self.reply(key, estimate, make, view).await?;
+        ledger::record(&self.identity, &used, began);
+        Ok(response)
+    }
+
+    /// Makes a call whose answer is not kept.
+    pub(super) async fn direct<E, F, Fut>(&self, estimate: E, make: F) -> Result<Answer, Error>
+    where
+        E: Fn() -> Estimate,
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<Answer, Error>>,
+    {
+        let began = Instant::now();
+        let answer = self.limited(None, estimate, make).await?;
+        ledger::record(&self.identity, &answer.used(), began);
+        Ok(answer)
+    }
+
+    async fn reply<E, F, Fut>(
+        &self,
+        key: Key,
+        estimate: E,
+        make: F,
+        mut view: Option<&mut View>,
+    ) -> Result<Reply, Error>
+    where
+        E: Fn() -> Estimate + Clone + Send + Sync + 'static,
+        F: Fn() -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<Answer, Error>> + Send + 'static,
+    {
+        let cancel = &self.client.cancel;
+        if ledger::replays() {
+            let Some(journal) = &self.client.inner.journal else { return Err(Error::Cancelled) };
+            let entry = journal.get(&key).await.map_err(journal_error)?;
+            return entry.map(Reply::from).ok_or(Error::Cancelled);
+        }
+        loop {
+            if cancel.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+            let draft = view.as_ref().map(|view| &view.draft);
+            let flight = self.client.inner.flights.join(key, draft, || {
+                let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
+                // Others may wait for the call and drive it; it stays a part of what began it.
+                async move { caller.journalled(key, estimate, make).await }.in_current_span()
+            });
+            let joined = flight.joined;
+            let answer = tokio::select! {
+                biased;
+                answer = flight.answer(view.as_deref_mut()) => answer,
+                () = cancel.cancelled() => return Err(Error::Cancelled),
+            };
+            match answer {
+                // The caller that began this call was cancelled; this one was not.
+                Err(Error::Cancelled) if joined && !cancel.is_cancelled() => {}
+                Ok(answer) if joined => {
+                    self.client.inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
+                    return Ok(answer);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn journalled<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<Reply, Error>
+    where
+        E: Fn() -> Estimate,
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<Answer, Error>>,
+    {
+        if let Some(entry) = self.kept(vec![key]).await?.pop().flatten() {
+            return Ok(entry.into());
+        }
+        Ok(self.limited(Some(key), estimate, make).await?.into())
+    }
+
+    /// The entries of calls in the journal, in order; they cost nothing.
+    pub(super) async fn kept(&self, keys: Vec<Key>) -> Result<Vec<Option<JournalEntry>>, Error> {
+        let inner = &self.client.inner;
+        let Some(journal) = &inner.journal else { return Ok(vec![None; keys.len()]) };
+        // A lookup that fails must not lead to a second payment, neither here nor in another call.
+        let entries = journal.get_all(&keys).await.map_err(|error| {
+            let error = Arc::new(error);
+            inner.stop(error.clone());
+            Error::Journal(error)
+        })?;
+        let found = entries.iter().flatten().count() as u64;
+        if found > 0 {
+            inner.meter.add(&self.identity.model, |spending| spending.from_journal += found);
+        }
+        Ok(entries)
+    }
+
+    /// Makes a call within the limits and the budget, and counts what it cost.
+    async fn limited<E, F, Fut>(&self, key: Option<Key>, estimate: E, make: F) -> Result<Answer, Error>
+    where
+        E: Fn() -> Estimate,
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<Answer, Error>>,
+    {
+        let span = trace::call(self.kind, &self.identity);
+        trace::within(span.clone(), self.attempted(&span, key, estimate, make)).await
+    }
+
+    async fn attempted<E, F, Fut>(&self, span: &Span, key: Option<Key>, estimate: E, make: F) -> Result<Answer, Error>
+    where
+        E: Fn() -> Estimate,
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<Answer, Error>>,
+    {
+        let Client { inner, budget, cancel, call, .. } = &self.client;
+        inner.may_begin(key.is_some() && self.is_remote()).await?;
+        // What is measured after the work is neither paid nor counted.
+        let (replays, unlimited) = (ledger::replays(), Budget::default());
+        let budget = if replays { &unlimited } else { budget };
+        let needed = budget.needs_estimates() || self.is_remote();
+        let estimate = if needed { estimate() } else { Estimate::default() };
+        let make = &make;
+        let (attempts, running) = (&AtomicU32::new(0), &AtomicU32::new(0));
+        let attempt = || async move {
+            let reservation = budget.reserve(estimate).await?;
+            inner.unkept.check()?;
+            let _running = Running::new(running);
+            let number = attempts.fetch_add(1, Ordering::Relaxed) + 1;
+            // A model of this process is asked once.
+            let attempt = if self.is_remote() { trace::attempt(span, number) } else { Span::none() };
+            // Inside, so that what `make` does before it waits belongs to the attempt too.
+            let answer = trace::attempted(span, attempt, async { make().await }).await;
+            // Before the slot is given back, so that the next call knows the limits.
+            if let Some(hints) = (self.hints)() {
+                self.limiter.hear(&hints);
+            }
+            let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
+            if answer.as_ref().err().is_some_and(is_refusal) {
+                reservation.was_refused();
+                inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
+            }
+            // No other attempt follows.
+            let mut answer = answer.map_err(|error| inner.unkept.error().unwrap_or(error))?;
+            reservation.settle(answer.usage, answer.cost_usd);
+            // It is paid, whatever becomes of it.
+            if !replays {
+                self.count(&answer);
+            }
+            // Before the slot is given back, so that a `kill -9` never loses
+            // more than the calls in flight.
+            self.keep(key, &mut answer).await?;
+            Ok::<_, Error>(answer)
+        };
+        let call = call.with_cost(estimate.tokens);
+        let since = Instant::now();
+        let outcome = loop {
+            let made = async { self.limiter.call(call, cancel, attempt).await.map_err(|error| self.error(error)) };
+            match inner.unkept.or_stop(made, running).await {
+                // The slot is given back, so that calls which do not need the authority may run.
+                Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
+                    after if after >= AUTHORITY_AWAY => break Err(Error::BudgetUnreachable { after, reason }),
+                    _ => tokio::select! {
+                        biased;
+                        () = cancel.cancelled() => break Err(Error::Cancelled),
+                        () = tokio::time::sleep(ASK_AUTHORITY) => {}
+                    },
+                },
+                outcome => break outcome,
+            }
+        };
+        if let Err(Error::BudgetExhausted { .. }) = &outcome {
+            budget.refused(key);
+        }
+        let answer = outcome?;
+        trace::used(span, answer.usage);
+        Ok(answer)
+    }
+
+    /// Counts what a call cost.
+    fn count(&self, answer: &Answer) {
+        self.client.inner.meter.add(&self.identity.model, |spending| {
+            *spending += Spending {
+                calls: 1,
+                prompt_tokens: answer.usage.prompt_tokens,
+                cached_tokens: answer.usage.cached_tokens,
+                completion_tokens: answer.usage.completion_tokens,
+                cost_usd: answer.cost_usd,
+                seconds: answer.seconds,
+                ..Spending::default()
+            };
+        });
+    }
+
+    /// Journals an answer that has a key. If another machine answered the same
+    /// call first, all machines use that answer. If it cannot be kept, no
+    /// further call begins.
+    async fn keep(&self, key: Option<Key>, answer: &mut Answer) -> Result<(), Error> {
+        let inner = &self.client.inner;
+        let (Some(key), Some(journal)) = (key, &inner.journal) else {
+            return Ok(());
+        };
+        let calls = if answer.parts.is_empty() {
+            vec![(key, self.entry(answer, answer.response.clone()))]
+        } else {
+            self.entries_of_parts(answer)
+        };
+        let first = match journal.put_all(calls.clone()).await {
+            Ok(first) => first,
+            Err(error) => {
+                let error = Arc::new(error);
+                inner.hold(calls);
+                inner.stop(error.clone());
+                return Err(Error::Journal(error));
+            }
+        };
+        if let Some(shortage) = journal.local().shortage() {
+            inner.stop(Arc::new(shortage));
+        }
+        if first.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let responses = first.into_iter().zip(calls);
+        let responses: Vec<String> =
+            responses.map(|(first, (_, ours))| first.map_or(ours.response, |first| first.response)).collect();
+        answer.response = responses.join("\n");
+        Ok(())
+    }
+
+    /// An entry for each part, which together have the tokens and the cost of the answer.
+    fn entries_of_parts(&self, answer: &Answer) -> Vec<(Key, JournalEntry)> {
+        let weights: Vec<u64> = answer.parts.iter().map(|part| part.weight).collect();
+        let total = weights.iter().sum::<u64>().max(1) as f64;
+        let prompt = shares(answer.usage.prompt_tokens, &weights);
+        let completion = shares(answer.usage.completion_tokens, &weights);
+        let entry = |(i, part): (usize, &AnswerPart)| {
+            let share = part.weight as f64 / total;
+            let usage = Usage { prompt_tokens: prompt[i], completion_tokens: completion[i], ..Usage::default() };
+            let (cost_usd, seconds) = (answer.cost_usd * share, answer.seconds * share);
+            let whole = Answer { usage, cost_usd, seconds, ..Answer::default() };
+            (part.key, self.entry(&whole, part.response.clone()))
+        };
+        answer.parts.iter().enumerate().map(entry).collect()
+    }
+
+    pub(super) fn entry(&self, answer: &Answer, response: String) -> JournalEntry {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        JournalEntry {
+            model: self.identity.model.clone(),
+            kind: self.kind.to_owned(),
+            response,
+            prompt_tokens: answer.usage.prompt_tokens,
+            completion_tokens: answer.usage.completion_tokens,
+            cost_usd: answer.cost_usd,
+            seconds: answer.seconds,
+            created_unix_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+        }
+    }
+
+    fn error(&self, error: executor::Error<Error>) -> Error {
+        let model = self.identity.model.clone();
+        match error {
+            executor::Error::Failed(error) => error,
+            executor::Error::TimedOut { after } => Error::Timeout { model, after },
+            executor::Error::Stalled { after, last } => Error::Stalled { model, after, message: last },
+            executor::Error::Cancelled => Error::Cancelled,
+            other => Error::runtime(&model, other),
+        }
+    }
+}
