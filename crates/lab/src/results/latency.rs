@@ -3,7 +3,7 @@
 //!
 //! Up to [`QUESTIONS`] questions are searched again, for about [`SECONDS`] each
 //! and [`SECONDS_IN_ALL`] at most. Model calls are answered by the journal and count with the seconds that
-//! they took when they were made; nothing is paid. What was measured is stored
+//! they took when they were made, a question that was embedded in a batch with those of the batch; nothing is paid. What was measured is stored
 //! once for a retrieval, whichever trials share it, so a run that is repeated
 //! shows the same numbers. Pipelines with functions of the user are not measured,
 //! because their functions would be called again, and neither are runs on a

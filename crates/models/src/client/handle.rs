@@ -152,8 +152,9 @@ impl Embedder {
                 used += &Reply::from(entry).used;
             }
             if found > 0 {
-                // As many calls as these texts take.
+                // As many calls as these texts take, each as long as theirs were on average.
                 used.calls = usize::div_ceil(found, self.batch_size().max(1)) as u64;
+                used.seconds *= used.calls as f64 / found as f64;
                 ledger::record(self.identity(), &used, began);
             }
             if missing.is_empty() {
