@@ -127,15 +127,25 @@ wheel: $(TOOLS)
 	rm -f target/wheels/reverie-*.whl
 	MATURIN_PEP517_ARGS="--compatibility pypi" python3 -m pip wheel --quiet --no-deps --wheel-dir target/wheels .
 
-## Beyond one machine: the engine `ray`, jobs, ingest, notebooks, on servers that the tests start (1.9 GB).
+# A wheel for this machine alone, around the extension module that cargo has built: seconds, where a wheel for any
+# machine compiles everything for itself.
 CLUSTER := .tools/cluster
-cluster: build wheel $(CLUSTER)/ready
-	$(CLUSTER)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/reverie-*.whl
+PACKED := target/wheels/packed
+define packed-wheel
+cargo build --release --workspace --features python/python
+rm -f $(PACKED)/reverie-*.whl
+PATH="$(CURDIR)/$(CLUSTER)/bin:$$PATH" REVERIE_EXTENSION=$(BUILT)/release/lib_core.so $(CLUSTER)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(PACKED) .
+$(CLUSTER)/bin/pip install --quiet --force-reinstall --no-deps $(PACKED)/reverie-*.whl
+endef
+
+## Beyond one machine: the engine `ray`, jobs, ingest, notebooks, on servers that the tests start (1.9 GB).
+cluster: build $(CLUSTER)/ready
+	$(packed-wheel)
 	cd crates/python/tests/cluster && $(CURDIR)/$(CLUSTER)/bin/python -m pytest -q
 
 ## The demo on three Ray nodes, S3, and MLflow on PostgreSQL, beside the demo on this machine alone.
-cluster-demo: demo wheel $(CLUSTER)/ready
-	$(CLUSTER)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/reverie-*.whl
+cluster-demo: demo $(CLUSTER)/ready
+	$(packed-wheel)
 	$(CLUSTER)/bin/python examples/cluster/walk.py --local $(REVERIE_HOME)/demo/store
 
 $(CLUSTER)/ready: crates/python/tests/cluster/requirements.txt

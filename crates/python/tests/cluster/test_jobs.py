@@ -33,10 +33,12 @@ def cluster():
 
 
 def wheel() -> Path:
-    """The newest wheel of this checkout."""
-    wheels = sorted((ROOT / "target" / "wheels").glob("reverie-*.whl"), key=lambda path: path.stat().st_mtime)
+    """The wheel that `make cluster` has packed, or the newest other one of this checkout."""
+    folder = ROOT / "target" / "wheels"
+    found = [*folder.glob("packed/reverie-*.whl"), *folder.glob("reverie-*.whl")]
+    wheels = sorted(found, key=lambda path: path.stat().st_mtime)
     if not wheels:
-        pytest.skip("there is no wheel: `make wheel`")
+        pytest.skip("there is no wheel: `make cluster` or `make wheel`")
     return wheels[-1]
 
 
