@@ -6,6 +6,14 @@ use models::Client;
 
 /// Ends work of a client, and replaces errors that only follow from its failure.
 pub(crate) async fn settle<T>(client: &Client, progress: &Progress, result: Result<T, Error>) -> Result<T, Error> {
+    match client.n_finishing() {
+        0 => {}
+        1 => {
+            progress.warn("1 call that has begun is awaited, because it is paid: Ctrl-C again ends at once".to_owned())
+        }
+        n => progress
+            .warn(format!("{n} calls that have begun are awaited, because they are paid: Ctrl-C again ends at once")),
+    }
     let lost = client.settle(|held| progress.warn(waiting(client, held))).await;
     let Err(error) = result else { return result };
     let error = cause(client, error);

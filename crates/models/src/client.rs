@@ -11,6 +11,7 @@ mod caller;
 mod chat;
 mod draft;
 mod estimate;
+mod finishing;
 mod flight;
 mod handle;
 mod lease;
@@ -40,7 +41,10 @@ use std::{
 };
 use store::{Journal, Key, KeyBuilder, SharedJournal};
 use texts::Texts;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 use unkept::Unkept;
 
 /// Makes handles to models, and remembers what their calls cost. Clones share
@@ -80,13 +84,15 @@ struct Inner {
     texts: Texts,
     meter: Meter,
     unkept: Unkept,
+    /// Calls that go on although they were cancelled.
+    finishing: TaskTracker,
 }
 
 impl Inner {
     fn new(journal: Option<SharedJournal>, meter: Meter) -> Self {
         let (limiters, flights, texts, unkept) =
             (Mutex::default(), Flights::default(), Texts::default(), Unkept::default());
-        Self { journal, limiters, flights, texts, meter, unkept }
+        Self { journal, limiters, flights, texts, meter, unkept, finishing: TaskTracker::new() }
     }
 }
 
@@ -148,7 +154,8 @@ impl Client {
     }
 
     /// This client, with calls that end with [`Error::Cancelled`] as soon as
-    /// the token is cancelled.
+    /// the token is cancelled. What has begun at a remote model is paid: such a
+    /// call goes on by itself, two minutes at most, so that its answer is kept.
     #[must_use]
     pub fn with_cancellation(self, cancel: CancellationToken) -> Self {
         Self { cancel, ..self }

@@ -275,6 +275,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 }
 
 async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Failure> {
+    cx.may_take_to_end(super::PAID_CALLS);
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let session = environment::open(&arguments.file.experiment, setup)?;
     let spec = specification(&session, &arguments)?;

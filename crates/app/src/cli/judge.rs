@@ -39,6 +39,7 @@ pub struct Arguments {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    cx.may_take_to_end(super::PAID_CALLS);
     refusal::refuse_experiment(&arguments.models, "judge")?;
     let session = environment::open(&arguments.file.experiment, cx.setup())?;
     let experiment = &session.experiment;

@@ -266,6 +266,10 @@ fn parse(arguments: &[OsString]) -> Arguments {
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// How long a command that asks models may take to end after Ctrl-C: their
+/// calls that have begun are awaited, ten seconds at most.
+pub const PAID_CALLS: Duration = Duration::from_secs(12);
+
 /// How long a command may take to end after Ctrl-C, in milliseconds.
 static GRACE: AtomicU64 = AtomicU64::new(1500);
 

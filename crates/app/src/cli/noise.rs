@@ -40,6 +40,7 @@ pub struct Arguments {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    cx.may_take_to_end(super::PAID_CALLS);
     let Arguments { trial, metric, questions, answers, judgements, file, question } = arguments;
     let design = NoiseDesign { questions, answers, judgements };
     design.check().map_err(Failure::usage)?;

@@ -1,7 +1,7 @@
 //! `reverie run`: do what is not done yet, and show the leaderboard.
 
 use super::{
-    BUDGET_REACHED, Context, FUNCTION_FAILED, Failure,
+    BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, PAID_CALLS,
     options::{Changes, DryRun, ExperimentFile},
     plan, submit,
 };
@@ -151,7 +151,7 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
         cx.note(format_args!("note: {other}"));
     }
     // After Ctrl-C, the trials that are scored are read and shown.
-    cx.may_take_to_end(INTERRUPTED_BOARD);
+    cx.may_take_to_end(PAID_CALLS + INTERRUPTED_BOARD);
     let table = render::LiveTable::start(progress, environment::watched());
     let (results, tracking) = library::run(&session, &prepared).await;
     table.stop().await;

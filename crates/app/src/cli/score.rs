@@ -1,6 +1,6 @@
 //! `reverie score`: scores the answers of any other system.
 
-use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, options::DryRun, run};
+use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, PAID_CALLS, options::DryRun, run};
 use crate::{environment, render};
 use eval::Score;
 use lab::{Choice, ScoreResults, Scoring};
@@ -82,8 +82,14 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     cx.note(render::scoring(&scoring, &estimate));
     let live = render::LiveTable::start(progress, environment::watched());
+    cx.may_take_to_end(PAID_CALLS);
     let results = scoring.run().await;
     live.stop().await;
+    if let (Err(lab::Error::Interrupted), Some(scored)) = (&results, scoring.so_far())
+        && !cx.json
+    {
+        cx.print(render::scores(&scored));
+    }
     let results = results?;
     if let (Some(path), Some(kind)) = (&arguments.output, table) {
         let text = match kind {

@@ -111,6 +111,9 @@ async fn after_ctrl_c_the_next_run_goes_on() {
     let before = calls(&server).await;
     let results = workspace.run(&["run", "--json"]).succeeds().json();
     assert!(results["winner"]["refused"].is_null());
+    let asked = endpoint::asked(&server).await;
+    let different: std::collections::HashSet<&String> = asked.iter().collect();
+    assert_eq!(asked.len(), different.len(), "also the calls in flight were kept");
     let spent = &results["spending"];
     assert!(spent.to_string().contains("from_journal"), "{spent}");
     assert!(calls(&server).await > before);

@@ -30,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 const MANY_TASKS: usize = 2000;
 /// How often the engine checks that the store still exists.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long the end waits for tasks that were aborted: one that computes goes on to its next pause.
+const ABORTED: Duration = Duration::from_secs(1);
 
 /// A task that is to run now.
 #[derive(Clone)]
@@ -168,6 +170,9 @@ pub(super) async fn execute(
             }
             () = cancel.cancelled() => {
                 set.abort_all();
+                // Only when they are gone is it known which of their calls go on because they are paid.
+                let gone = async { while set.join_next().await.is_some() {} };
+                let _ = tokio::time::timeout(ABORTED, gone).await;
                 execution.log("run_interrupted", serde_json::json!({ "executed": outcome.executed }));
                 return Err(Error::Interrupted);
             }

@@ -2,11 +2,13 @@
 //! journal, or made within the limits and the budget and then journalled.
 
 use super::{
-    Budget, Client, Spending, answer_stream::View, budget::Estimate, journal_error, texts::shares, unkept::Running,
+    Budget, Client, Spending, answer_stream::View, budget::Estimate, finishing::until_cancelled, journal_error,
+    texts::shares, unkept::Running,
 };
 use crate::{Error, Identity, ModelUsage, Usage, ledger, trace};
 use executor::{Limiter, OutcomeKind, RateHints, Retryable};
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -15,6 +17,7 @@ use std::{
 };
 use store::{JournalEntry, Key, KeyBuilder};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 /// Raise this when the stored form of an answer changes.
@@ -42,7 +45,7 @@ pub(super) struct Answer {
 pub(super) struct AnswerPart {
     pub(super) key: Key,
     pub(super) response: String,
-    /// Its part of tokens, cost and time is in proportion to this.
+    /// Its part of tokens and cost is in proportion to this.
     pub(super) weight: u64,
 }
 
@@ -108,6 +111,11 @@ impl Caller {
     /// instead.
     pub(super) fn is_remote(&self) -> bool {
         self.identity.is_remote()
+    }
+
+    /// Whether answers of keyed calls are paid and kept.
+    fn keeps(&self) -> bool {
+        self.is_remote() && self.client.inner.journal.is_some()
     }
 
     pub(super) fn key(&self, request: &impl serde::Serialize) -> Key {
@@ -185,6 +193,8 @@ impl Caller {
                 async move { caller.journalled(key, estimate, make).await }.in_current_span()
             });
             let joined = flight.joined;
+            // Whoever began the call sees to its end, also if this future is dropped.
+            let _finishes = (!joined && self.keeps()).then(|| self.client.finishing(flight.call()));
             let answer = tokio::select! {
                 biased;
                 answer = flight.answer(view.as_deref_mut()) => answer,
@@ -260,6 +270,9 @@ impl Caller {
         let attempt = || async move {
             let reservation = budget.reserve(estimate).await?;
             inner.unkept.check()?;
+            if cancel.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
             let _running = Running::new(running);
             let number = attempts.fetch_add(1, Ordering::Relaxed) + 1;
             // A model of this process is asked once.
@@ -275,8 +288,9 @@ impl Caller {
                 reservation.was_refused();
                 inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
             }
-            // No other attempt follows.
-            let mut answer = answer.map_err(|error| inner.unkept.error().unwrap_or(error))?;
+            // No other attempt follows on these.
+            let ended = || inner.unkept.error().or_else(|| cancel.is_cancelled().then_some(Error::Cancelled));
+            let mut answer = answer.map_err(|error| ended().unwrap_or(error))?;
             reservation.settle(answer.usage, answer.cost_usd);
             // It is paid, whatever becomes of it.
             if !replays {
@@ -288,9 +302,13 @@ impl Caller {
             Ok::<_, Error>(answer)
         };
         let call = call.with_cost(estimate.tokens);
+        // An attempt whose answer is kept goes on after a cancellation, so the limiter hears of none.
+        let never = &CancellationToken::new();
+        let finishes = key.is_some() && self.keeps();
         let since = Instant::now();
         let outcome = loop {
-            let made = async { self.limiter.call(call, cancel, attempt).await.map_err(|error| self.error(error)) };
+            let made = pin!(async { self.limiter.call(call, never, attempt).await.map_err(|error| self.error(error)) });
+            let made = until_cancelled(made, cancel, || finishes && running.load(Ordering::Relaxed) > 0);
             match inner.unkept.or_stop(made, running).await {
                 // The slot is given back, so that calls which do not need the authority may run.
                 Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
@@ -371,8 +389,9 @@ impl Caller {
         let entry = |(i, part): (usize, &AnswerPart)| {
             let share = part.weight as f64 / total;
             let usage = Usage { prompt_tokens: prompt[i], completion_tokens: completion[i], ..Usage::default() };
-            let (cost_usd, seconds) = (answer.cost_usd * share, answer.seconds * share);
-            let whole = Answer { usage, cost_usd, seconds, ..Answer::default() };
+            // Each part took the whole time of the call.
+            let whole =
+                Answer { usage, cost_usd: answer.cost_usd * share, seconds: answer.seconds, ..Answer::default() };
             (part.key, self.entry(&whole, part.response.clone()))
         };
         answer.parts.iter().enumerate().map(entry).collect()

@@ -50,6 +50,11 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    /// The call itself, which goes on as long as this is awaited.
+    pub(super) fn call(&self) -> Shared<CallFuture> {
+        self.future.clone()
+    }
+
     /// Waits for the answer, and shows meanwhile how far it is written.
     pub(super) async fn answer(self, view: Option<&mut View>) -> Outcome {
         let Self { mut future, written, .. } = self;

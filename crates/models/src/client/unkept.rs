@@ -188,9 +188,13 @@ impl Client {
 
     /// After a failure: waits for the calls in flight, because they are paid, and writes the answers that are held. If
     /// the disk is full, waits some seconds for space; `told` is called once if so, with the number of answers that are
-    /// held. Returns how many answers are lost, and will be paid again. Without a failure it does nothing.
+    /// held. Returns how many answers are lost, and will be paid again. After a cancellation it waits for the calls that
+    /// have begun, ten seconds at most. Otherwise it does nothing.
     pub async fn settle(&self, told: impl FnOnce(usize)) -> usize {
         let cancel: &CancellationToken = &self.cancel;
+        if cancel.is_cancelled() {
+            self.finish().await;
+        }
         let Some(Error::Journal(cause)) = self.failure() else { return 0 };
         let in_flight = std::mem::take(&mut self.inner.unkept.state().in_flight);
         tokio::select! {

@@ -16,7 +16,8 @@ TICK_SECONDS = 0.2
 """How often the event loop wakes while it waits. A notebook's stop button cancels the task from a signal handler, which
 wakes no loop: without a tick the cancellation would arrive with the work's end."""
 END_SECONDS = 0.6
-"""How long a cancelled `await` waits for the work's end. Calls that have begun are finished and kept in any case."""
+"""How long a cancelled `await` waits for the work's end. Calls of models that have begun go on in any case, two minutes
+at most, and are kept."""
 
 
 async def ticking(future: asyncio.Future[T]) -> T:
