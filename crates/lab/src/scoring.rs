@@ -37,7 +37,12 @@ use futures::{StreamExt, stream};
 use models::Spending;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use store::Journal;
 
 /// Resampling is seeded, so that the same scores give the same intervals.
@@ -50,6 +55,9 @@ pub struct Scoring {
     file: String,
     rows: Vec<AnsweredRow>,
     control: Control,
+    deadline: Option<Duration>,
+    /// What was scored before the interruption, if there was one.
+    so_far: Mutex<Option<ScoreResults>>,
 }
 
 /// One metric over all rows.
@@ -101,7 +109,8 @@ pub struct ScoreResults {
     pub spending: BTreeMap<String, Spending>,
     /// What became of the budget, if there was one.
     pub budget: Option<BudgetResult>,
-    /// Why not everything was scored, if the budget ended it early.
+    /// Why not everything was scored, if the budget, the deadline or a person
+    /// ended it early.
     pub partial: Option<String>,
     /// Scores that are missing because a provider failed.
     pub provider_errors: usize,
@@ -222,15 +231,32 @@ impl Scoring {
         Self::of(spec, name.to_owned(), rows, setup).await
     }
 
-    async fn of(spec: ScoringSpec, name: String, rows: Vec<AnsweredRow>, setup: Setup) -> Result<Self, Error> {
+    async fn of(spec: ScoringSpec, name: String, rows: Vec<AnsweredRow>, mut setup: Setup) -> Result<Self, Error> {
         let mistakes = lacking(&spec.evaluate.metrics, &rows);
+        // A deadline ends the scoring alone, and not its caller.
+        setup.control.cancel = setup.control.cancel.child_token();
         let control = setup.control.clone();
         let journal = |spec: &ScoringSpec| {
             let store = spec.base.join(&spec.store);
             std::fs::create_dir_all(&store).map_err(|source| Error::file("create", &store, source))?;
             Ok(Some(Arc::new(Journal::open(store.join(Journal::FILE))?)))
         };
-        Ok(Self { scorer: Scorer::new(spec, setup, mistakes, journal).await?, file: name, rows, control })
+        let scorer = Scorer::new(spec, setup, mistakes, journal).await?;
+        Ok(Self { scorer, file: name, rows, control, deadline: None, so_far: Mutex::default() })
+    }
+
+    /// The same with a deadline: once it has passed, nothing is begun or
+    /// repeated any more, and the results are partial. Calls of models that
+    /// are under way then are kept for the next time.
+    pub fn with_deadline(mut self, deadline: Option<Duration>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// What was scored before [`Scoring::run`] was interrupted; none if it was
+    /// not.
+    pub fn so_far(&self) -> Option<ScoreResults> {
+        self.so_far.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many rows there are.
@@ -257,14 +283,47 @@ impl Scoring {
     /// Scores every row by every metric.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] after a cancellation; what was paid is kept. [`models::Error::Journal`] if replies of
-    /// judges cannot be kept.
+    /// [`Error::Interrupted`] after a cancellation: what was paid is kept, and [`Scoring::so_far`] has what is scored.
+    /// [`models::Error::Journal`] if replies of judges cannot be kept.
     pub async fn run(&self) -> Result<ScoreResults, Error> {
-        let scored = self.score_all().await;
-        settle(self.scorer.models.client(), &self.control.progress, scored).await
+        let (scored, is_late) = self.scored_in_time().await;
+        let results = scored.and_then(|scored| self.ended(scored, is_late));
+        settle(self.scorer.models.client(), &self.control.progress, results).await
     }
 
-    async fn score_all(&self) -> Result<ScoreResults, Error> {
+    /// What was scored, and whether the deadline ended it.
+    async fn scored_in_time(&self) -> (Result<Vec<Scored>, Error>, bool) {
+        let mut scoring = std::pin::pin!(self.score_all());
+        let Some(deadline) = self.deadline else { return (scoring.await, false) };
+        match tokio::time::timeout(deadline, &mut scoring).await {
+            Ok(scored) => (scored, false),
+            Err(_) => {
+                self.control.cancel.cancel();
+                (scoring.await, true)
+            }
+        }
+    }
+
+    /// The results of scoring that has ended: all of them, or what there is.
+    fn ended(&self, scored: Vec<Scored>, is_late: bool) -> Result<ScoreResults, Error> {
+        let is_cancelled = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::Cancelled));
+        let (all, cancelled) = (scored.len(), scored.iter().filter(is_cancelled).count());
+        let mut results = self.results(scored);
+        if cancelled == 0 {
+            return Ok(results);
+        }
+        let made = format!("{} of {all} scores are there; score again to go on", all - cancelled);
+        let deadline = self.deadline.filter(|_| is_late && self.scorer.models.client().failure().is_none());
+        if let Some(deadline) = deadline {
+            results.partial = Some(format!("the deadline of {} s was reached: {made}", deadline.as_secs_f64()));
+            return Ok(results);
+        }
+        results.partial = Some(format!("it was interrupted: {made}"));
+        *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = Some(results);
+        Err(Error::Interrupted)
+    }
+
+    async fn score_all(&self) -> Result<Vec<Scored>, Error> {
         let configs = &self.scorer.spec.evaluate.metrics;
         let progress = &self.control.progress;
         progress.watch(self.scorer.models.client());
@@ -296,10 +355,7 @@ impl Scoring {
             });
             progress.finish(operator(config), self.rows.len(), failed.count());
         }
-        if scored.iter().any(|scored| matches!(scored.score, Score::Missing(Missing::Cancelled))) {
-            return Err(Error::Interrupted);
-        }
-        Ok(self.results(scored))
+        Ok(scored)
     }
 
     /// How many scores are made at once: enough to keep the judges busy.

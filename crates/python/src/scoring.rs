@@ -4,7 +4,7 @@
 
 use crate::{
     arrow::wrong,
-    experiment::{budget, in_python_words, json, told, wait, watched},
+    experiment::{budget, carrying, in_python_words, json, told, wait, watched},
     rows, settings,
     stages::held_documents,
     stop::Stop,
@@ -14,7 +14,7 @@ use lab::{Choice, Progress, ScoreResults, ScoredAnswers, Scoring, ScoringSpec};
 use models::RetryPolicy;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::OnceLock, time::Duration};
 
 /// Compares the scores of two systems' answers, both as [`score`] gives them.
 /// Gives JSON: a list of comparisons, one per metric.
@@ -29,9 +29,11 @@ pub(crate) fn compare_scores(py: Python<'_>, first: &str, second: &str) -> PyRes
 
 /// Scores answers: rows, or the file at a path. `tables` is what an experiment
 /// would say: `models`, `evaluate`, `store`. `documents` are those that places
-/// in rows refer to; `attempts` is how often a call is tried at most.
+/// in rows refer to; `attempts` is how often a call is tried at most; after
+/// `deadline_seconds` no call is begun. A `KeyboardInterrupt` has as
+/// `_partial` what was scored before.
 #[pyfunction]
-#[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None, documents=None, attempts=None))]
+#[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None, documents=None, attempts=None, deadline_seconds=None))]
 #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn score(
     py: Python<'_>,
@@ -45,8 +47,10 @@ pub(crate) fn score(
     stop: Option<&Stop>,
     documents: Option<&Bound<'_, PyAny>>,
     attempts: Option<u32>,
+    deadline_seconds: Option<f64>,
 ) -> PyResult<String> {
     let budget_usd = budget(budget_usd)?;
+    let deadline = deadline_seconds.map(deadline).transpose()?;
     let choice = Choice { metrics: Vec::new(), judges, embedder };
     let spec = spec(tables, base, &choice)?;
     let file = rows::path(data)?;
@@ -69,15 +73,33 @@ pub(crate) fn score(
     }
     // Functions that failed in an earlier run of this process are tried again.
     rag::python::forgive();
+    let kept = &OnceLock::new();
     let work = || async move {
         let scoring = match &file {
             Some(file) => Scoring::open(spec, file, setup).await?,
             None => Scoring::of_rows(spec, "data", &rows, &documents, setup).await?,
         };
-        scoring.run().await
+        // Kept outside: work that takes too long to end is left behind.
+        kept.get_or_init(|| scoring.with_deadline(deadline)).run().await
     };
     let results = wait(py, &cancel, work, watched(&progress, on_progress));
-    json(&table(&results.map_err(|raised| in_python_words(py, raised))?))
+    let raised = match results {
+        Ok(results) => return json(&table(&results)),
+        Err(raised) => in_python_words(py, raised),
+    };
+    Err(match kept.get().and_then(Scoring::so_far) {
+        Some(scored) => carrying(py, raised, json(&table(&scored))?),
+        None => raised,
+    })
+}
+
+fn deadline(seconds: f64) -> PyResult<Duration> {
+    let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "deadline_seconds: the time after which nothing is asked, above 0, not {seconds}"
+        ))
+    })
 }
 
 pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) -> PyResult<ScoringSpec> {

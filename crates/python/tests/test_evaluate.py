@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import json
 import pickle
+import signal
+import threading
+import time
 
 import pytest
+from workspace import Handler
 
 import reverie
 from reverie.exceptions import FunctionError, FunctionWarning
@@ -224,6 +229,103 @@ def test_an_await_that_is_cancelled_ends_the_work():
     began = asyncio.new_event_loop().time()
     asyncio.run(cut())
     assert asyncio.new_event_loop().time() - began < 50, "sixty seconds of work"
+
+
+def rows(n: int) -> list[dict[str, str]]:
+    """Answers that differ."""
+    return [{"question": f"Why {each}?", "answer": "So."} for each in range(n)]
+
+
+def test_what_was_scored_before_a_stop_is_there():
+    main, begun = threading.main_thread().ident, []
+
+    def stopping(answer):
+        begun.append(answer)
+        if len(begun) == 3:
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(1)
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        reverie.evaluate(rows(100), [stopping], progress=False)
+    scores = reverie.stopped_scores()
+    there = [score for score in scores["stopping"] if score is not None]
+    assert 2 <= len(there) <= len(begun) < 100 and set(there) == {1.0}
+    assert scores.partial == f"it was interrupted: {len(there)} of 100 scores are there; score again to go on"
+    assert {row["kind"] for row in scores.missing()} == {"cancelled"}
+
+    again = reverie.evaluate(rows(2), [stopping], progress=False)
+    assert again.partial is None
+    with pytest.raises(RuntimeError, match="no scores were stopped"):
+        reverie.stopped_scores()
+
+
+def test_what_was_scored_before_a_task_was_cancelled_is_there():
+    begun = threading.Event()
+
+    def slow(answer):
+        begun.set()
+        time.sleep(0.05)
+        return 1.0
+
+    async def cut():
+        task = asyncio.ensure_future(reverie.aevaluate(rows(10_000), [slow], progress=False))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cut())
+    for _ in range(600):
+        try:
+            scores = reverie.stopped_scores()
+            break
+        except RuntimeError:
+            # The call that was under way has not ended.
+            time.sleep(0.1)
+    assert len(scores) == 10_000 and "it was interrupted" in scores.partial
+
+
+def test_after_the_deadline_nothing_is_begun():
+    begun = []
+
+    def slow(answer):
+        begun.append(answer)
+        time.sleep(0.5)
+        return 1.0
+
+    scores = reverie.evaluate(rows(100), [slow], deadline_seconds=0.75, progress=False)
+    there = len([score for score in scores["slow"] if score is not None])
+    assert there == len(begun) < 100, "what was begun is finished"
+    assert scores.partial == f"the deadline of 0.75 s was reached: {there} of 100 scores are there; score again to go on"
+    for wrong in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="deadline_seconds"):
+            reverie.evaluate(rows(1), [slow], deadline_seconds=wrong, progress=False)
+
+
+def test_a_deadline_ends_the_retries_of_a_model_that_fails():
+    class Failing(Handler):
+        def do_GET(self):
+            """Lists no models."""
+            self.answer(200, {"data": []})
+
+        def do_POST(self):
+            """Has a fault that lasts."""
+            self.rfile.read(int(self.headers["content-length"]))
+            self.answer(500, {"error": {"message": "out of order"}})
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        models = {"gpt": {"chat": {"openai": {"model": "gpt", "base_url": url}}}}
+        began = time.monotonic()
+        answers = [{**row, "contexts": ["So it is."]} for row in rows(3)]
+        scores = reverie.evaluate(answers, ["faithfulness"], judge="gpt", models=models, deadline_seconds=1, progress=False)
+        # Eight attempts with their waits take about 40 seconds.
+        assert time.monotonic() - began < 20
+        assert scores["faithfulness"] == [None] * 3 and "the deadline of 1 s" in scores.partial
+        server.shutdown()
 
 
 def test_citation_marks_do_not_count_where_nobody_told_what_was_retrieved():

@@ -125,6 +125,23 @@ def test_many_questions_are_asked_at_once_without_blocking_the_loop(small):
     assert seconds < 6, "one after another they would take eight seconds"
 
 
+def test_the_budget_of_an_experiment_is_that_of_its_run_and_a_pipeline_has_its_own(small, provider):
+    priced = {"openai": {"model": "gpt", "base_url": f"{provider.url}/v1", "price": {"input": 1.0, "output": 2.0}}}
+    changes = settings(small, provider.url, name="budgets", models={"gpt": {"chat": priced}})
+    changes["space"]["retriever"] = [{"bm25": {"top_k": 1}}]
+    changes["evaluate"]["budget"] = {"calls": 20}
+    experiment = reverie.Experiment(changes)
+    assert experiment.run(progress=False).partial is None, "two trials of six questions"
+    questions = [f"When was the mill number {number} built, and what does it grind?" for number in range(40)]
+    pipeline = experiment.pipeline()
+    for question in questions:
+        assert pipeline.query(question).text
+    capped = experiment.pipeline(budget_usd=0.001)
+    with pytest.raises(RuntimeError, match="budget"):
+        for question in questions:
+            capped.query("Again: " + question)
+
+
 class Refusing(Handler):
     """An endpoint that is there, and refuses every request for good."""
 

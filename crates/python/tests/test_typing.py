@@ -17,7 +17,7 @@ Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experimen
 Judgement Noise Parser Passage Pipeline Plan Qualification Results Scores Service Table Trial aevaluate aexplain
 ajudge anoise chunk chunker chunkers enrich enrichers evaluate exceptions executors explain generator generators
 golden index judge metric metrics model noise parse queries query refine refiners reranker rerankers retriever
-retrievers
+retrievers stopped_scores
 """.split()
 
 PROGRAM = '''

@@ -7,8 +7,12 @@ use arrow_array::{
 };
 use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
-use std::sync::Arc;
-use wiremock::MockServer;
+use std::{
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+use wiremock::{MockServer, Request, Respond, ResponseTemplate};
 
 /// Three answers: one that its context supports, one that it supports by half,
 /// and one that rightly declines.
@@ -207,6 +211,41 @@ async fn a_budget_ends_scoring_with_what_was_paid_and_more_money_goes_on() {
     let asked = endpoint::asked(&server).await;
     let different: std::collections::HashSet<&String> = asked.iter().collect();
     assert_eq!(asked.len(), different.len(), "nothing is paid twice");
+}
+
+/// A judge who takes his time.
+struct Slow(Words);
+
+impl Respond for Slow {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        self.0.respond(request).set_delay(Duration::from_millis(60))
+    }
+}
+
+#[tokio::test]
+async fn after_ctrl_c_what_is_scored_is_shown_and_paid_once() {
+    let server = endpoint::start_with(Slow(Words)).await;
+    let workspace = Workspace::new();
+    config(&workspace, &server, METRICS);
+    let rows: Vec<Value> = (0..400)
+        .map(|i| json!({ "question": format!("What of {i}?"), "answer": format!("Item {i} is red."), "contexts": ["Item 3 is red."] }))
+        .collect();
+    workspace.write("a.jsonl", jsonl(&rows));
+    let score = ["score", "a.jsonl", "-f", "scoring.toml", "--metric", "faithfulness"];
+    let mut child = workspace.command(&score).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while endpoint::asked(&server).await.len() < 30 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was to be stopped");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(130), "{err}");
+    assert!(out.contains("PARTIAL: it was interrupted: ") && out.contains("of 400 scores are there"), "{out}{err}");
+    workspace.run(&score).succeeds();
+    let asked = endpoint::asked(&server).await;
+    let different: std::collections::HashSet<&String> = asked.iter().collect();
+    assert_eq!(asked.len(), different.len(), "a call under way when it was stopped is finished and kept");
 }
 
 #[test]

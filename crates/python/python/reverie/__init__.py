@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from reverie.functions import Function, chunker, enrich, generator, metric, query, refine, reranker, retriever
     from reverie.judges import Judgement, Noise, Qualification, aexplain, ajudge, anoise, explain, judge, noise
     from reverie.results import Calibration, Comparison, Results, Trial
-    from reverie.scores import Scores, aevaluate, evaluate
+    from reverie.scores import Scores, aevaluate, evaluate, stopped_scores
     from reverie.serving import Service
     from reverie.stages import Chunks, Documents, Index, chunk, index, parse
     from reverie.tables import Table
@@ -98,6 +98,7 @@ _HOME = {
     "refine": "functions",
     "reranker": "functions",
     "retriever": "functions",
+    "stopped_scores": "scores",
 }
 
 _MODULES = (
@@ -170,6 +171,7 @@ __all__ = [
     "rerankers",
     "retriever",
     "retrievers",
+    "stopped_scores",
 ]
 
 

@@ -375,9 +375,10 @@ def score(
     stop: Stop | None = None,
     documents: Any = None,
     attempts: int | None = None,
+    deadline_seconds: float | None = None,
 ) -> str:
     """Scores answers: rows, or the file at a path; `tables` is what an experiment would say. Gives JSON. `ValueError`
-    holds all mistakes."""
+    holds all mistakes. `KeyboardInterrupt` has as `_partial` the JSON of what was scored before."""
 
 def explain(
     example: Any,

@@ -35,6 +35,7 @@ def evaluate(
     store: str | os.PathLike[str] | None = None,
     documents: Any = None,
     attempts: int | None = None,
+    deadline_seconds: float | None = None,
     concurrency: int | None = None,
     progress: bool | Callable[[dict[str, Any]], Any] | None = None,
     on_error: Literal["warn", "raise"] = "warn",
@@ -90,6 +91,9 @@ def evaluate(
             Arrow table or dictionaries with `path` and `text`. Places are held against them, and evidence is found in
             them. Not for the path of a file, whose `span` counts bytes.
         attempts: How often a call of a model is tried at most when it fails, at least 1. Default: 8.
+        deadline_seconds: How long this may take, in seconds. After that nothing is asked or tried again, and it ends
+            with `Scores.partial`. Calls of models that are under way then are kept for the next time. Default: as long as
+            it takes.
         concurrency: How many calls of a function of your own run at once, as judge or as `async def` metric, 1 to 256.
             Default: 16 of a metric, up to 256 of a judge. Another metric is called once at a time.
         progress: As in `reverie.Experiment.run`.
@@ -102,12 +106,12 @@ def evaluate(
         TypeError: If `data` is nothing that has rows.
         FunctionError: With `on_error="raise"`, if functions of your own failed.
         RuntimeError: If something else fails.
-        KeyboardInterrupt: After Ctrl-C.
+        KeyboardInterrupt: After Ctrl-C. `reverie.stopped_scores()` has what was scored before.
 
     Warns:
         FunctionWarning: If functions of your own failed.
     """
-    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, documents, attempts, concurrency, progress, on_error)
+    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, documents, attempts, deadline_seconds, concurrency, progress, on_error)
     scores = call.made(None)
     return tell_failures(scores, scores.data["failed_functions"], on_error)
 
@@ -123,6 +127,7 @@ async def aevaluate(
     store: str | os.PathLike[str] | None = None,
     documents: Any = None,
     attempts: int | None = None,
+    deadline_seconds: float | None = None,
     concurrency: int | None = None,
     progress: bool | Callable[[dict[str, Any]], Any] | None = None,
     on_error: Literal["warn", "raise"] = "warn",
@@ -130,8 +135,9 @@ async def aevaluate(
     """The same as `reverie.evaluate` without blocking the event loop.
 
     Where the `await` is cancelled, calls of models that have begun are finished and kept, and nothing more is asked.
+    `reverie.stopped_scores()` has what was scored before.
     """
-    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, documents, attempts, concurrency, progress, on_error)
+    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, documents, attempts, deadline_seconds, concurrency, progress, on_error)
     scores = await aside(call.made)
     return tell_failures(scores, scores.data["failed_functions"], on_error)
 
@@ -150,6 +156,7 @@ class _Call:
         store: str | os.PathLike[str] | None,
         documents: Any,
         attempts: int | None,
+        deadline_seconds: float | None,
         concurrency: int | None,
         progress: bool | Callable[[dict[str, Any]], Any] | None,
         on_error: str,
@@ -159,6 +166,7 @@ class _Call:
         self._models, self._judges = models, [limited(each, concurrency) for each in several(judge)]
         self._store, self._metrics = store, metrics_of(metrics, concurrency, in_this_process=True)
         self._documents, self._attempts = None if documents is None else held(documents), attempts
+        self._deadline_seconds = deadline_seconds
         self._embedder, self._base = embedder, os.getcwd()
         self._watching: Watcher | None = watcher(progress)
 
@@ -179,10 +187,40 @@ class _Call:
                         stop,
                         self._documents,
                         self._attempts,
+                        self._deadline_seconds,
                     )
                 )
 
-        return watched(self._watching, work)
+        global _stopped
+        _stopped = None
+        try:
+            return watched(self._watching, work)
+        except KeyboardInterrupt as raised:
+            scored = getattr(raised, "_partial", None)
+            if scored is not None:
+                _stopped = Scores(scored)
+            raise
+
+
+_stopped: Scores | None = None
+
+
+def stopped_scores() -> Scores:
+    """What `evaluate` or `aevaluate` had scored when Ctrl-C, a notebook's stop button, or the cancellation of its task
+    stopped it. Scores that are missing for this reason are `cancelled`, and `Scores.partial` counts those that are there.
+
+        scores = reverie.evaluate(frame, metrics=["faithfulness"], judge="gpt", models=models)    # stopped
+        scores = reverie.stopped_scores()
+
+    The last call in this process counts. Replies of judges are in the journal, so that scoring again pays for none of
+    them twice.
+
+    Raises:
+        RuntimeError: If the last call was not stopped, or still waits for its calls of models.
+    """
+    if _stopped is None:
+        raise RuntimeError("no scores were stopped: the last `reverie.evaluate` gave them, or there was none in this process")
+    return _stopped
 
 
 class Scores:
@@ -198,7 +236,7 @@ class Scores:
         self.metrics: list[str] = [metric["name"] for metric in self.data["metrics"]]
         """The names of the metrics."""
         self.partial: str | None = self.data["partial"]
-        """Why not everything was scored, if the budget ended it early."""
+        """Why not everything was scored, if the budget, the deadline or a person ended it early."""
 
     def __reduce__(self) -> tuple[type[Scores], tuple[str]]:
         return type(self), (json.dumps(self.data),)
