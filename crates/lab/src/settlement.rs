@@ -6,20 +6,27 @@ use models::Client;
 
 /// Ends work of a client, and replaces errors that only follow from its failure.
 pub(crate) async fn settle<T>(client: &Client, progress: &Progress, result: Result<T, Error>) -> Result<T, Error> {
-    match client.n_finishing() {
-        0 => {}
-        1 => {
-            progress.warn("1 call that has begun is awaited, because it is paid: Ctrl-C again ends at once".to_owned())
-        }
-        n => progress
-            .warn(format!("{n} calls that have begun are awaited, because they are paid: Ctrl-C again ends at once")),
+    if let Some(calls) = begun(client) {
+        progress.warn(format!("waiting some seconds for {calls}, to keep what is paid; Ctrl-C again ends at once"));
     }
     let lost = client.settle(|held| progress.warn(waiting(client, held))).await;
+    if let Some(calls) = begun(client) {
+        progress.warn(format!("{calls} did not end in time, and may be paid again"));
+    }
     let Err(error) = result else { return result };
     let error = cause(client, error);
     match lost {
         0 => Err(error),
         answers => Err(Error::Unkept { answers, source: Box::new(error) }),
+    }
+}
+
+/// The calls that have begun, and go on although they were cancelled, in words.
+fn begun(client: &Client) -> Option<String> {
+    match client.n_finishing() {
+        0 => None,
+        1 => Some("1 call of a model that had begun".to_owned()),
+        n => Some(format!("{n} calls of models that had begun")),
     }
 }
 
