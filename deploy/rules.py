@@ -325,6 +325,13 @@ def applications(documents: list[dict], project: dict | None) -> list[str]:
         if not project or each["spec"]["project"] != project["metadata"]["name"]:
             continue
         source, target = each["spec"]["source"], each["spec"]["destination"]["namespace"]
+        options = each["spec"].get("syncPolicy", {}).get("syncOptions", [])
+        ignored = [path for kind in each["spec"].get("ignoreDifferences", []) for path in kind.get("jqPathExpressions", [])]
+        if "RespectIgnoreDifferences=true" in options and any("[]" in path for path in ignored):
+            problems.append(f"synced: {each['metadata']['name']} takes a whole list from the cluster for one ignored field, so changes of it in git never get there")
+        compared = each["metadata"].get("annotations", {}).get("argocd.argoproj.io/compare-options", "")
+        if ignored and "ServerSideDiff=true" not in compared:
+            problems.append(f"synced: {each['metadata']['name']} compares custom kinds without the server's defaults, and never is in sync")
         said = source.get("kustomize", {}).get("namespace") or SAID_NAMESPACES.get(source.get("path"), target)
         for namespace in {said, target} - permitted:
             problems.append(f"operator: the objects of {each['metadata']['name']} go to the namespace {namespace}, which the project does not permit")

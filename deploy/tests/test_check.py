@@ -370,13 +370,13 @@ def test_every_parameter_of_the_workflow_is_told_and_used():
         assert each["description"] and "{{workflow.parameters.%s}}" % each["name"] in text, each["name"]
 
 
-def test_argo_cd_leaves_to_others_what_they_change():
-    """No manifest sets these, and an overlay that does is not enforced either."""
-    application = one("Application", "reverie-parts")
-    ignored = {each["kind"]: each for each in application["spec"]["ignoreDifferences"]}
-    assert ".spec.workerGroupSpecs[].replicas" in ignored["RayCluster"]["jqPathExpressions"]
-    assert ignored["Deployment"]["jsonPointers"] == ["/spec/replicas"]
-    assert "RespectIgnoreDifferences=true" in application["spec"]["syncPolicy"]["syncOptions"]
+def test_a_sync_that_keeps_changes_from_the_cluster_is_found():
+    project, application = one("AppProject"), one("Application", "reverie-parts")
+    assert rules.applications([application], project) == []
+    application["spec"]["syncPolicy"]["syncOptions"].append("RespectIgnoreDifferences=true")
+    assert any(each.startswith("synced: reverie-parts takes a whole list") for each in rules.applications([application], project))
+    del application["metadata"]["annotations"]["argocd.argoproj.io/compare-options"]
+    assert any(each.startswith("synced: reverie-parts compares") for each in rules.applications([application], project))
 
 
 def test_paths_of_the_applications_exist():
