@@ -366,9 +366,12 @@ def admitted(document: dict) -> list[str]:
 
 def problems(document: dict) -> list[str]:
     """All that is wrong with a document."""
-    found = invalid(document) + against_rules(document) + admitted(document)
-    # The rules read what the schema promises.
-    return found or rules.wrong_secrets(document) + rules.ray_rules(document) + rules.unchecked_parameters(document)
+    unfit, refused = invalid(document), admitted(document)
+    found = unfit + against_rules(document) + refused
+    # The other rules read what the schema promises.
+    if unfit or any("cannot be told" in each for each in refused):
+        return found
+    return found + rules.wrong_secrets(document) + rules.ray_rules(document) + rules.unchecked_parameters(document)
 
 
 def namespaced(source: str, everything: dict[str, list[dict]]) -> list[str]:

@@ -270,7 +270,7 @@ def connections(documents: list[dict], later: list[dict]) -> list[str]:
     policies = of_kind([*documents, *later], "NetworkPolicy")
     both = {"Ingress", "Egress"}
     if not any(not each["spec"]["podSelector"] and set(each["spec"]["policyTypes"]) == both and not each["spec"].get("ingress") and not each["spec"].get("egress") for each in policies):
-        problems.append("network: no policy refuses by default what no other allows")
+        return ["network: no policy refuses by default what no other allows"]
     there = ends([*documents, *later])
     for end in there:
         if not any(each["spec"]["podSelector"] and network.matches(each["spec"]["podSelector"], end.labels) for each in policies):
