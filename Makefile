@@ -25,7 +25,7 @@ python3 -m venv $(@D)
 $(@D)/bin/pip install --quiet --progress-bar on --requirement $<
 endef
 
-.PHONY: demo build test pins classes snapshots wheel cluster cluster-demo deploy-check deploy-walk services python browser check audit release format bench fidelity site clean
+.PHONY: demo build test pins classes snapshots wheel cluster cluster-demo deploy-check deploy-server deploy-walk services python browser check audit release format bench fidelity site clean
 
 ## The whole way: tools, build, models, manuals, many pipelines compared, an answer.
 demo: demo-notice needed manuals $(TOOLS)
@@ -158,6 +158,11 @@ DEPLOY := .tools/deploy
 deploy-check: $(DEPLOY)/ready
 	$(DEPLOY)/bin/python deploy/check.py
 	$(DEPLOY)/bin/python -m pytest -q -p no:cacheprovider deploy/tests
+
+## The same on a real kube-apiserver, which decides what is admitted and what applying again changes. The variables ETCD
+## and KUBE_APISERVER name its binaries, KUBE_CONTROLLER_MANAGER and KUBERAY_OPERATOR two more; without them it is skipped.
+deploy-server: $(DEPLOY)/ready
+	$(DEPLOY)/bin/python deploy/server.py
 
 ## The steps of the Argo workflow on this machine, with the same commands: from a bucket to an answer over HTTP.
 deploy-walk: build services

@@ -2,16 +2,19 @@
 
 Every overlay and base by `kubectl kustomize`, the chart by `helm template` with its default and its production
 values, and the plain files. Built-in kinds are validated by the schemas of Kubernetes itself, custom ones by those in
-`schemas/`, and every pod is held against rules of ours, as is what starts the workflow by itself. No cluster takes part: rules that only a server knows, such as
-CEL, admission or whether an image exists, are not in reach.
+`schemas/`. Every pod is held against rules of ours, and what operators make of it against the Pod Security Standard
+`restricted` (pods.py); rules for more than one document are in rules.py. No cluster takes part: rules that only a server
+knows, such as CEL or whether an image exists, are not in reach; deploy/server.py asks a real server.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from functools import cache
@@ -21,10 +24,16 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
+import pods as made
+import rules
+
 HERE = Path(__file__).resolve().parent
 BASE = HERE / "kubernetes" / "base"
 # The base by itself has what starts the workflow, and not the workflow.
 WORKFLOW = "kubernetes/base/workflow"
+# What is applied by itself, into the namespace of an overlay.
+LATER = ["kubernetes/base/run", "kubernetes/base/nightly", "kubernetes/base/ray/rayjob.yaml", "kubernetes/base/ray/rayservice.yaml"]
+DOCUMENTATION = HERE.parent / "docs" / "kubernetes.md"
 TOOLS = Path(sys.executable).parent
 KUBERNETES = "1.37"
 
@@ -47,9 +56,9 @@ def kustomized(folder: Path) -> list[dict]:
     return documents(command(TOOLS / "kubectl", "kustomize", folder))
 
 
-def chart(*flags: object) -> list[dict]:
+def chart(*flags: object, release: str = "reverie") -> list[dict]:
     """The Helm chart as helm renders it."""
-    return documents(command(TOOLS / "helm", "template", "reverie", HERE / "chart", "--namespace", "reverie", *flags))
+    return documents(command(TOOLS / "helm", "template", release, HERE / "chart", "--namespace", "reverie", *flags))
 
 
 def rendered() -> dict[str, list[dict]]:
@@ -60,6 +69,7 @@ def rendered() -> dict[str, list[dict]]:
     for values in (None, *sorted((HERE / "chart").glob("values-*.yaml"))):
         flags = ["--values", values] if values else []
         found[f"chart {values.name if values else 'values.yaml'}"] = chart(*flags)
+    found["chart with a run"] = chart("--set", "run.enabled=true")
     for path in [BASE / "ray" / "rayjob.yaml", BASE / "ray" / "rayservice.yaml", *sorted((HERE / "argocd").rglob("*.yaml"))]:
         found[str(path.relative_to(HERE))] = documents(path.read_text())
     return found
@@ -334,8 +344,9 @@ def together(documents: list[dict], workflow: list[dict]) -> list[str]:
         around = [*workflow, *documents]
     else:
         around = documents
-    problems = []
+    problems = rules.needless_tokens(documents) + rules.overwritten(documents, around)
     for document in documents:
+        problems += rules.draining(document, rules.of_kind(documents, "Service"))
         if document["kind"] == "Sensor":
             problems += started(document, around)
         if document["kind"] == "EventSource":
@@ -345,16 +356,85 @@ def together(documents: list[dict], workflow: list[dict]) -> list[str]:
     return problems
 
 
+def admitted(document: dict) -> list[str]:
+    """Why the Pod Security Standard `restricted` refuses a pod that a cluster makes of a document."""
+    try:
+        return [f"admission: {each}" for pod in made.made_of(document) for each in made.refused(pod)]
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        return [f"admission: the pods cannot be told: {error}"]
+
+
 def problems(document: dict) -> list[str]:
     """All that is wrong with a document."""
-    return invalid(document) + against_rules(document)
+    unfit, refused = invalid(document), admitted(document)
+    found = unfit + against_rules(document) + refused
+    # The other rules read what the schema promises.
+    if unfit or any("cannot be told" in each for each in refused):
+        return found
+    return found + rules.wrong_secrets(document) + rules.ray_rules(document) + rules.unchecked_parameters(document)
+
+
+def namespaced(source: str, everything: dict[str, list[dict]]) -> list[str]:
+    """What is wrong with a source as a whole, in the namespace where it is applied."""
+    documents = everything[source]
+    later = [each for name in LATER for each in everything[name]]
+    found = rules.unused_policies(documents, [*documents, *later])
+    if any(each["kind"] == "Namespace" for each in documents):
+        found += rules.connections(documents, later) + rules.same_ray_names([*documents, *later])
+    if "overlays" in source or source.startswith("chart"):
+        found += rules.paid(documents)
+    if source.startswith("argocd"):
+        projects = [each for name, there in everything.items() if name.startswith("argocd") for each in there if each["kind"] == "AppProject"]
+        found += rules.applications(documents, next(iter(projects), None))
+    return found
+
+
+def images(value) -> list[str]:
+    """All images that a document names."""
+    if isinstance(value, dict):
+        own = [value["image"]] if isinstance(value.get("image"), str) else []
+        return own + [image for each in value.values() for image in images(each)]
+    return [image for each in value for image in images(each)] if isinstance(value, list) else []
+
+
+def fixed_images(folder: Path = HERE / "kubernetes") -> list[str]:
+    """Images of overlays that another registry in `images/kustomization.yaml` would not change."""
+    problems = []
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "kubernetes"
+        shutil.copytree(folder, copy)
+        path = copy / "images" / "kustomization.yaml"
+        path.write_text(re.sub(r"newTag: [^}]+", "newName: elsewhere/image, newTag: other", path.read_text()))
+        for overlay in sorted((copy / "overlays").iterdir()):
+            kept = {each for each in images(kustomized(overlay)) if each != "elsewhere/image:other"}
+            problems += [f"registry: overlays/{overlay.name} takes {each} whatever images/kustomization.yaml says" for each in sorted(kept)]
+    return problems
+
+
+def files() -> list[str]:
+    """What is wrong between the manifests and the files around them."""
+    dockerignored = {path.name: path.read_text() for path in (HERE / "containers").glob("*.dockerignore")}
+    missing = [f"ignored: {path.name} has no dockerignore" for path in (HERE / "containers").glob("*.Dockerfile") if f"{path.name}.dockerignore" not in dockerignored]
+    releases = [chart("--set", "run.enabled=true,serviceMonitor.enabled=true", release=release) for release in ("one", "other")]
+    return [
+        *missing,
+        *rules.exposed((HERE.parent / ".gitignore").read_text(), dockerignored),
+        *rules.documented(DOCUMENTATION.read_text()),
+        *rules.collisions(*releases),
+        *fixed_images(),
+    ]
 
 
 def composed(compose: dict) -> list[str]:
-    """What the schema of the Compose specification refuses."""
+    """What the schema of the Compose specification refuses, and a Ray that anybody may use."""
     schema = json.loads((HERE / "schemas" / "compose-spec.json").read_text())
     found = jsonschema.Draft201909Validator(schema).iter_errors(compose)
-    return [f"schema: {'.'.join(map(str, each.absolute_path))}: {each.message[:200]}" for each in found]
+    problems = [f"schema: {'.'.join(map(str, each.absolute_path))}: {each.message[:200]}" for each in found]
+    for name, service in compose["services"].items():
+        environment = service.get("environment", {})
+        if service.get("command", [])[:2] == ["ray", "start"] and (environment.get("RAY_AUTH_MODE") != "token" or not environment.get("RAY_AUTH_TOKEN")):
+            problems.append(f"ray: whoever reaches port 8265 of {name} can run code: RAY_AUTH_MODE is not `token`")
+    return problems
 
 
 def main() -> int:
@@ -368,7 +448,8 @@ def main() -> int:
             count[document["kind"]] += 1
             name = f"{source}: {document['kind']} {document.get('metadata', {}).get('name')}"
             found += [f"{name}: {each}" for each in problems(document)]
-        found += [f"{source}: {each}" for each in together(found_there, everything[WORKFLOW])]
+        found += [f"{source}: {each}" for each in [*together(found_there, everything[WORKFLOW]), *namespaced(source, everything)]]
+    found += files()
     for path in sorted((HERE / "containers").glob("*.Dockerfile")):
         done = subprocess.run([TOOLS / "hadolint", path], capture_output=True, text=True, check=False)
         count["Dockerfile"] += 1

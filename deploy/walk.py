@@ -80,6 +80,9 @@ class Machine:
         for path in self.mounts.values():
             path.mkdir(parents=True, exist_ok=True)
         self.environment, self.secrets = environment, secrets
+        # ConfigMaps with one value each, and the annotations of the service's pod.
+        self.settings: dict[str, str] = {}
+        self.annotations: dict[str, str] = {}
 
     def here(self, text: str) -> str:
         """A path of a container, on this machine."""
@@ -94,10 +97,16 @@ class Machine:
         for each in container.get("env", []):
             if each["name"] == "REVERIE_HOME":
                 continue
+            source = each.get("valueFrom", {})
             if "value" in each:
                 found[each["name"]] = self.here(each["value"])
+            elif "secretKeyRef" in source:
+                found[each["name"]] = self.secrets[source["secretKeyRef"]["name"]]
+            elif "configMapKeyRef" in source:
+                found[each["name"]] = self.settings[source["configMapKeyRef"]["name"]]
             else:
-                found[each["name"]] = self.secrets[each["valueFrom"]["secretKeyRef"]["name"]]
+                # An annotation of the pod: metadata.annotations['…'].
+                found[each["name"]] = self.annotations[source["fieldRef"]["fieldPath"].split("'")[1]]
         return found
 
     def command(self, container: dict, environment: dict[str, str]) -> list[str]:
@@ -126,15 +135,13 @@ class Machine:
 
     @contextlib.contextmanager
     def service(self, patch: str):
-        """The Deployment of `reverie serve` with a patch of its environment, as a process that is ready."""
+        """The Deployment of `reverie serve` with a patch of its pod's annotations, as a process that is ready."""
         deployment = next(iter(yaml.safe_load_all((BASE / "serve" / "serve.yaml").read_text())))
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         patched = yaml.safe_load(patch)
         assert patched["metadata"]["name"] == deployment["metadata"]["name"]
-        (changed,) = patched["spec"]["template"]["spec"]["containers"]
-        assert changed["name"] == container["name"] and list(changed) == ["name", "env"]
-        replaced = {each["name"]: each for each in changed["env"]}
-        container["env"] = [replaced.pop(each["name"], each) for each in container["env"]] + list(replaced.values())
+        assert patched["spec"] == {"template": {"metadata": {"annotations": patched["spec"]["template"]["metadata"]["annotations"]}}}
+        self.annotations |= patched["spec"]["template"]["metadata"]["annotations"]
         # One thing is another than in a cluster: only this machine may ask, at a port that is free.
         port = servers.free_port()
         environment = {**self.variables(container), "LISTEN": f"127.0.0.1:{port}"}
@@ -191,6 +198,7 @@ def main() -> None:
         machine = Machine(folder, environment, {})
         made = subprocess.run(["reverie", "keys", "new", "walk", "--json"], cwd=machine.mounts["/keys"], env=environment,
                               capture_output=True, text=True, check=True)
+        machine.settings["reverie-servers"] = mlflow.url
         machine.secrets["reverie-ask"] = yaml.safe_load(made.stdout)["key"]
 
         for name, template in workflow.steps():
@@ -198,7 +206,7 @@ def main() -> None:
             say(f"step {name}")
             if "container" in template:
                 address = workflow.values["workflow.parameters.service"]
-                if address in template["container"].get("args", []) and not address.startswith("http://127."):
+                if "--url" in template["container"].get("args", []) and not address.startswith("http://127."):
                     raise SystemExit("a step asks the service before it was started")
                 machine.run(template)
             elif "suspend" in template:

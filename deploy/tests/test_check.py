@@ -15,6 +15,10 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import check  # noqa: E402
+import helm  # noqa: E402
+import network  # noqa: E402
+import pods  # noqa: E402
+import rules  # noqa: E402
 
 EVERYTHING = check.rendered()
 
@@ -36,13 +40,15 @@ def test_nothing_is_wrong_and_nothing_is_left_out():
     assert len(EVERYTHING) >= 20
     for source, documents in EVERYTHING.items():
         assert check.together(documents, EVERYTHING[check.WORKFLOW]) == [], source
+        assert check.namespaced(source, EVERYTHING) == [], source
         for document in documents:
             assert check.problems(document) == [], source
+    assert check.files() == []
     # Every file with a manifest is part of something that is rendered, or is read as it is.
     known = {(document["kind"], document["metadata"]["name"]) for documents in EVERYTHING.values() for document in documents}
     for path in (check.HERE / "kubernetes").rglob("*.yaml"):
         for document in check.documents(path.read_text()):
-            if document["kind"] != "Kustomization":
+            if document.get("kind") not in ("Kustomization", "Component", None):
                 assert (document["kind"], document["metadata"]["name"]) in known, path
     # A merge key is resolved by some readers of YAML only: what is rendered has none.
     for overlay in ("laptop", "gpu", "production"):
@@ -65,6 +71,18 @@ def spoil(document: dict, *path, value) -> dict:
 
 POD = ("spec", "template", "spec")
 FIRST = (*POD, "containers", 0)
+TEMPLATES = one("WorkflowTemplate")["spec"]["templates"]
+
+
+def step(name: str) -> tuple:
+    """Where a step of the workflow is."""
+    return ("spec", "templates", [each["name"] for each in TEMPLATES].index(name))
+
+
+STEP, CHECK, ASK = step("models"), step("check"), step("ask")
+SAFE = "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}"
+INIT_ALONE = f"initContainers: [{{name: init, {SAFE}}}]"
+WAIT_ALONE = f"containers: [{{name: wait, {SAFE}}}]"
 PLANTED = {
     "a built-in kind with a wrong type": ("Deployment", "reverie-serve", ("spec", "replicas"), "two", "schema"),
     "a built-in kind with an unknown key": ("Deployment", "reverie-serve", ("spec", "replcas"), 2, "schema"),
@@ -108,6 +126,28 @@ PLANTED = {
     "no probe": ("Deployment", "reverie-serve", (*FIRST, "readinessProbe"), None, "probe"),
     "a Ray worker without limits": ("RayCluster", None, ("spec", "workerGroupSpecs", 0, "template", "spec", "containers", 0, "resources"), {}, "resources"),
     "a step of the workflow as root": ("WorkflowTemplate", None, ("spec", "securityContext"), {}, "root"),
+    "containers of Argo that restricted refuses": ("WorkflowTemplate", None, (*STEP, "podSpecPatch"), None, "admission: workflow/models, container init"),
+    "a patch for one of Argo's containers alone": ("WorkflowTemplate", None, (*STEP, "podSpecPatch"), INIT_ALONE, "admission: workflow/models, container wait"),
+    "a patch for all steps, of which one has no container wait": ("WorkflowTemplate", None, ("spec", "podSpecPatch"), WAIT_ALONE, "admission: workflow/serve, container wait has no image"),
+    "a kind of step whose pod cannot be told": ("WorkflowTemplate", None, (*STEP, "container"), None, "admission: the pods cannot be told"),
+    "an autoscaler that restricted refuses, RayJob": ("RayJob", None, ("spec", "rayClusterSpec", "autoscalerOptions", "securityContext"), None, "admission: ray-head, container autoscaler"),
+    "an autoscaler that restricted refuses, RayService": ("RayService", None, ("spec", "rayClusterConfig", "autoscalerOptions"), None, "admission: ray-head, container autoscaler"),
+    "a folder of the node": ("Deployment", "mlflow", (*POD, "volumes", 0), {"name": "tmp", "hostPath": {"path": "/tmp"}}, "admission: mlflow has the volume tmp"),
+    "a RayJob without a token": ("RayJob", None, ("spec", "rayClusterSpec", "authOptions"), None, "ray: whoever reaches port 8265"),
+    "a RayService without a token": ("RayService", None, ("spec", "rayClusterConfig", "authOptions", "mode"), "disabled", "ray: whoever reaches port 8265"),
+    "a token in a secret that the cluster takes with it": ("RayCluster", None, ("spec", "authOptions", "secretName"), None, "ray: authOptions has no secretName"),
+    "a token in the secret of others": ("RayCluster", None, ("spec", "authOptions", "secretName"), "reverie-s3", "ray: ray-head gets the whole secret"),
+    "keys of providers for MLflow": ("Deployment", "mlflow", (*FIRST, "envFrom"), [{"secretRef": {"name": "reverie-models"}}], "secret: mlflow gets reverie-models"),
+    "keys of others for a worker": ("RayCluster", None, ("spec", "workerGroupSpecs", 0, "template", "spec", "containers", 0, "envFrom", 0, "secretRef", "name"), "reverie-trackers", "secret: ray-worker gets reverie-trackers"),
+    "all keys for a step that needs none": ("WorkflowTemplate", None, (*STEP, "container", "envFrom"), [{"secretRef": {"name": "reverie-s3"}}], "secret: workflow/models gets reverie-s3"),
+    "one key of a secret of others": ("StatefulSet", "postgresql", (*FIRST, "env", 3, "valueFrom", "secretKeyRef", "key"), "uri", "secret: postgresql gets mlflow.uri"),
+    "a secret as files": ("StatefulSet", "storage", (*POD, "volumes", 0), {"name": "tmp", "secret": {"secretName": "reverie-keys"}}, "secret: storage gets reverie-keys"),
+    "a secret that nobody knows": ("Deployment", "reverie-serve", (*FIRST, "envFrom", 0, "secretRef", "name"), "reverie", "secret: serve gets reverie,"),
+    "a workflow that does not look at its parameters": ("WorkflowTemplate", None, ("spec", "templates", 0, "steps", 0), None, "parameter: the first step is not"),
+    "a parameter that is not looked at": ("WorkflowTemplate", None, (*CHECK, "container", "args", 10), "", "parameter: settings is used"),
+    "a parameter inside a script": ("WorkflowTemplate", None, (*CHECK, "container", "command", 2), "echo {{workflow.parameters.name}}", "parameter: the script"),
+    "a parameter that could be a flag": ("WorkflowTemplate", None, (*ASK, "container", "args", 3), "--json", "parameter: question is used"),
+    "a secret before the parameters are looked at": ("WorkflowTemplate", None, (*CHECK, "container", "envFrom"), [{"secretRef": {"name": "reverie-s3"}}], "secret: workflow/check gets reverie-s3"),
 }
 
 
@@ -117,7 +157,7 @@ def test_a_planted_mistake_is_found(planted):
     document = one(kind, name)
     assert check.problems(document) == []
     found = check.problems(spoil(document, *path, value=value))
-    assert any(each.startswith(f"{expected}:") for each in found), found
+    assert any(each.startswith(expected) for each in found), found
 
 
 RESOURCE = ("spec", "triggers", 0, "template", "k8s", "source", "resource")
@@ -152,6 +192,7 @@ BETWEEN = {
     "any event": ("Sensor", (*FILTERS, "data", 0), None, "filter: an object that was removed"),
     "one of the filters is enough": ("Sensor", (*FILTERS, "dataLogicalOperator"), "or", "filter: a kind of filter that is not understood"),
     "a script, which nobody reads here": ("Sensor", (*FILTERS, "script"), "return true", "filter: a kind of filter that is not understood"),
+    "an account that gets a token for nothing": ("ServiceAccount", ("automountServiceAccountToken",), None, "token: "),
 }
 
 
@@ -225,9 +266,9 @@ def test_a_workflow_waits_as_long_as_its_name_lasts(tmp_path):
     given = {each["name"]: each["value"] for each in check.found_at(sensor, ".".join(map(str, RESOURCE)))["spec"]["arguments"]["parameters"]}
     assert int(given["settle"]) >= 600
     template = one("WorkflowTemplate")
-    first = template["spec"]["templates"][0]["steps"][0]
-    assert [each["name"] for each in first] == ["settle"]
-    (settle,) = [each for each in template["spec"]["templates"] if each["name"] == first[0]["template"]]
+    order = [[each["name"] for each in group] for group in template["spec"]["templates"][0]["steps"]]
+    assert order[:3] == [["check"], ["settle"], ["models"]]
+    (settle,) = [each for each in template["spec"]["templates"] if each["name"] == "settle"]
     assert settle["suspend"]["duration"] == "{{workflow.parameters.settle}}"
 
 
@@ -290,12 +331,14 @@ def test_the_chart_says_what_the_base_says():
             for each in [*container_list(other)]:
                 assert each.pop("imagePullPolicy") == "IfNotPresent"
         assert spec == other, key
-    (job,) = EVERYTHING["kubernetes/base/run"]
-    (other,) = [each for each in EVERYTHING["chart values-production.yaml"] if each["kind"] == "Job"]
-    for each in container_list(other["spec"]):
+    job, policy = EVERYTHING["kubernetes/base/run"]
+    made = {each["kind"]: copy.deepcopy(each) for each in EVERYTHING["chart with a run"] if each["metadata"]["name"] == "reverie-run"}
+    assert made["NetworkPolicy"]["spec"] == policy["spec"]
+    other = made["CronJob"]["spec"]["jobTemplate"]["spec"]
+    for each in container_list(other):
         each.pop("imagePullPolicy", None)
-    assert job["spec"]["podFailurePolicy"] == other["spec"]["podFailurePolicy"]
-    assert job["spec"]["template"]["spec"] == other["spec"]["template"]["spec"]
+    assert job["spec"]["podFailurePolicy"] == other["podFailurePolicy"]
+    assert job["spec"]["template"]["spec"] == other["template"]["spec"]
 
 
 def container_list(spec: dict) -> list[dict]:
@@ -327,18 +370,13 @@ def test_every_parameter_of_the_workflow_is_told_and_used():
         assert each["description"] and "{{workflow.parameters.%s}}" % each["name"] in text, each["name"]
 
 
-def test_argo_cd_leaves_to_others_what_they_change():
-    """Of the fields that are ignored, each is there, and is written by an autoscaler or by the workflow."""
-    application = one("Application", "reverie-parts")
-    ignored = {each["kind"]: each for each in application["spec"]["ignoreDifferences"]}
-    assert ".spec.workerGroupSpecs[].replicas" in ignored["RayCluster"]["jqPathExpressions"]
-    assert ignored["Deployment"]["jsonPointers"] == ["/spec/replicas"]
-    assert "RespectIgnoreDifferences=true" in application["spec"]["syncPolicy"]["syncOptions"]
-    patch = next(each for each in one("WorkflowTemplate")["spec"]["templates"] if each["name"] == "serve")
-    (changed,) = yaml.safe_load(patch["resource"]["manifest"])["spec"]["template"]["spec"]["containers"]
-    served = {each["name"] for each in container(one("Deployment", "reverie-serve"))["env"]}
-    assert [each["name"] for each in changed["env"]] == ["BUNDLE"] and "BUNDLE" in served
-    assert '"BUNDLE"' in ignored["Deployment"]["jqPathExpressions"][0]
+def test_a_sync_that_keeps_changes_from_the_cluster_is_found():
+    project, application = one("AppProject"), one("Application", "reverie-parts")
+    assert rules.applications([application], project) == []
+    application["spec"]["syncPolicy"]["syncOptions"].append("RespectIgnoreDifferences=true")
+    assert any(each.startswith("synced: reverie-parts takes a whole list") for each in rules.applications([application], project))
+    del application["metadata"]["annotations"]["argocd.argoproj.io/compare-options"]
+    assert any(each.startswith("synced: reverie-parts compares") for each in rules.applications([application], project))
 
 
 def test_paths_of_the_applications_exist():
@@ -384,3 +422,290 @@ def test_compose_pins_its_images_and_holds_no_secret():
             source = volume.split(":")[0]
             assert source in compose["volumes"] or source.startswith("${"), volume
         assert set(service.get("depends_on", {})) <= set(compose["services"]), name
+        assert "RAY_AUTH_TOKEN" not in service.get("environment", {}) or name == "ray"
+
+
+OVERLAYS = ["laptop", "production", "gpu", "events"]
+
+
+def overlay(name: str) -> list[dict]:
+    """A copy of an overlay, to be spoilt."""
+    return copy.deepcopy(EVERYTHING[f"kubernetes/overlays/{name}"])
+
+
+def later() -> list[dict]:
+    return [copy.deepcopy(each) for name in check.LATER for each in EVERYTHING[name]]
+
+
+def of(documents: list[dict], kind: str, name: str) -> dict:
+    return next(each for each in documents if (each["kind"], each["metadata"]["name"]) == (kind, name))
+
+
+BUNDLE = [{"name": "BUNDLE", "value": "s3://reverie/bundles/manuals-1"}]
+WRITTEN = {
+    "the bundle that the workflow sets": ("Deployment", "reverie-serve", (*POD[:-1], "metadata", "annotations"), {"reverie/bundle": "s3://a"}, "written: Deployment reverie-serve sets spec.template.metadata.annotations.reverie/bundle"),
+    "a bundle that the workflow does not set": ("Deployment", "reverie-serve", (*FIRST, "env"), BUNDLE, "written: the workflow writes the annotation reverie/bundle, and"),
+    "replicas of an autoscaler": ("Deployment", "reverie-serve", ("spec", "replicas"), 3, "written: Deployment reverie-serve sets replicas"),
+    "replicas of Ray's autoscaler": ("RayCluster", "reverie", ("spec", "workerGroupSpecs", 0, "replicas"), 2, "written: the group cpu"),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+@pytest.mark.parametrize("planted", WRITTEN, ids=lambda each: each)
+def test_what_others_write_is_found(planted, name):
+    kind, called, path, value, expected = WRITTEN[planted]
+    documents = overlay(name)
+    spoil(of(documents, kind, called), *path, value=value)
+    found = check.together(documents, [])
+    assert any(each.startswith(expected) for each in found), found
+
+
+def test_a_variable_that_the_workflow_patches_is_found():
+    """As it was: the step replaces a variable that the Deployment sets."""
+    documents = overlay("laptop")
+    spoil(of(documents, "Deployment", "reverie-serve"), *FIRST, "env", value=BUNDLE)
+    serve = next(each for each in of(documents, "WorkflowTemplate", "reverie")["spec"]["templates"] if each["name"] == "serve")
+    patched = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "reverie-serve"}, "spec": {"template": {"spec": {"containers": [{"name": "reverie", "env": BUNDLE}]}}}}
+    serve["resource"]["manifest"] = json.dumps(patched)
+    assert any("sets spec.template.spec.containers.reverie.env.BUNDLE.value" in each for each in check.together(documents, []))
+
+
+def test_a_switch_that_people_turn_is_found():
+    documents = copy.deepcopy(EVERYTHING["kubernetes/base/nightly"])
+    documents[0]["spec"]["suspend"] = True
+    assert any(each.startswith("written: CronWorkflow") for each in check.together(documents, []))
+
+
+@pytest.mark.parametrize(("release", "kind"), [("chart values.yaml", "Job"), ("chart with a run", "CronJob"), ("kubernetes/overlays/production", "CronWorkflow")])
+def test_a_paid_run_that_starts_by_itself_is_found(release, kind):
+    documents = {"Job": EVERYTHING["kubernetes/base/run"], "CronJob": EVERYTHING["chart with a run"], "CronWorkflow": EVERYTHING["kubernetes/base/nightly"]}[kind]
+    document = copy.deepcopy(next(each for each in documents if each["kind"] == kind))
+    document["spec"].pop("suspend", None)
+    found = check.namespaced(release, {**EVERYTHING, release: [*EVERYTHING[release], document]})
+    assert any(each.startswith(f"paid: {kind}") for each in found), found
+
+
+def test_an_upgrade_of_the_chart_makes_no_run():
+    """Whatever is set, there is no Job; a change of the service leaves the pattern of a run as it was."""
+    flags = [[], ["--set", "run.enabled=true"], ["--set", "run.enabled=true,drain=60"], ["--set", "run.enabled=true,run.budget=7"]]
+    made = [{each["kind"]: each for each in check.chart(*each)} for each in flags]
+    assert not any("Job" in each for each in made)
+    assert made[1]["CronJob"] == made[2]["CronJob"] != made[3]["CronJob"]
+    assert all(each["CronJob"]["spec"]["suspend"] is True for each in made[1:])
+
+
+def test_a_bundle_that_helm_decides():
+    (serve,) = [each for each in check.chart("--set", "bundle=s3://a/b") if each["kind"] == "Deployment"]
+    assert container(serve)["env"][0] == {"name": "BUNDLE", "value": "s3://a/b"}
+
+
+def test_two_ray_objects_of_one_name_are_found():
+    documents = overlay("laptop")
+    service = one("RayService")
+    assert rules.same_ray_names([*documents, service]) == []
+    service["metadata"]["name"] = "reverie"
+    assert any(each.startswith("ray: RayCluster and RayService are both called reverie") for each in rules.same_ray_names([*documents, service]))
+
+
+def add(policy: dict, *rules: dict, direction: str = "ingress") -> dict:
+    """A policy with more rules."""
+    policy["spec"].setdefault(direction, []).extend(rules)
+    return policy
+
+
+def without(documents: list[dict], name: str) -> list[dict]:
+    return [each for each in documents if (each["kind"], each["metadata"]["name"]) != ("NetworkPolicy", name)]
+
+
+OPEN = {
+    "nothing is refused by default": (lambda all: without(all, "default-deny"), "network: no policy refuses by default"),
+    "MLflow without a policy": (lambda all: without(all, "mlflow"), "network: mlflow has no policy"),
+    "Ray without a policy": (lambda all: without(all, "reverie-ray"), "network: ray has no policy"),
+    "MLflow for everybody": (lambda all: (add(of(all, "NetworkPolicy", "mlflow"), {}), all)[1], "network: serve reaches mlflow at port 5000"),
+    "the dashboard of Ray for everybody in the namespace": (lambda all: (add(of(all, "NetworkPolicy", "reverie-ray"), {"from": [{"podSelector": {}}], "ports": [{"port": 8265}]}), all)[1], "network: serve reaches ray at port 8265"),
+    "Ray for other namespaces": (lambda all: (add(of(all, "NetworkPolicy", "reverie-ray"), {"from": [{"namespaceSelector": {}}]}), all)[1], "network: a pod of another namespace reaches ray"),
+    "Ray for whoever says that he is the operator": (lambda all: (of(all, "NetworkPolicy", "reverie-ray")["spec"]["ingress"][2]["from"][0].update(namespaceSelector={}), all)[1], "network: a false operator reaches ray"),
+    "Ray not for its operator": (lambda all: (of(all, "NetworkPolicy", "reverie-ray")["spec"]["ingress"].pop(2), all)[1], "network: operator in default does not reach ray"),
+    "workers that do not reach each other": (lambda all: (of(all, "NetworkPolicy", "reverie-ray")["spec"]["ingress"].pop(0), all)[1], "network: ray does not reach ray"),
+    "a graph of which every port is open": (lambda all: (of(all, "NetworkPolicy", "reverie-graph")["spec"]["ingress"][0].pop("ports"), all)[1], "network: ingress reaches ray at port 8265"),
+    "a workflow that does not reach Kubernetes": (lambda all: (of(all, "NetworkPolicy", "reverie-workflow")["spec"]["egress"][0]["ports"].pop(), all)[1], "network: workflow does not reach outside at port 6443"),
+    "a service that does not reach providers": (lambda all: (of(all, "NetworkPolicy", "reverie-serve")["spec"]["egress"][0]["ports"].pop(), all)[1], "network: serve does not reach outside at port 443"),
+    "MLflow not for the workflow": (lambda all: (of(all, "NetworkPolicy", "mlflow")["spec"]["ingress"][0]["from"].pop(1), all)[1], "network: workflow does not reach mlflow"),
+    "a policy that selects nobody": (lambda all: (of(all, "NetworkPolicy", "mlflow")["spec"]["podSelector"].update(matchLabels={"app": "mlflow"}), all)[1], "network: the policy mlflow selects no pod"),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+@pytest.mark.parametrize("planted", OPEN, ids=lambda each: each)
+def test_a_connection_that_is_open_or_closed_by_mistake_is_found(planted, name):
+    change, expected = OPEN[planted]
+    source = f"kubernetes/overlays/{name}"
+    found = check.namespaced(source, {**EVERYTHING, source: change(overlay(name))})
+    assert any(each.startswith(expected) for each in found), found
+
+
+@pytest.mark.parametrize(("policy", "end"), [("postgresql", "postgresql"), ("storage", "storage")])
+def test_a_database_that_calls_somebody_is_found(policy, end):
+    documents = overlay("laptop")
+    add(of(documents, "NetworkPolicy", policy), {"ports": [{"port": 443}]}, direction="egress")
+    assert f"network: {end} reaches outside at port 443" in rules.connections(documents, later())
+
+
+def test_what_network_policies_mean():
+    """Directions, peers, namespaces and ports, as Kubernetes' documentation has them."""
+    one, two = network.End("one", {"a": "1"}), network.End("two", {"a": "2"}, ports={"http": 80})
+    stranger = network.End("stranger", {"a": "1"}, "other")
+
+    def policy(selector: dict, **spec) -> dict:
+        return {"kind": "NetworkPolicy", "spec": {"podSelector": selector, **spec}}
+
+    deny = policy({}, policyTypes=["Ingress", "Egress"])
+    out = policy({"matchLabels": {"a": "1"}}, policyTypes=["Egress"], egress=[{"to": [{"podSelector": {"matchLabels": {"a": "2"}}}]}])
+    into = policy({"matchLabels": {"a": "2"}}, policyTypes=["Ingress"], ingress=[{"from": [{"podSelector": {"matchLabels": {"a": "1"}}}], "ports": [{"port": "http"}]}])
+    assert network.allowed([], one, two, 80)
+    assert not network.allowed([deny], one, two, 80)
+    assert not network.allowed([deny, out], one, two, 80) and not network.allowed([deny, into], one, two, 80)
+    assert network.allowed([deny, out, into], one, two, 80)
+    assert not network.allowed([deny, out, into], one, two, 81) and not network.allowed([deny, out, into], two, one, 80)
+    assert not network.allowed([deny, out, into], stranger, two, 80), "a pod selector means this namespace"
+    into["spec"]["ingress"][0]["from"][0]["namespaceSelector"] = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["other"]}]}
+    assert network.allowed([deny, into], stranger, two, 80) and not network.allowed([deny, out, into], one, two, 80)
+    into["spec"]["ingress"][0]["ports"] = [{"port": 80, "protocol": "UDP"}]
+    assert not network.allowed([deny, into], stranger, two, 80)
+
+
+def test_a_pod_gets_a_token_only_if_it_needs_one():
+    for kind, name, path in [("Deployment", "mlflow", POD), ("RayCluster", "reverie", ("spec", "workerGroupSpecs", 0, "template", "spec")), ("StatefulSet", "notebook", POD)]:
+        document = one(kind, name)
+        spoil(document, *path, "automountServiceAccountToken", value=None)
+        assert any(each.startswith("token: ") for each in check.together([document], [])), kind
+
+
+def test_a_service_that_is_asked_while_it_ends_is_found():
+    for path, value in [((*FIRST, "lifecycle"), None), ((*POD, "terminationGracePeriodSeconds"), 35)]:
+        documents = copy.deepcopy(EVERYTHING["kubernetes/base/serve"])
+        spoil(documents[0] if documents[0]["kind"] == "Deployment" else of(documents, "Deployment", "reverie-serve"), *path, value=value)
+        assert any(each.startswith("drain: ") for each in check.together(documents, [])), path
+
+
+def test_an_operator_that_goes_to_another_namespace_is_found():
+    project = one("AppProject")
+    application = one("Application", "kuberay")
+    assert rules.applications([application], project) == []
+    del application["spec"]["source"]["kustomize"]
+    assert any("`" not in each and "go to the namespace default, which the project does not permit" in each for each in rules.applications([application], project))
+    application = one("Application", "argo-events")
+    application["spec"]["destination"]["namespace"] = "events"
+    assert any("go to the namespace events" in each for each in rules.applications([application], project))
+
+
+def test_a_command_of_the_documentation_that_is_refused_is_found():
+    text = check.DOCUMENTATION.read_text()
+    assert rules.documented(text) == []
+    spoilt = text.replace('kubectl create -k "github.com/ray-project', 'kubectl create namespace ray-system && kubectl create -n ray-system -k "github.com/ray-project')
+    assert spoilt != text and any(each.startswith("operator: `kubectl create -n ray-system") for each in rules.documented(spoilt))
+    spoilt = text.replace("secret generic mlflow-s3 ", "secret generic mlflow ")
+    assert "secret: docs/kubernetes.md does not say how to make mlflow-s3" in rules.documented(spoilt)
+
+
+def test_secrets_that_git_or_an_image_would_take_are_found():
+    ignored = (check.HERE.parent / ".gitignore").read_text()
+    name, text = "reverie.Dockerfile.dockerignore", (check.HERE / "containers" / "reverie.Dockerfile.dockerignore").read_text()
+    assert rules.exposed(ignored, {name: text, "ray.Dockerfile.dockerignore": "*"}) == []
+    for each in (".env", "keys.toml"):
+        spoilt = [line for line in ignored.splitlines() if line != each]
+        assert rules.exposed("\n".join(spoilt), {}) == [f"ignored: .gitignore does not have {each}"]
+        spoilt = [line for line in text.splitlines() if line != f"**/{each}"]
+        assert rules.exposed(ignored, {name: "\n".join(spoilt)}) == [f"ignored: {name} does not have **/{each}"]
+
+
+def test_two_releases_of_the_chart_that_collide_are_found():
+    first = check.chart(release="one")
+    assert rules.collisions(first, check.chart(release="two")) == []
+    found = rules.collisions(first, first)
+    assert any(each.startswith("release: two releases both have Deployment one-serve") for each in found)
+    assert any(each == "release: Service one-serve selects the pods of another release" for each in found)
+
+
+def test_an_image_that_no_registry_changes_is_found(tmp_path):
+    shutil.copytree(check.HERE / "kubernetes", tmp_path / "kubernetes")
+    path = tmp_path / "kubernetes" / "images" / "kustomization.yaml"
+    path.write_text(path.read_text().replace("configurations: [fields.yaml]\n", ""))
+    found = check.fixed_images(tmp_path / "kubernetes")
+    assert "registry: overlays/production takes reverie/reverie:0.1.0 whatever images/kustomization.yaml says" in found
+
+
+def test_helm_with_another_checksum_is_refused(tmp_path):
+    (tmp_path / "helm.whl").write_bytes(b"something else")
+    with pytest.raises(SystemExit, match="SHA-256"):
+        helm.main(tmp_path / "helm.whl", tmp_path / "helm")
+    assert not (tmp_path / "helm").exists()
+
+
+def test_a_ray_that_anybody_may_use_is_found_in_compose():
+    compose = yaml.safe_load((check.HERE / "containers" / "compose.yaml").read_text())
+    for key in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        spoilt = copy.deepcopy(compose)
+        del spoilt["services"]["ray"]["environment"][key]
+        assert any(each.startswith("ray: whoever reaches port 8265") for each in check.composed(spoilt)), key
+
+
+FORM = {each["name"]: each["value"] for each in one("WorkflowTemplate")["spec"]["arguments"]["parameters"]}
+
+
+def looked_at(servers: str | None = None, **given: str) -> int:
+    """The exit code of the step `check` for values of the form."""
+    (step,) = [each["container"] for each in TEMPLATES if each["name"] == "check"]
+    values = {**FORM, **given}
+    arguments = [re.sub(r"\{\{workflow\.parameters\.(\w+)\}\}", lambda found: values[found[1]], each) for each in step["args"]]
+    environment = {"PATH": "/usr/bin:/bin", **({} if servers is None else {"SERVERS": servers})}
+    return subprocess.run(step["command"] + arguments, env=environment, capture_output=True).returncode
+
+
+def test_values_of_the_form_that_are_right_pass():
+    vllm = {"servers": "http://vllm:8000/v1 https://models.example.com/v1"}
+    assert looked_at() == 0
+    assert looked_at(settings="") == looked_at(settings=", max_tokens = 100, price = { input = 0.25, output = 2.0 }") == 0
+    assert looked_at(name="manuals-2.b", documents="2026/Wörter und mehr", model="org/Model-7B:q4", budget="0.50", bucket="my.bucket-1") == 0
+    assert looked_at(**vllm, provider="openai", settings=', base_url = "http://vllm:8000/v1", price = { input = 0.25, output = 2.0 }') == 0
+    assert looked_at(**vllm, tracker="https://models.example.com/v1", service="http://vllm:8000/v1") == 0
+    assert looked_at(question='--url "; what is this?') == 0
+
+
+REFUSED = [
+    {"settings": ', base_url = "http://evil"'},
+    {"settings": ', base_url="http://evil"'},
+    {"settings": ', base_url = "http://vllm:8000/v1", base_url = "http://evil"'},
+    {"settings": ', base_url = "http://vllm:8000/v1.evil"'},
+    {"settings": ", base_url = 'http://evil'"},
+    {"settings": ', "base_url" = "http://evil"'},
+    {"settings": ', "base\\u005furl" = "http://evil"'},
+    {"settings": ', headers = { authorization = "a" }'},
+    {"settings": ', api_key_env = "AWS_SECRET_ACCESS_KEY"'},
+    {"settings": ' }\n[models.other]\nchat.openai = { base_url = "http://evil"'},
+    {"settings": ", max_tokens = 100\n"},
+    {"settings": ', base_url = \nhttp://evil\n'},
+    {"settings": " } # "},
+    {"model": 'x", base_url = "http://evil'},
+    {"model": "--help"},
+    {"model": ""},
+    {"provider": "openai = {}\nchat.openai"},
+    {"embedder": 'x" }\n[models.y]'},
+    {"name": 'x"\nstore = "s3://evil'},
+    {"bucket": "reverie/other"},
+    {"documents": 'x"\n[models.y]\n'},
+    {"documents": "x\\"},
+    {"questions": "20 --model other"},
+    {"questions": "20\n"},
+    {"budget": "1e9"},
+    {"tracker": "http://evil"},
+    {"tracker": 'http://mlflow:5000" }'},
+    {"tracker": ""},
+    {"service": "http://evil"},
+    {"service": "http://reverie-serve.evil"},
+]
+
+
+@pytest.mark.parametrize("values", REFUSED, ids=lambda each: repr(each)[:60])
+def test_values_of_the_form_that_could_send_a_key_elsewhere_are_refused(values):
+    assert looked_at(servers="http://vllm:8000/v1", **values) == 2

@@ -1,5 +1,14 @@
 {{- define "reverie.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag }}
+{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag }}{{ end }}
+{{- end }}
+
+{{- /* What a release makes begins with its name, so that two releases fit into one namespace. */}}
+{{- define "reverie.serve" -}}
+{{ .Release.Name }}-serve
+{{- end }}
+
+{{- define "reverie.run" -}}
+{{ .Release.Name }}-run
 {{- end }}
 
 {{- define "reverie.pod" -}}
