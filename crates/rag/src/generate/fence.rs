@@ -88,16 +88,53 @@ pub fn conversation(history: &[Message]) -> String {
     if history.is_empty() {
         return String::new();
     }
-    let message = |message: &Message| {
-        let speaker = match message.role {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
-        let said = without(message.content.trim(), &SAID_MARKS);
-        format!("<message from=\"{speaker}\">\n{said}\n</message>\n")
-    };
     format!("<conversation>\n{}</conversation>\n", history.iter().map(message).collect::<String>())
+}
+
+/// A message of a conversation between its tags.
+fn message(message: &Message) -> String {
+    let speaker = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let text = without(message.content.trim(), &SAID_MARKS);
+    format!("<message from=\"{speaker}\">\n{text}\n</message>\n")
+}
+
+/// The latest messages that have at most `room` tokens together, as
+/// [`conversation`] writes them. Messages are counted one by one from the end, so
+/// the work depends on `room` and not on the length of the history.
+pub fn latest_messages<'a>(history: &'a [Message], room: usize, count: &dyn Fn(&str) -> usize) -> &'a [Message] {
+    let fits = |from: usize| count(&conversation(&history[from..])) <= room;
+    let (mut least, mut spent) = (history.len(), 0);
+    while let Some(before) = least.checked_sub(1) {
+        spent += count(&message(&history[before]));
+        if spent > room {
+            break;
+        }
+        least = before;
+    }
+    // Tokens of messages that are counted apart do not add up to those of the whole exactly.
+    while least < history.len() && !fits(least) {
+        least += 1;
+    }
+    // From here on the earliest message that fits is searched in steps that grow, and then between the last two.
+    let (mut most, mut step) = (least, 1);
+    while most > 0 && fits(most.saturating_sub(step)) {
+        most = most.saturating_sub(step);
+        step *= 2;
+    }
+    let (mut too_early, mut from) = (most.saturating_sub(step), most);
+    while from > 0 && too_early + 1 < from {
+        let middle = usize::midpoint(too_early, from);
+        if fits(middle) {
+            from = middle;
+        } else {
+            too_early = middle;
+        }
+    }
+    &history[from..]
 }
 
 fn replace_brackets(text: &str) -> String {
@@ -156,6 +193,30 @@ mod tests {
         }
         assert!(!told.contains("<|"));
         assert_eq!(conversation(&[]), "");
+    }
+
+    #[test]
+    fn the_latest_messages_fill_the_room_and_a_long_history_is_not_counted_again_for_each_message() {
+        let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
+        let words = |text: &str| text.split_whitespace().count();
+        let counts: [&dyn Fn(&str) -> usize; 3] = [&letters, &words, &|text| text.len().div_ceil(4)];
+        let history: Vec<Message> = (0..40).map(|n| Message::user("word ".repeat(n * 7 % 13))).collect();
+        for count in counts {
+            for room in (0..900).step_by(7) {
+                let fits = |from: &usize| count(&conversation(&history[*from..])) <= room;
+                let expected = (0..history.len()).find(fits).unwrap_or(history.len());
+                assert_eq!(latest_messages(&history, room, count).len(), history.len() - expected, "room {room}");
+            }
+        }
+        let counted = std::cell::Cell::new(0);
+        let count = |text: &str| {
+            counted.set(counted.get() + text.len());
+            text.len().div_ceil(4)
+        };
+        let long = vec![Message::user(""); 100_000];
+        let latest = latest_messages(&long, 2000, &count);
+        assert!((200..2000).contains(&latest.len()), "{}", latest.len());
+        assert!(counted.get() < 20 * 8000, "{} bytes were counted for a room of about 8,000", counted.get());
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub const FUSION_VERSION: u32 = 1;
 /// little more.
 const FEW_CHUNKS: usize = 10_000;
 const FEW_NUMBERS: usize = 1 << 20;
+/// The same for the bytes of all queries: a long conversation can be one query.
+const FEW_BYTES: usize = 8 << 10;
 
 /// The stages from question to passages.
 pub(super) struct Search {
@@ -207,7 +209,7 @@ impl SearchStages {
         questions: Vec<Vec<SearchQuery>>,
         vectors: Option<Matrix>,
     ) -> Result<Vec<Refined>, Error> {
-        if self.computes && is_small(&corpus) {
+        if self.computes && is_small(&corpus) && is_short(&questions) {
             return find(&*self.chunker, &*self.retriever, &corpus, &searches(&questions, vectors.as_ref())).await;
         }
         let (chunker, retriever) = (self.chunker.clone(), self.retriever.clone());
@@ -224,6 +226,12 @@ impl SearchStages {
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
         found.await.map_err(failed)?
     }
+}
+
+/// Whether queries are short enough for the thread that took the request.
+fn is_short(questions: &[Vec<SearchQuery>]) -> bool {
+    let bytes = |query: &SearchQuery| query.words.len() + query.text.len();
+    questions.iter().flatten().map(bytes).sum::<usize>() <= FEW_BYTES
 }
 
 fn is_small(corpus: &Corpus<'_>) -> bool {
