@@ -43,7 +43,7 @@ mod workspace;
 pub use blocks::file_blocks;
 pub use board::{Board, Effect};
 pub use budget::BudgetResult;
-pub use bundle::Bundle;
+pub use bundle::{Bundle, Reach};
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
 pub use check::Check;
 pub use document::document;

@@ -4,7 +4,7 @@
 use crate::{
     experiment::wait,
     remote::runtime,
-    service::{Reply, Told, open},
+    service::{Reply, Told, open, scratch},
 };
 use futures::{
     StreamExt,
@@ -17,6 +17,7 @@ use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
+use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 #[pyclass(frozen, module = "reverie._core", name = "Part")]
 pub(crate) struct PyPart {
     served: Arc<Served>,
+    /// Removed after the pipeline is gone.
+    _scratch: TempDir,
 }
 
 #[pymethods]
@@ -32,12 +35,15 @@ impl PyPart {
     #[new]
     fn new(py: Python<'_>, bundle: String, part: &str, others: Py<PyAny>) -> PyResult<Self> {
         let part = Part::named(part).ok_or_else(|| PyValueError::new_err(format!("there is no part `{part}`")))?;
+        let scratch = scratch()?;
+        let folder = scratch.path().to_owned();
         let work = || async move {
-            let served = open(&bundle, Some((part, others))).await?;
+            let served = open(&bundle, Some((part, others)), &folder).await?;
             served.warm().await?;
             Ok::<_, lab::Error>(served)
         };
-        Ok(Self { served: Arc::new(wait(py, &CancellationToken::new(), work, |_| Ok(()))?) })
+        let served = Arc::new(wait(py, &CancellationToken::new(), work, |_| Ok(()))?);
+        Ok(Self { served, _scratch: scratch })
     }
 
     /// What differs from the run that the bundle is of.

@@ -10,7 +10,8 @@ use futures::StreamExt;
 use lab::Part;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 use serve::{KeyFile, Keys, Mounted, Served, Settings};
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
+use tempfile::TempDir;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -21,6 +22,8 @@ type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 #[pyclass(frozen, module = "reverie._core", name = "Service")]
 pub(crate) struct PyService {
     mounted: Mounted,
+    /// Removed after the pipelines are gone.
+    _scratch: TempDir,
 }
 
 /// A part of a response.
@@ -35,7 +38,7 @@ impl PyService {
     /// `others` passes requests on to the other parts of a graph, if this is
     /// its gateway.
     #[new]
-    #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, deadline=120.0, first_token=60.0, others=None))]
+    #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, deadline=120.0, first_token=60.0, others=None, open_to_all=false, admin_without_key=false))]
     #[expect(clippy::too_many_arguments, reason = "each is a parameter of the Python class, by name")]
     fn new(
         py: Python<'_>,
@@ -48,6 +51,8 @@ impl PyService {
         deadline: f64,
         first_token: f64,
         others: Option<Py<PyAny>>,
+        open_to_all: bool,
+        admin_without_key: bool,
     ) -> PyResult<Self> {
         let duration = |name: &str, seconds: f64| {
             let duration = Some(seconds).filter(|seconds| *seconds > 0.0);
@@ -62,6 +67,8 @@ impl PyService {
         let settings = Settings {
             keys: keys.transpose()?,
             public_url,
+            open_to_all,
+            admin_without_key,
             // The server around it decides who reaches it.
             any_host: true,
             answers_at_once,
@@ -71,15 +78,17 @@ impl PyService {
             ..Settings::default()
         };
         let cancel = CancellationToken::new();
+        let scratch = scratch()?;
+        let folder = scratch.path().to_owned();
         let work = || async move {
-            let served = open(&bundle, others.map(|others| (Part::Gateway, others))).await?;
+            let served = open(&bundle, others.map(|others| (Part::Gateway, others)), &folder).await?;
             let fallback = match &fallback {
-                Some(address) => Some(open(address, None).await?),
+                Some(address) => Some(open(address, None, &folder).await?),
                 None => None,
             };
             serve::Service::new(served, settings).with_fallback(fallback).mount().await
         };
-        Ok(Self { mounted: wait(py, &cancel, work, |_| Ok(()))? })
+        Ok(Self { mounted: wait(py, &cancel, work, |_| Ok(()))?, _scratch: scratch })
     }
 
     /// By which clients ask for it.
@@ -94,19 +103,25 @@ impl PyService {
         self.mounted.served().version.clone()
     }
 
-    /// Begins to answer a request; `target` is its path with its query.
-    fn answer(&self, method: &str, target: &str, headers: Headers, body: Vec<u8>) -> PyResult<Reply> {
-        let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(format!("that is no HTTP request: {error}"));
-        let mut request = Request::new(Body::from(body));
-        *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| wrong(&error))?;
-        *request.uri_mut() = target.parse::<Uri>().map_err(|error| wrong(&error))?;
-        for (name, value) in headers {
-            let name = HeaderName::from_bytes(&name).map_err(|error| wrong(&error))?;
-            request.headers_mut().append(name, HeaderValue::from_bytes(&value).map_err(|error| wrong(&error))?);
-        }
+    /// Begins to answer a request; `target` is its path with its query, `client`
+    /// the address of who sent it, if the server knows that.
+    #[pyo3(signature = (method, target, headers, body, client=None))]
+    fn answer(
+        &self,
+        method: &str,
+        target: &str,
+        headers: Headers,
+        body: Vec<u8>,
+        client: Option<&str>,
+    ) -> PyResult<Reply> {
+        let request = request(method, target, headers, body);
+        let client = client.and_then(|client| client.parse().ok());
         let mounted = self.mounted.clone();
         Reply::of(|tell| async move {
-            let response = mounted.answer(request).await;
+            let response = match request {
+                Ok(request) => mounted.answer(request, client).await,
+                Err(reason) => mounted.refuse(&reason),
+            };
             let (head, body) = response.into_parts();
             let headers = head.headers.iter().map(|(name, value)| (name.as_str().into(), value.as_bytes().to_vec()));
             if tell.send(Told::Head(head.status.as_u16(), headers.collect())).await.is_err() {
@@ -122,18 +137,35 @@ impl PyService {
     }
 }
 
+/// A request of its parts, or why it is none.
+fn request(method: &str, target: &str, headers: Headers, body: Vec<u8>) -> Result<Request<Body>, String> {
+    let mut request = Request::new(Body::from(body));
+    *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
+    *request.uri_mut() = target.parse::<Uri>().map_err(|error| error.to_string())?;
+    for (name, value) in headers {
+        let name = HeaderName::from_bytes(&name).map_err(|error| error.to_string())?;
+        request.headers_mut().append(name, HeaderValue::from_bytes(&value).map_err(|error| error.to_string())?);
+    }
+    Ok(request)
+}
+
+/// A folder for what pipelines write: with a name that nobody can foresee, and
+/// readable by its owner alone.
+pub(crate) fn scratch() -> PyResult<TempDir> {
+    Ok(tempfile::Builder::new().prefix("reverie-serve-").tempdir()?)
+}
+
 /// Opens a bundle, or a part of it with the way to the others.
-pub(crate) async fn open(address: &str, part: Option<(Part, Py<PyAny>)>) -> Result<Served, lab::Error> {
+pub(crate) async fn open(address: &str, part: Option<(Part, Py<PyAny>)>, scratch: &Path) -> Result<Served, lab::Error> {
     let mut setup = app::setup(CancellationToken::new());
     setup.control.retry = Some(serve::impatience());
     let cache = app::home().join("bundles");
-    let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
     match part {
         Some((part, others)) => {
             let others = Arc::new(PyElsewhere::new(others));
-            Served::part_of_bundle(address, setup, &cache, &scratch, part, others).await
+            Served::part_of_bundle(address, setup, &cache, scratch, part, others).await
         }
-        None => Served::of_bundle(address, setup, &cache, &scratch).await,
+        None => Served::of_bundle(address, setup, &cache, scratch).await,
     }
 }
 

@@ -54,16 +54,23 @@ fn candidate_told(candidate: &Candidate) -> Value {
     told
 }
 
-pub(crate) async fn status(State(service): State<Arc<Service>>) -> Json<Value> {
-    Json(whole_status(&service))
+pub(crate) async fn status(State(service): State<Arc<Service>>) -> Result<Json<Value>, ApiError> {
+    Ok(Json(whole_status(&service).await?))
 }
 
-fn whole_status(service: &Service) -> Value {
+async fn whole_status(service: &Arc<Service>) -> Result<Value, ApiError> {
+    let service = service.clone();
+    // Thousands of pairs of scores are compared for it.
+    let status = tokio::task::spawn_blocking(move || status_now(&service)).await;
+    status.map_err(|error| ApiError::internal(error.to_string()))
+}
+
+fn status_now(service: &Service) -> Value {
     let lanes = service.lanes();
     json!({
         "serving": told(&lanes.serving.served), "candidate": lanes.candidate.as_ref().map(candidate_told),
         "fallback": lanes.fallback.as_ref().map(|lane| told(&lane.served)),
-        "answers": { "worked_on": service.answers.busy(), "waiting": service.answers.waiting() },
+        "answers": { "worked_on": service.answering.places.busy(), "waiting": service.answering.places.waiting() },
         "breaker_open": lanes.serving.breaker.is_open(),
         "quality": service.sampling.quality.as_ref().map(|quality| quality.told()),
     })
@@ -124,7 +131,7 @@ pub(crate) async fn try_candidate(
     outcome
 }
 
-async fn tried(service: &Service, wanted: &Try) -> Result<Json<Value>, ApiError> {
+async fn tried(service: &Arc<Service>, wanted: &Try) -> Result<Json<Value>, ApiError> {
     if !(0.0..=1.0).contains(&wanted.share) {
         return Err(ApiError::invalid("share must be a number from 0 to 1").of_parameter("share"));
     }
@@ -148,13 +155,13 @@ async fn tried(service: &Service, wanted: &Try) -> Result<Json<Value>, ApiError>
                 }
                 _ => {
                     service.share_candidate(wanted.share);
-                    return Ok(Json(whole_status(service)));
+                    return Ok(Json(whole_status(service).await?));
                 }
             }
         }
     };
     service.try_candidate(Some(candidate));
-    Ok(Json(whole_status(service)))
+    Ok(Json(whole_status(service).await?))
 }
 
 pub(crate) async fn drop_candidate(
@@ -163,7 +170,7 @@ pub(crate) async fn drop_candidate(
 ) -> Result<Json<Value>, ApiError> {
     let _turn = service.swapping.lock().await;
     let outcome = match service.try_candidate(None) {
-        Some(_) => Ok(Json(whole_status(&service))),
+        Some(_) => whole_status(&service).await.map(Json),
         None => Err(no_candidate()),
     };
     note(&service, "drop", &caller, Value::Null, &outcome);
@@ -178,7 +185,7 @@ pub(crate) async fn promote_candidate(
     let outcome = match service.try_candidate(None) {
         Some(candidate) => {
             service.swap(candidate.lane.served.clone());
-            Ok(Json(whole_status(&service)))
+            whole_status(&service).await.map(Json)
         }
         None => Err(no_candidate()),
     };

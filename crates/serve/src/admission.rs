@@ -7,9 +7,12 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 /// A door with a queue in front of it.
 #[derive(Debug)]
@@ -54,8 +57,13 @@ impl Admission {
         let _waits = Waits::begin(self)?;
         match tokio::time::timeout(at_most, self.places.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(place(permit)),
-            _ => Err(self.full("the request waited for its turn for as long as a request may take")),
+            _ => Err(self.waited_too_long()),
         }
+    }
+
+    /// Refuses a request whose deadline came while it waited.
+    pub(crate) fn waited_too_long(&self) -> ApiError {
+        self.full("the request waited for its turn for as long as a request may take")
     }
 
     pub(crate) fn waiting(&self) -> usize {

@@ -4,8 +4,9 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 #[derive(Debug)]
 pub(crate) struct Breaker {

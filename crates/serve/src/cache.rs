@@ -2,10 +2,7 @@
 //! Off unless somebody turns it on: an answer that was drawn once is then given
 //! to all.
 
-use crate::{
-    answer::{Asked, Done},
-    served::Served,
-};
+use crate::answer::{Asked, Done};
 use quick_cache::{Weighter, sync::Cache};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -35,23 +32,23 @@ impl AnswerCache {
         Self(Cache::with_weighter((bytes / TYPICAL).max(16) as usize, bytes, Bytes))
     }
 
-    pub(crate) fn get(&self, served: &Served, asked: &Asked) -> Option<Arc<Done>> {
-        self.0.get(&key(served, asked))
+    pub(crate) fn get(&self, version: &str, asked: &Asked) -> Option<Arc<Done>> {
+        self.0.get(&key(version, asked))
     }
 
-    pub(crate) fn keep(&self, served: &Served, asked: &Asked, done: Arc<Done>) {
-        self.0.insert(key(served, asked), done);
+    pub(crate) fn keep(&self, version: &str, asked: &Asked, done: Arc<Done>) {
+        self.0.insert(key(version, asked), done);
     }
 }
 
-fn key(served: &Served, asked: &Asked) -> Key {
+fn key(version: &str, asked: &Asked) -> Key {
     let mut digest = Sha256::new();
     let mut part = |text: &str| {
         // With its length, so that no two lists of parts run together.
         digest.update((text.len() as u64).to_be_bytes());
         digest.update(text);
     };
-    part(&served.version);
+    part(version);
     part(&asked.at_most.to_string());
     for message in &asked.history {
         part(&format!("{:?}", message.role));

@@ -2,6 +2,7 @@
 //! must send, and ended in peace when the service stops.
 
 use crate::{
+    access::Peer,
     line::Line,
     metrics::{Label, Metrics},
     patient::Patient,
@@ -71,10 +72,10 @@ pub(crate) async fn serve(
             () = stop.cancelled() => break,
         };
         let (place, accepted) = accepted;
-        let stream = match accepted {
-            Ok((stream, _)) => {
+        let (stream, peer) = match accepted {
+            Ok((stream, peer)) => {
                 metrics.connections.get_or_create(&Label { kind: "accepted" }).inc();
-                stream
+                (stream, Peer(peer.ip()))
             }
             // Too many open files, or a client that is gone again: the next may be accepted.
             Err(_) => {
@@ -90,8 +91,10 @@ pub(crate) async fn serve(
         tokio::spawn(async move {
             let _place = place;
             let stream = Patient::new(stream, reading);
-            let routes =
-                TowerToHyperService::new(routes.map_request(|request: Request<Incoming>| request.map(Body::new)));
+            let routes = TowerToHyperService::new(routes.map_request(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(peer);
+                request.map(Body::new)
+            }));
             match tls {
                 None => one(&builder, stream, routes, watcher, &metrics).await,
                 Some(tls) => {

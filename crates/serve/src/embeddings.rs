@@ -88,7 +88,8 @@ pub(crate) async fn post(
     if let Some(at) = texts.iter().position(|text| text.is_empty()) {
         return Err(invalid(format!("text {at} is empty")));
     }
-    let _place = service.searches.enter(service.settings.deadline).await?;
+    let clock = service.clock();
+    let _place = service.searches.enter(clock.left()).await?;
     let kind = match request.input_type {
         Some(Kind::Query) => InputKind::Query,
         Some(Kind::Document) | None => InputKind::Document,
@@ -105,7 +106,7 @@ pub(crate) async fn post(
         check(embedder.dimensions())?;
     }
     let work = async { embedder.embed(&texts, kind).await.map_err(lab::Error::from) };
-    let matrix = service.in_time(work).await?;
+    let matrix = clock.in_time(work).await?;
     check(matrix.columns)?;
     let vector = |row: &[f32]| match request.encoding_format {
         Some(Encoding::Base64) => {

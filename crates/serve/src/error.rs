@@ -58,6 +58,11 @@ impl ApiError {
         Self { status, code, ..self }
     }
 
+    /// With words for who operates the service.
+    pub(crate) fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+
     pub(crate) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", code, message)
     }
@@ -88,8 +93,24 @@ impl ApiError {
         Self::new(StatusCode::BAD_GATEWAY, "server_error", "upstream_error", message)
     }
 
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
+    /// A search that took too long: its model is not to blame.
+    pub(crate) fn search_timeout(message: impl Into<String>) -> Self {
+        Self { code: "search_timeout", ..Self::timeout(message) }
+    }
+
+    /// A failure whose reason is for who operates the service: paths, addresses
+    /// and names of buckets are not for who asks.
+    pub(crate) fn internal(detail: impl Into<String>) -> Self {
+        let message = "the service failed on this request; its log has the reason under the request's id";
+        let error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message);
+        Self { detail: Some(detail.into()), ..error }
+    }
+
+    /// A panic: a mistake in the service that this request has shown.
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::internal(format!("a mistake in the service: {}", text.unwrap_or("a panic without a text")))
     }
 
     pub(crate) fn body(&self) -> ErrorBody {
@@ -105,9 +126,14 @@ impl ApiError {
         self.detail.as_deref()
     }
 
-    /// Whether a model or its endpoint failed, so that another might do better.
+    /// Whether a model or its endpoint failed.
     pub(crate) fn is_upstream(&self) -> bool {
         matches!(self.code, "upstream_error" | "timeout")
+    }
+
+    /// Whether the model refused this question, and might answer another.
+    pub(crate) fn is_of_question(&self) -> bool {
+        self.code == "upstream_refused"
     }
 }
 
@@ -121,6 +147,8 @@ impl IntoResponse for ApiError {
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        // For the metrics and the log.
+        response.extensions_mut().insert(self);
         response
     }
 }

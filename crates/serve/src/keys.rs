@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 use subtle::ConstantTimeEq;
@@ -51,17 +51,18 @@ pub struct KeyFile {
     pub key: Vec<KeyEntry>,
 }
 
-/// The keys of a service.
+/// The keys of a service. Clones are the same keys.
 #[derive(Clone)]
 pub struct Keys {
-    keys: Arc<[Known]>,
+    keys: Arc<RwLock<Arc<[Known]>>>,
 }
 
+#[derive(Clone)]
 struct Known {
     name: Arc<str>,
     digest: [u8; 32],
     scopes: Vec<Scope>,
-    limit: Option<Mutex<Bucket>>,
+    limit: Option<Arc<Mutex<Bucket>>>,
 }
 
 /// A token bucket that holds a minute's requests.
@@ -73,7 +74,7 @@ struct Bucket {
 
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.keys.iter().map(|key| &key.name)).finish()
+        f.debug_list().entries(self.known().iter().map(|key| &key.name)).finish()
     }
 }
 
@@ -114,18 +115,27 @@ impl Keys {
     /// # Errors
     /// An entry whose digest is none, or that allows nothing, by its name.
     pub fn new(file: KeyFile) -> Result<Self, String> {
-        let known = file.key.into_iter().map(|entry| {
-            let digest = unhex(&entry.sha256)
-                .ok_or_else(|| format!("key `{}`: sha256 must be 64 hexadecimal digits", entry.name))?;
-            if entry.scopes.is_empty() {
-                return Err(format!("key `{}`: scopes must hold one of ask, metrics, admin", entry.name));
-            }
-            let limit = entry.requests_per_minute.map(|limit| {
-                Mutex::new(Bucket { each_minute: f64::from(limit), left: f64::from(limit), at: Instant::now() })
-            });
-            Ok(Known { name: entry.name.into(), digest, scopes: entry.scopes, limit })
-        });
-        Ok(Self { keys: known.collect::<Result<_, _>>()? })
+        Ok(Self { keys: Arc::new(RwLock::new(known(file, &[])?)) })
+    }
+
+    /// Takes the keys of another file in place of these: a key that is not in it
+    /// is revoked from the next request on. Keys that stay keep what is left of
+    /// their requests of this minute. Gives the number of keys.
+    ///
+    /// # Errors
+    /// As [`Self::new`], or a file without a key; then the keys stay as they are.
+    pub fn replace(&self, file: KeyFile) -> Result<usize, String> {
+        if file.key.is_empty() {
+            return Err("there is no key in it, so nobody could ask".to_owned());
+        }
+        let next = known(file, &self.known())?;
+        let count = next.len();
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(count)
+    }
+
+    fn known(&self) -> Arc<[Known]> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whose key came with a request, if it allows this.
@@ -140,7 +150,8 @@ impl Keys {
         let given = digest(given);
         // All are compared, so that the time says nothing about which one it is.
         let mut found = None;
-        for key in self.keys.iter() {
+        let known = self.known();
+        for key in known.iter() {
             if bool::from(key.digest.ct_eq(&given)) {
                 found = Some(key);
             }
@@ -158,6 +169,29 @@ impl Keys {
         }
         Ok(key.name.clone())
     }
+}
+
+/// The keys of a file; those that were known before go on with their limits.
+fn known(file: KeyFile, before: &[Known]) -> Result<Arc<[Known]>, String> {
+    let known = file.key.into_iter().map(|entry| {
+        let digest = unhex(&entry.sha256)
+            .ok_or_else(|| format!("key `{}`: sha256 must be 64 hexadecimal digits", entry.name))?;
+        if entry.scopes.is_empty() {
+            return Err(format!("key `{}`: scopes must hold one of ask, metrics, admin", entry.name));
+        }
+        let limit = entry.requests_per_minute.map(|limit| {
+            let each_minute = f64::from(limit);
+            let same = |known: &&Known| known.digest == digest;
+            let kept = before.iter().find(same).and_then(|known| known.limit.clone());
+            let is_same = |bucket: &Arc<Mutex<Bucket>>| {
+                bucket.lock().unwrap_or_else(PoisonError::into_inner).each_minute == each_minute
+            };
+            kept.filter(is_same)
+                .unwrap_or_else(|| Arc::new(Mutex::new(Bucket { each_minute, left: each_minute, at: Instant::now() })))
+        });
+        Ok(Known { name: entry.name.into(), digest, scopes: entry.scopes, limit })
+    });
+    known.collect()
 }
 
 impl Bucket {
@@ -213,6 +247,24 @@ mod tests {
         let authorization = format!("Bearer {key}");
         assert!(keys.admit(Some(&authorization), Scope::Ask).is_ok());
         assert_eq!(keys.admit(Some(&authorization), Scope::Ask).unwrap_err().status.as_u16(), 429);
+    }
+
+    #[test]
+    fn keys_that_are_read_again_are_revoked_added_and_go_on_with_their_limits() {
+        let (key, keys) = keys(Some(1));
+        let status = |key: &str| match keys.admit(Some(&format!("Bearer {key}")), Scope::Ask) {
+            Ok(_) => 200,
+            Err(refused) => refused.status.as_u16(),
+        };
+        assert_eq!((status(&key), status(&key)), (200, 429));
+        let (_, old) = new_key("ci", vec![Scope::Ask], Some(1), [7; 32]);
+        let (added, new) = new_key("new", vec![Scope::Ask], None, [8; 32]);
+        assert_eq!(keys.replace(KeyFile { key: vec![old, new.clone()] }), Ok(2));
+        assert_eq!((status(&key), status(&added)), (429, 200), "its minute goes on");
+        assert!(keys.replace(KeyFile::default()).is_err());
+        assert_eq!(status(&added), 200, "an empty file changes nothing");
+        keys.replace(KeyFile { key: vec![new] }).unwrap();
+        assert_eq!((status(&key), status(&added)), (401, 200));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! id and metrics, the key ([`keys`]), the body's limits ([`request`]), its turn
 //! ([`admission`]), the breaker and deadlines ([`answer`]), the pipeline.
 
+mod access;
 mod admin;
 mod admission;
 mod answer;
@@ -30,6 +31,7 @@ mod rag_routes;
 mod request;
 mod rerank;
 mod responses;
+mod sent_text;
 mod served;
 mod settings;
 mod sources;
@@ -37,7 +39,9 @@ mod stream;
 mod tls;
 mod trace;
 mod traffic;
+mod turn;
 
+pub use access::Origin;
 pub use connection::Drained;
 pub use keys::{KeyEntry, KeyFile, Keys, Scope, new_key};
 pub use log::LineLog;
@@ -46,18 +50,18 @@ pub use settings::{FindParent, Parent, Settings, Spans, impatience};
 pub use tls::{TlsError, acceptor};
 pub use traffic::Traffic;
 
+use access::{Peer, admit, check_host};
 use admission::Admission;
-use answer::{Asked, Done};
+use answer::failure;
 use axum::{
     Json, Router,
     body::Body,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{self, HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{self, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use cache::AnswerCache;
 use error::ApiError;
 use futures::future::BoxFuture;
 use lanes::{Candidate, Lane, Lanes, Role};
@@ -65,9 +69,10 @@ use metrics::{Label, Metrics, RouteName};
 use serde_json::{Value, json};
 use std::{
     io,
+    net::IpAddr,
     sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -75,32 +80,40 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use tower_http::{catch_panic::CatchPanicLayer, cors::CorsLayer};
+use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 use traffic::Sampling;
+use turn::{Answering, Clock};
 
 /// Opens another bundle by its address.
 pub type Open = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Served, lab::Error>> + Send + Sync>;
 /// Is told of each change by an administrator.
 pub type Audit = Arc<dyn Fn(&Value) + Send + Sync>;
 
+/// What ends a service.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    /// Ends it at once: connections are refused, and requests that were begun end.
+    pub now: CancellationToken,
+    /// The same after the time of a lame duck.
+    pub after_lame_duck: CancellationToken,
+}
+
 /// A service that is ready to be started.
 pub struct Service {
     settings: Settings,
-    lanes: RwLock<Arc<Lanes>>,
+    answering: Arc<Answering>,
     open: Option<Open>,
     audit: Audit,
     feedback: Option<LineLog>,
-    sampling: Sampling,
-    cache: Option<AnswerCache>,
-    answers: Admission,
+    sampling: Arc<Sampling>,
     searches: Admission,
     metrics: Arc<Metrics>,
-    is_ready: AtomicBool,
+    /// Whether the pipelines are loaded.
+    is_warm: AtomicBool,
+    /// Whether it was told to stop.
+    is_ending: AtomicBool,
     is_tls: bool,
-    started: Instant,
-    /// When a chat model last wrote something, in milliseconds since the start.
-    spoke_ms: AtomicU64,
     swapping: tokio::sync::Mutex<()>,
 }
 
@@ -120,22 +133,20 @@ impl Service {
     /// A service of this pipeline.
     pub fn new(served: Served, settings: Settings) -> Self {
         let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
-        let sampling = Sampling::new(settings.traffic.clone(), &served, &metrics);
+        let sampling = Arc::new(Sampling::new(settings.traffic.clone(), &served, &metrics));
         let serving = Lane::new(Arc::new(served), Role::Serving, &settings);
+        let lanes = Lanes { serving, candidate: None, fallback: None };
         Self {
-            answers: Admission::new(settings.answers_at_once, settings.queue),
+            answering: Arc::new(Answering::new(lanes, sampling.clone(), metrics.clone(), &settings)),
             searches: Admission::new(settings.searches_at_once, settings.searches_at_once),
-            lanes: RwLock::new(Arc::new(Lanes { serving, candidate: None, fallback: None })),
             open: None,
             audit: Arc::new(|_| {}),
             feedback: None,
             sampling,
-            cache: Some(settings.cache_bytes).filter(|bytes| *bytes > 0).map(AnswerCache::new),
             metrics,
-            is_ready: AtomicBool::new(false),
+            is_warm: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
             is_tls: false,
-            started: Instant::now(),
-            spoke_ms: AtomicU64::new(0),
             swapping: tokio::sync::Mutex::new(()),
             settings,
         }
@@ -145,7 +156,7 @@ impl Service {
     #[must_use]
     pub fn with_fallback(self, fallback: Option<Served>) -> Self {
         let fallback = fallback.map(|served| Lane::new(Arc::new(served), Role::Fallback, &self.settings));
-        self.change(|lanes| lanes.fallback = fallback);
+        self.answering.change_lanes(|lanes| lanes.fallback = fallback);
         self
     }
 
@@ -172,9 +183,11 @@ impl Service {
         Self { feedback, ..self }
     }
 
-    /// Serves until `stop`, and then until the requests that were begun have
-    /// ended, at most for the time that the settings give them. It is ready when
-    /// the pipeline is warm; until then questions are refused with 503.
+    /// Serves until it is stopped. As a lame duck it says first that it is not
+    /// ready and goes on, so that balancers turn away. At last it waits for the
+    /// requests that were begun, at most for the time that the settings give them.
+    /// It is ready when the pipeline is warm; until then questions are refused
+    /// with 503.
     ///
     /// # Errors
     /// If the listener fails, or the pipeline cannot be made ready.
@@ -183,7 +196,7 @@ impl Service {
         listener: TcpListener,
         tls: Option<TlsAcceptor>,
         on_ready: impl FnOnce() + Send + 'static,
-        stop: CancellationToken,
+        stop: Stop,
     ) -> io::Result<Drained> {
         self.is_tls = tls.is_some();
         let limits = connection::Limits {
@@ -202,7 +215,7 @@ impl Service {
             let outcome = outcome.instrument(trace::warming()).await;
             match &outcome {
                 Ok(()) => {
-                    warm.is_ready.store(true, Relaxed);
+                    warm.is_warm.store(true, Relaxed);
                     on_ready();
                 }
                 Err(_) => ends.cancel(),
@@ -213,11 +226,15 @@ impl Service {
         let ended = over.clone();
         tokio::spawn(async move {
             tokio::select! {
-                () = stop.cancelled() => {}
+                () = stop.now.cancelled() => {}
                 () = failed.cancelled() => {}
+                () = stop.after_lame_duck.cancelled() => {
+                    // A balancer sees that it is not ready before connections are refused.
+                    draining.is_ending.store(true, Relaxed);
+                    drop(tokio::time::timeout(draining.settings.lame_duck, stop.now.cancelled()).await);
+                }
             }
-            // A balancer sees this before connections are refused.
-            draining.is_ready.store(false, Relaxed);
+            draining.is_ending.store(true, Relaxed);
             ended.cancel();
         });
         let drained = connection::serve(listener, tls, routes(&service), limits, service.metrics.clone(), over).await;
@@ -238,7 +255,7 @@ impl Service {
         let service = Arc::new(self);
         service.lanes().warm().await?;
         tokio::spawn(service.sampling.work(service.audit.clone(), CancellationToken::new()));
-        service.is_ready.store(true, Relaxed);
+        service.is_warm.store(true, Relaxed);
         Ok(Mounted { routes: routes(&service), service })
     }
 
@@ -247,13 +264,7 @@ impl Service {
     }
 
     pub(crate) fn lanes(&self) -> Arc<Lanes> {
-        self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Requests that have begun keep the lanes with which they began.
-    fn change<T>(&self, change: impl FnOnce(&mut Lanes) -> T) -> T {
-        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        change(Arc::make_mut(&mut lanes))
+        self.answering.lanes()
     }
 
     /// Serves another pipeline from now on; gives the one of before.
@@ -261,8 +272,7 @@ impl Service {
         if let Some(quality) = &self.sampling.quality {
             quality.serves(&next);
         }
-        let next = Lane::new(next, Role::Serving, &self.settings);
-        self.change(|lanes| std::mem::replace(&mut lanes.serving, next)).served.clone()
+        self.answering.swap(Lane::new(next, Role::Serving, &self.settings))
     }
 
     /// Tries another candidate, or none any more; gives the one of before.
@@ -270,53 +280,33 @@ impl Service {
         if let Some(quality) = &self.sampling.quality {
             quality.tries(candidate.as_ref().map(|candidate| &*candidate.lane.served));
         }
-        self.change(|lanes| std::mem::replace(&mut lanes.candidate, candidate))
+        self.answering.try_candidate(candidate)
     }
 
     /// Asks the present candidate another share of the questions.
     pub(crate) fn share_candidate(&self, share: f64) {
-        self.change(|lanes| {
+        self.answering.change_lanes(|lanes| {
             if let Some(candidate) = &mut lanes.candidate {
                 candidate.share = share;
             }
         });
     }
 
-    /// What was answered before to the same question by this pipeline.
-    pub(crate) fn known(&self, served: &Served, asked: &Asked) -> Option<Arc<Done>> {
-        let known = self.cache.as_ref()?.get(served, asked);
-        let kind = if known.is_some() { "hit" } else { "miss" };
-        self.metrics.cache.get_or_create(&Label { kind }).inc();
-        known
+    /// The clock of a request that begins now.
+    pub(crate) fn clock(&self) -> Clock {
+        Clock::begin(self.settings.deadline)
     }
 
-    pub(crate) fn keep_known(&self, served: &Served, asked: &Asked, done: &Arc<Done>) {
-        if let Some(cache) = &self.cache {
-            cache.keep(served, asked, done.clone());
+    /// Counts a failure, and tells the operator what the client is not told.
+    pub(crate) fn note_failure(&self, error: &ApiError) {
+        let kind = failure(error);
+        if error.status.is_server_error() {
+            self.metrics.failures.get_or_create(&Label { kind }).inc();
+            models::trace::fail(&tracing::Span::current(), &models::trace::Fails::error_type(error));
         }
-    }
-
-    /// What work gives, unless it takes longer than an answer may.
-    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, lab::Error>>) -> Result<T, ApiError> {
-        let deadline = self.settings.deadline;
-        let done = tokio::time::timeout(deadline, work).await;
-        Ok(done.map_err(|_| ApiError::timeout(format!("it was not done within {deadline:?}")))??)
-    }
-
-    /// Notes that a chat model writes.
-    pub(crate) fn spoke(&self) {
-        self.spoke_ms.store(self.started.elapsed().as_millis() as u64 + 1, Relaxed);
-    }
-
-    /// Whether a chat model wrote something in so long a time.
-    pub(crate) fn spoke_within(&self, time: Duration) -> bool {
-        let last = self.spoke_ms.load(Relaxed);
-        last > 0 && self.started.elapsed().saturating_sub(Duration::from_millis(last)) < time
-    }
-
-    pub(crate) fn note_load(&self) {
-        self.metrics.in_flight.set(self.answers.busy() as i64);
-        self.metrics.waiting.set(self.answers.waiting() as i64);
+        if let Some(detail) = error.detail() {
+            (self.audit)(&json!({ "time": stream::seconds(), "failed": kind, "detail": detail }));
+        }
     }
 }
 
@@ -328,12 +318,23 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Answers a request. The work ends when the response's body is dropped.
-    pub async fn answer(&self, request: http::Request<Body>) -> Response {
+    /// Answers a request of a client at this address, if it is known. The work ends
+    /// when the response's body is dropped.
+    pub async fn answer(&self, mut request: http::Request<Body>, client: Option<IpAddr>) -> Response {
+        if let Some(client) = client {
+            request.extensions_mut().insert(Peer(client));
+        }
         match self.routes.clone().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         }
+    }
+
+    /// Refuses what is no HTTP request, as the service's own server does.
+    pub fn refuse(&self, reason: &str) -> Response {
+        let refused = ApiError::invalid(format!("that is no HTTP request: {reason}"));
+        self.service.metrics.answered("none", refused.status.as_u16());
+        refused.into_response()
     }
 
     /// What is served now.
@@ -364,12 +365,6 @@ fn routes(service: &Arc<Service>) -> Router {
         .route("/admin/candidate", post(admin::try_candidate).delete(admin::drop_candidate))
         .route("/admin/candidate/promote", post(admin::promote_candidate))
         .layer(admitting(Scope::Admin));
-    let origins: Vec<HeaderValue> = service.settings.origins.iter().filter_map(|origin| origin.parse().ok()).collect();
-    let cors = CorsLayer::new()
-        .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST])
-        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE])
-        .expose_headers([HeaderName::from_static("x-request-id"), header::RETRY_AFTER]);
     Router::new()
         .route("/", get(page::index))
         .route("/page.js", get(page::script))
@@ -389,16 +384,16 @@ fn routes(service: &Arc<Service>) -> Router {
                 .with_status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
         })
         .layer(DefaultBodyLimit::max(service.settings.body_bytes))
-        .layer(cors)
-        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
-            ApiError::internal("the service has a mistake that this request showed; it goes on").into_response()
+        .layer(access::cors(&service.settings.origins))
+        .layer(CatchPanicLayer::custom(|panic: Box<dyn std::any::Any + Send>| {
+            ApiError::panicked(&*panic).into_response()
         }))
         .layer(middleware::from_fn_with_state(service.clone(), outermost))
         .with_state(service.clone())
 }
 
 async fn ready(State(service): State<Arc<Service>>) -> Response {
-    if service.is_ready.load(Relaxed) {
+    if service.is_warm.load(Relaxed) && !service.is_ending.load(Relaxed) {
         return Json(json!({ "status": "ready", "version": service.served().version })).into_response();
     }
     not_ready().into_response()
@@ -409,7 +404,7 @@ fn not_ready() -> ApiError {
 }
 
 async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
-    service.note_load();
+    service.answering.note_load();
     service.metrics.breaker_open.set(i64::from(service.lanes().serving.breaker.is_open()));
     if let Some(spans) = &service.settings.spans {
         service.metrics.note_spans(spans);
@@ -418,26 +413,8 @@ async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
     ([(header::CONTENT_TYPE, kind)], service.metrics.text()).into_response()
 }
 
-/// Whether the caller may do what routes of a scope do.
-async fn admit(State((service, scope)): State<(Arc<Service>, Scope)>, mut request: Request, next: Next) -> Response {
-    let caller = match &service.settings.keys {
-        Some(keys) => {
-            let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-            match keys.admit(sent, scope) {
-                Ok(caller) => caller,
-                Err(refused) => return refused.into_response(),
-            }
-        }
-        None => Arc::from(""),
-    };
-    if scope == Scope::Ask && !service.is_ready.load(Relaxed) {
-        return not_ready().into_response();
-    }
-    request.extensions_mut().insert(Caller(caller));
-    next.run(request).await
-}
-
-/// Gives each request its id, refuses foreign names of this host, and counts.
+/// Gives each request its id, refuses foreign names of this host, counts, and
+/// notes failures.
 async fn outermost(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id: Arc<str> = format!("req-{}", store::unique_token()).into();
@@ -448,12 +425,20 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     request.extensions_mut().insert(RequestSpan(span.clone()));
     let waiting = trace::Waiting::new(&span);
     let answered = async {
-        match check_host(&service, &request) {
+        let response = match check_host(&service, &request) {
             Ok(()) => next.run(request).await,
             Err(refused) => refused.into_response(),
+        };
+        if let Some(error) = response.extensions().get::<ApiError>() {
+            service.note_failure(error);
         }
+        response
     };
     let mut response = answered.instrument(span).await;
+    if service.is_ending.load(Relaxed) {
+        // The client's next request is to go elsewhere.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if unread.is_some_and(|unread| unread.load(Relaxed)) {
         // A client that still sends the body must not send another request after it.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -466,26 +451,4 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     service.metrics.answered(&route, status);
     service.metrics.seconds.get_or_create(&RouteName { route }).observe(started.elapsed().as_secs_f64());
     trace::answered(waiting, response)
-}
-
-/// Without keys, only this machine may ask. A web page whose name was made to
-/// lead here (DNS rebinding) sends that name as `Host`, and is refused.
-fn check_host(service: &Service, request: &Request) -> Result<(), ApiError> {
-    if service.settings.keys.is_some() || service.settings.any_host {
-        return Ok(());
-    }
-    let sent = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-    let sent = request.uri().authority().map(|authority| authority.as_str()).or(sent).unwrap_or_default();
-    let name = sent
-        .rsplit_once(':')
-        .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
-        .map_or(sent, |(name, _)| name);
-    let public = service.settings.public_url.as_deref().and_then(|url| url.split_once("://")).map(|(_, rest)| rest);
-    let public = public.map(|rest| rest.split(['/', ':']).next().unwrap_or_default());
-    if matches!(name, "localhost" | "127.0.0.1" | "[::1]") || public == Some(name) {
-        return Ok(());
-    }
-    Err(ApiError::forbidden(format!(
-        "this service has no keys and answers only to this machine, not to `{name}`; start it with --keys or --public-url"
-    )))
 }

@@ -2,12 +2,12 @@
 //!
 //! Bytes that never become a request are answered in OpenAI's shape, too: hyper
 //! answers them with a bare status, or not at all. A client that ends its own
-//! direction looks like one that leaves; it is waited for a moment, so that
-//! whoever sends a request and then ends (`nc -N`, old clients of HTTP/1.0) is
-//! answered where that is quick, and the call of a model does not go on for
-//! nobody. Before a connection is closed, what the client still sends is read for
-//! a moment: else the system answers it with a reset, which takes away what was
-//! written before.
+//! direction looks like one that leaves, and its work ends at once: it would hold
+//! a place, and a paid call, for nobody. Only a client that said that its request
+//! is the last one (HTTP/1.0, or `Connection: close`, with `nc -N`) is waited for
+//! a moment, since it may end its direction and still read. Before a connection is
+//! closed, what the client still sends is read for a moment: else the system
+//! answers it with a reset, which takes away what was written before.
 
 use crate::error::ApiError;
 use axum::http::StatusCode;
@@ -24,7 +24,8 @@ use tokio::{
     time::{Sleep, sleep, timeout},
 };
 
-/// How long an answer may take for a client that has ended its own direction.
+/// How long an answer may take for a client that has ended its own direction
+/// after its last request.
 const HALF_CLOSED: Duration = Duration::from_millis(500);
 /// How long, and how much, is read from a client before its connection is closed.
 const LAST_READ: Duration = Duration::from_secs(1);
@@ -42,6 +43,8 @@ struct State<S> {
     is_owed: bool,
     /// How much of the preface of HTTP/2 came; none if something else did.
     preface: Option<usize>,
+    /// The head of the request that is owed an answer.
+    head: Head,
     /// The client ended its direction.
     is_over: bool,
     /// Until then that is not told.
@@ -59,6 +62,52 @@ struct Instead {
     bare: usize,
 }
 
+/// The head of a request, as far as it has come.
+#[derive(Debug, Default)]
+struct Head {
+    /// Emptied once the head is whole.
+    bytes: Vec<u8>,
+    is_whole: bool,
+    /// Whether the client said that no other request follows on this connection.
+    is_last: bool,
+}
+
+/// A head that is longer is taken for one that says nothing of the connection.
+const HEAD_BYTES: usize = 16 << 10;
+
+impl Head {
+    fn read(&mut self, bytes: &[u8]) {
+        if self.is_whole {
+            return;
+        }
+        let searched = self.bytes.len().saturating_sub(3);
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(HEAD_BYTES)]);
+        let end = self.bytes[searched..].windows(4).position(|four| four == b"\r\n\r\n");
+        if let Some(end) = end {
+            self.is_last = says_last(&self.bytes[..searched + end]);
+        }
+        if end.is_some() || self.bytes.len() > HEAD_BYTES {
+            self.is_whole = true;
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+/// Whether the head of a request says that it is the last one.
+fn says_last(head: &[u8]) -> bool {
+    let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let is_old = lines.next().is_some_and(|first| first.ends_with(b"HTTP/1.0"));
+    let closes = |line: &[u8]| {
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let (name, value) = line.split_at(colon);
+        name.eq_ignore_ascii_case(b"connection")
+            && value[1.min(value.len())..]
+                .split(|byte| *byte == b',')
+                .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"))
+    };
+    is_old || lines.any(closes)
+}
+
 impl<S> Clone for Line<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
@@ -71,6 +120,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             stream,
             is_owed: false,
             preface: Some(0),
+            head: Head::default(),
             is_over: false,
             waiting: None,
             instead: None,
@@ -114,7 +164,11 @@ impl<S> State<S> {
     }
 
     fn heard(&mut self, bytes: &[u8]) {
+        if !self.is_owed {
+            self.head = Head::default();
+        }
         self.is_owed = true;
+        self.head.read(bytes);
         if let Some(before) = self.preface.filter(|before| *before < HTTP2.len()) {
             let came = &bytes[..bytes.len().min(HTTP2.len() - before)];
             self.preface = HTTP2[before..].starts_with(came).then_some(before + came.len());
@@ -160,7 +214,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Line<S> {
                 return Poll::Ready(Ok(()));
             }
             state.is_over = true;
-            if state.is_owed && !state.is_http2() {
+            if state.is_owed && state.head.is_last {
                 state.waiting = Some(Box::pin(sleep(HALF_CLOSED)));
             }
         }
@@ -306,13 +360,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_a_client_that_is_owed_an_answer_is_told_late_and_of_others_at_once() {
+    async fn the_end_of_a_client_is_told_at_once_unless_it_said_that_its_request_is_the_last() {
+        let mut buffer = [0; 64];
+        for head in [
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            b"GET / HTTP/1.1\r\nConnection: keep-alive\r\n\r\n",
+            b"GET /?connection:close HTTP/1.1\r\nX-Connection: close\r\n\r\n",
+        ] {
+            let (mut client, server) = duplex(1024);
+            let mut line = Line::new(server);
+            client.write_all(head).await.unwrap();
+            client.shutdown().await.unwrap();
+            let begun = tokio::time::Instant::now();
+            while line.read(&mut buffer).await.unwrap() > 0 {}
+            assert_eq!(begun.elapsed(), Duration::ZERO, "it left: {}", head.escape_ascii());
+        }
         let (mut client, server) = duplex(1024);
         let mut line = Line::new(server);
-        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        // In pieces, the mark between head and body too.
+        let head = b"GET / HTTP/1.1\r\ncOnnection: te, close\r\n\r\n";
+        for piece in head.chunks(7) {
+            client.write_all(piece).await.unwrap();
+            line.read_exact(&mut buffer[..piece.len()]).await.unwrap();
+        }
         client.shutdown().await.unwrap();
-        let mut buffer = [0; 64];
-        assert_eq!(line.read(&mut buffer).await.unwrap(), 18);
         let begun = tokio::time::Instant::now();
         assert!(timeout(HALF_CLOSED / 2, line.read(&mut buffer)).await.is_err());
         line.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();

@@ -47,7 +47,7 @@ struct State {
 }
 
 /// One metric.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Watched {
     /// What the run found.
     baseline: Option<Summary>,
@@ -59,7 +59,7 @@ struct Watched {
     pairs: Vec<f64>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Mean {
     sum: f64,
     count: u64,
@@ -176,10 +176,11 @@ impl Quality {
         }
     }
 
-    /// All of it, by metric.
+    /// All of it, by metric. It takes a while where many pairs are compared.
     pub(crate) fn told(&self) -> Value {
-        let state = self.state();
-        let told = self.metrics.iter().filter_map(|metric| Some((metric, state.watched.get(&metric.name)?)));
+        // A copy: answers that are scored meanwhile must not wait for the comparison.
+        let watched = self.state().watched.clone();
+        let told = self.metrics.iter().filter_map(|metric| Some((metric, watched.get(&metric.name)?)));
         let told = told.map(|(metric, watched)| {
             let evidence = watched.detector.as_ref().map(FallDetector::evidence);
             json!({

@@ -20,11 +20,13 @@ use models::trace::told;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, time::Duration};
 use tracing::Span;
 
 /// The most characters of a comment on an answer.
 const COMMENT: usize = 4000;
+/// The most bytes of the file of feedback: anybody who may ask can write to it.
+const FEEDBACK_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct AnswerQuery {
@@ -141,17 +143,18 @@ pub(crate) async fn retrieve(
 
 /// The passages for a question, in its turn and within the deadline.
 pub(crate) async fn search(service: &Service, asked: &Asked) -> Result<(Arc<Served>, rag::pipeline::Whole), ApiError> {
-    let _place = service.searches.enter(service.settings.deadline).await?;
+    let clock = service.clock();
+    let _place = service.searches.enter(clock.left()).await?;
     let lanes = service.lanes();
     let canary = lanes.canary(asked).filter(|canary| !canary.breaker.is_open());
     let search = |served: Arc<Served>| async move {
-        let found = service.in_time(served.pipeline.retrieve(&asked.question, &asked.history, asked.at_most)).await?;
+        let found = clock.in_time(served.pipeline.retrieve(&asked.question, &asked.history, asked.at_most)).await?;
         Ok::<_, ApiError>((served, found))
     };
     if let Some(canary) = canary {
         match search(canary.served.clone()).await {
             // Whatever is wrong with it, nobody is to notice.
-            Err(error) if error.status.is_server_error() => canary.breaker.failed(Instant::now()),
+            Err(error) if error.status.is_server_error() => canary.breaker.failed(tokio::time::Instant::now()),
             found => return found,
         }
     }
@@ -245,9 +248,17 @@ pub(crate) async fn feedback(
         "comment": feedback.comment, "version": service.served().version,
     });
     let log = log.clone();
-    let written = tokio::task::spawn_blocking(move || log.append(&line.to_string())).await;
-    match written {
-        Ok(Ok(())) => Ok(StatusCode::NO_CONTENT),
+    let written = tokio::task::spawn_blocking(move || match log.bytes()? {
+        FEEDBACK_BYTES.. => Ok(false),
+        _ => log.append(&line.to_string()).map(|()| true),
+    });
+    match written.await {
+        Ok(Ok(true)) => Ok(StatusCode::NO_CONTENT),
+        Ok(Ok(false)) => {
+            let reason = format!("the file of feedback is full: it has {FEEDBACK_BYTES} bytes; move it away");
+            let full = ApiError::overloaded("this service takes no more feedback for now", Duration::from_secs(3600));
+            Err(full.with_detail(reason))
+        }
         Ok(Err(error)) => Err(ApiError::internal(format!("the feedback could not be written: {error}"))),
         Err(_) => Err(ApiError::internal("the feedback could not be written")),
     }

@@ -31,14 +31,19 @@ impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Body<T> {
             request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if kind != "application/json" && !kind.ends_with("+json") {
-            // Else any web page could make a visitor's browser ask.
-            return Err(ApiError::invalid("the body must be JSON: send `Content-Type: application/json`")
-                .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"));
+            return Err(not_json());
         }
         let bytes = bytes(service, request).await?;
         let parsed = serde_json::from_slice(&bytes);
         parsed.map(Self).map_err(|error| ApiError::invalid(format!("the body is not what is expected: {error}")))
     }
+}
+
+/// Refuses a body that is no JSON. A form of any web page can send other kinds
+/// from a visitor's browser.
+pub(crate) fn not_json() -> ApiError {
+    ApiError::invalid("the body must be JSON: send `Content-Type: application/json`")
+        .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
 }
 
 /// A body that tells whether something of it was left unread.
@@ -225,6 +230,11 @@ impl Content {
     }
 }
 
+/// The most messages of a conversation.
+pub(crate) const MESSAGES: usize = 1000;
+/// The most bytes of all that was said before the question.
+pub(crate) const HISTORY_BYTES: usize = 256 << 10;
+
 /// The question of a conversation, and what was said before it. What a system
 /// said is left out: the pipeline has instructions of its own.
 pub(crate) fn conversation(
@@ -232,6 +242,10 @@ pub(crate) fn conversation(
     messages: &[ChatMessage],
     parameter: &'static str,
 ) -> Result<(String, Vec<Message>), ApiError> {
+    if messages.len() > MESSAGES {
+        let reason = format!("the conversation has {} messages; at most {MESSAGES} are taken", messages.len());
+        return Err(ApiError::invalid(reason).of_parameter(parameter));
+    }
     let last = messages.iter().rposition(|message| message.role == ChatRole::User);
     let last =
         last.ok_or_else(|| ApiError::invalid("there is no message of `user`, so no question").of_parameter(parameter))?;
@@ -245,6 +259,13 @@ pub(crate) fn conversation(
             ChatRole::System | ChatRole::Developer | ChatRole::Tool | ChatRole::Function => continue,
         };
         history.push(Message { role, content: text(message)? });
+    }
+    let bytes: usize = history.iter().map(|message| message.content.len()).sum();
+    if bytes > HISTORY_BYTES {
+        let reason = format!(
+            "the messages before the question have {bytes} bytes; at most {HISTORY_BYTES} are taken: leave out the oldest"
+        );
+        return Err(ApiError::invalid(reason).of_parameter(parameter));
     }
     Ok((asked, history))
 }

@@ -59,9 +59,10 @@ pub(crate) async fn post(
             Document::Text(text) | Document::Object { text } => text,
         })
         .collect();
-    let _place = service.searches.enter(service.settings.deadline).await?;
+    let clock = service.clock();
+    let _place = service.searches.enter(clock.left()).await?;
     let served = service.served();
-    let ranked = service.in_time(served.pipeline.rerank(&question, &texts)).await?;
+    let ranked = clock.in_time(served.pipeline.rerank(&question, &texts)).await?;
     let ranked = ranked.ok_or_else(|| {
         ApiError::invalid("the pipeline that is served has neither a reranker nor an embedder").of_parameter("model")
     })?;

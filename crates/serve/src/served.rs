@@ -1,8 +1,10 @@
 //! What answers: a pipeline with a name, opened and ready.
 
+use crate::{answer::Asked, lanes::Pipeline};
 use eval::statistics::Summary;
 use futures::stream::BoxStream;
-use lab::{Bundle, Elsewhere, Error, Part, RunPipeline, RunRecord, Session, Setup};
+use lab::{Bundle, Elsewhere, Error, Part, Reach, RunPipeline, RunRecord, Session, Setup};
+use rag::pipeline::Event;
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -23,6 +25,8 @@ pub struct Served {
     experiment: String,
     /// What the run found of it, by metric.
     scores: BTreeMap<String, Summary>,
+    /// What it uses beyond its own files.
+    pub reach: Reach,
     /// What must live as long: the store, the journal.
     _keep: Arc<dyn Any + Send + Sync>,
     /// Removed at the end, if there is one.
@@ -55,6 +59,7 @@ impl Served {
             pipeline: Arc::new(pipeline),
             experiment: record.frozen()?.experiment.clone(),
             scores: record.mean_scores(trial),
+            reach: Reach::of_run(record)?,
             _keep: keep,
             scratch: None,
         })
@@ -67,7 +72,23 @@ impl Served {
     /// # Errors
     /// If the bundle is damaged, or a model is missing.
     pub async fn of_bundle(address: &str, setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
-        Self::opened(address, setup, cache, scratch, None).await
+        Self::opened(address, setup, cache, scratch, None, None).await
+    }
+
+    /// The same of a bundle that somebody names over HTTP. It is refused if it
+    /// uses functions, variables or hosts beyond `allowed`: whoever may swap could
+    /// else run code here, or send the service's keys away.
+    ///
+    /// # Errors
+    /// As [`Served::of_bundle`], and for a bundle that reaches further.
+    pub async fn of_bundle_within(
+        address: &str,
+        setup: Setup,
+        cache: &Path,
+        scratch: &Path,
+        allowed: &Reach,
+    ) -> Result<Self, Error> {
+        Self::opened(address, setup, cache, scratch, None, Some(allowed)).await
     }
 
     /// One part of the trial of a bundle, with the way to the others:
@@ -84,7 +105,7 @@ impl Served {
         part: Part,
         others: Arc<dyn Elsewhere>,
     ) -> Result<Self, Error> {
-        Self::opened(address, setup, cache, scratch, Some((part, others))).await
+        Self::opened(address, setup, cache, scratch, Some((part, others)), None).await
     }
 
     async fn opened(
@@ -93,9 +114,17 @@ impl Served {
         cache: &Path,
         scratch: &Path,
         part: Option<(Part, Arc<dyn Elsewhere>)>,
+        allowed: Option<&Reach>,
     ) -> Result<Self, Error> {
         setup.control.forgets_answers = true;
         let bundle = Bundle::open(address, &setup, cache).await?;
+        let reach = bundle.reach()?;
+        if let Some(beyond) = allowed.and_then(|allowed| reach.beyond(allowed)) {
+            return Err(Error::Unusable(format!(
+                "{address} uses {beyond}, which the pipelines that this service was started with do not use; start the \
+                 service with this bundle, or with --allow-functions for functions"
+            )));
+        }
         let scratch = scratch.join(store::unique_token());
         std::fs::create_dir_all(&scratch).map_err(|source| Error::File {
             operation: "create",
@@ -119,6 +148,7 @@ impl Served {
                 pipeline: Arc::new(pipeline),
                 experiment: record.frozen()?.experiment.clone(),
                 scores: record.mean_scores(&bundle.manifest.trial),
+                reach,
                 _keep: Arc::new(session),
                 scratch: Some(scratch),
             }),
@@ -162,6 +192,24 @@ impl Served {
     /// If the store or a model fails.
     pub async fn warm(&self) -> Result<(), Error> {
         self.pipeline.warm().await
+    }
+}
+
+impl Pipeline for Served {
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn writes_answers(&self) -> bool {
+        self.answers()
+    }
+
+    fn span(&self) -> tracing::Span {
+        crate::trace::pipeline(self)
+    }
+
+    async fn ask(&self, asked: &Asked, on_event: impl Fn(Event) + Send + Sync) -> Result<(), Error> {
+        self.pipeline.ask(&asked.question, &asked.history, asked.at_most, on_event).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a service behaves, apart from what it answers.
 
-use crate::{keys::Keys, traffic::Traffic};
+use crate::{access::Origin, keys::Keys, traffic::Traffic};
 use axum::http::HeaderMap;
 use models::RetryPolicy;
 use std::{
@@ -13,18 +13,25 @@ use tracing::Span;
 /// The settings of a service.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Who may ask; anybody if there are none.
+    /// Who may do what. Without keys, anybody may ask, and nobody may read
+    /// `/metrics` or use `/admin/…`, except by `admin_without_key`.
     pub keys: Option<Keys>,
+    /// Whether everybody may ask who reaches the service, also without a key. Keys
+    /// are then for `/metrics` and `/admin/…`.
+    pub open_to_all: bool,
+    /// Whether programs on this machine may read `/metrics` and use `/admin/…`
+    /// without a key. What a proxy forwards does not come from this machine.
+    pub admin_without_key: bool,
     /// The address that people and programs reach it by, such as
     /// `https://manuals.example.com`, for links to sources. Taken from the
     /// request's `Host` if it is not set.
     pub public_url: Option<String>,
-    /// Whether a service without keys answers whatever name it is reached by.
-    /// Only for a network in which everybody may ask.
+    /// Whether a service without keys answers whatever name it is reached by,
+    /// because a server around it decides who reaches it. Requests from this
+    /// machine itself need a local name, or that of `public_url`, all the same.
     pub any_host: bool,
-    /// Origins of other web pages that may ask, such as
-    /// `https://intranet.example.com`. None by default.
-    pub origins: Vec<String>,
+    /// Origins of other web pages that may ask. None by default.
+    pub origins: Vec<Origin>,
     /// What becomes of some of the answers; nothing by default.
     pub traffic: Traffic,
     /// How many bytes of answers are kept for questions that come again; 0, which
@@ -37,7 +44,8 @@ pub struct Settings {
     /// How many searches, embeddings and rankings run at once; as many wait.
     /// Default 256.
     pub searches_at_once: usize,
-    /// The longest time for a whole answer. Default 2 minutes.
+    /// The longest time from a request to the end of its answer, with its wait in
+    /// the queue and with all pipelines that are asked. Default 2 minutes.
     pub deadline: Duration,
     /// The longest time from the passages to the first piece of the answer.
     /// Default 1 minute.
@@ -51,6 +59,10 @@ pub struct Settings {
     pub question_characters: usize,
     /// The most connections. Default 4,096.
     pub connections: usize,
+    /// How long the service goes on after it was told to stop, while it says that
+    /// it is not ready, so that balancers turn away before connections are
+    /// refused. Default 0.
+    pub lame_duck: Duration,
     /// How long requests may take to end once the service is told to. Default
     /// 30 s.
     pub drain: Duration,
@@ -106,6 +118,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             keys: None,
+            open_to_all: false,
+            admin_without_key: false,
             public_url: None,
             any_host: false,
             origins: Vec::new(),
@@ -120,6 +134,7 @@ impl Default for Settings {
             body_bytes: 2 << 20,
             question_characters: 16_000,
             connections: 4096,
+            lame_duck: Duration::ZERO,
             drain: Duration::from_secs(30),
             failures_to_break: 5,
             break_for: Duration::from_secs(15),

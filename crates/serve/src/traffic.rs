@@ -6,7 +6,7 @@
 use crate::{
     Audit,
     answer::{Asked, Done},
-    lanes::Role,
+    lanes::{Lane, Role},
     log::LineLog,
     metrics::Metrics,
     quality::{Quality, Scores},
@@ -53,26 +53,40 @@ impl Traffic {
     }
 }
 
-/// Whether the next of many is one of a share of them that is spread evenly.
-pub(crate) fn is_next(seen: &AtomicU64, share: f64) -> bool {
-    let before = seen.fetch_add(1, Relaxed) as f64;
+/// Whether a question, by its number, is one of a share that is spread evenly.
+pub(crate) fn is_in_share(number: u64, share: f64) -> bool {
+    let before = number as f64;
     ((before + 1.0) * share).floor() > (before * share).floor()
 }
 
-/// An answer that is to be kept.
-pub(crate) struct Kept {
+/// An answer of the sample.
+pub(crate) struct Kept<P = Served> {
     pub(crate) role: Role,
-    pub(crate) served: Arc<Served>,
+    pub(crate) served: Arc<P>,
     pub(crate) asked: Asked,
     pub(crate) done: Arc<Done>,
     /// What a shadow answered to the same question.
-    pub(crate) shadow: Option<(Arc<Served>, Arc<Done>)>,
+    pub(crate) shadow: Option<(Arc<P>, Arc<Done>)>,
+}
+
+impl<P> Kept<P> {
+    pub(crate) fn of(lane: &Lane<P>, asked: &Asked, done: Arc<Done>, shadow: Option<(Arc<P>, Arc<Done>)>) -> Self {
+        Self { role: lane.role, served: lane.served.clone(), asked: asked.clone(), done, shadow }
+    }
+}
+
+/// Where the sample of answers goes.
+pub(crate) trait SampleSink<P>: Send + Sync {
+    /// The share of the answers, from 0 to 1.
+    fn share(&self) -> f64;
+
+    /// Takes an answer, unless too many wait already.
+    fn keep(&self, kept: Kept<P>);
 }
 
 /// The share of the answers on their way to the file.
 pub(crate) struct Sampling {
     traffic: Traffic,
-    seen: AtomicU64,
     sender: mpsc::Sender<Kept>,
     receiver: Mutex<Option<mpsc::Receiver<Kept>>>,
     pub(crate) quality: Option<Arc<Quality>>,
@@ -85,24 +99,7 @@ impl Sampling {
         let scored = traffic.scorer.as_ref().map(|scorer| scorer.metrics());
         let quality = scored.map(|scored| Arc::new(Quality::new(scored, serving, metrics.clone())));
         let receiver = Mutex::new(Some(receiver));
-        Self { traffic, seen: AtomicU64::new(0), sender, receiver, quality, metrics: metrics.clone() }
-    }
-
-    /// Whether the next answer is one of the share.
-    pub(crate) fn takes(&self) -> bool {
-        is_next(&self.seen, self.traffic.share)
-    }
-
-    /// Whether anything becomes of an answer that is kept.
-    pub(crate) fn is_on(&self) -> bool {
-        self.traffic.log.is_some() || self.traffic.scorer.is_some()
-    }
-
-    /// Takes an answer, unless too many wait already.
-    pub(crate) fn keep(&self, kept: Kept) {
-        if self.is_on() && self.sender.try_send(kept).is_err() {
-            self.metrics.sample("left_out");
-        }
+        Self { traffic, sender, receiver, quality, metrics: metrics.clone() }
     }
 
     /// What scores and writes the answers, once: it ends with the service, or when
@@ -121,6 +118,19 @@ impl Sampling {
             while let Ok(kept) = receiver.try_recv() {
                 worker.handle(kept).await;
             }
+        }
+    }
+}
+
+impl SampleSink<Served> for Sampling {
+    fn share(&self) -> f64 {
+        // Without a file and without a scorer nothing becomes of an answer.
+        if self.traffic.log.is_some() || self.traffic.scorer.is_some() { self.traffic.share } else { 0.0 }
+    }
+
+    fn keep(&self, kept: Kept) {
+        if self.sender.try_send(kept).is_err() {
+            self.metrics.sample("left_out");
         }
     }
 }
@@ -265,8 +275,7 @@ mod tests {
     #[test]
     fn the_share_is_met_and_spread() {
         for (share, expected) in [(0.0, 0), (0.1, 10), (0.5, 50), (1.0, 100)] {
-            let seen = AtomicU64::new(0);
-            let taken: Vec<bool> = (0..100).map(|_| is_next(&seen, share)).collect();
+            let taken: Vec<bool> = (0..100).map(|number| is_in_share(number, share)).collect();
             assert_eq!(taken.iter().filter(|taken| **taken).count(), expected, "{share}");
             let longest = taken.split(|taken| *taken).map(<[bool]>::len).max().unwrap_or(0);
             assert!(share == 0.0 || longest as f64 <= 1.0 / share, "{share}: {longest} in a row were left out");

@@ -1,12 +1,19 @@
 //! `reverie serve`: a pipeline behind HTTP.
 
+mod bundle_places;
+mod descriptors;
+mod key_watch;
+
 use super::{
     Context, Failure,
     options::{ExperimentFile, RunChoice},
 };
 use crate::{audit::Audit, environment, traces::Traces};
-use ::serve::{Drained, KeyFile, Keys, LineLog, Served, Service, Settings, Traffic};
+use ::serve::{Drained, KeyFile, Keys, LineLog, Origin, Served, Service, Settings, Stop, Traffic};
+use bundle_places::BundlePlaces;
+use descriptors::connections;
 use futures::FutureExt;
+use key_watch::watch_keys;
 use serde_json::json;
 use std::{
     any::Any,
@@ -17,13 +24,13 @@ use std::{
     time::Duration,
 };
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Answer questions over HTTP, with sources, in OpenAI's API and in Reverie's own.
 ///
 /// Serves a bundle, or a trial of the last run: the winner, or the first of the leaderboard, if none is named. Stops on
 /// Ctrl-C or SIGTERM, after the requests that were begun have ended. Without keys it
-/// answers only to this machine.
+/// answers only to this machine. A bundle is code: serve only those of people whom you would let run a program here.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie serve                                    # the winner of the last run, at http://127.0.0.1:8080
@@ -45,15 +52,25 @@ pub struct Arguments {
     /// Who may ask: a file that `reverie keys new` wrote.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     keys: Option<PathBuf>,
-    /// Let everybody ask who reaches the address, without a key.
-    #[arg(long, conflicts_with = "keys")]
+    /// Let everybody ask who reaches the address, without a key. `/metrics` and `/admin` need a key of --keys all the same.
+    #[arg(long)]
     open_to_all: bool,
+    /// Let programs on this machine read `/metrics` and use `/admin` without a key.
+    #[arg(long)]
+    admin_without_key: bool,
+    /// Bundles that `/admin` may open: those at or below this folder or URL; may be given more than once. All by default.
+    #[arg(long, value_name = "PREFIX")]
+    bundles_from: Vec<String>,
+    /// Let bundles that `/admin` opens bring functions of Python, which are code.
+    #[arg(long)]
+    allow_functions: bool,
     /// The address that people use, for links to sources, such as https://manuals.example.com.
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// The origin of another web page that may ask; may be given more than once.
-    #[arg(long, value_name = "ORIGIN")]
-    allow_origin: Vec<String>,
+    /// The origin of another web page that may ask, such as https://intranet.example.com, or `*` for all (with --keys
+    /// only); may be given more than once.
+    #[arg(long, value_name = "ORIGIN", value_parser = Origin::parse)]
+    allow_origin: Vec<Origin>,
     /// What answers while the chat model fails: a trial of the same run, or another bundle.
     #[arg(long, value_name = "TRIAL_OR_BUNDLE")]
     fallback: Option<String>,
@@ -105,12 +122,19 @@ pub struct Arguments {
     /// How many questions may wait; more are refused with 503.
     #[arg(long, value_name = "N", default_value = "256")]
     queue: usize,
-    /// The longest time for an answer.
+    /// How many searches, embeddings and rankings run at once; as many may wait.
+    #[arg(long, value_name = "N", default_value = "256")]
+    searches_at_once: NonZeroUsize,
+    /// The longest time from a question to the end of its answer, with its wait in the queue and with the fallback's.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     deadline: Duration,
     /// The longest time until the chat model writes its first word.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     first_token: Duration,
+    /// How long the service goes on answering after SIGTERM, while `/health/ready` says that it is not ready, so that
+    /// balancers turn away before connections are refused. By default 5, and 0 if it listens to this machine only.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_none)]
+    lame_duck: Option<Duration>,
     /// How long requests may take to end after the service was told to stop.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     drain: Duration,
@@ -126,6 +150,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "write a number of seconds above 0".to_owned())
 }
 
+fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    let duration = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "write a number of seconds, 0 or more".to_owned())
+}
+
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "write a number from 0 to 1".to_owned())
@@ -139,6 +168,12 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
              makes one), or --open-to-all if everybody may ask",
             arguments.listen
         )));
+    }
+    if keys.is_none() && arguments.allow_origin.contains(&Origin::Any) {
+        return Err(Failure::usage(
+            "--allow-origin '*': without keys, any web page could make a visitor's browser ask and pay; add --keys FILE, or \
+             name the origins",
+        ));
     }
     let tls = match (&arguments.tls_certificate, &arguments.tls_key) {
         (Some(certificate), Some(key)) => Some(::serve::acceptor(certificate, key).map_err(Failure::usage)?),
@@ -161,8 +196,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         setup
     };
     let cache = environment::home().join("bundles");
-    let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
-    let _removed = Removed(scratch.clone());
+    // With a name that nobody can foresee, and readable by its owner alone.
+    let scratch_folder = tempfile::Builder::new().prefix("reverie-serve-").tempdir().map_err(Failure::work)?;
+    let scratch = scratch_folder.path().to_owned();
     let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
     let candidate = match &arguments.candidate {
         Some(address) => Some(Served::of_bundle(address, setup(), &cache, &scratch).await?),
@@ -182,17 +218,24 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         .map_err(|error| Failure::work(format!("--listen {}: {error}", arguments.listen)))?;
     let address = listener.local_addr().map_err(Failure::work)?;
     let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
+    // Nobody balances between services of this machine alone.
+    let lame_duck = Duration::from_secs(if arguments.listen.ip().is_loopback() { 0 } else { 5 });
+    let connections = connections(cx, arguments.answers_at_once.get() + arguments.searches_at_once.get());
     let settings = Settings {
-        keys,
+        keys: keys.clone(),
+        open_to_all: arguments.open_to_all,
+        admin_without_key: arguments.admin_without_key,
         public_url: arguments.public_url.clone(),
-        any_host: arguments.open_to_all,
+        connections,
         origins: arguments.allow_origin.clone(),
         traffic: Traffic::new(traffic, scorer, arguments.traffic_share),
         cache_bytes: arguments.cache_answers.saturating_mul(1_000_000),
         answers_at_once: arguments.answers_at_once.get(),
         queue: arguments.queue,
+        searches_at_once: arguments.searches_at_once.get(),
         deadline: arguments.deadline,
         first_token: arguments.first_token,
+        lame_duck: arguments.lame_duck.unwrap_or(lame_duck),
         drain: arguments.drain,
         parent: traces.as_ref().map(|_| crate::traces::parent()),
         spans: traces.as_ref().map(|traces| traces.spans.clone()),
@@ -201,13 +244,31 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let (name, version) = (served.name.clone(), served.version.clone());
     let opener = {
         let (setup, cache, scratch) = (setup(), cache.clone(), scratch.clone());
+        let places = BundlePlaces::new(&arguments.bundles_from)?;
+        // Those that were named at the start are the operator's own choice.
+        let named = [fallback.as_ref(), candidate.as_ref()].into_iter().flatten();
+        let mut allowed = named.fold(served.reach.clone(), |reach, served| reach.and(&served.reach));
+        if arguments.allow_functions {
+            allowed = allowed.with_functions();
+        }
         Arc::new(move |address: String| {
             let (setup, cache, scratch) = (setup.clone(), cache.clone(), scratch.clone());
-            async move { Served::of_bundle(&address, setup, &cache, &scratch).await }.boxed()
+            let (is_allowed, allowed) = (places.check(&address), allowed.clone());
+            async move {
+                is_allowed.map_err(lab::Error::Unusable)?;
+                Served::of_bundle_within(&address, setup, &cache, &scratch, &allowed).await
+            }
+            .boxed()
         })
     };
     let audit = Audit::begin(std::io::stderr()).map_err(Failure::work)?;
     let auditing = audit.clone();
+    let _watching = match (&arguments.keys, keys) {
+        (Some(path), Some(keys)) => {
+            Some(AbortOnDropHandle::new(tokio::spawn(watch_keys(path.clone(), keys, audit.clone()))))
+        }
+        _ => None,
+    };
     let service = Service::new(served, settings)
         .with_fallback(fallback)
         .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
@@ -253,21 +314,12 @@ fn traces(cx: &Context, flag: Option<&str>) -> Result<Option<Traces>, Failure> {
     Ok(Some(Traces::begin(settings, warn).map_err(Failure::usage)?))
 }
 
-/// A folder that goes with the command, however that ends.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Cancelled by Ctrl-C and by SIGTERM.
-fn stop(ctrl_c: &CancellationToken) -> CancellationToken {
-    let stop = ctrl_c.child_token();
+/// Ctrl-C ends the service, and SIGTERM after the time of a lame duck.
+fn stop(ctrl_c: &CancellationToken) -> Stop {
+    let stop = Stop { now: ctrl_c.child_token(), after_lame_duck: CancellationToken::new() };
     #[cfg(unix)]
     if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        let stop = stop.clone();
+        let stop = stop.after_lame_duck.clone();
         tokio::spawn(async move {
             terminate.recv().await;
             stop.cancel();
@@ -332,10 +384,14 @@ async fn scorer(
 
 fn read_keys(path: &Path) -> Result<Keys, Failure> {
     let told = |reason: &dyn std::fmt::Display| Failure::usage(format!("--keys {}: {reason}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
-    let file: KeyFile = toml::from_str(&text).map_err(|error| told(&error))?;
+    let file = read_key_file(path).map_err(|reason| told(&reason))?;
     if file.key.is_empty() {
         return Err(told(&"there is no key in it, so nobody could ask; `reverie keys new NAME` adds one"));
     }
     Keys::new(file).map_err(|reason| told(&reason))
+}
+
+fn read_key_file(path: &Path) -> Result<KeyFile, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    toml::from_str(&text).map_err(|error| error.to_string())
 }

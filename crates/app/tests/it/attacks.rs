@@ -271,7 +271,8 @@ async fn what_is_no_request_is_refused_in_openais_shape() {
 async fn who_speaks_too_slowly_is_told_so_and_who_ends_its_direction_is_answered() {
     let (workspace, upstream, service) = served(&[]);
     let address = service.url.strip_prefix("http://").unwrap().to_owned();
-    let search = b"GET /rag/retrieve?query=owls HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    // It says that nothing follows, so its end is not that of somebody who leaves.
+    let search = b"GET /rag/retrieve?query=owls HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let rerank = post("/v1/rerank", br#"{"model": "animals", "query": "owls", "documents": ["a"]}"#);
     let (begun, rest) = rerank.split_at(rerank.len() - 5);
     let slow = chat(&format!("What do owls swallow? {}", Fault::Hang.word()));

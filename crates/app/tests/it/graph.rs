@@ -10,7 +10,7 @@ use futures::{
 use lab::{Elsewhere, Lost, Part};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
-use serve::{Served, Service, Settings};
+use serve::{Served, Service, Settings, Stop};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -73,7 +73,7 @@ impl Running {
         let on_ready = move || {
             let _ = ready.0.send(());
         };
-        tokio::spawn(service.run(listener, None, on_ready, stop.clone()));
+        tokio::spawn(service.run(listener, None, on_ready, Stop { now: stop.clone(), ..Stop::default() }));
         ready.1.await.unwrap();
         Self { url, client: Client::new(), _stop: stop.drop_guard() }
     }

@@ -4,6 +4,7 @@
 #![expect(unreachable_pub, reason = "in a binary, `pub` marks what a module offers to the others")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends, and says where")]
 
+mod access;
 mod at_once;
 mod attacks;
 mod budget;

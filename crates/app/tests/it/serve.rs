@@ -21,21 +21,27 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts `serve` with these arguments, and waits until it is ready.
+    /// Starts `serve` with these arguments, and waits until it is ready. Without
+    /// keys the test is its administrator.
     pub fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
+        Self::start_with(workspace, arguments, &[])
+    }
+
+    /// The same with these arguments and no others.
+    pub fn bare(workspace: &Workspace, arguments: &[&str]) -> Self {
         Self::launch(workspace, arguments, Stdio::piped(), &[])
     }
 
     /// The same with more variables of the environment.
     pub fn start_with(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        Self::launch(workspace, arguments, Stdio::piped(), variables)
+        Self::launch(workspace, &as_admin(arguments), Stdio::piped(), variables)
     }
 
     /// The same, with what it says of its requests in the file `serve.err`, so
     /// that it never waits for somebody to read it.
     pub fn logging(workspace: &Workspace, arguments: &[&str]) -> Self {
         let said = std::fs::OpenOptions::new().append(true).create(true).open(workspace.file("serve.err"));
-        Self::launch(workspace, arguments, said.unwrap().into(), &[])
+        Self::launch(workspace, &as_admin(arguments), said.unwrap().into(), &[])
     }
 
     fn launch(workspace: &Workspace, arguments: &[&str], said: Stdio, variables: &[(&str, &str)]) -> Self {
@@ -71,6 +77,11 @@ impl Service {
     pub fn terminate(&self) {
         Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
     }
+}
+
+fn as_admin<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let more: &[&str] = if arguments.contains(&"--keys") { &[] } else { &["--admin-without-key"] };
+    [arguments, more].concat()
 }
 
 impl Drop for Service {

@@ -242,6 +242,8 @@ class Service:
         deadline: float = 120.0,
         first_token: float = 60.0,
         others: Any = None,
+        open_to_all: bool = False,
+        admin_without_key: bool = False,
     ) -> Service:
         """Opens a bundle and makes it ready. `keys` is the text of a file of keys; `others` passes requests on to the other
         parts of a graph, if this is its gateway."""
@@ -251,8 +253,11 @@ class Service:
     @property
     def version(self) -> str:
         """The digest of the bundle."""
-    def answer(self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes) -> Reply:
-        """Begins to answer a request; `target` is its path with its query."""
+    def answer(
+        self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, client: str | None = None
+    ) -> Reply:
+        """Begins to answer a request; `target` is its path with its query, `client` the address of who sent it, if the server
+        knows that."""
 
 @final
 class Reply:

@@ -30,12 +30,16 @@ class Service:
     Args:
         bundle: What `reverie promote` made: a folder, or a URL such as `s3://bucket/manuals-1`.
         fallback: The bundle that answers while the chat model of the first one fails.
-        keys: The path of a file that `reverie keys new` wrote. Without it, everybody may ask who reaches the server.
-        public_url: The address that people use, for links to sources.
+        keys: The path of a file that `reverie keys new` wrote. Without it, everybody may ask who reaches the server, and
+            nobody may read `/metrics`.
+        public_url: The address that people use, for links to sources. A server on this machine that passes requests on,
+            such as nginx, needs it, or `open_to_all`.
         answers_at_once: How many answers are written at once.
         queue: How many questions may wait; more are refused with 503.
         deadline: The longest time for an answer, in seconds.
         first_token: The longest time until the chat model writes its first word, in seconds.
+        open_to_all: Whether everybody may ask without a key, by whatever name they reach the server.
+        admin_without_key: Whether programs on this machine may read `/metrics` without a key.
 
     Raises:
         RuntimeError: If the bundle is damaged or of a newer format, or a model is missing.
@@ -56,6 +60,8 @@ class Service:
         queue: int = 256,
         deadline: float = 120.0,
         first_token: float = 60.0,
+        open_to_all: bool = False,
+        admin_without_key: bool = False,
     ) -> None:
         text = None
         if keys is not None:
@@ -71,6 +77,8 @@ class Service:
             deadline,
             first_token,
             self._others,
+            open_to_all,
+            admin_without_key,
         )
 
     @property
@@ -101,7 +109,10 @@ class Service:
         target = path.removeprefix(root) or b"/"
         if scope.get("query_string"):
             target += b"?" + scope["query_string"]
-        reply = self._core.answer(scope["method"], target.decode("latin-1"), list(scope["headers"]), body)
+        client = scope.get("client")
+        reply = self._core.answer(
+            scope["method"], target.decode("latin-1"), list(scope["headers"]), body, client[0] if client else None
+        )
         left = asyncio.ensure_future(_left(receive))
         try:
             await self._pass_on(reply, send, left)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,7 +50,7 @@ class Scale:
     gpus: float = 0.0
     down_after: float = 120.0
 
-    def options(self, environment: Mapping[str, str] | None) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """The same as options of a deployment."""
         least, most = self.replicas
         return {
@@ -58,9 +59,7 @@ class Scale:
                 "upscale_delay_s": 5, "downscale_delay_s": self.down_after,
             },
             "max_ongoing_requests": max(int(self.ongoing * 4), 16),
-            "ray_actor_options": {
-                "num_cpus": self.cpus, "num_gpus": self.gpus, "runtime_env": {"env_vars": dict(environment or {})},
-            },
+            "ray_actor_options": {"num_cpus": self.cpus, "num_gpus": self.gpus},
             "graceful_shutdown_timeout_s": 30,
         }
 
@@ -76,6 +75,28 @@ _SCALES = {
     "qa": _PASSES_ON,
     "gateway": _PASSES_ON,
 }
+
+
+class _Secrets:
+    """Variables of a replica. They go to it as an argument: Ray shows `env_vars` to everybody who sees its dashboard."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = dict(variables)
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str] | None) -> _Secrets | None:
+        return cls(variables) if variables else None
+
+    def __repr__(self) -> str:
+        return f"<{len(self._variables)} variables>"
+
+    def set(self) -> None:
+        os.environ.update(self._variables)
+
+
+def _set(environment: _Secrets | None) -> None:
+    if environment is not None:
+        environment.set()
 
 
 class _Routes:
@@ -94,7 +115,8 @@ class _Routes:
 class Service:
     """A replica: a whole pipeline. Its parameters are those of `reverie.Service`."""
 
-    def __init__(self, bundle: str, **settings: Any) -> None:
+    def __init__(self, bundle: str, environment: _Secrets | None = None, **settings: Any) -> None:
+        _set(environment)
         self.service = reverie.serving.Service(bundle, **settings)
 
 
@@ -169,7 +191,8 @@ class _Part:
 
     part: str
 
-    def __init__(self, bundle: str, **others: DeploymentHandle[Any]) -> None:
+    def __init__(self, bundle: str, environment: _Secrets | None = None, **others: DeploymentHandle[Any]) -> None:
+        _set(environment)
         self._others = _Others(others)
         self._core = _core.Part(bundle, self.part, self._others)
         for note in self._core.notes:
@@ -257,7 +280,14 @@ class _GatewayService(reverie.serving.Service):
 class Gateway:
     """Is asked by clients: routes, keys, admission, deadlines, the breaker."""
 
-    def __init__(self, bundle: str, others: dict[str, DeploymentHandle[Any]], settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        bundle: str,
+        environment: _Secrets | None,
+        others: dict[str, DeploymentHandle[Any]],
+        settings: dict[str, Any],
+    ) -> None:
+        _set(environment)
         self.service = _GatewayService(bundle, _Others(others), **settings)
 
 
@@ -281,11 +311,11 @@ def app(
         down_after: For how many seconds fewer replicas must be enough before one ends.
         cpus: Cores of a replica.
         gpus: GPUs of a replica.
-        environment: Variables of the replicas, such as keys for S3 and for models.
+        environment: Variables of the replicas, such as keys for S3 and for models. Ray does not show them.
         settings: Parameters of `reverie.Service`.
     """
     scale = Scale(replicas=replicas, ongoing=ongoing, cpus=cpus, gpus=gpus, down_after=down_after)
-    return Service.options(**scale.options(environment)).bind(bundle, **settings)
+    return Service.options(**scale.options()).bind(bundle, _Secrets.of(environment), **settings)
 
 
 def graph(
@@ -315,7 +345,7 @@ def graph(
         llm: What writes: a model in the replica, or the calls of an endpoint with their limits.
         qa: What writes an answer from passages, by the LLM.
         gateway: What clients ask.
-        environment: Variables of the replicas, such as keys for S3 and for models.
+        environment: Variables of the replicas, such as keys for S3 and for models. Ray does not show them.
         settings: Parameters of `reverie.Service`, except `fallback`, which would be a whole pipeline in the gateway.
     """
     given = {
@@ -330,7 +360,7 @@ def graph(
         needed = list(_SCALES)
 
     def made(deployment: serve.Deployment, part: str, *arguments: Any, **others: Any) -> serve.Application:
-        return deployment.options(**scales[part].options(environment)).bind(bundle, *arguments, **others)
+        return deployment.options(**scales[part].options()).bind(bundle, _Secrets.of(environment), *arguments, **others)
 
     classes = {"encoder": Encoder, "reranker": Reranker, "llm": LLM}
     models = {part: made(deployment, part) for part, deployment in classes.items() if part in needed}

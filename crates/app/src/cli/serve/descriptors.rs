@@ -1,0 +1,39 @@
+//! How many files and connections this process may have open.
+
+use super::Context;
+
+/// The most connections of a service.
+const CONNECTIONS: u64 = 4096;
+/// For indexes, logs, the store, and the libraries.
+const FILES: u64 = 128;
+
+/// How many connections may be open beside this many calls of models at once.
+/// The system's limit is raised as far as it lets this process.
+pub(super) fn connections(cx: &Context, calls: usize) -> usize {
+    let limit = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1024);
+    let connections = connections_within(limit, calls as u64);
+    if connections < CONNECTIONS {
+        cx.note(format_args!(
+            "note: this process may have {limit} files open, so that the service takes {connections} connections at once; \
+             `ulimit -n` raises the limit"
+        ));
+    }
+    connections as usize
+}
+
+fn connections_within(limit: u64, calls: u64) -> u64 {
+    // A call of a model, or a search that reads a file, has one of its own.
+    limit.saturating_sub(FILES + calls).clamp(16, CONNECTIONS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_room_for_the_calls_of_models() {
+        assert_eq!(connections_within(1 << 20, 320), 4096);
+        assert_eq!(connections_within(1024, 320), 576);
+        assert_eq!(connections_within(100, 320), 16);
+    }
+}

@@ -1,0 +1,394 @@
+//! Who may do what with a service: what somebody without a key, a web page, a
+//! bundle of somebody else, and a flood get.
+
+use crate::{
+    attacks::eventually,
+    serve::{QUESTION, Service, chat, promoted},
+    workspace::Workspace,
+};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+/// The status of a request with these headers.
+async fn status(service: &Service, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> u16 {
+    let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+    let mut request = service.client.request(method, format!("{}{path}", service.url)).body(body.to_owned());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.send().await.unwrap().status().as_u16()
+}
+
+async fn get(service: &Service, path: &str, headers: &[(&str, &str)]) -> u16 {
+    status(service, "GET", path, headers, "").await
+}
+
+fn key(workspace: &Workspace, name: &str, scope: &str) -> String {
+    let made = workspace.run(&["keys", "new", name, "--scope", scope]).succeeds();
+    format!("Bearer {}", made.out.trim())
+}
+
+const OPERATING: [&str; 2] = ["/metrics", "/admin/status"];
+
+#[tokio::test]
+async fn without_keys_nobody_is_an_administrator_unless_this_machine_may_be() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let (second, swap) = (workspace.file("second").display().to_string(), "/admin/swap");
+    workspace.run(&["promote", "--output", "second"]).succeeds();
+    let body = json!({ "bundle": second }).to_string();
+    let json = [("content-type", "application/json")];
+    for arguments in [&["bundle"][..], &["bundle", "--open-to-all"]] {
+        let service = Service::bare(&workspace, arguments);
+        assert_eq!(get(&service, "/rag/retrieve?query=owls", &[]).await, 200);
+        for path in OPERATING {
+            assert_eq!(get(&service, path, &[]).await, 403, "{arguments:?} {path}");
+            assert_eq!(get(&service, path, &[("authorization", "Bearer x")]).await, 403, "{arguments:?} {path}");
+        }
+        assert_eq!(status(&service, "POST", swap, &json, &body).await, 403, "{arguments:?}");
+    }
+    let service =
+        Service::bare(&workspace, &["bundle", "--admin-without-key", "--public-url", "http://manuals.example"]);
+    for path in OPERATING {
+        assert_eq!(get(&service, path, &[]).await, 200, "{path}");
+        // What a proxy on this machine passes on is not from this machine.
+        for forwarded in ["x-forwarded-for", "forwarded", "x-real-ip"] {
+            assert_eq!(get(&service, path, &[(forwarded, "203.0.113.7")]).await, 403, "{path} {forwarded}");
+        }
+        assert_eq!(get(&service, path, &[("host", "manuals.example")]).await, 403, "{path} by its public name");
+    }
+    assert_eq!(status(&service, "POST", swap, &json, &body).await, 200);
+}
+
+#[tokio::test]
+async fn everybody_may_ask_and_only_a_key_operates_where_the_service_is_open_and_has_keys() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let (ask, admin) = (key(&workspace, "alice", "ask"), key(&workspace, "root", "admin"));
+    let service = Service::bare(&workspace, &["bundle", "--keys", "keys.toml", "--open-to-all"]);
+    let path = "/rag/retrieve?query=owls";
+    for (headers, expected) in [
+        (&[][..], 200),
+        (&[("host", "any.example")], 200),
+        (&[("authorization", ask.as_str())], 200),
+        (&[("authorization", "Bearer rv-wrong")], 401),
+        (&[("authorization", admin.as_str())], 403),
+    ] {
+        assert_eq!(get(&service, path, headers).await, expected, "{headers:?}");
+    }
+    for path in OPERATING {
+        assert_eq!(get(&service, path, &[]).await, 401, "{path}");
+        assert_eq!(get(&service, path, &[("authorization", ask.as_str())]).await, 403, "{path}");
+    }
+    assert_eq!(get(&service, "/admin/status", &[("authorization", admin.as_str())]).await, 200);
+}
+
+#[tokio::test]
+async fn a_web_page_of_another_origin_can_neither_ask_nor_change_anything() {
+    let (workspace, server) = promoted(Duration::ZERO).await;
+    let service = Service::start(&workspace, &["bundle", "--allow-origin", "https://intranet.example"]);
+    let asked = async || server.received_requests().await.unwrap().len();
+    let before = asked().await;
+    let own = service.url.clone();
+    let evil = [
+        &[("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")][..],
+        &[("origin", "https://evil.example")],
+        &[("origin", "null")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site"), ("sec-fetch-mode", "no-cors")],
+        &[("origin", "http://127.0.0.1:1")],
+        &[("origin", "https://intranet.example.evil.example")],
+    ];
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    for headers in evil {
+        for path in ["/rag/answer?query=owls", "/rag/retrieve?query=owls", "/v1/models", "/metrics", "/admin/status"] {
+            assert_eq!(get(&service, path, headers).await, 403, "GET {path} {headers:?}");
+        }
+        for path in ["/admin/candidate/promote", "/mcp", "/v1/chat/completions", "/rag/feedback", "/admin/swap"] {
+            let headers =
+                [headers, &[("content-type", "application/json"), ("accept", "application/json, text/event-stream")]]
+                    .concat();
+            assert_eq!(status(&service, "POST", path, &headers, "{}").await, 403, "POST {path} {headers:?}");
+        }
+        // Links from other pages to pages, and what a balancer asks, cost nothing.
+        for path in ["/health/live", "/", "/docs"] {
+            assert_eq!(get(&service, path, headers).await, 200, "{path} {headers:?}");
+        }
+    }
+    for path in ["/admin/candidate/promote", "/v1/chat/completions", "/mcp"] {
+        for kind in [form, ("content-type", "text/plain"), ("content-type", "multipart/form-data; boundary=x")] {
+            assert_eq!(status(&service, "POST", path, &[kind], "").await, 415, "{path} {kind:?}");
+        }
+    }
+    assert_eq!(asked().await, before, "no model was asked");
+    for headers in [
+        &[("origin", "https://intranet.example"), ("sec-fetch-site", "cross-site")][..],
+        &[("origin", own.as_str()), ("sec-fetch-site", "same-origin")],
+        &[("sec-fetch-site", "none")],
+        &[],
+    ] {
+        assert_eq!(get(&service, "/rag/answer?query=owls", headers).await, 200, "{headers:?}");
+    }
+    // Its body is empty, and it may be: curl sends no kind then.
+    assert_eq!(status(&service, "POST", "/admin/candidate/promote", &[], "").await, 404, "there is no candidate");
+}
+
+#[tokio::test]
+async fn all_origins_are_allowed_with_keys_alone_and_what_is_no_origin_is_refused_at_start() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let serve = |origin: &str| workspace.run(&["serve", "bundle", "--listen", "127.0.0.1:0", "--allow-origin", origin]);
+    serve("*").refused_with(&["--keys"]);
+    serve("intranet.example").refused_with(&["no origin", "https://"]);
+    serve("https://a.example/path").refused_with(&["no origin"]);
+    let ask = key(&workspace, "alice", "ask");
+    let service = Service::bare(&workspace, &["bundle", "--keys", "keys.toml", "--allow-origin", "*"]);
+    let headers = [("origin", "https://any.example"), ("authorization", ask.as_str())];
+    assert_eq!(get(&service, "/rag/retrieve?query=owls", &headers).await, 200);
+    assert_eq!(get(&service, "/rag/retrieve?query=owls", &headers[..1]).await, 401);
+}
+
+/// Makes the bundle `evil` of the experiment with these changes.
+fn evil(workspace: &Workspace, name: &str, change: impl Fn(&str) -> String) -> String {
+    let before = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+    let changed = change(&before);
+    assert_ne!(before, changed);
+    workspace.write("experiment.toml", changed);
+    workspace.run(&["run", "--quiet"]).succeeds();
+    workspace.run(&["promote", "--output", name]).succeeds();
+    workspace.write("experiment.toml", before);
+    json!({ "bundle": workspace.file(name).display().to_string() }).to_string()
+}
+
+#[tokio::test]
+async fn a_bundle_that_is_named_over_http_brings_no_code_no_variable_and_no_host() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let proof = workspace.file("code-was-run");
+    workspace.write(
+        "own.py",
+        format!("def rerank(question, passages):\n    open({proof:?}, 'w').close()\n    return [0] * len(passages)\n"),
+    );
+    let function = |text: &str| {
+        text.replace("[space]\n", "[space]\nreranker = [{ python = { name = \"own\", file = \"own.py\" } }]\n")
+    };
+    let code = evil(&workspace, "code", function);
+    std::fs::remove_file(&proof).unwrap();
+    let variable = evil(&workspace, "variable", |text| {
+        text.replace("concurrency = 1", "concurrency = 1, headers = { x = \"env:PATH\" }")
+    });
+    let host = evil(&workspace, "host", |text| text.replace("127.0.0.1", "localhost"));
+    let same = evil(&workspace, "same", |text| text.replace("top_k = 2", "top_k = 1"));
+
+    let service = Service::start(&workspace, &["bundle"]);
+    let json = [("content-type", "application/json")];
+    let post = async |service: &Service, path: &str, body: &str| {
+        let request = service.client.post(format!("{}{path}", service.url)).header("content-type", "application/json");
+        let response = request.body(body.to_owned()).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    for (bundle, reason) in [(&code, "code"), (&variable, "`PATH`"), (&host, "localhost")] {
+        let (status, told) = post(&service, "/admin/swap", bundle).await;
+        assert!(status == 400 && told.contains(reason), "{status} {told}");
+        let candidate = json!({ "bundle": serde_json::from_str::<Value>(bundle).unwrap()["bundle"], "share": 1.0 });
+        let (status, told) = post(&service, "/admin/candidate", &candidate.to_string()).await;
+        assert!(status == 400 && told.contains(reason), "{status} {told}");
+    }
+    assert_eq!(get(&service, "/rag/retrieve?query=owls", &[]).await, 200);
+    assert!(!proof.exists(), "no code was run");
+    assert_eq!(status(&service, "POST", "/admin/swap", &json, &same).await, 200);
+
+    let willing = Service::start(&workspace, &["bundle", "--allow-functions"]);
+    assert_eq!(status(&willing, "POST", "/admin/swap", &json, &code).await, 200);
+    assert_eq!(get(&willing, "/rag/retrieve?query=owls", &[]).await, 200);
+    assert!(proof.exists());
+
+    let allowed = workspace.file("bundles");
+    std::fs::create_dir(&allowed).unwrap();
+    std::fs::rename(workspace.file("same"), allowed.join("same")).unwrap();
+    let listed = Service::start(&workspace, &["bundle", "--bundles-from", "bundles"]);
+    for path in [workspace.file("bundle"), "/etc".into(), "/nowhere".into(), allowed.join("../bundle")] {
+        let (status, told) = post(&listed, "/admin/swap", &json!({ "bundle": path }).to_string()).await;
+        assert!(status == 400 && told.contains("bundles are opened from"), "{status} {told}");
+    }
+    let inside = json!({ "bundle": allowed.join("same") }).to_string();
+    assert_eq!(status(&listed, "POST", "/admin/swap", &json, &inside).await, 200);
+}
+
+#[tokio::test]
+async fn a_key_is_revoked_and_added_without_a_restart() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let (alice, root) = (key(&workspace, "alice", "ask"), key(&workspace, "root", "admin"));
+    let service = Service::bare(&workspace, &["bundle", "--keys", "keys.toml"]);
+    let asks = async |key: &str| get(&service, "/v1/models", &[("authorization", key)]).await;
+    assert_eq!(asks(&alice).await, 200);
+    let bob = key(&workspace, "bob", "ask");
+    eventually("the new key is taken", async || asks(&bob).await == 200).await;
+    assert_eq!(asks(&alice).await, 200);
+    // What cannot be read changes nothing.
+    let good = std::fs::read_to_string(workspace.file("keys.toml")).unwrap();
+    workspace.write("keys.toml", "[[key]\n");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(asks(&bob).await, 200);
+    let entries: Vec<&str> = good.split("[[key]]").filter(|entry| !entry.contains("\"alice\"")).collect();
+    workspace.write("keys.toml", entries.join("[[key]]"));
+    eventually("the old key is revoked", async || asks(&alice).await == 401).await;
+    assert_eq!((asks(&bob).await, asks(&root).await), (200, 403));
+}
+
+#[tokio::test]
+async fn long_conversations_are_refused_and_delay_nobody() {
+    let (workspace, server) = promoted(Duration::ZERO).await;
+    let text = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+    workspace
+        .write("experiment.toml", text.replace("[space]\n", "[space]\nquery = [{ condense = { model = \"gpt\" } }]\n"));
+    workspace.run(&["run", "--quiet"]).succeeds();
+    workspace.run(&["promote", "--output", "condensing"]).succeeds();
+    let service = Service::start(&workspace, &["condensing"]);
+    let empty = json!({ "role": "user" });
+    let talk = |count: usize, each: &Value| {
+        let mut messages = vec![each.clone(); count];
+        messages.push(json!({ "role": "user", "content": QUESTION }));
+        json!({ "model": "animals", "messages": messages })
+    };
+    let asked = async |body: &Value| service.post("/v1/chat/completions", body).await.status().as_u16();
+    let before = server.received_requests().await.unwrap().len();
+    for (count, each, expected) in [
+        (999, &empty, 200),
+        (1000, &empty, 400),
+        (130_000, &empty, 400),
+        (1, &json!({ "role": "user", "content": "x".repeat(256 << 10) }), 200),
+        (1, &json!({ "role": "user", "content": "x".repeat((256 << 10) + 1) }), 400),
+        (900, &json!({ "role": "assistant", "content": "x".repeat(1000) }), 400),
+        (1, &json!({ "role": "user", "content": "x".repeat(64 << 20) }), 413),
+    ] {
+        // A body of many megabytes is refused before it was sent whole: the client may see a closed connection.
+        let large = expected == 413;
+        let request = service.client.post(format!("{}/v1/chat/completions", service.url)).json(&talk(count, each));
+        match request.send().await {
+            Ok(response) => assert_eq!(response.status().as_u16(), expected, "{count} messages"),
+            Err(error) => assert!(large, "{error}"),
+        }
+    }
+    assert!(server.received_requests().await.unwrap().len() >= before + 4, "those that fit were asked");
+    // Many at once, with as many messages as are taken, delay nobody else.
+    let worst = talk(999, &json!({ "role": "assistant", "content": "x y ".repeat(64) }));
+    let flood = futures::future::join_all((0..16).map(|_| asked(&worst)));
+    let (all, alive) = tokio::join!(flood, async {
+        let mut slowest = Duration::ZERO;
+        for _ in 0..20 {
+            let begun = Instant::now();
+            assert_eq!(get(&service, "/health/live", &[]).await, 200);
+            slowest = slowest.max(begun.elapsed());
+        }
+        slowest
+    });
+    assert_eq!(all, [200; 16]);
+    println!("the slowest of 20 looks at /health/live beside 16 long conversations: {alive:?}");
+    // A guard of minutes: before, one such request took as long.
+    assert!(alive < Duration::from_secs(60), "{alive:?}");
+}
+
+#[tokio::test]
+async fn two_host_headers_are_refused() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let service = Service::start(&workspace, &["bundle"]);
+    let mut stream = TcpStream::connect(service.url.strip_prefix("http://").unwrap()).unwrap();
+    stream
+        .write_all(b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    assert!(told.starts_with("HTTP/1.1 400"), "{told}");
+}
+
+#[tokio::test]
+async fn failures_of_every_route_are_counted_and_told_to_the_operator_and_not_to_clients() {
+    let (workspace, server) = promoted(Duration::ZERO).await;
+    let service = Service::logging(&workspace, &["bundle"]);
+    let metric = async |name: &str| {
+        let text = service.get("/metrics").await.text().await.unwrap();
+        let values = text
+            .lines()
+            .filter(|line| line.starts_with(name))
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum::<f64>()
+    };
+    assert_eq!(metric("reverie_failures").await, 0.0);
+    server.reset().await;
+    let refusal = wiremock::ResponseTemplate::new(500).set_body_string("secret words of the provider");
+    wiremock::Mock::given(wiremock::matchers::any()).respond_with(refusal).mount(&server).await;
+    assert_eq!(get(&service, "/rag/answer?query=owls", &[]).await, 502);
+    assert_eq!(metric("reverie_failures").await, 1.0, "once");
+    let said = std::fs::read_to_string(workspace.file("serve.err")).unwrap();
+    assert!(said.contains("\"failed\":\"upstream\""), "{said}");
+    // The file of feedback cannot be written: it is a folder that takes no more.
+    let (full, _server) = promoted(Duration::ZERO).await;
+    let keeping = Service::logging(&full, &["bundle", "--feedback", "/dev/full"]);
+    let opinion = json!({ "request_id": "r", "verdict": "up" });
+    let failed = keeping.post("/rag/feedback", &opinion).await;
+    assert_eq!(failed.status().as_u16(), 500);
+    let told = failed.text().await.unwrap();
+    assert!(!told.contains("No space"), "{told}");
+    let text = keeping.get("/metrics").await.text().await.unwrap();
+    assert!(text.contains("reverie_failures_total{kind=\"other\"} 1"), "{text}");
+    eventually("the audit has the reason", async || {
+        std::fs::read_to_string(full.file("serve.err")).unwrap().contains("No space left")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_to_end_is_a_lame_duck_first() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let mut service = Service::start(&workspace, &["bundle", "--lame-duck", "600"]);
+    assert_eq!(get(&service, "/health/ready", &[]).await, 200);
+    service.terminate();
+    eventually("it says that it is not ready", async || get(&service, "/health/ready", &[]).await == 503).await;
+    // On new connections, as balancers open them.
+    for _ in 0..20 {
+        let fresh = reqwest::Client::new();
+        let response =
+            fresh.post(format!("{}/v1/chat/completions", service.url)).json(&chat(QUESTION)).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 200);
+        assert_eq!(response.headers()["connection"], "close", "the next one goes elsewhere");
+    }
+    // Ctrl-C does not wait for balancers.
+    std::process::Command::new("kill").args(["-INT", &service.process.id().to_string()]).status().unwrap();
+    assert_eq!(tokio::task::spawn_blocking(move || service.process.wait().unwrap().code()).await.unwrap(), Some(0));
+}
+
+#[tokio::test]
+async fn few_descriptors_are_shared_out_and_idle_connections_take_none_from_models() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let command = workspace.command(&["serve", "--listen", "127.0.0.1:0", "--json", "bundle"]);
+    let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap().to_owned()).collect();
+    let mut shell = workspace.command(&[]);
+    let binary = shell.get_program().to_owned();
+    shell = std::process::Command::new("sh");
+    shell.current_dir(command.get_current_dir().unwrap());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.arg("-c").arg("ulimit -n 1024; exec \"$@\"").arg("sh").arg(binary).args(words);
+    let mut process = shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = serde_json::from_str::<Value>(&line).unwrap()["url"].as_str().unwrap().to_owned();
+    let service = Service { process, url, client: reqwest::Client::new() };
+    let address = service.url.strip_prefix("http://").unwrap().to_owned();
+    // More than the limit; most wait in the system's queue.
+    let idle: Vec<TcpStream> = (0..2000).map_while(|_| TcpStream::connect(&address).ok()).collect();
+    println!("{} idle connections", idle.len());
+    // They end when nothing comes, and then others are answered, by a model too.
+    eventually("there is room again", async || {
+        let asked = service.client.post(format!("{}/v1/chat/completions", service.url)).json(&chat(QUESTION));
+        let asked = asked.timeout(Duration::from_secs(5)).send().await;
+        asked.is_ok_and(|response| response.status().as_u16() == 200)
+    })
+    .await;
+    drop(idle);
+}
