@@ -262,8 +262,7 @@ async fn score(request: Request) -> Result<Score, Failure> {
         citations,
         dropped_passages: 0,
         calls: 1,
-        usage: Usage::default(),
-        seconds: 0.0,
+        ..Answer::default()
     });
     let metric = metric.build(&context)?;
     Ok(metric.score(&Sample { question: &question, passages: &passages, answer: answer.as_ref() }).await.score)

@@ -2,7 +2,7 @@
 //! extracted text, always at character boundaries.
 
 use crate::load::Format;
-use models::Usage;
+use models::{Finish, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -203,4 +203,7 @@ pub struct Answer {
     pub usage: Usage,
     /// Time over all calls, in seconds.
     pub seconds: f64,
+    /// Why the call that wrote the text ended; not written where the text is complete.
+    #[serde(default, skip_serializing_if = "Finish::is_stop")]
+    pub finish: Finish,
 }

@@ -70,8 +70,7 @@ pub(crate) fn answer(text: &str) -> Answer {
         citations: vec![1],
         dropped_passages: 0,
         calls: 1,
-        usage: Usage::default(),
-        seconds: 0.0,
+        ..Answer::default()
     }
 }
 
