@@ -125,7 +125,7 @@ impl PyService {
 /// Opens a bundle, or a part of it with the way to the others.
 pub(crate) async fn open(address: &str, part: Option<(Part, Py<PyAny>)>) -> Result<Served, lab::Error> {
     let mut setup = app::setup(CancellationToken::new());
-    setup.control.retry = Some(serve::impatience());
+    setup.control.retry = Some(serve::impatience(serve::Settings::default().first_token));
     let cache = app::home().join("bundles");
     let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
     match part {

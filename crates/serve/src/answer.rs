@@ -359,6 +359,7 @@ async fn answered(
 fn failure(error: &ApiError) -> &'static str {
     match error.status.as_u16() {
         502 => "upstream",
+        503 if error.is_upstream() => "upstream",
         504 => "timeout",
         503 => "shed",
         _ => "other",
