@@ -95,9 +95,10 @@ fn check_message(bytes: &[u8]) -> Result<(), ApiError> {
     };
     let Value::Object(message) = message else {
         return match message {
-            Value::Array(_) => {
-                invalid("batches are not taken, send each message in a request of its own (as MCP does since 2025-06-18)".into())
-            }
+            Value::Array(_) => invalid(
+                "batches are not taken, send each message in a request of its own (as MCP does since 2025-06-18)"
+                    .into(),
+            ),
             _ => invalid("the body must be a message of JSON-RPC 2.0, which is an object".into()),
         };
     };

@@ -297,7 +297,9 @@ mod tests {
                 assert!(name == named || base == Some(named), "{line} below {named}");
             }
         }
-        for accept in ["application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1", "application/openmetrics-text"] {
+        for accept in
+            ["application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1", "application/openmetrics-text"]
+        {
             let (kind, text) = metrics.accepted(accept);
             assert!(kind.starts_with("application/openmetrics-text") && text.ends_with("# EOF\n"), "{accept}");
         }

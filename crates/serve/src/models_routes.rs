@@ -27,12 +27,8 @@ pub(crate) struct ModelEntry {
 
 fn all(service: &Service) -> Result<Vec<ModelEntry>, ApiError> {
     let served = service.served();
-    let model = |id: &str| ModelEntry {
-        id: id.to_owned(),
-        object: "model",
-        created: served.created,
-        owned_by: "reverie",
-    };
+    let model =
+        |id: &str| ModelEntry { id: id.to_owned(), object: "model", created: served.created, owned_by: "reverie" };
     let embedder = served.pipeline.embedder()?.map(|(name, _)| name).filter(|name| *name != served.name);
     Ok(std::iter::once(served.name.as_str()).chain(embedder).map(model).collect())
 }

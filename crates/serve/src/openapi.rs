@@ -25,27 +25,26 @@ const ERRORS: [(&str, &str); 14] = [
     ("504", "The answer was not done in time"),
 ];
 
-/// What a route can answer beside what it is asked for.
+/// What a route needs to answer, which decides how it can fail.
 #[derive(Clone, Copy)]
-enum Can {
-    /// Tell about itself, without a key.
-    Tell,
-    /// Answer those with a key, without a model.
-    Admit,
-    /// Ask models.
-    AskModels,
+enum RouteKind {
+    /// Nothing, not even a key.
+    Status,
+    /// A key.
+    Keyed,
+    /// A key, and models.
+    Model,
 }
 
-impl Can {
-    /// The statuses of errors of a route; `has_body` and `looks_up` say what its
-    /// requests have.
+impl RouteKind {
+    /// The statuses of errors of such a route.
     fn errors(self, method: &str, path: &str) -> Vec<&'static str> {
         // Of every route: the address of another host, another method, headers.
         let mut statuses = vec!["400", "403", "405", "408", "431"];
-        if !matches!(self, Self::Tell) {
+        if !matches!(self, Self::Status) {
             statuses.extend(["401", "429"]);
         }
-        if matches!(self, Self::AskModels) {
+        if matches!(self, Self::Model) {
             statuses.extend(["429", "502", "503", "504"]);
         } else if path != "/health/live" {
             statuses.push("503");
@@ -92,8 +91,8 @@ impl Paths {
         ERRORS.iter().filter(|(status, _)| statuses.contains(status)).map(error).collect()
     }
 
-    fn add(&mut self, method: &str, path: &str, can: Can, summary: &str, mut route: Value, answers: Value) {
-        let mut responses = self.errors(&can.errors(method, path));
+    fn add(&mut self, method: &str, path: &str, kind: RouteKind, summary: &str, mut route: Value, answers: Value) {
+        let mut responses = self.errors(&kind.errors(method, path));
         if let Value::Object(answers) = answers {
             responses.extend(answers);
         }
@@ -163,31 +162,31 @@ fn document() -> Value {
         "OpenAI's chat completion, with `citations` and `sources`; with `stream`, its chunks",
     );
     let summary = "An answer with sources, whole or streamed";
-    paths.add("post", "/v1/chat/completions", Can::AskModels, summary, body, answer);
+    paths.add("post", "/v1/chat/completions", RouteKind::Model, summary, body, answer);
     let body = paths.body::<responses::ResponsesRequest>();
     let answer = paths.or_stream::<responses::ResponseObject>("OpenAI's response; with `stream`, its events");
-    paths.add("post", "/v1/responses", Can::AskModels, "The same in OpenAI's newer API", body, answer);
+    paths.add("post", "/v1/responses", RouteKind::Model, "The same in OpenAI's newer API", body, answer);
     let body = paths.body::<embeddings::EmbeddingsRequest>();
     let answer = paths.json::<embeddings::Embeddings>("OpenAI's list of embeddings");
-    paths.add("post", "/v1/embeddings", Can::AskModels, "Vectors of the pipeline's embedder", body, answer);
+    paths.add("post", "/v1/embeddings", RouteKind::Model, "Vectors of the pipeline's embedder", body, answer);
     let body = paths.body::<rerank::RerankRequest>();
     let answer = paths.json::<rerank::Ranking>("`results`: each with `index` and `relevance_score`, best first");
-    paths.add("post", "/v1/rerank", Can::AskModels, "Texts in the order of the pipeline's reranker", body, answer);
+    paths.add("post", "/v1/rerank", RouteKind::Model, "Texts in the order of the pipeline's reranker", body, answer);
     let answer = paths.json::<models_routes::Models>("OpenAI's list of models");
-    paths.add("get", "/v1/models", Can::Admit, "What `model` may be", json!({}), answer);
+    paths.add("get", "/v1/models", RouteKind::Keyed, "What `model` may be", json!({}), answer);
     let answer = paths.json::<models_routes::ModelEntry>("OpenAI's model");
-    paths.add("get", "/v1/models/{id}", Can::Admit, "One of these", of_path(), answer);
+    paths.add("get", "/v1/models/{id}", RouteKind::Keyed, "One of these", of_path(), answer);
     let query = paths.query::<rag_routes::AnswerQuery>();
     let answer = paths.json::<rag_routes::Answered>("The answer");
-    paths.add("get", "/rag/answer", Can::AskModels, "An answer and its sources", query, answer);
+    paths.add("get", "/rag/answer", RouteKind::Model, "An answer and its sources", query, answer);
     let query = paths.query::<rag_routes::RetrieveQuery>();
     let answer = paths.json::<rag_routes::Retrieved>("The passages, best first");
-    paths.add("get", "/rag/retrieve", Can::AskModels, "The passages alone", query, answer);
+    paths.add("get", "/rag/retrieve", RouteKind::Model, "The passages alone", query, answer);
     let answer = paths.json::<sources::Opened>("The passage; a page, where `Accept` asks for HTML");
-    paths.add("get", "/rag/sources/{id}", Can::Admit, "A passage with the text around it", of_path(), answer);
+    paths.add("get", "/rag/sources/{id}", RouteKind::Keyed, "A passage with the text around it", of_path(), answer);
     let body = paths.body::<rag_routes::Feedback>();
     let answer = json!({ "204": { "description": "It was noted" } });
-    paths.add("post", "/rag/feedback", Can::Admit, "A verdict on an answer", body, answer);
+    paths.add("post", "/rag/feedback", RouteKind::Keyed, "A verdict on an answer", body, answer);
     let rpc = json!({ "requestBody": { "required": true, "content": { "application/json": { "schema": {
         "type": "object", "required": ["jsonrpc"],
         "properties": {
@@ -198,29 +197,29 @@ fn document() -> Value {
     let summary = "The tools `search` and `fetch` of the Model Context Protocol";
     let mut answer = Paths::object("JSON-RPC");
     answer["202"] = json!({ "description": "A notification was taken" });
-    paths.add("post", "/mcp", Can::AskModels, summary, rpc, answer);
+    paths.add("post", "/mcp", RouteKind::Model, summary, rpc, answer);
     for (path, summary) in
         [("/health/live", "Whether the process runs"), ("/health/ready", "Whether questions are taken")]
     {
-        paths.add("get", path, Can::Tell, summary, json!({}), Paths::object("It does"));
+        paths.add("get", path, RouteKind::Status, summary, json!({}), Paths::object("It does"));
     }
     let text = json!({ "200": { "description": "In the text format of Prometheus, or in OpenMetrics", "content": {
         "text/plain": { "schema": { "type": "string" } },
         "application/openmetrics-text": { "schema": { "type": "string" } },
     }}});
-    paths.add("get", "/metrics", Can::Admit, "Numbers for Prometheus", json!({}), text);
+    paths.add("get", "/metrics", RouteKind::Keyed, "Numbers for Prometheus", json!({}), text);
     let summary = "What is served, and how busy it is";
-    paths.add("get", "/admin/status", Can::Admit, summary, json!({}), Paths::object("That"));
+    paths.add("get", "/admin/status", RouteKind::Keyed, summary, json!({}), Paths::object("That"));
     let body = paths.body::<admin::Swap>();
     let (summary, answer) = ("Serve another bundle, without a dropped request", Paths::object("What is served now"));
-    paths.add("post", "/admin/swap", Can::Admit, summary, body, answer);
+    paths.add("post", "/admin/swap", RouteKind::Keyed, summary, body, answer);
     let body = paths.body::<admin::Try>();
     let (path, answer) = ("/admin/candidate", || Paths::object("What is served and tried now"));
     let summary = "Try another bundle on a share of the questions, or change the share";
-    paths.add("post", path, Can::Admit, summary, body, answer());
-    paths.add("delete", path, Can::Admit, "Try it no longer", json!({}), answer());
+    paths.add("post", path, RouteKind::Keyed, summary, body, answer());
+    paths.add("delete", path, RouteKind::Keyed, "Try it no longer", json!({}), answer());
     let (path, summary) = ("/admin/candidate/promote", "Serve the candidate from now on");
-    paths.add("post", path, Can::Admit, summary, json!({}), answer());
+    paths.add("post", path, RouteKind::Keyed, summary, json!({}), answer());
 
     let Paths { mut schemas, paths } = paths;
     let mut definitions = Value::Object(schemas.take_definitions(true));

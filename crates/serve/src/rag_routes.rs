@@ -143,10 +143,9 @@ pub(crate) async fn answer(
     let answer::Whole { found, answer } = answer::whole(service, asked).await?;
     let detail = query.include_sources;
     let sources = sources::of(&found.passages, Some(&answer.citations), &base).into_iter().zip(found.passages);
-    let sources = sources.filter(|_| detail != SourceDetail::Nothing).map(|(source, passage)| AnswerSource {
-        source,
-        text: (detail == SourceDetail::Text).then_some(passage.text),
-    });
+    let sources = sources
+        .filter(|_| detail != SourceDetail::Nothing)
+        .map(|(source, passage)| AnswerSource { source, text: (detail == SourceDetail::Text).then_some(passage.text) });
     let cut = (answer.finish == Finish::Length).then(|| CUT.to_owned());
     Ok(Json(Answered {
         id: id.0.to_string(),

@@ -66,12 +66,12 @@ pub(crate) struct Ranking {
     /// What ranked them.
     model: String,
     /// The best first.
-    results: Vec<Ranked>,
+    results: Vec<RankedText>,
     usage: TotalTokens,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Ranked {
+struct RankedText {
     /// The place of the text in `documents`.
     index: usize,
     /// Higher is better; the scale is the reranker's own.
@@ -113,7 +113,7 @@ pub(crate) async fn post(
         ApiError::invalid("the pipeline that is served has neither a reranker nor an embedder").of_parameter("model")
     })?;
     let returns_documents = request.return_documents == Some(true);
-    let result = |(index, relevance_score): (usize, f32)| Ranked {
+    let result = |(index, relevance_score): (usize, f32)| RankedText {
         index,
         relevance_score,
         document: returns_documents.then(|| RankedDocument { text: texts[index].clone() }),

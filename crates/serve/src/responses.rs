@@ -96,8 +96,8 @@ fn message(item: Value, place: &str) -> Result<ChatMessage, ApiError> {
         Some(Value::String(kind)) => Some(kind.as_str()),
         Some(_) => return Err(invalid(format!("`{place}.type` must be a text"))),
     };
-    let is_reference = kind == Some("item_reference")
-        || (kind.is_none() && item.get("role").is_none() && item.get("id").is_some());
+    let is_reference =
+        kind == Some("item_reference") || (kind.is_none() && item.get("role").is_none() && item.get("id").is_some());
     match kind {
         _ if is_reference => Err(invalid(format!(
             "`{place}` refers to an item of an earlier response, but {NOT_REMEMBERED}: send the whole items of its \

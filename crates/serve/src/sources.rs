@@ -260,7 +260,7 @@ async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> {
         true => served.pipeline.excerpt(&file, Span { start, end }).await,
         false => Ok(Some(String::new())),
     };
-    let text = part(span.start, span.end).await?.filter(|text| !text.is_empty()).ok_or_else(unknown)?;
+    let text = part(span.start, span.end).await?.filter(|text| !text.trim().is_empty()).ok_or_else(unknown)?;
     // Parts that no chunk holds are white space, but a passage ends where text does.
     if span.end - span.start > 2 * text.len() + AROUND {
         return Err(unknown());
@@ -304,7 +304,8 @@ mod tests {
         };
         let passages = [at(0, None), at(3, Some("Mast > Raising")), at(9, Some("Mast > Raising"))];
         let cited = open_webui(&of(&passages, Some(&[2]), "http://host/app"), &passages);
-        let distinct = |of: &dyn Fn(&Citation) -> String| cited.iter().map(of).collect::<std::collections::HashSet<_>>();
+        let distinct =
+            |of: &dyn Fn(&Citation) -> String| cited.iter().map(of).collect::<std::collections::HashSet<_>>();
         assert_eq!(distinct(&|citation| citation.metadata[0].source.clone()).len(), 3);
         assert_eq!(distinct(&|citation| citation.metadata[0].name.clone()).len(), 3);
         assert_eq!(cited[1].source.name, "Installing: Raising [2]");

@@ -313,7 +313,10 @@ mod tests {
             ..example()
         };
         let xml = String::from_utf8(check_junit(&open).unwrap()).unwrap();
-        assert!(xml.contains("failures=\"0\" errors=\"0\" skipped=\"1\"") && xml.contains("<skipped message=\"ndcg"), "{xml}");
+        assert!(
+            xml.contains("failures=\"0\" errors=\"0\" skipped=\"1\"") && xml.contains("<skipped message=\"ndcg"),
+            "{xml}"
+        );
         for text in [check(&open), check_markdown(&open)] {
             assert!(text.contains("INCONCLUSIVE") && text.contains("too few questions"), "{text}");
         }

@@ -118,7 +118,8 @@ fn a_mean_loss_that_too_few_questions_can_prove_is_no_pass() {
     let perfect = || whole(vec![1.0; 10]);
     let lost = |n: usize| whole((0..10).map(|i| if i < n { 0.0 } else { 1.0 }));
     let check = |n: usize, margin: f64| {
-        let (before, after) = ([("ndcg", perfect()), ("recall", perfect())], [("ndcg", lost(n)), ("recall", perfect())]);
+        let (before, after) =
+            ([("ndcg", perfect()), ("recall", perfect())], [("ndcg", lost(n)), ("recall", perfect())]);
         checked(&record(&before), &record(&after), margin)
     };
     for margin in [0.0, 0.02] {
