@@ -25,7 +25,7 @@ python3 -m venv $(@D)
 $(@D)/bin/pip install --quiet --progress-bar on --requirement $<
 endef
 
-.PHONY: demo build test pins classes snapshots wheel cluster cluster-demo deploy-check deploy-server deploy-walk services python browser check audit release format bench fidelity site clean
+.PHONY: demo build test pins classes snapshots wheel clients cluster cluster-demo deploy-check deploy-server deploy-walk services python browser check audit release format bench fidelity site clean
 
 ## The whole way: tools, build, models, manuals, many pipelines compared, an answer.
 demo: demo-notice needed manuals $(TOOLS)
@@ -104,9 +104,19 @@ BUILT := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 python: $(TOOLS) $(PYTHON)/ready browser
 	cargo build --release --workspace --features python/python
 	PATH="$(CURDIR)/$(PYTHON)/bin:$$PATH" REVERIE_EXTENSION=$(BUILT)/release/lib_core.so $(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps --no-build-isolation .
-	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster --no-skips
+	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster --ignore crates/python/tests/clients --no-skips
 	$(PYTHON)/bin/stubtest --mypy-config-file pyproject.toml reverie._core
 	$(PYTHON)/bin/mypy
+
+## Clients of other authors, for Python and Node, against the service with a stub for its models (750 MB; Node is taken
+## from the system). What they need set up is in docs/clients.md.
+CLIENTS := .tools/clients
+clients: build $(CLIENTS)/ready
+	$(CLIENTS)/bin/python -m pytest -q --confcutdir crates/python/tests/clients crates/python/tests/clients
+
+$(CLIENTS)/ready: crates/python/tests/clients/requirements.txt
+	$(environment)
+	@touch $@
 
 # Tests of the report page drive the system's Chromium, or the one that REVERIE_TEST_CHROMIUM names. Only an
 # administrator can install it; without it these tests are skipped, with that reason.

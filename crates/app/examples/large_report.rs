@@ -166,6 +166,7 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
                 calls: 1,
                 usage,
                 seconds: 0.5 + answered.share() + model as f64,
+                ..Answer::default()
             };
             QuestionResult {
                 queries: Vec::new(),

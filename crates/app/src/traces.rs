@@ -79,7 +79,7 @@ type Warn = Arc<dyn Fn(String) + Send + Sync>;
 
 impl Traces {
     /// Listens to the spans of this process. `warn` is told when the collector
-    /// fails for the first time.
+    /// begins to fail, and when it takes spans again.
     ///
     /// # Errors
     /// If a header is none, or something else listens already.
@@ -107,7 +107,7 @@ impl Traces {
             endpoint: settings.endpoint,
             headers,
             resource: (&resource).into(),
-            warned: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
             spans: spans.clone(),
             warn: warn.clone(),
         };
@@ -195,7 +195,8 @@ struct Sender {
     endpoint: Url,
     headers: HeaderMap,
     resource: ResourceAttributesWithSchema,
-    warned: AtomicBool,
+    /// Whether the last batch failed.
+    failing: AtomicBool,
     spans: Arc<Spans>,
     warn: Warn,
 }
@@ -237,15 +238,21 @@ impl SpanExporter for Sender {
         let sent = self.post(ExportTraceServiceRequest { resource_spans }.encode_to_vec()).await;
         let became = if sent.is_ok() { &self.spans.sent } else { &self.spans.failed };
         became.fetch_add(spans, Relaxed);
-        sent.map_err(|reason| {
-            if !self.warned.swap(true, Relaxed) {
-                let host = self.endpoint.host_str().unwrap_or_default();
-                (self.warn)(format!(
-                    "warning: traces cannot be sent to {host}: {reason}; answers are not affected, and this is not told again"
-                ));
+        let host = self.endpoint.host_str().unwrap_or_default();
+        // Only what changes is told, not each batch.
+        let had_failed = self.failing.swap(sent.is_err(), Relaxed);
+        match &sent {
+            Err(reason) if !had_failed => (self.warn)(format!(
+                "warning: traces cannot be sent to {host}: {reason}; answers are not affected, and you are told when they \
+                 can be sent again"
+            )),
+            Ok(()) if had_failed => {
+                let failed = self.spans.failed.load(Relaxed);
+                (self.warn)(format!("traces can be sent to {host} again; {failed} spans were lost so far"));
             }
-            OTelSdkError::InternalFailure(reason)
-        })
+            _ => {}
+        }
+        sent.map_err(OTelSdkError::InternalFailure)
     }
 }
 

@@ -118,8 +118,8 @@ fn sample(i: usize) -> (Question, Vec<Passage>, Answer) {
         citations: Vec::new(),
         dropped_passages: 0,
         calls: 1,
-        usage: Usage::default(),
         seconds: 1.0,
+        ..Answer::default()
     };
     (question, (0..5).map(passage).collect(), answer)
 }

@@ -257,14 +257,7 @@ async fn score(request: Request) -> Result<Score, Failure> {
     let (id, evidence) = ("case".to_owned(), evidence.collect());
     let question = Question { id, question, reference, evidence, ..Question::default() };
     let passages: Vec<Passage> = passages.into_iter().map(passage).collect();
-    let answer = answer.map(|text| Answer {
-        text,
-        citations,
-        dropped_passages: 0,
-        calls: 1,
-        usage: Usage::default(),
-        seconds: 0.0,
-    });
+    let answer = answer.map(|text| Answer { text, citations, dropped_passages: 0, calls: 1, ..Answer::default() });
     let metric = metric.build(&context)?;
     Ok(metric.score(&Sample { question: &question, passages: &passages, answer: answer.as_ref() }).await.score)
 }

@@ -3,9 +3,11 @@
 //!
 //! A trial is called worse if, by a metric of the objective, both hold: the
 //! one-sided sign-flip test of its losses, corrected by Holm for the number of
-//! metrics, has p < 0.05; and the mean loss is beyond the margin. Otherwise it
-//! passes, and what loss would have been found is told beside it: a pass on few
-//! questions is no proof.
+//! metrics, has p < 0.05; and the mean loss is beyond the margin. Nothing is
+//! concluded where the mean loss is beyond the margin and only too few questions
+//! keep the test from proving it ([`Outcome::TooFew`]). Otherwise it passes, and
+//! what loss would have been found is told beside it: a pass on few questions is
+//! no proof.
 //!
 //! If the questions are split, those count that chose neither trial (`test`):
 //! whoever was chosen by a question looks better by it than it is.
@@ -81,7 +83,8 @@ pub enum Verdict {
     Pass,
     /// It is worse.
     Fail,
-    /// Too many scores are missing to say.
+    /// Too many scores are missing to say, or the mean is worse by more than the
+    /// margin and there are too few questions to prove it.
     Inconclusive,
 }
 
@@ -144,6 +147,9 @@ pub enum Outcome {
     Worse,
     /// Too many scores are missing.
     Inconclusive,
+    /// The mean loss is beyond the margin, and fewer questions differ than the
+    /// test needs to prove any loss.
+    TooFew,
     /// It is not in the objective, and judges nothing.
     Shown,
 }
@@ -391,14 +397,32 @@ fn judge(metrics: &mut [(CheckedMetric, Both<'_>)], margin: f64) {
             metric.fewest_losses = fewest_losses(alpha);
             metric.detectable_loss = detectable_loss(&gains, alpha, allowed);
         }
+        if metric.outcome == Outcome::Passed && loss > allowed && metric.lacks_questions(&gains, allowed) {
+            metric.outcome = Outcome::TooFew;
+        }
         let is_there = both.ours.is_some();
         metric.sentence = metric.in_words(&sentences::Told { gains: &gains, allowed, tests, is_there, low, high });
     }
 }
 
+impl CheckedMetric {
+    /// Whether a loss beyond what is allowed could not be proven because fewer
+    /// questions differ than any proof needs. Where every loss counts (no margin),
+    /// the interval of the difference must be a loss too, unless all questions
+    /// together are too few: else a pipeline that is as good as before would be
+    /// left in doubt by every other run, because its mean is a little below as
+    /// often as above.
+    fn lacks_questions(&self, gains: &[f64], allowed: f64) -> bool {
+        let differing = gains.iter().filter(|gain| **gain != 0.0).count();
+        let is_loss = |it: Interval| if self.higher_is_better { it.high < 0.0 } else { it.low > 0.0 };
+        let proves_nothing = gains.len() < self.fewest_losses;
+        differing < self.fewest_losses && (proves_nothing || allowed > 0.0 || self.interval.is_some_and(is_loss))
+    }
+}
+
 fn verdict(metrics: &[CheckedMetric]) -> Verdict {
     let any = |outcome| metrics.iter().any(|metric| metric.outcome == outcome);
-    match (any(Outcome::Worse), any(Outcome::Inconclusive)) {
+    match (any(Outcome::Worse), any(Outcome::Inconclusive) || any(Outcome::TooFew)) {
         (true, _) => Verdict::Fail,
         (false, true) => Verdict::Inconclusive,
         (false, false) => Verdict::Pass,

@@ -8,7 +8,7 @@
 //! `input.value`, `output.value`). Texts of questions, passages
 //! and answers are recorded only for a listener of the target [`CONTENT`].
 
-use crate::{ChatRequest, ChatResponse, Error, Finish, Identity, Role, Usage};
+use crate::{ChatRequest, ChatResponse, Error, Identity, Role, Usage};
 use serde_json::{Value, json};
 use std::{borrow::Cow, future::Future, sync::OnceLock, time::Instant};
 use tracing::{Instrument, Level, Span, field::Empty, info_span};
@@ -116,6 +116,7 @@ impl Fails for Error {
             Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::ContextTooLong { .. } => "context_too_long",
             Self::ContentFiltered { .. } => "content_filter",
+            Self::NoText { .. } => "no_text",
             Self::Malformed { .. } => "malformed",
             Self::SchemaMismatch { .. } => "schema_mismatch",
             Self::Unsupported { .. } => "unsupported",
@@ -270,11 +271,7 @@ pub(crate) fn asked(request: &ChatRequest, streams: bool) {
 /// Records what a chat model answered.
 pub(crate) fn answered(response: &ChatResponse) {
     of_call(|span| {
-        let finish = match response.finish {
-            Finish::Stop => "stop",
-            Finish::Length => "length",
-            Finish::ContentFilter => "content_filter",
-        };
+        let finish = response.finish.name();
         span.record("gen_ai.response.finish_reasons", finish);
         if tells_content() {
             let parts = json!([{ "type": "text", "content": response.text }]);

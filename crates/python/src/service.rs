@@ -158,7 +158,7 @@ pub(crate) fn scratch() -> PyResult<TempDir> {
 /// Opens a bundle, or a part of it with the way to the others.
 pub(crate) async fn open(address: &str, part: Option<(Part, Py<PyAny>)>, scratch: &Path) -> Result<Served, lab::Error> {
     let mut setup = app::setup(CancellationToken::new());
-    setup.control.retry = Some(serve::impatience());
+    setup.control.retry = Some(serve::impatience(serve::Settings::default().first_token));
     let cache = app::home().join("bundles");
     match part {
         Some((part, others)) => {

@@ -124,6 +124,7 @@ fn table() -> ChunkTable {
         book: None,
         heading: None,
         metadata: Default::default(),
+        space: Default::default(),
     };
     ChunkTable::new((0..).zip(TEXTS).map(chunk).collect())
 }

@@ -389,7 +389,7 @@ mod tests {
                 onlooker.inspect(|onlooker| onlooker(text));
             }
             let (text, usage) = (self.answer.to_owned(), models::Usage::default());
-            Ok(Answer { text, citations: Vec::new(), dropped_passages: 0, calls: 1, usage, seconds: 0.0 })
+            Ok(Answer { text, calls: 1, usage, ..Answer::default() })
         }
     }
 

@@ -116,11 +116,12 @@ impl ChunkTable {
         }
     }
 
-    /// The text of a stretch of a document, as far as chunks hold it: the bytes
-    /// outside of it are cut at whole characters. None if there is no such
-    /// document.
+    /// The text of a stretch of a document, with the white space between chunks:
+    /// the bytes outside of it are cut at whole characters. None if there is no
+    /// such document.
     pub fn excerpt(&self, document: &str, span: Span) -> Option<String> {
         let mut chunks: Vec<&Chunk> = self.chunks.iter().filter(|chunk| chunk.document == document).collect();
+        let all = chunks.clone();
         // Of a stretch that ends behind the document nobody was told.
         let end = chunks.iter().map(|chunk| chunk.span.end).max()?;
         let span = Span { end: span.end.min(end), ..span };
@@ -132,14 +133,16 @@ impl ChunkTable {
                 continue;
             }
             let from = of.start.max(at);
-            if from > at && !text.is_empty() {
-                // White space, which no chunk holds.
-                text.push('\n');
+            if from > at {
+                text += space_between(&all, at, from);
             }
             let cut = |at: usize| whole.floor_char_boundary(at - of.start);
             let to = of.end.min(span.end);
             text += &whole[cut(from)..cut(to)];
             at = to;
+        }
+        if span.end > at {
+            text += space_between(&all, at, span.end);
         }
         Some(text)
     }
@@ -149,5 +152,58 @@ impl ChunkTable {
     pub fn join(&self, from: u32, to: u32) -> (String, Span) {
         let text = (from..=to).map(|row| self.chunk(row).text.as_str()).collect();
         (text, Span { start: self.chunk(from).span.start, end: self.chunk(to).span.end })
+    }
+}
+
+/// The white space of a document from `start` to `end`, where no chunk is. Tables
+/// of older versions do not hold it; a line ends there for them.
+fn space_between<'a>(chunks: &[&'a Chunk], start: usize, end: usize) -> &'a str {
+    let Some(before) = chunks.iter().filter(|chunk| chunk.span.end <= start).max_by_key(|chunk| chunk.span.end) else {
+        return "";
+    };
+    let behind = before.span.end;
+    let space = before.space.get(start - behind..).filter(|space| !space.is_empty()).unwrap_or("\n");
+    space.get(..end - start).unwrap_or(space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Document, chunk::ChunkerConfig, load::Format};
+
+    /// The chunks of a text, with the white space between them.
+    fn table(document: &Document) -> ChunkTable {
+        let chunker: ChunkerConfig =
+            serde_json::from_str(r#"{ "sentence": { "chunk_size": 8, "chunk_overlap": 0 } }"#).unwrap();
+        let chunker = chunker.build(&crate::Context::default()).unwrap();
+        let mut chunks = chunker.chunk_now(document).unwrap();
+        chunks.iter_mut().for_each(|chunk| chunk.take_space(&document.text));
+        ChunkTable::new(chunks)
+    }
+
+    #[test]
+    fn an_excerpt_is_the_documents_own_bytes_wherever_it_is_cut() {
+        let text = "Raise the mast before noon.  If the panel is cold, wait.\n\n## Raising\n\nPull the rope slowly.\r\nThen \
+                    tie it to the post.\tDone is done, they say here.";
+        let document = Document {
+            path: "a.md".to_owned(),
+            content: store::Key::of_bytes(text.as_bytes()),
+            format: Format::Markdown,
+            title: None,
+            author: None,
+            text: text.to_owned(),
+            pages: Vec::new(),
+            headings: crate::load::markdown_headings(text),
+            metadata: Default::default(),
+        };
+        let table = table(&document);
+        assert!(table.len() > 3, "{}", table.len());
+        for start in 0..text.len() {
+            for end in start..=text.len() {
+                let found = table.excerpt("a.md", Span { start, end }).unwrap();
+                assert_eq!(found, text[start..end], "{start}..{end}");
+            }
+        }
+        assert_eq!(table.excerpt("b.md", Span { start: 0, end: 9 }), None);
     }
 }

@@ -2,10 +2,10 @@
 //! extracted text, always at character boundaries.
 
 use crate::load::Format;
-use models::Usage;
+use models::{Finish, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 use store::Key;
 
 /// A half-open range of bytes in a document's text.
@@ -133,6 +133,26 @@ pub struct Chunk {
     /// The metadata of its document, with its `author`.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
+    /// The white space that follows it in its document, which no chunk holds.
+    /// Chunkers leave it empty; [`Chunk::take_space`] fills it.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub space: Cow<'static, str>,
+}
+
+impl Chunk {
+    /// Takes the white space that follows it from the text of its document.
+    pub fn take_space(&mut self, document: &str) {
+        let rest = document.get(self.span.end..).unwrap_or_default();
+        let space = &rest[..rest.len() - rest.trim_start().len()];
+        self.space = Self::shared_space(space);
+    }
+
+    /// White space as [`Chunk::space`] holds it: the usual ones take no memory.
+    pub fn shared_space(space: &str) -> Cow<'static, str> {
+        const USUAL: [&str; 5] = ["", " ", "\n", "\n\n", "\r\n"];
+        let usual = USUAL.into_iter().find(|usual| *usual == space);
+        usual.map_or_else(|| Cow::Owned(space.to_owned()), Cow::Borrowed)
+    }
 }
 
 /// A chunk that a retriever found.
@@ -203,4 +223,7 @@ pub struct Answer {
     pub usage: Usage,
     /// Time over all calls, in seconds.
     pub seconds: f64,
+    /// Why the call that wrote the text ended; not written where the text is complete.
+    #[serde(default, skip_serializing_if = "Finish::is_stop")]
+    pub finish: Finish,
 }

@@ -128,6 +128,7 @@ pub(crate) async fn whole(service: Arc<Service>, asked: Asked) -> Result<Whole, 
 pub(crate) fn failure(error: &ApiError) -> &'static str {
     match error.status.as_u16() {
         502 => "upstream",
+        503 if error.is_upstream() => "upstream",
         504 => "timeout",
         503 => "shed",
         _ => "other",

@@ -9,7 +9,7 @@ use crate::{
     RequestId, Service,
     answer::{self, Asked, Told},
     error::ApiError,
-    request::{Base, Body, ChatMessage, check_model, conversation},
+    request::{Base, Body, ChatMessage, check_model, check_tool_choice, conversation, whole},
     sources::{self, Source},
     stream::{events, seconds},
 };
@@ -19,10 +19,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::{Stream, StreamExt};
-use models::Usage;
+use models::{Finish, Usage};
 use rag::Passage;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -40,12 +40,29 @@ pub(crate) struct ChatRequest {
     #[serde(default)]
     stream_options: Option<StreamOptions>,
     /// How many answers; only 1.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     #[schemars(range(min = 1, max = 1))]
-    n: Option<u32>,
+    n: Option<usize>,
     /// Only `{"type": "text"}`.
     #[serde(default)]
     response_format: Option<ResponseFormat>,
+    /// Only `auto` or `none`: the pipeline calls no tools.
+    #[serde(default)]
+    #[schemars(with = "Option<ToolChoice>")]
+    tool_choice: Option<Value>,
+    /// The older name of `tool_choice`.
+    #[serde(default)]
+    #[schemars(with = "Option<ToolChoice>")]
+    function_call: Option<Value>,
+}
+
+/// Whether tools may be called.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it is only described")]
+pub(crate) enum ToolChoice {
+    Auto,
+    None,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -55,10 +72,127 @@ struct StreamOptions {
     include_usage: Option<bool>,
 }
 
+/// The form of an answer.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct ResponseFormat {
+pub(crate) struct ResponseFormat {
     #[schemars(extend("const" = "text"))]
     r#type: String,
+}
+
+impl ResponseFormat {
+    /// Refuses any form but a text.
+    pub(crate) fn check(&self, parameter: &'static str) -> Result<(), ApiError> {
+        if self.r#type == "text" {
+            return Ok(());
+        }
+        let reason = format!("{parameter} must be `text`: the pipeline's answers are texts with citations");
+        Err(ApiError::invalid(reason).of_parameter(parameter))
+    }
+}
+
+/// A whole answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChatCompletion {
+    /// Its id, which holds that of the request.
+    id: String,
+    #[schemars(extend("const" = "chat.completion"))]
+    object: &'static str,
+    /// When it was written, in seconds since 1970.
+    created: u64,
+    /// What answered, as `/v1/models` lists it.
+    model: String,
+    /// The one answer.
+    choices: [Choice; 1],
+    usage: TokenUsage,
+    /// What the model was shown, as Open WebUI reads it. Not part of OpenAI's API.
+    citations: Vec<sources::Citation>,
+    /// The same.
+    sources: Vec<sources::Citation>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Choice {
+    index: u32,
+    message: AnswerMessage,
+    /// Always null.
+    logprobs: Option<Value>,
+    finish_reason: FinishReason,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct AnswerMessage {
+    #[schemars(extend("const" = "assistant"))]
+    role: &'static str,
+    /// The answer, with markers such as `[1]`.
+    content: String,
+    /// Always null.
+    refusal: Option<String>,
+    /// What the markers mean.
+    annotations: Vec<Annotation>,
+}
+
+/// What a marker of the text cites.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct Annotation {
+    #[schemars(extend("const" = "url_citation"))]
+    r#type: &'static str,
+    url_citation: UrlCitation,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct UrlCitation {
+    /// Where the source can be looked at.
+    url: String,
+    title: String,
+    /// Where the marker begins in the text, in characters.
+    start_index: usize,
+    /// Where it ends.
+    end_index: usize,
+}
+
+/// Why an answer ended: `stop` if it is complete, `length` if it was cut at the
+/// longest answer that the pipeline allows.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FinishReason {
+    Stop,
+    Length,
+    ContentFilter,
+}
+
+impl From<Finish> for FinishReason {
+    fn from(finish: Finish) -> Self {
+        match finish {
+            Finish::Stop => Self::Stop,
+            Finish::Length => Self::Length,
+            Finish::ContentFilter => Self::ContentFilter,
+        }
+    }
+}
+
+/// The chat model's tokens.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct TokenUsage {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    prompt_tokens_details: PromptTokens,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+struct PromptTokens {
+    cached_tokens: u64,
+}
+
+impl From<Usage> for TokenUsage {
+    fn from(usage: Usage) -> Self {
+        Self {
+            prompt_tokens: usage.prompt_tokens,
+            completion_tokens: usage.completion_tokens,
+            total_tokens: usage.total(),
+            prompt_tokens_details: PromptTokens { cached_tokens: usage.cached_tokens },
+        }
+    }
 }
 
 pub(crate) async fn post(
@@ -71,10 +205,9 @@ pub(crate) async fn post(
     if request.n.is_some_and(|n| n != 1) {
         return Err(ApiError::invalid("n must be 1: a pipeline gives one answer").of_parameter("n"));
     }
-    if request.response_format.as_ref().is_some_and(|format| format.r#type != "text") {
-        let reason = "response_format must be `text`: the pipeline's answers are texts with citations";
-        return Err(ApiError::invalid(reason).of_parameter("response_format"));
-    }
+    request.response_format.as_ref().map_or(Ok(()), |format| format.check("response_format"))?;
+    check_tool_choice(request.tool_choice.as_ref(), "tool_choice")?;
+    check_tool_choice(request.function_call.as_ref(), "function_call")?;
     let (question, history) = conversation(&service, &request.messages, "messages")?;
     let asked = Asked { id: id.0.clone(), question, history, at_most: usize::MAX };
     let head = Head { id: format!("chatcmpl-{}", id.0), created: seconds(), model: request.model };
@@ -86,19 +219,20 @@ pub(crate) async fn post(
     let (passages, answer) = (whole.found.passages, whole.answer);
     let sources = sources::of(&passages, Some(&answer.citations), &base);
     let cited = sources::open_webui(&sources, &passages);
-    Ok(Json(json!({
-        "id": head.id, "object": "chat.completion", "created": head.created, "model": head.model,
-        "choices": [{
-            "index": 0,
-            "message": {
-                "role": "assistant", "content": answer.text, "refusal": null,
-                "annotations": annotations(&answer.text, &sources),
-            },
-            "logprobs": null, "finish_reason": "stop",
-        }],
-        "usage": usage(answer.usage), "citations": cited, "sources": cited,
-    }))
-    .into_response())
+    let annotations = annotations(&answer.text, &sources);
+    let message = AnswerMessage { role: "assistant", content: answer.text, refusal: None, annotations };
+    let completion = ChatCompletion {
+        id: head.id,
+        object: "chat.completion",
+        created: head.created,
+        model: head.model,
+        choices: [Choice { index: 0, message, logprobs: None, finish_reason: answer.finish.into() }],
+        usage: answer.usage.into(),
+        citations: cited.clone(),
+        sources: cited,
+    };
+    // Scores have the same digits as in a stream.
+    Ok(Json(json!(completion)).into_response())
 }
 
 /// What all chunks of an answer have in common.
@@ -148,17 +282,17 @@ async fn chunks(
             Told::Text(text) => vec![head.delta(json!({ "content": text }), Value::Null, &none)],
             Told::Answered(answer) => {
                 let sources = sources::of(&passages, Some(&answer.citations), &base);
-                let cited = Value::from(sources::open_webui(&sources, &passages));
+                let cited = json!(sources::open_webui(&sources, &passages));
                 let mut last = vec![head.delta(
                     json!({ "annotations": annotations(&answer.text, &sources) }),
-                    json!("stop"),
+                    json!(FinishReason::from(answer.finish)),
                     &none,
                 )];
                 let mut told = vec![("citations", cited.clone()), ("sources", cited)];
                 told.extend(none.iter().cloned());
                 last.push(head.delta(json!({}), Value::Null, &told));
                 if wants_usage {
-                    last.push(head.chunk(json!([]), &[("usage", usage(answer.usage))]));
+                    last.push(head.chunk(json!([]), &[("usage", json!(TokenUsage::from(answer.usage)))]));
                 }
                 last
             }
@@ -174,19 +308,12 @@ async fn chunks(
 }
 
 /// The markers of a text as `url_citation`s.
-fn annotations(text: &str, sources: &[Source]) -> Vec<Value> {
+fn annotations(text: &str, sources: &[Source]) -> Vec<Annotation> {
     let annotation = |marker: sources::Marker| {
         let source = &sources[marker.number - 1];
-        json!({ "type": "url_citation", "url_citation": {
-            "url": source.url, "title": sources::title(source), "start_index": marker.start, "end_index": marker.end,
-        }})
+        let (url, title) = (source.url.clone(), sources::title(source));
+        let url_citation = UrlCitation { url, title, start_index: marker.start, end_index: marker.end };
+        Annotation { r#type: "url_citation", url_citation }
     };
     sources::markers(text, sources.len()).into_iter().map(annotation).collect()
-}
-
-pub(crate) fn usage(usage: Usage) -> Value {
-    json!({
-        "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.total(), "prompt_tokens_details": { "cached_tokens": usage.cached_tokens },
-    })
 }

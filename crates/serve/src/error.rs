@@ -7,7 +7,10 @@ use axum::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
+
+/// When to come again if a model that refuses calls does not say it.
+const AFTER_REFUSALS: Duration = Duration::from_secs(10);
 
 /// What went wrong with a request.
 #[derive(Debug, Clone)]
@@ -15,7 +18,7 @@ pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     kind: &'static str,
     code: &'static str,
-    parameter: Option<&'static str>,
+    parameter: Option<Cow<'static, str>>,
     pub(crate) message: String,
     retry_after: Option<Duration>,
     /// What is told to who operates the service.
@@ -35,7 +38,7 @@ struct ErrorDetail {
     /// The kind of error, such as `invalid_request_error`.
     r#type: &'static str,
     /// The field that is wrong, if it is one.
-    param: Option<&'static str>,
+    param: Option<Cow<'static, str>>,
     /// The error in a word, such as `model_not_found`.
     code: &'static str,
 }
@@ -50,8 +53,8 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_request", message)
     }
 
-    pub(crate) fn of_parameter(self, name: &'static str) -> Self {
-        Self { parameter: Some(name), ..self }
+    pub(crate) fn of_parameter(self, name: impl Into<Cow<'static, str>>) -> Self {
+        Self { parameter: Some(name.into()), ..self }
     }
 
     pub(crate) fn with_status(self, status: StatusCode, code: &'static str) -> Self {
@@ -114,7 +117,7 @@ impl ApiError {
     }
 
     pub(crate) fn body(&self) -> ErrorBody {
-        let (message, param) = (self.message.clone(), self.parameter);
+        let (message, param) = (self.message.clone(), self.parameter.clone());
         ErrorBody { error: ErrorDetail { message, r#type: self.kind, param, code: self.code } }
     }
 
@@ -128,7 +131,7 @@ impl ApiError {
 
     /// Whether a model or its endpoint failed.
     pub(crate) fn is_upstream(&self) -> bool {
-        matches!(self.code, "upstream_error" | "timeout")
+        matches!(self.code, "upstream_error" | "model_rate_limited" | "timeout")
     }
 
     /// Whether the model refused this question, and might answer another.
@@ -189,14 +192,29 @@ impl From<lab::Error> for ApiError {
                 let told = Self::upstream("the model refused the request");
                 return Self { detail: Some(detail), code: "upstream_refused", ..told };
             }
-            models::Error::Connection { .. } => "a model cannot be reached",
-            models::Error::RateLimited { .. } | models::Error::Stalled { .. } => "a model takes no more calls now",
-            models::Error::Authentication { .. } | models::Error::MissingKey { .. } => {
-                "a model refuses the service's key"
+            models::Error::RateLimited { .. } | models::Error::Stalled { .. } => {
+                let wait = model.retry_after().unwrap_or(AFTER_REFUSALS);
+                let told = Self::overloaded("a model takes no more calls now (its rate limit); try again later", wait);
+                return Self { detail: Some(detail), code: "model_rate_limited", ..told };
             }
-            models::Error::Server { .. } => "a model's endpoint failed",
-            _ => "a model failed",
+            models::Error::Connection { .. } => "a model cannot be reached; try again later",
+            models::Error::Server { .. } => "a model's endpoint failed; try again later",
+            models::Error::NoText { .. } => "the chat model wrote no answer",
+            // Trying again does not help until the operator has changed something.
+            models::Error::Authentication { .. } | models::Error::MissingKey { .. } => {
+                "a model refuses the service's key; those who run the service must give it another one"
+            }
+            models::Error::QuotaExhausted { .. } => {
+                "the service's account with a model is used up; those who run the service must add credit"
+            }
+            models::Error::Refused { status: 404, .. } => {
+                "a model is not there under its name; those who run the service must correct its name or address"
+            }
+            models::Error::Refused { .. } | models::Error::Redirected { .. } => {
+                "a model's endpoint refuses the service; those who run the service must look into it"
+            }
+            _ => "a model failed; try again later",
         };
-        Self { detail: Some(detail), ..Self::upstream(format!("{told}; try again later")) }
+        Self { detail: Some(detail), ..Self::upstream(told) }
     }
 }

@@ -57,7 +57,7 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{self, HeaderValue, StatusCode, header},
+    http::{self, HeaderMap, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -403,14 +403,15 @@ fn not_ready() -> ApiError {
     ApiError::overloaded("the service is not ready yet, or is ending", Duration::from_secs(1))
 }
 
-async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
+async fn metrics_text(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
     service.answering.note_load();
     service.metrics.breaker_open.set(i64::from(service.lanes().serving.breaker.is_open()));
     if let Some(spans) = &service.settings.spans {
         service.metrics.note_spans(spans);
     }
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], service.metrics.text()).into_response()
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (kind, text) = service.metrics.accepted(accept);
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 /// Gives each request its id, refuses foreign names of this host, counts, and

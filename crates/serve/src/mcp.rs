@@ -3,12 +3,19 @@
 //! to results with id, title and url) and `fetch` (an id to the whole text).
 //! Every request stands alone; there are no sessions.
 
-use crate::{RequestSpan, Service, answer::Asked, error::ApiError, rag_routes::search, request, sources};
+use crate::{
+    RequestSpan, Service,
+    answer::Asked,
+    error::ApiError,
+    rag_routes::search,
+    request::{self, Base},
+    sources,
+};
 use axum::{
     Router,
     body::Body,
-    extract::{Request, State},
-    http::{HeaderValue, Method, header, request::Parts},
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -43,28 +50,127 @@ async fn whole_body(State(service): State<Arc<Service>>, request: Request, next:
     if request.method() != Method::POST {
         return in_shape(next.run(request).await).await;
     }
-    let (parts, body) = request.into_parts();
-    match request::bytes(&service, Request::from_parts(parts.clone(), body)).await {
-        Ok(bytes) => in_shape(next.run(Request::from_parts(parts, Body::from(bytes))).await).await,
-        Err(refused) => refused.into_response(),
+    let (mut parts, body) = request.into_parts();
+    let checked = async {
+        let bytes = request::bytes(&service, Request::from_parts(parts.clone(), body)).await?;
+        if is_json(&parts.headers) {
+            check_message(&bytes)?;
+        }
+        Ok::<_, ApiError>((bytes, Base::from_request_parts(&mut parts, &service).await?))
+    };
+    let (bytes, base) = match checked.await {
+        Ok(checked) => checked,
+        Err(refused) => return refused.into_response(),
+    };
+    parts.extensions.insert(base);
+    if takes_json(&parts.headers) {
+        // The protocol asks clients to name both, and many name neither.
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        parts.headers.insert(header::ACCEPT, both);
     }
+    in_shape(next.run(Request::from_parts(parts, Body::from(bytes))).await).await
 }
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+}
+
+/// Whether a client takes answers in JSON: it names them, anything, or nothing.
+fn takes_json(headers: &HeaderMap) -> bool {
+    let mut named = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
+    if named.peek().is_none() {
+        return true;
+    }
+    let kinds = named.flat_map(|value| value.split(','));
+    let mut kinds = kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    kinds.any(|kind| matches!(kind, "*/*" | "application/*" | "application/json"))
+}
+
+/// Refuses what is no single message of JSON-RPC.
+fn check_message(bytes: &[u8]) -> Result<(), ApiError> {
+    let invalid = |reason: String| Err(ApiError::invalid(reason));
+    let message: Value = match serde_json::from_slice(bytes) {
+        Ok(message) => message,
+        Err(error) => return invalid(format!("the body is not JSON: {error}")),
+    };
+    let Value::Object(message) = message else {
+        return match message {
+            Value::Array(_) => invalid(
+                "batches are not taken, send each message in a request of its own (as MCP does since 2025-06-18)"
+                    .into(),
+            ),
+            _ => invalid("the body must be a message of JSON-RPC 2.0, which is an object".into()),
+        };
+    };
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return invalid("the body must be a message of JSON-RPC 2.0: `jsonrpc` must be \"2.0\"".into());
+    }
+    match message.get("id") {
+        None | Some(Value::String(_)) => {}
+        Some(Value::Number(id)) if id.is_i64() || id.is_u64() => {}
+        Some(_) => return invalid("`id` must be a text or a whole number; a notification has none".into()),
+    }
+    let is_answer = message.contains_key("result") || message.contains_key("error");
+    if !is_answer && !message.get("method").is_some_and(Value::is_string) {
+        return invalid("`method` is missing: it must be a text, such as \"tools/list\"".into());
+    }
+    Ok(())
+}
+
+/// What there is instead of a method that there is not.
+const METHODS: &str = "there are initialize, ping, tools/list and tools/call";
+
+/// The refusal of an unknown method, of which the protocol tells nothing but the name.
+fn in_words(mut answer: Value) -> Value {
+    if answer["error"]["code"] == METHOD_NOT_FOUND {
+        let method = answer["error"]["message"].as_str().unwrap_or_default();
+        answer["error"]["message"] = format!("there is no method `{method}`; {METHODS}").into();
+    }
+    answer
+}
+
+const METHOD_NOT_FOUND: i64 = -32601;
 
 /// What the protocol refuses in bare words, in the shape of all other errors.
 async fn in_shape(response: Response) -> Response {
-    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
-    let status = response.status();
-    if status.as_u16() < 400 || response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
+    let mut status = response.status();
+    if is_json(response.headers()) {
+        return told_in_words(response).await;
+    }
+    if status.as_u16() < 400 {
         return response;
     }
     let (parts, body) = response.into_parts();
     let text = axum::body::to_bytes(body, 1 << 16).await.unwrap_or_default();
-    let refused = ApiError::invalid(String::from_utf8_lossy(&text)).with_status(status, "mcp_refused");
+    let mut reason = String::from_utf8_lossy(&text).into_owned();
+    if let Some(what) = reason.strip_prefix("fail to deserialize request body") {
+        // The type is what it should be; the message is not.
+        (status, reason) = (StatusCode::BAD_REQUEST, format!("the body is no message of MCP:{what}"));
+    }
+    let refused = ApiError::invalid(reason).with_status(status, "mcp_refused");
     let mut told = refused.into_response();
     if let Some(allowed) = parts.headers.get(header::ALLOW) {
         told.headers_mut().insert(header::ALLOW, allowed.clone());
     }
     told
+}
+
+/// An answer in JSON, in which an unknown method is refused in words.
+async fn told_in_words(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
+        return ApiError::internal("the answer could not be read").into_response();
+    };
+    let code = METHOD_NOT_FOUND.to_string();
+    // Passages that hold this number are only read in vain.
+    let may_be = bytes.len() < 4096 && bytes.windows(code.len()).any(|window| window == code.as_bytes());
+    match serde_json::from_slice(&bytes) {
+        Ok(answer) if may_be => {
+            parts.headers.remove(header::CONTENT_LENGTH);
+            Response::from_parts(parts, Body::from(in_words(answer).to_string()))
+        }
+        _ => Response::from_parts(parts, Body::from(bytes)),
+    }
 }
 
 fn http(service: &Arc<Service>) -> StreamableHttpService<Tools, NeverSessionManager> {
@@ -78,7 +184,7 @@ fn http(service: &Arc<Service>) -> StreamableHttpService<Tools, NeverSessionMana
 
 fn tool(name: &'static str, description: String, parameter: &str, meaning: &str) -> Tool {
     let schema = json!({
-        "type": "object", "required": [parameter],
+        "type": "object", "required": [parameter], "additionalProperties": false,
         "properties": { parameter: { "type": "string", "description": meaning } },
     });
     let schema = match schema {
@@ -130,21 +236,39 @@ impl ServerHandler for Tools {
         let parts = context.extensions.get::<Parts>();
         let span = parts.and_then(|parts| parts.extensions.get::<RequestSpan>());
         let span = span.map_or_else(Span::none, |span| span.0.clone());
-        self.call(request).instrument(span).await
+        let base = parts.and_then(|parts| parts.extensions.get::<Base>());
+        let base = base.map(|Base(base)| base.clone()).unwrap_or_default();
+        self.call(request, &base).instrument(span).await
     }
 }
 
 impl Tools {
-    async fn call(&self, request: CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
+    async fn call(&self, request: CallToolRequestParams, base: &str) -> Result<CallToolResponse, ErrorData> {
         let argument = |name: &str| {
             let value = request.arguments.as_ref().and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
             let missing = || ErrorData::invalid_params(format!("`{name}` is missing: it must be a text"), None);
             value.map(str::to_owned).ok_or_else(missing)
         };
+        // What is not known would be ignored, and its client would not know.
+        let only = |known: &str| {
+            let mut names = request.arguments.iter().flat_map(|arguments| arguments.keys());
+            let Some(unknown) = names.find(|name| *name != known) else { return Ok(()) };
+            let reason = format!("`{}` takes `{known}` alone, and no `{unknown}`", request.name);
+            Err(ErrorData::invalid_params(reason, None))
+        };
         let outcome = match &*request.name {
-            "search" => self.search(&argument("query")?).await,
-            "fetch" => self.fetch(&argument("id")?).await,
-            other => return Err(ErrorData::invalid_params(format!("there is no tool `{other}`"), None)),
+            "search" => {
+                only("query")?;
+                self.search(&argument("query")?, base).await
+            }
+            "fetch" => {
+                only("id")?;
+                self.fetch(&argument("id")?, base).await
+            }
+            other => {
+                let reason = format!("there is no tool `{other}`; there are `search` and `fetch`");
+                return Err(ErrorData::invalid_params(reason, None));
+            }
         };
         // A failure is told as one: nothing found is not the same as nothing searched.
         Ok(match outcome {
@@ -154,26 +278,65 @@ impl Tools {
         .into())
     }
 
-    fn base(&self) -> String {
-        self.service.settings.public_url.clone().unwrap_or_default()
-    }
-
-    async fn search(&self, query: &str) -> Result<Value, ApiError> {
+    async fn search(&self, query: &str, base: &str) -> Result<Value, ApiError> {
         let question = request::question(&self.service, query, "query")?;
         let asked = Asked { id: Arc::from(""), question, history: Vec::new(), at_most: usize::MAX };
         let (_, found) = search(&self.service, &asked).await?;
-        let sources = sources::of(&found.passages, None, &self.base());
+        let sources = sources::of(&found.passages, None, base);
         let result = |source: &sources::Source| json!({ "id": source.id, "title": sources::title(source), "url": source.url, "text": source.quote });
         Ok(json!({ "results": sources.iter().map(result).collect::<Vec<_>>() }))
     }
 
-    async fn fetch(&self, id: &str) -> Result<Value, ApiError> {
+    async fn fetch(&self, id: &str, base: &str) -> Result<Value, ApiError> {
         let _place = self.service.searches.enter(self.service.settings.deadline).await?;
         let opened = sources::of_lanes(&self.service.lanes(), id).await?;
         Ok(json!({
             "id": opened.id, "title": opened.title(), "text": format!("{}{}{}", opened.before, opened.text, opened.after),
-            "url": format!("{}/rag/sources/{}", self.base(), opened.id),
+            "url": sources::url(base, &opened.id),
             "metadata": { "file": opened.file, "page": opened.page, "heading": opened.heading, "passage": opened.text },
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_single_message_is_refused_in_words() {
+        for (body, words) in [
+            ("[]", "batches"),
+            ("{}", "jsonrpc"),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, "`id`"),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, "`id`"),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "`method`"),
+            ("{", "not JSON"),
+            ("7", "an object"),
+        ] {
+            let refused = check_message(body.as_bytes()).unwrap_err();
+            assert!(refused.message.contains(words), "{body}: {}", refused.message);
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        }
+        for body in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":"a","result":{}}"#,
+        ] {
+            check_message(body.as_bytes()).unwrap();
+        }
+    }
+
+    #[test]
+    fn whoever_takes_json_or_anything_is_answered() {
+        let takes = |accept: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in accept {
+                headers.append(header::ACCEPT, HeaderValue::from_static(value));
+            }
+            takes_json(&headers)
+        };
+        assert!(takes(&[]) && takes(&["*/*"]) && takes(&["text/html, application/json;q=0.5"]));
+        assert!(takes(&["text/event-stream", "application/*"]));
+        assert!(!takes(&["text/html"]) && !takes(&["text/event-stream"]));
     }
 }

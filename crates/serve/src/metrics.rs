@@ -1,5 +1,5 @@
-//! Numbers for those who operate the service, in the format of Prometheus
-//! (OpenMetrics 1.0).
+//! Numbers for those who operate the service, in the text format of Prometheus
+//! (0.0.4) or in OpenMetrics 1.0, as `Accept` says.
 
 use crate::settings::Spans;
 use prometheus_client::{
@@ -13,7 +13,10 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use std::sync::{Mutex, atomic::Ordering::Relaxed};
+use std::{
+    fmt::Write as _,
+    sync::{Mutex, atomic::Ordering::Relaxed},
+};
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Route {
@@ -223,11 +226,82 @@ impl Metrics {
         self.sampled.get_or_create(&Label { kind }).inc();
     }
 
-    pub(crate) fn text(&self) -> String {
+    /// The numbers in the format that a scraper accepts, and its media type.
+    pub(crate) fn accepted(&self, accept: &str) -> (&'static str, String) {
+        let text = self.text();
+        if accept.contains("application/openmetrics-text") {
+            return ("application/openmetrics-text; version=1.0.0; charset=utf-8", text);
+        }
+        ("text/plain; version=0.0.4; charset=utf-8", text_format(&text))
+    }
+
+    fn text(&self) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Writing into a text cannot fail.
         let _ = encode(&mut text, &registry);
         text
+    }
+}
+
+/// OpenMetrics in the older text format, which has neither `info` nor units nor
+/// an end, and where a counter is named with its `_total`.
+/// Source: Prometheus, "Exposition formats", version 0.0.4.
+fn text_format(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    // The help of a metric stands before its type, which decides its name.
+    let mut help: Option<(&str, &str)> = None;
+    for line in open_metrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ');
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                kind => ("", kind),
+            };
+            if let Some((_, said)) = help.take().filter(|(of, _)| *of == name) {
+                let _ = writeln!(text, "# HELP {name}{suffix} {said}");
+            }
+            let _ = writeln!(text, "# TYPE {name}{suffix} {kind}");
+        } else if !line.starts_with('#') {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_format_names_samples_as_their_types_and_has_no_info() {
+        let metrics = Metrics::new("1.2.3");
+        metrics.answered("/health/live", 200);
+        metrics.overhead.observe(0.1);
+        let (kind, text) = metrics.accepted("*/*");
+        assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
+        assert!(text.contains("# TYPE reverie_build_info gauge\nreverie_build_info{version=\"1.2.3\"} 1\n"), "{text}");
+        assert!(text.contains("# TYPE reverie_requests_total counter\n"), "{text}");
+        assert!(!text.contains("# EOF") && !text.contains(" info\n") && !text.contains("# UNIT"), "{text}");
+        // Each sample stands below the type of its own name.
+        let mut named = "";
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                named = rest.split(' ').next().unwrap();
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap();
+                let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+                assert!(name == named || base == Some(named), "{line} below {named}");
+            }
+        }
+        for accept in
+            ["application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1", "application/openmetrics-text"]
+        {
+            let (kind, text) = metrics.accepted(accept);
+            assert!(kind.starts_with("application/openmetrics-text") && text.ends_with("# EOF\n"), "{accept}");
+        }
     }
 }

@@ -1,27 +1,72 @@
 //! `GET /openapi.json`: the description of the service (OpenAPI 3.1), made from
 //! the types that requests are read into, so that it cannot say anything else.
 
-use crate::{admin, chat, embeddings, error, rag_routes, rerank, responses, sources};
+use crate::{admin, chat, embeddings, error, models_routes, rag_routes, rerank, responses, sources};
 use axum::Json;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
 /// What is wrong with a request in each case, and with which status.
-const ERRORS: [(&str, &str); 12] = [
+const ERRORS: [(&str, &str); 14] = [
     ("400", "The request cannot be answered as it is"),
     ("401", "No API key, or one that is not known"),
     ("403", "The key does not allow this"),
     ("404", "There is no such thing"),
-    ("406", "Only of `/mcp`: the client does not accept what may come"),
+    ("405", "The route does not take this method"),
+    ("406", "The client does not accept what may come"),
     ("408", "The request did not come in time"),
     ("413", "The body is too large"),
     ("415", "The body is not JSON"),
     ("429", "The key has used up its requests, or the budget is spent"),
-    ("502", "The chat model failed"),
-    ("503", "The service is full, not ready yet, or ending; `Retry-After` says when to come again"),
+    ("431", "The headers are too large"),
+    ("502", "A model failed"),
+    ("503", "The service or a model takes no more requests now; `Retry-After` says when to come again"),
     ("504", "The answer was not done in time"),
 ];
+
+/// What a route needs to answer, which decides how it can fail.
+#[derive(Clone, Copy)]
+enum RouteKind {
+    /// Nothing, not even a key.
+    Status,
+    /// A key.
+    Keyed,
+    /// A key, and models.
+    Model,
+}
+
+impl RouteKind {
+    /// The statuses of errors of such a route.
+    fn errors(self, method: &str, path: &str) -> Vec<&'static str> {
+        // Of every route: the address of another host, another method, headers.
+        let mut statuses = vec!["400", "403", "405", "408", "431"];
+        if !matches!(self, Self::Status) {
+            statuses.extend(["401", "429"]);
+        }
+        if matches!(self, Self::Model) {
+            statuses.extend(["429", "502", "503", "504"]);
+        } else if path != "/health/live" {
+            statuses.push("503");
+        }
+        if method == "post" && !path.ends_with("/promote") {
+            statuses.extend(["413", "415"]);
+        }
+        if path.starts_with("/v1/") && method == "post" || path.contains('{') || path.starts_with("/admin/candidate") {
+            statuses.push("404");
+        }
+        match path {
+            "/mcp" => statuses.push("406"),
+            "/rag/feedback" => statuses.push("404"),
+            // What is searched may be in a store that is away.
+            "/rag/sources/{id}" => statuses.extend(["502", "504"]),
+            _ => {}
+        }
+        statuses.sort_unstable();
+        statuses.dedup();
+        statuses
+    }
+}
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
 
@@ -35,7 +80,7 @@ struct Paths {
 }
 
 impl Paths {
-    fn errors(&mut self) -> Map<String, Value> {
+    fn errors(&mut self, statuses: &[&str]) -> Map<String, Value> {
         let schema = self.schemas.subschema_for::<error::ErrorBody>().to_value();
         let error = |(status, text): &(&str, &str)| {
             (
@@ -43,11 +88,11 @@ impl Paths {
                 json!({ "description": text, "content": { "application/json": { "schema": schema } } }),
             )
         };
-        ERRORS.iter().map(error).collect()
+        ERRORS.iter().filter(|(status, _)| statuses.contains(status)).map(error).collect()
     }
 
-    fn add(&mut self, method: &str, path: &str, summary: &str, mut route: Value, answers: Value) {
-        let mut responses = self.errors();
+    fn add(&mut self, method: &str, path: &str, kind: RouteKind, summary: &str, mut route: Value, answers: Value) {
+        let mut responses = self.errors(&kind.errors(method, path));
         if let Value::Object(answers) = answers {
             responses.extend(answers);
         }
@@ -67,12 +112,13 @@ impl Paths {
         json!({ "200": { "description": text, "content": { "application/json": { "schema": { "type": "object" } } } } })
     }
 
-    fn or_stream(text: &str) -> Value {
+    fn or_stream<T: JsonSchema>(&mut self, text: &str) -> Value {
+        let schema = self.schemas.subschema_for::<T>().to_value();
         let event = json!({ "type": "object", "required": ["data"], "properties": {
             "event": { "type": "string" }, "data": { "type": "string", "description": "JSON, or `[DONE]`" },
         }});
         json!({ "200": { "description": text, "content": {
-            "application/json": { "schema": { "type": "object" } },
+            "application/json": { "schema": schema },
             "text/event-stream": { "schema": event },
         }}})
     }
@@ -112,67 +158,72 @@ fn document() -> Value {
         || json!({ "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }] });
 
     let body = paths.body::<chat::ChatRequest>();
-    let answer =
-        Paths::or_stream("OpenAI's chat completion, with `citations` and `sources`; with `stream`, its chunks");
-    paths.add("post", "/v1/chat/completions", "An answer with sources, whole or streamed", body, answer);
+    let answer = paths.or_stream::<chat::ChatCompletion>(
+        "OpenAI's chat completion, with `citations` and `sources`; with `stream`, its chunks",
+    );
+    let summary = "An answer with sources, whole or streamed";
+    paths.add("post", "/v1/chat/completions", RouteKind::Model, summary, body, answer);
     let body = paths.body::<responses::ResponsesRequest>();
-    let answer = Paths::or_stream("OpenAI's response; with `stream`, its events");
-    paths.add("post", "/v1/responses", "The same in OpenAI's newer API", body, answer);
+    let answer = paths.or_stream::<responses::ResponseObject>("OpenAI's response; with `stream`, its events");
+    paths.add("post", "/v1/responses", RouteKind::Model, "The same in OpenAI's newer API", body, answer);
     let body = paths.body::<embeddings::EmbeddingsRequest>();
-    let answer = Paths::object("OpenAI's list of embeddings");
-    paths.add("post", "/v1/embeddings", "Vectors of the pipeline's embedder", body, answer);
+    let answer = paths.json::<embeddings::Embeddings>("OpenAI's list of embeddings");
+    paths.add("post", "/v1/embeddings", RouteKind::Model, "Vectors of the pipeline's embedder", body, answer);
     let body = paths.body::<rerank::RerankRequest>();
-    let answer = Paths::object("`results`: each with `index` and `relevance_score`, best first");
-    paths.add("post", "/v1/rerank", "Texts in the order of the pipeline's reranker", body, answer);
-    paths.add("get", "/v1/models", "What `model` may be", json!({}), Paths::object("OpenAI's list of models"));
-    paths.add("get", "/v1/models/{id}", "One of these", of_path(), Paths::object("OpenAI's model"));
+    let answer = paths.json::<rerank::Ranking>("`results`: each with `index` and `relevance_score`, best first");
+    paths.add("post", "/v1/rerank", RouteKind::Model, "Texts in the order of the pipeline's reranker", body, answer);
+    let answer = paths.json::<models_routes::Models>("OpenAI's list of models");
+    paths.add("get", "/v1/models", RouteKind::Keyed, "What `model` may be", json!({}), answer);
+    let answer = paths.json::<models_routes::ModelEntry>("OpenAI's model");
+    paths.add("get", "/v1/models/{id}", RouteKind::Keyed, "One of these", of_path(), answer);
     let query = paths.query::<rag_routes::AnswerQuery>();
     let answer = paths.json::<rag_routes::Answered>("The answer");
-    paths.add("get", "/rag/answer", "An answer and its sources", query, answer);
+    paths.add("get", "/rag/answer", RouteKind::Model, "An answer and its sources", query, answer);
     let query = paths.query::<rag_routes::RetrieveQuery>();
     let answer = paths.json::<rag_routes::Retrieved>("The passages, best first");
-    paths.add("get", "/rag/retrieve", "The passages alone", query, answer);
+    paths.add("get", "/rag/retrieve", RouteKind::Model, "The passages alone", query, answer);
     let answer = paths.json::<sources::Opened>("The passage; a page, where `Accept` asks for HTML");
-    paths.add("get", "/rag/sources/{id}", "A passage with the text around it", of_path(), answer);
+    paths.add("get", "/rag/sources/{id}", RouteKind::Keyed, "A passage with the text around it", of_path(), answer);
     let body = paths.body::<rag_routes::Feedback>();
-    paths.add(
-        "post",
-        "/rag/feedback",
-        "A verdict on an answer",
-        body,
-        json!({ "204": { "description": "It was noted" } }),
-    );
-    let rpc = json!({ "requestBody": { "required": true, "content": { "application/json": { "schema": { "type": "object" } } } } });
-    paths.add(
-        "post",
-        "/mcp",
-        "The tools `search` and `fetch` of the Model Context Protocol",
-        rpc,
-        Paths::object("JSON-RPC"),
-    );
+    let answer = json!({ "204": { "description": "It was noted" } });
+    paths.add("post", "/rag/feedback", RouteKind::Keyed, "A verdict on an answer", body, answer);
+    let rpc = json!({ "requestBody": { "required": true, "content": { "application/json": { "schema": {
+        "type": "object", "required": ["jsonrpc"],
+        "properties": {
+            "jsonrpc": { "const": "2.0" }, "id": { "type": ["string", "integer"] }, "method": { "type": "string" },
+            "params": { "type": "object" },
+        },
+    }}}}});
+    let summary = "The tools `search` and `fetch` of the Model Context Protocol";
+    let mut answer = Paths::object("JSON-RPC");
+    answer["202"] = json!({ "description": "A notification was taken" });
+    paths.add("post", "/mcp", RouteKind::Model, summary, rpc, answer);
     for (path, summary) in
         [("/health/live", "Whether the process runs"), ("/health/ready", "Whether questions are taken")]
     {
-        paths.add("get", path, summary, json!({}), Paths::object("It does"));
+        paths.add("get", path, RouteKind::Status, summary, json!({}), Paths::object("It does"));
     }
-    let text = json!({ "200": { "description": "OpenMetrics", "content": { "application/openmetrics-text": { "schema": { "type": "string" } } } } });
-    paths.add("get", "/metrics", "Numbers for Prometheus", json!({}), text);
-    paths.add("get", "/admin/status", "What is served, and how busy it is", json!({}), Paths::object("That"));
+    let text = json!({ "200": { "description": "In the text format of Prometheus, or in OpenMetrics", "content": {
+        "text/plain": { "schema": { "type": "string" } },
+        "application/openmetrics-text": { "schema": { "type": "string" } },
+    }}});
+    paths.add("get", "/metrics", RouteKind::Keyed, "Numbers for Prometheus", json!({}), text);
+    let summary = "What is served, and how busy it is";
+    paths.add("get", "/admin/status", RouteKind::Keyed, summary, json!({}), Paths::object("That"));
     let body = paths.body::<admin::Swap>();
-    paths.add(
-        "post",
-        "/admin/swap",
-        "Serve another bundle, without a dropped request",
-        body,
-        Paths::object("What is served now"),
-    );
+    let (summary, answer) = ("Serve another bundle, without a dropped request", Paths::object("What is served now"));
+    paths.add("post", "/admin/swap", RouteKind::Keyed, summary, body, answer);
     let body = paths.body::<admin::Try>();
     let (path, answer) = ("/admin/candidate", || Paths::object("What is served and tried now"));
-    paths.add("post", path, "Try another bundle on a share of the questions, or change the share", body, answer());
-    paths.add("delete", path, "Try it no longer", json!({}), answer());
-    paths.add("post", "/admin/candidate/promote", "Serve the candidate from now on", json!({}), answer());
+    let summary = "Try another bundle on a share of the questions, or change the share";
+    paths.add("post", path, RouteKind::Keyed, summary, body, answer());
+    paths.add("delete", path, RouteKind::Keyed, "Try it no longer", json!({}), answer());
+    let (path, summary) = ("/admin/candidate/promote", "Serve the candidate from now on");
+    paths.add("post", path, RouteKind::Keyed, summary, json!({}), answer());
 
     let Paths { mut schemas, paths } = paths;
+    let mut definitions = Value::Object(schemas.take_definitions(true));
+    without_null_defaults(&mut definitions);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -181,11 +232,26 @@ fn document() -> Value {
         },
         "paths": paths,
         "components": {
-            "schemas": schemas.take_definitions(true),
+            "schemas": definitions,
             "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
         },
         "security": [{}, { "key": [] }],
     })
+}
+
+/// Takes out `default: null`: generators of types take a field with a default
+/// for one that is always there.
+fn without_null_defaults(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("default") == Some(&Value::Null) {
+                fields.remove("default");
+            }
+            fields.values_mut().for_each(without_null_defaults);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_null_defaults),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -211,8 +277,26 @@ mod tests {
         }
         for (path, methods) in document["paths"].as_object().unwrap() {
             for route in methods.as_object().unwrap().values() {
-                assert!(route["responses"]["400"].is_object(), "{path}");
+                let has = |status: &str| route["responses"][status].is_object();
+                assert!(has("400") && has("405") && has("431"), "{path}");
+                assert_eq!(has("406"), path == "/mcp", "{path}");
             }
         }
+    }
+
+    #[test]
+    fn what_need_not_be_sent_has_no_default_and_answers_have_types() {
+        let document = document();
+        let schema = |name: &str| &document["components"]["schemas"][name];
+        assert_eq!(schema("ChatRequest")["required"], json!(["model", "messages"]));
+        assert!(!document.to_string().contains("\"default\":null"));
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            let is_typed = path.starts_with("/v1/") || path.starts_with("/rag/");
+            for route in methods.as_object().unwrap().values().filter(|_| is_typed && path != "/rag/feedback") {
+                let schema = &route["responses"]["200"]["content"]["application/json"]["schema"];
+                assert!(schema["$ref"].is_string(), "{path}: {schema}");
+            }
+        }
+        assert!(schema("Choice")["properties"]["finish_reason"].is_object());
     }
 }

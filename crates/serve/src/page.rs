@@ -1,14 +1,17 @@
 //! The page to ask, and the browsable description. They load nothing from
 //! elsewhere, and their text is never markup.
 
+use crate::Service;
 use axum::{
+    extract::State,
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use std::sync::Arc;
 
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-fn file(kind: &'static str, content: &'static str) -> Response {
+fn file(kind: &'static str, content: impl IntoResponse) -> Response {
     let mut response = content.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -16,8 +19,13 @@ fn file(kind: &'static str, content: &'static str) -> Response {
     response
 }
 
-pub(crate) async fn index() -> Response {
-    file("text/html; charset=utf-8", include_str!("page/index.html"))
+pub(crate) async fn index(State(service): State<Arc<Service>>) -> Response {
+    let mut page = include_str!("page/index.html").to_owned();
+    if service.feedback.is_none() {
+        // A verdict would be refused, so none is asked for.
+        page = page.replacen("<body>", "<body class=\"no-feedback\">", 1);
+    }
+    file("text/html; charset=utf-8", page)
 }
 
 pub(crate) async fn script() -> Response {

@@ -3,10 +3,10 @@
 use crate::{
     RequestId, Service,
     answer::{self, Asked},
-    chat::usage,
+    chat::{FinishReason, TokenUsage},
     error::ApiError,
     metrics::Label,
-    request::{Base, Body, Id, Parameters, at_most, flag, question},
+    request::{Base, Body, Id, Parameters, at_most, question},
     served::Served,
     sources::{self, Opened, Source},
 };
@@ -16,10 +16,9 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
-use models::trace::told;
+use models::{Finish, trace::told};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::{sync::Arc, time::Duration};
 use tracing::Span;
 
@@ -38,10 +37,37 @@ pub(crate) struct AnswerQuery {
     #[serde(default)]
     #[schemars(range(min = 1, max = 100))]
     top_k: Option<usize>,
-    /// Whether the sources are told. Default true.
-    #[serde(default, deserialize_with = "flag")]
-    #[schemars(with = "Option<bool>")]
-    include_sources: Option<bool>,
+    /// Whether the sources are told, `true` (the default) or `false`; `text` tells
+    /// them with all of their text.
+    #[serde(default)]
+    include_sources: SourceDetail,
+}
+
+/// How much is told of sources.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "snake_case", inline)]
+enum SourceDetail {
+    /// Nothing.
+    #[schemars(rename = "false")]
+    Nothing,
+    /// Where they are, and how they begin.
+    #[default]
+    #[schemars(rename = "true")]
+    Quote,
+    /// All of their text too.
+    Text,
+}
+
+impl<'de> Deserialize<'de> for SourceDetail {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        match word.to_ascii_lowercase().as_str() {
+            "false" | "0" => Ok(Self::Nothing),
+            "true" | "1" => Ok(Self::Quote),
+            "text" => Ok(Self::Text),
+            _ => Err(serde::de::Error::custom(format!("include_sources is `{word}`, but must be true, false or text"))),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -67,12 +93,25 @@ pub(crate) struct Answered {
     /// The numbers of the sources that it cites, in the order of the answer.
     cited: Vec<u32>,
     /// What the model was shown, best first; empty if it was not wanted.
-    sources: Vec<Source>,
+    sources: Vec<AnswerSource>,
+    /// Why the answer ended.
+    finish_reason: FinishReason,
     /// What there is to tell about the search, in sentences.
     remarks: Vec<String>,
-    /// The chat model's tokens.
-    usage: Value,
+    usage: TokenUsage,
 }
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct AnswerSource {
+    #[serde(flatten)]
+    source: Source,
+    /// All of its text, if `include_sources` is `text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+/// What is remarked on an answer that was cut.
+const CUT: &str = "the answer was cut off at the longest one that the pipeline allows (`max_tokens` of its generator)";
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -104,17 +143,20 @@ pub(crate) async fn answer(
     let question = question(&service, &query.query, "query")?;
     let asked = Asked { id: id.0.clone(), question, history: Vec::new(), at_most: at_most(query.top_k)? };
     let answer::Whole { found, answer } = answer::whole(service, asked).await?;
-    let mut sources = sources::of(&found.passages, Some(&answer.citations), &base);
-    if query.include_sources == Some(false) {
-        sources.clear();
-    }
+    let detail = query.include_sources;
+    let sources = sources::of(&found.passages, Some(&answer.citations), &base).into_iter().zip(found.passages);
+    let sources = sources
+        .filter(|_| detail != SourceDetail::Nothing)
+        .map(|(source, passage)| AnswerSource { source, text: (detail == SourceDetail::Text).then_some(passage.text) });
+    let cut = (answer.finish == Finish::Length).then(|| CUT.to_owned());
     Ok(Json(Answered {
         id: id.0.to_string(),
         model: found.served.name.clone(),
         cited: answer.citations,
-        sources,
-        remarks: found.remarks,
-        usage: usage(answer.usage),
+        sources: sources.collect(),
+        remarks: found.remarks.into_iter().chain(cut).collect(),
+        finish_reason: answer.finish.into(),
+        usage: answer.usage.into(),
         answer: answer.text,
     }))
 }
@@ -178,7 +220,7 @@ fn page(opened: &Opened) -> String {
     let heading = opened.heading.as_deref().map(|heading| format!("<p>{}</p>", escaped(heading))).unwrap_or_default();
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{title}</title><link rel=\"stylesheet\" href=\"/page.css\"><main class=\"passage\"><h1>{title}</h1>{heading}\
+         <title>{title}</title><link rel=\"stylesheet\" href=\"../../page.css\"><link rel=\"icon\" href=\"../../favicon.ico\"><main class=\"passage\"><h1>{title}</h1>{heading}\
          <p><small>{file}</small></p><p class=\"text\">{before}<mark id=\"quote\">{text}</mark>{after}</p></main></html>",
         title = escaped(&opened.title()),
         file = escaped(&opened.file),

@@ -10,8 +10,10 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Frame, SizeHint};
 use models::{Message, Role};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, de, de::DeserializeOwned};
+use serde_json::Value;
 use std::{
+    fmt,
     pin::Pin,
     sync::{
         Arc,
@@ -34,8 +36,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Body<T> {
             return Err(not_json());
         }
         let bytes = bytes(service, request).await?;
-        let parsed = serde_json::from_slice(&bytes);
-        parsed.map(Self).map_err(|error| ApiError::invalid(format!("the body is not what is expected: {error}")))
+        let mut body = serde_json::Deserializer::from_slice(&bytes);
+        let parsed = serde_path_to_error::deserialize(&mut body).map_err(|error| unreadable("", &error))?;
+        body.end().map_err(|error| ApiError::invalid(format!("the body is not one value of JSON: {error}")))?;
+        Ok(Self(parsed))
     }
 }
 
@@ -44,6 +48,40 @@ impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Body<T> {
 pub(crate) fn not_json() -> ApiError {
     ApiError::invalid("the body must be JSON: send `Content-Type: application/json`")
         .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+}
+
+/// A part of a body, which is at this place in it.
+pub(crate) fn read<T: DeserializeOwned>(value: Value, place: &str) -> Result<T, ApiError> {
+    serde_path_to_error::deserialize(value).map_err(|error| unreadable(place, &error))
+}
+
+/// What cannot be read, with the field and the index at which it is.
+fn unreadable(place: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> ApiError {
+    let path = match error.path().to_string() {
+        path if path == "." => place.to_owned(),
+        path if place.is_empty() => path,
+        path if path.starts_with('[') => format!("{place}{path}"),
+        path => format!("{place}.{path}"),
+    };
+    let is_syntax = error.inner().is_syntax() || error.inner().is_eof();
+    let reason = error.inner().to_string();
+    // The line of a body is of use only where no field can be named.
+    let reason = match reason.rsplit_once(" at line ") {
+        Some((reason, _)) if !is_syntax && !path.is_empty() => reason,
+        _ => &reason,
+    };
+    let mut reason = reason.replace("unknown variant", "unknown value");
+    // The names of types mean nothing to a client.
+    if let Some((said, _)) = reason.split_once("expected struct ") {
+        reason = format!("{said}expected an object");
+    }
+    if is_syntax {
+        return ApiError::invalid(format!("the body is not JSON: {reason}"));
+    }
+    if path.is_empty() {
+        return ApiError::invalid(format!("the body is not what is expected: {reason}"));
+    }
+    ApiError::invalid(format!("`{path}` is not what is expected: {reason}")).of_parameter(path)
 }
 
 /// A body that tells whether something of it was left unread.
@@ -126,6 +164,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
 }
 
 /// The address that links begin with.
+#[derive(Debug, Clone)]
 pub(crate) struct Base(pub(crate) String);
 
 impl FromRequestParts<Arc<Service>> for Base {
@@ -142,15 +181,73 @@ impl FromRequestParts<Arc<Service>> for Base {
     }
 }
 
-/// `true`, `false`, `1` or `0`.
-pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    match text.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        None => Ok(None),
-        Some("true" | "1") => Ok(Some(true)),
-        Some("false" | "0") => Ok(Some(false)),
-        Some(other) => Err(serde::de::Error::custom(format!("`{other}` is neither true nor false"))),
+/// A whole number, also as `3.0`, which JSON Schema calls an integer.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    struct Number;
+    impl de::Visitor<'_> for Number {
+        type Value = usize;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number from 0 on")
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<usize, E> {
+            usize::try_from(number).map_err(|_| E::invalid_value(de::Unexpected::Unsigned(number), &self))
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<usize, E> {
+            // Numbers from 2⁵³ on are not all whole numbers of their own.
+            let is_whole = number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&number);
+            if is_whole { Ok(number as usize) } else { Err(E::invalid_value(de::Unexpected::Float(number), &self)) }
+        }
     }
+    struct Optional;
+    impl<'de> de::Visitor<'de> for Optional {
+        type Value = Option<usize>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            de::Visitor::expecting(&Number, f)
+        }
+
+        fn visit_none<E: de::Error>(self) -> Result<Option<usize>, E> {
+            Ok(None)
+        }
+
+        fn visit_unit<E: de::Error>(self) -> Result<Option<usize>, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<usize>, D::Error> {
+            deserializer.deserialize_any(Number).map(Some)
+        }
+    }
+    deserializer.deserialize_option(Optional)
+}
+
+/// Refuses a wish that the pipeline call a tool: it calls none, and a client
+/// that waits for a call would ask again and again.
+pub(crate) fn check_tool_choice(choice: Option<&Value>, parameter: &'static str) -> Result<(), ApiError> {
+    let is_free = match choice {
+        None | Some(Value::Null) => true,
+        Some(Value::String(word)) => word != "required" && word != "any",
+        Some(Value::Object(choice)) => match choice.get("type").and_then(Value::as_str) {
+            // The search of `/v1/responses` is that of every answer.
+            Some("file_search" | "auto" | "none") => true,
+            Some("allowed_tools") => {
+                let mode = choice.get("mode").or_else(|| choice.get("allowed_tools")?.get("mode"));
+                mode.and_then(Value::as_str) != Some("required")
+            }
+            _ => false,
+        },
+        Some(_) => false,
+    };
+    if is_free {
+        return Ok(());
+    }
+    let reason = format!(
+        "{parameter} must be `auto` or `none`: the pipeline calls no tools, its answers are texts with citations"
+    );
+    Err(ApiError::invalid(reason).of_parameter(parameter))
 }
 
 /// A question that can be asked.
@@ -197,36 +294,70 @@ enum ChatRole {
 }
 
 /// The text of a message, whole or in parts.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
 pub(crate) enum Content {
     Text(String),
     Parts(Vec<Part>),
 }
 
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Content;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or a list of parts such as {\"type\": \"text\", \"text\": …}")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Content, E> {
+                Ok(Content::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Content, E> {
+                Ok(Content::Text(text))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Content, A::Error> {
+                Vec::deserialize(de::value::SeqAccessDeserializer::new(list)).map(Content::Parts)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct Part {
-    /// `text`, `input_text` or `output_text`.
+    /// `text`, `input_text` or `output_text`; `refusal` of an earlier answer is left out.
     r#type: String,
     #[serde(default)]
     text: Option<String>,
 }
 
 impl Content {
-    fn text(&self) -> Result<String, ApiError> {
-        match self {
-            Self::Text(text) => Ok(text.clone()),
-            Self::Parts(parts) => {
-                let part = |part: &Part| match (part.r#type.as_str(), &part.text) {
-                    ("text" | "input_text" | "output_text", Some(text)) => Ok(text.clone()),
-                    (kind, _) => {
-                        Err(ApiError::invalid(format!("a message has a part of type `{kind}`; only text can be asked"))
-                            .of_parameter("messages"))
-                    }
-                };
-                Ok(parts.iter().map(part).collect::<Result<Vec<_>, _>>()?.join("\n"))
+    /// The text of the message at this place.
+    fn text(&self, place: impl Fn() -> String) -> Result<String, ApiError> {
+        let parts = match self {
+            Self::Text(text) => return Ok(text.clone()),
+            Self::Parts(parts) => parts,
+        };
+        let mut texts = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            match (part.r#type.as_str(), &part.text) {
+                ("text" | "input_text" | "output_text", Some(text)) => texts.push(text.as_str()),
+                ("refusal", _) => {}
+                (kind, _) => {
+                    let place = format!("{}.content[{at}]", place());
+                    let reason = match kind {
+                        "text" | "input_text" | "output_text" => format!("`{place}` has no `text`"),
+                        kind => format!("`{place}` is of type `{kind}`; only text can be asked"),
+                    };
+                    return Err(ApiError::invalid(reason).of_parameter(place));
+                }
             }
         }
+        Ok(texts.join("\n"))
     }
 }
 
@@ -249,16 +380,19 @@ pub(crate) fn conversation(
     let last = messages.iter().rposition(|message| message.role == ChatRole::User);
     let last =
         last.ok_or_else(|| ApiError::invalid("there is no message of `user`, so no question").of_parameter(parameter))?;
-    let text = |message: &ChatMessage| message.content.as_ref().map_or(Ok(String::new()), Content::text);
-    let asked = question(service, &text(&messages[last])?, parameter)?;
+    let text = |at: usize| {
+        let content = messages[at].content.as_ref();
+        content.map_or(Ok(String::new()), |content| content.text(|| format!("{parameter}[{at}]")))
+    };
+    let asked = question(service, &text(last)?, parameter)?;
     let mut history = Vec::new();
-    for message in &messages[..last] {
+    for (at, message) in messages[..last].iter().enumerate() {
         let role = match message.role {
             ChatRole::User => Role::User,
             ChatRole::Assistant => Role::Assistant,
             ChatRole::System | ChatRole::Developer | ChatRole::Tool | ChatRole::Function => continue,
         };
-        history.push(Message { role, content: text(message)? });
+        history.push(Message { role, content: text(at)? });
     }
     let bytes: usize = history.iter().map(|message| message.content.len()).sum();
     if bytes > HISTORY_BYTES {
@@ -268,6 +402,11 @@ pub(crate) fn conversation(
         return Err(ApiError::invalid(reason).of_parameter(parameter));
     }
     Ok((asked, history))
+}
+
+/// In the place of an item that is no part of the conversation.
+pub(crate) fn left_out() -> ChatMessage {
+    ChatMessage { role: ChatRole::Tool, content: None }
 }
 
 /// A conversation of one message of `user`.

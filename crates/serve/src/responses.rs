@@ -1,13 +1,15 @@
 //! `POST /v1/responses`: OpenAI's newer API. The search appears as a
 //! `file_search_call`, and the sources as `file_citation`s of the text.
 //! Conversations that the server would have to remember are not offered:
-//! `previous_response_id` is refused.
+//! `previous_response_id` and `item_reference` are refused. What a response has
+//! as its `output` can be sent back as `input`.
 
 use crate::{
     RequestId, Service,
     answer::{self, Asked, Told},
+    chat::{ResponseFormat, ToolChoice},
     error::ApiError,
-    request::{Base, Body, ChatMessage, check_model, conversation, of_user},
+    request::{Base, Body, ChatMessage, check_model, check_tool_choice, conversation, left_out, of_user, read},
     sources::{self, Source},
     stream::{named_events, seconds},
 };
@@ -17,10 +19,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::{Stream, StreamExt};
-use models::Usage;
+use models::{Finish, Usage};
 use rag::{Answer, Passage};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -29,8 +31,11 @@ use std::sync::Arc;
 pub(crate) struct ResponsesRequest {
     /// What is served, as `/v1/models` lists it.
     model: String,
-    /// The question, or a conversation whose last message of `user` is the question.
-    input: Input,
+    /// The question, or a conversation whose last message of `user` is the
+    /// question. Items of other types than `message`, which an earlier response
+    /// has in its `output`, are left out.
+    #[schemars(with = "Input")]
+    input: Value,
     /// Whether to send events while the answer is written. Default false.
     #[serde(default)]
     stream: Option<bool>,
@@ -40,16 +45,70 @@ pub(crate) struct ResponsesRequest {
     /// Not offered: send the whole conversation as `input`.
     #[serde(default)]
     previous_response_id: Option<String>,
+    /// Not offered: send the whole conversation as `input`.
+    #[serde(default)]
+    conversation: Option<Value>,
     /// Whether to write the answer in the background; only false.
     #[serde(default)]
     background: Option<bool>,
+    /// The form of the answer; only text.
+    #[serde(default)]
+    text: Option<TextSettings>,
+    /// Only `auto` or `none`: the pipeline calls no tools.
+    #[serde(default)]
+    #[schemars(with = "Option<ToolChoice>")]
+    tool_choice: Option<Value>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+struct TextSettings {
+    /// Only `{"type": "text"}`.
+    #[serde(default)]
+    format: Option<ResponseFormat>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "it is only described")]
 enum Input {
-    Text(String),
-    Messages(Vec<ChatMessage>),
+    Text(#[schemars(length(min = 1), regex(pattern = r"\S"))] String),
+    Items(#[schemars(length(min = 1))] Vec<ChatMessage>),
+}
+
+const NOT_REMEMBERED: &str = "answers are not remembered here";
+
+/// The messages of an input.
+fn messages(input: Value) -> Result<Vec<ChatMessage>, ApiError> {
+    let items = match input {
+        Value::String(text) => return Ok(vec![of_user(text)]),
+        Value::Array(items) => items,
+        _ => return Err(ApiError::invalid("`input` must be a text or a list of items").of_parameter("input")),
+    };
+    items.into_iter().enumerate().map(|(at, item)| message(item, &format!("input[{at}]"))).collect()
+}
+
+/// The message that an item is. Calls of tools, their outputs and thoughts are
+/// not part of the conversation; they are left out.
+fn message(item: Value, place: &str) -> Result<ChatMessage, ApiError> {
+    let invalid = |reason: String| ApiError::invalid(reason).of_parameter(place.to_owned());
+    let kind = match item.get("type") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(kind)) => Some(kind.as_str()),
+        Some(_) => return Err(invalid(format!("`{place}.type` must be a text"))),
+    };
+    let is_reference =
+        kind == Some("item_reference") || (kind.is_none() && item.get("role").is_none() && item.get("id").is_some());
+    match kind {
+        _ if is_reference => Err(invalid(format!(
+            "`{place}` refers to an item of an earlier response, but {NOT_REMEMBERED}: send the whole items of its \
+             `output` (`store: false` makes clients do so)"
+        ))),
+        None if item.is_object() && item.get("role").is_none() => {
+            Err(invalid(format!("`{place}` has neither `role` nor `type`")))
+        }
+        None | Some("message") => read(item, place),
+        Some(_) => Ok(left_out()),
+    }
 }
 
 pub(crate) async fn post(
@@ -59,17 +118,23 @@ pub(crate) async fn post(
     Body(request): Body<ResponsesRequest>,
 ) -> Result<Response, ApiError> {
     check_model(&service, &request.model)?;
+    let reason = format!(
+        "{NOT_REMEMBERED}: send the whole conversation as `input`; the items of an earlier response's `output` may be \
+         in it"
+    );
     if request.previous_response_id.is_some() {
-        let reason = "answers are not remembered here: send the whole conversation as `input`";
         return Err(ApiError::invalid(reason).of_parameter("previous_response_id"));
+    }
+    if request.conversation.as_ref().is_some_and(|conversation| !conversation.is_null()) {
+        return Err(ApiError::invalid(reason).of_parameter("conversation"));
     }
     if request.background == Some(true) {
         return Err(ApiError::invalid("background answers are not offered").of_parameter("background"));
     }
-    let messages = match request.input {
-        Input::Text(text) => vec![of_user(text)],
-        Input::Messages(messages) => messages,
-    };
+    let format = request.text.as_ref().and_then(|text| text.format.as_ref());
+    format.map_or(Ok(()), |format| format.check("text.format"))?;
+    check_tool_choice(request.tool_choice.as_ref(), "tool_choice")?;
+    let messages = messages(request.input)?;
     let (question, history) = conversation(&service, &messages, "input")?;
     let response = Written {
         id: id.0.to_string(),
@@ -84,7 +149,150 @@ pub(crate) async fn post(
         return Ok(named_events(streamed(service, asked, response).await?));
     }
     let whole = answer::whole(service, asked).await?;
-    Ok(Json(response.whole(&whole.found.passages, &whole.answer)).into_response())
+    Ok(Json(json!(response.whole(&whole.found.passages, &whole.answer))).into_response())
+}
+
+/// An answer, or what there is of it so far.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ResponseObject {
+    /// Its id, which holds that of the request.
+    id: String,
+    #[schemars(extend("const" = "response"))]
+    object: &'static str,
+    /// When it was begun, in seconds since 1970.
+    created_at: u64,
+    status: Status,
+    /// What answered, as `/v1/models` lists it.
+    model: String,
+    /// The search, and the message with the answer.
+    output: Vec<OutputItem>,
+    usage: Option<ResponseUsage>,
+    error: Option<ResponseError>,
+    /// Why the answer is not complete.
+    incomplete_details: Option<IncompleteDetails>,
+    /// Always null: the pipeline has instructions of its own.
+    instructions: Option<String>,
+    metadata: serde_json::Map<String, Value>,
+    parallel_tool_calls: bool,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    #[schemars(extend("const" = "auto"))]
+    tool_choice: &'static str,
+    tools: Vec<Value>,
+    max_output_tokens: Option<u64>,
+    previous_response_id: Option<String>,
+    text: Value,
+    truncation: &'static str,
+    /// Always false.
+    store: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    InProgress,
+    Completed,
+    Incomplete,
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+struct IncompleteDetails {
+    /// `max_output_tokens` if the answer was cut at the longest one that the
+    /// pipeline allows, `content_filter` if a provider withheld it.
+    reason: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ResponseError {
+    code: &'static str,
+    message: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ResponseUsage {
+    input_tokens: u64,
+    input_tokens_details: InputTokens,
+    output_tokens: u64,
+    output_tokens_details: OutputTokens,
+    total_tokens: u64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct InputTokens {
+    cached_tokens: u64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct OutputTokens {
+    reasoning_tokens: u64,
+}
+
+/// A part of what was done.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum OutputItem {
+    /// The search for passages.
+    FileSearchCall {
+        id: String,
+        status: Status,
+        queries: [String; 1],
+        /// The passages, if `include` asks for them.
+        results: Option<Vec<SearchResult>>,
+    },
+    /// The answer.
+    Message {
+        id: String,
+        #[schemars(extend("const" = "assistant"))]
+        role: &'static str,
+        status: Status,
+        content: Vec<OutputText>,
+    },
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct SearchResult {
+    /// The passage's id.
+    file_id: String,
+    filename: String,
+    score: f32,
+    text: String,
+    attributes: Attributes,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Attributes {
+    page: Option<u32>,
+    book: Option<String>,
+    heading: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct OutputText {
+    #[schemars(extend("const" = "output_text"))]
+    r#type: &'static str,
+    /// The answer, with markers such as `[1]`.
+    text: String,
+    /// What the markers mean.
+    annotations: Vec<FileCitation>,
+    logprobs: Vec<Value>,
+}
+
+impl OutputText {
+    fn of(text: &str, annotations: Vec<FileCitation>) -> Self {
+        Self { r#type: "output_text", text: text.to_owned(), annotations, logprobs: Vec::new() }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct FileCitation {
+    #[schemars(extend("const" = "file_citation"))]
+    r#type: &'static str,
+    /// The passage's id.
+    file_id: String,
+    filename: String,
+    /// Where the marker ends in the text, in characters.
+    index: usize,
 }
 
 /// What all parts of a response have in common.
@@ -97,69 +305,103 @@ struct Written {
     shows_results: bool,
 }
 
+/// How an answer with this finish ended.
+fn ending(finish: Finish) -> (Status, Option<IncompleteDetails>) {
+    match finish {
+        Finish::Stop => (Status::Completed, None),
+        Finish::Length => (Status::Incomplete, Some(IncompleteDetails { reason: "max_output_tokens" })),
+        Finish::ContentFilter => (Status::Incomplete, Some(IncompleteDetails { reason: "content_filter" })),
+    }
+}
+
 impl Written {
-    fn response(&self, status: &str, output: Value, usage: Option<Usage>) -> Value {
-        let usage = usage.map(|usage| {
-            json!({
-                "input_tokens": usage.prompt_tokens,
-                "input_tokens_details": { "cached_tokens": usage.cached_tokens },
-                "output_tokens": usage.completion_tokens,
-                "output_tokens_details": { "reasoning_tokens": 0 },
-                "total_tokens": usage.total(),
-            })
+    fn response(&self, status: Status, output: Vec<OutputItem>, usage: Option<Usage>) -> ResponseObject {
+        let usage = usage.map(|usage| ResponseUsage {
+            input_tokens: usage.prompt_tokens,
+            input_tokens_details: InputTokens { cached_tokens: usage.cached_tokens },
+            output_tokens: usage.completion_tokens,
+            output_tokens_details: OutputTokens { reasoning_tokens: 0 },
+            total_tokens: usage.total(),
         });
-        json!({
-            "id": format!("resp_{}", self.id), "object": "response", "created_at": self.created, "status": status,
-            "model": self.model, "output": output, "usage": usage, "error": null, "incomplete_details": null,
-            "instructions": null, "metadata": {}, "parallel_tool_calls": false, "temperature": null, "top_p": null,
-            "tool_choice": "auto", "tools": [], "max_output_tokens": null, "previous_response_id": null,
-            "text": { "format": { "type": "text" } }, "truncation": "disabled", "store": false,
-        })
+        ResponseObject {
+            id: format!("resp_{}", self.id),
+            object: "response",
+            created_at: self.created,
+            status,
+            model: self.model.clone(),
+            output,
+            usage,
+            error: None,
+            incomplete_details: None,
+            instructions: None,
+            metadata: serde_json::Map::new(),
+            parallel_tool_calls: false,
+            temperature: None,
+            top_p: None,
+            tool_choice: "auto",
+            tools: Vec::new(),
+            max_output_tokens: None,
+            previous_response_id: None,
+            text: json!({ "format": { "type": "text" } }),
+            truncation: "disabled",
+            store: false,
+        }
     }
 
-    fn search(&self, status: &str, passages: Option<&[Passage]>) -> Value {
+    fn search(&self, status: Status, passages: Option<&[Passage]>) -> OutputItem {
         let results = passages.filter(|_| self.shows_results).map(|passages| {
             let sources = sources::of(passages, None, &self.base);
-            let result = |(source, passage): (&Source, &Passage)| {
-                json!({
-                    "file_id": source.id, "filename": source.file, "score": source.score, "text": passage.text,
-                    "attributes": { "page": source.page, "book": source.book, "heading": source.heading },
-                })
+            let result = |(source, passage): (Source, &Passage)| SearchResult {
+                file_id: source.id,
+                filename: source.file,
+                score: source.score,
+                text: passage.text.clone(),
+                attributes: Attributes { page: source.page, book: source.book, heading: source.heading },
             };
-            sources.iter().zip(passages).map(result).collect::<Vec<_>>()
+            sources.into_iter().zip(passages).map(result).collect()
         });
-        json!({
-            "id": format!("fs_{}", self.id), "type": "file_search_call", "status": status,
-            "queries": [self.question], "results": results,
-        })
+        let (id, queries) = (format!("fs_{}", self.id), [self.question.clone()]);
+        OutputItem::FileSearchCall { id, status, queries, results }
     }
 
-    fn message(&self, status: &str, content: Value) -> Value {
-        json!({
-            "id": format!("msg_{}", self.id), "type": "message", "role": "assistant", "status": status,
-            "content": content,
-        })
+    fn message(&self, status: Status, content: Vec<OutputText>) -> OutputItem {
+        OutputItem::Message { id: format!("msg_{}", self.id), role: "assistant", status, content }
     }
 
     /// The file citations of an answer: where each marker ends, in characters.
-    fn annotations(&self, text: &str, passages: &[Passage]) -> Vec<Value> {
+    fn annotations(&self, text: &str, passages: &[Passage]) -> Vec<FileCitation> {
         let sources = sources::of(passages, None, &self.base);
         let annotation = |marker: sources::Marker| {
             let source = &sources[marker.number - 1];
-            json!({ "type": "file_citation", "file_id": source.id, "filename": source.file, "index": marker.end })
+            let (file_id, filename) = (source.id.clone(), source.file.clone());
+            FileCitation { r#type: "file_citation", file_id, filename, index: marker.end }
         };
         sources::markers(text, sources.len()).into_iter().map(annotation).collect()
     }
 
-    fn whole(&self, passages: &[Passage], answer: &Answer) -> Value {
-        let part = text_part(&answer.text, self.annotations(&answer.text, passages));
-        let output = json!([self.search("completed", Some(passages)), self.message("completed", json!([part]))]);
-        self.response("completed", output, Some(answer.usage))
+    fn whole(&self, passages: &[Passage], answer: &Answer) -> ResponseObject {
+        let (status, incomplete_details) = ending(answer.finish);
+        let text = OutputText::of(&answer.text, self.annotations(&answer.text, passages));
+        let output = vec![self.search(Status::Completed, Some(passages)), self.message(status, vec![text])];
+        ResponseObject { incomplete_details, ..self.response(status, output, Some(answer.usage)) }
     }
-}
 
-fn text_part(text: &str, annotations: Vec<Value>) -> Value {
-    json!({ "type": "output_text", "text": text, "annotations": annotations, "logprobs": [] })
+    /// The last event of a response that failed.
+    fn failed(&self, error: &ApiError) -> Value {
+        if error.code() == "content_filter" {
+            let (status, incomplete_details) = ending(Finish::ContentFilter);
+            let response = ResponseObject { incomplete_details, ..self.response(status, Vec::new(), None) };
+            return json!({ "type": "response.incomplete", "response": response });
+        }
+        let code = match error.status.as_u16() {
+            429 => "rate_limit_exceeded",
+            400 => "invalid_prompt",
+            _ => "server_error",
+        };
+        let failure = ResponseError { code, message: error.message.clone() };
+        let response = ResponseObject { error: Some(failure), ..self.response(Status::Failed, Vec::new(), None) };
+        json!({ "type": "response.failed", "response": response })
+    }
 }
 
 /// The events of a streamed response, numbered from 0.
@@ -170,9 +412,9 @@ async fn streamed(
 ) -> Result<impl Stream<Item = Value> + Send + 'static, ApiError> {
     let told = answer::begun(service, asked).await?;
     let begin = vec![
-        json!({ "type": "response.created", "response": response.response("in_progress", json!([]), None) }),
-        json!({ "type": "response.in_progress", "response": response.response("in_progress", json!([]), None) }),
-        json!({ "type": "response.output_item.added", "output_index": 0, "item": response.search("in_progress", None) }),
+        json!({ "type": "response.created", "response": response.response(Status::InProgress, Vec::new(), None) }),
+        json!({ "type": "response.in_progress", "response": response.response(Status::InProgress, Vec::new(), None) }),
+        json!({ "type": "response.output_item.added", "output_index": 0, "item": response.search(Status::InProgress, None) }),
         searching(&response, "in_progress"),
         searching(&response, "searching"),
     ];
@@ -188,11 +430,11 @@ async fn streamed(
             vec![
                 searching(&response, "completed"),
                 json!({ "type": "response.output_item.done", "output_index": 0,
-                        "item": response.search("completed", Some(&passages)) }),
+                        "item": response.search(Status::Completed, Some(&passages)) }),
                 json!({ "type": "response.output_item.added", "output_index": 1,
-                        "item": response.message("in_progress", json!([])) }),
+                        "item": response.message(Status::InProgress, Vec::new()) }),
                 json!({ "type": "response.content_part.added", "item_id": format!("msg_{}", response.id),
-                        "output_index": 1, "content_index": 0, "part": text_part("", Vec::new()) }),
+                        "output_index": 1, "content_index": 0, "part": OutputText::of("", Vec::new()) }),
             ]
         }
         Ok(Told::Text(text)) => vec![json!({
@@ -200,11 +442,7 @@ async fn streamed(
             "output_index": 1, "content_index": 0, "delta": text, "logprobs": [],
         })],
         Ok(Told::Answered(answer)) => ended(&response, &passages, &answer),
-        Err(error) => {
-            let mut failed = response.response("failed", json!([]), None);
-            failed["error"] = json!({ "code": "server_error", "message": error.message });
-            vec![json!({ "type": "response.failed", "response": failed })]
-        }
+        Err(error) => vec![response.failed(&error)],
     });
     let all = futures::stream::iter([begin]).chain(rest).flat_map(futures::stream::iter);
     Ok(all.enumerate().map(|(number, mut event)| {
@@ -229,15 +467,51 @@ fn ended(response: &Written, passages: &[Passage], answer: &Answer) -> Vec<Value
                     "content_index": 0, "annotation_index": at, "annotation": annotation })
         })
         .collect();
-    let part = text_part(&answer.text, annotations);
+    let part = OutputText::of(&answer.text, annotations);
+    let (status, _) = ending(answer.finish);
+    let last = if status == Status::Completed { "response.completed" } else { "response.incomplete" };
     events.extend([
         json!({ "type": "response.output_text.done", "item_id": item, "output_index": 1, "content_index": 0,
                 "text": answer.text, "logprobs": [] }),
         json!({ "type": "response.content_part.done", "item_id": item, "output_index": 1, "content_index": 0,
                 "part": part }),
         json!({ "type": "response.output_item.done", "output_index": 1,
-                "item": response.message("completed", json!([part])) }),
-        json!({ "type": "response.completed", "response": response.whole(passages, answer) }),
+                "item": response.message(status, vec![part]) }),
+        json!({ "type": last, "response": response.whole(passages, answer) }),
     ]);
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_that_are_no_messages_are_left_out_and_references_are_refused_in_words() {
+        let output = json!([
+            { "role": "user", "content": "a" },
+            { "type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["a"], "results": null },
+            { "type": "reasoning", "id": "rs_1", "summary": [] },
+            { "type": "function_call", "call_id": "c", "name": "f", "arguments": "{}" },
+            { "type": "function_call_output", "call_id": "c", "output": "{}" },
+            { "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "b" }] },
+            { "role": "user", "content": [{ "type": "input_text", "text": "c" }] },
+        ]);
+        assert_eq!(messages(output).unwrap().len(), 7, "each keeps its place");
+        let refused = |item: Value| messages(json!([{ "role": "user", "content": "a" }, item])).unwrap_err().message;
+        for reference in [json!({ "type": "item_reference", "id": "msg_1" }), json!({ "id": "msg_1" })] {
+            let message = refused(reference);
+            assert!(message.contains("`input[1]` refers") && message.contains("store: false"), "{message}");
+        }
+        for (item, place) in [
+            (json!({ "role": "robot", "content": "a" }), "`input[1].role`"),
+            (json!({ "role": "user", "content": 7 }), "`input[1].content`"),
+            (json!({ "role": "user", "content": [{ "text": "a" }] }), "`input[1].content[0]`"),
+            (json!({ "content": "a" }), "`input[1]`"),
+            (json!(7), "`input[1]`"),
+        ] {
+            let message = refused(item);
+            assert!(message.contains(place) && !message.contains("variant"), "{message}");
+        }
+    }
 }

@@ -103,13 +103,16 @@ impl fmt::Debug for Parent {
 
 /// How failed calls of models are tried again while somebody waits for an
 /// answer: twice, soon, and only before the first word.
-pub fn impatience() -> RetryPolicy {
+///
+/// `first_token` is how long the first word is waited for: a model that refuses
+/// all calls is to be told before that.
+pub fn impatience(first_token: Duration) -> RetryPolicy {
     RetryPolicy {
         max_attempts: 3,
         base_delay: Duration::from_millis(100),
         max_delay: Duration::from_secs(1),
         max_retry_after: Duration::from_secs(2),
-        max_refused: Duration::from_secs(5),
+        max_refused: Duration::from_secs(5).min(first_token / 2),
         ..RetryPolicy::default()
     }
 }

@@ -9,7 +9,6 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rag::{Passage, Span};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 /// The most characters of a quote.
 const QUOTE: usize = 300;
@@ -73,13 +72,18 @@ fn place(id: &str) -> Option<(String, Span)> {
     (span.start < span.end).then_some((path, span))
 }
 
+/// Where a source can be looked at, at its passage.
+pub(crate) fn url(base: &str, id: &str) -> String {
+    format!("{base}/rag/sources/{id}#quote")
+}
+
 /// The sources of these passages. `base` is the service's address.
 pub(crate) fn of(passages: &[Passage], cited: Option<&[u32]>, base: &str) -> Vec<Source> {
     let source = |(at, passage): (usize, &Passage)| {
         let id = id(&passage.document, passage.span);
         Source {
             number: at + 1,
-            url: format!("{base}/rag/sources/{id}#quote"),
+            url: url(base, &id),
             id,
             file: passage.document.clone(),
             page: passage.page,
@@ -133,19 +137,74 @@ impl Opened {
     }
 }
 
-/// The form that Open WebUI reads: one item for each source.
-pub(crate) fn open_webui(sources: &[Source], passages: &[Passage]) -> Vec<Value> {
+/// A source as Open WebUI reads it. It joins items whose `metadata.source` is the
+/// same, and then items of one name, and opens the n-th that is left for the
+/// marker `[n]`: so both are different for each passage.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Citation {
+    source: CitedSource,
+    /// The text of the passage.
+    document: [String; 1],
+    metadata: [CitationMetadata; 1],
+    /// The score: higher is better.
+    distances: [f32; 1],
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct CitedSource {
+    /// The passage's id.
+    id: String,
+    /// Its document and heading, with the number of the marker.
+    name: String,
+    /// Where it can be looked at.
+    url: String,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct CitationMetadata {
+    /// The passage's id.
+    source: String,
+    /// Its document and heading, with the number of the marker.
+    name: String,
+    /// Where it can be looked at.
+    source_url: String,
+    /// What `[1]` in the answer means.
+    number: usize,
+    id: String,
+    file: String,
+    page: Option<u32>,
+    book: Option<String>,
+    heading: Option<String>,
+    score: f32,
+    /// Whether the answer cites it; null where there is no answer.
+    cited: Option<bool>,
+}
+
+/// One item for each source, in their order.
+pub(crate) fn open_webui(sources: &[Source], passages: &[Passage]) -> Vec<Citation> {
     let item = |(source, passage): (&Source, &Passage)| {
-        json!({
-            "source": { "id": source.id, "name": title(source), "url": source.url },
-            "document": [passage.text],
-            "metadata": [{
-                "source": title(source), "number": source.number, "id": source.id, "file": source.file,
-                "page": source.page, "book": source.book, "heading": source.heading, "score": source.score,
-                "cited": source.cited,
+        let name = match source.heading.as_deref().and_then(|heading| heading.rsplit(" > ").next()) {
+            Some(heading) => format!("{}: {heading} [{}]", title(source), source.number),
+            None => format!("{} [{}]", title(source), source.number),
+        };
+        Citation {
+            source: CitedSource { id: source.id.clone(), name: name.clone(), url: source.url.clone() },
+            document: [passage.text.clone()],
+            metadata: [CitationMetadata {
+                source: source.id.clone(),
+                name,
+                source_url: source.url.clone(),
+                number: source.number,
+                id: source.id.clone(),
+                file: source.file.clone(),
+                page: source.page,
+                book: source.book.clone(),
+                heading: source.heading.clone(),
+                score: source.score,
+                cited: source.cited,
             }],
-            "distances": [source.score],
-        })
+            distances: [source.score],
+        }
     };
     sources.iter().zip(passages).map(item).collect()
 }
@@ -201,7 +260,7 @@ async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> {
         true => served.pipeline.excerpt(&file, Span { start, end }).await,
         false => Ok(Some(String::new())),
     };
-    let text = part(span.start, span.end).await?.filter(|text| !text.is_empty()).ok_or_else(unknown)?;
+    let text = part(span.start, span.end).await?.filter(|text| !text.trim().is_empty()).ok_or_else(unknown)?;
     // Parts that no chunk holds are white space, but a passage ends where text does.
     if span.end - span.start > 2 * text.len() + AROUND {
         return Err(unknown());
@@ -233,6 +292,24 @@ mod tests {
         {
             assert_eq!(place(nonsense), None, "{nonsense}");
         }
+    }
+
+    #[test]
+    fn passages_of_one_document_and_one_heading_are_citations_of_their_own() {
+        let at = |start: usize, heading: Option<&str>| Passage {
+            span: Span { start, end: start + 3 },
+            book: Some("Installing".to_owned()),
+            heading: heading.map(str::to_owned),
+            ..Passage::of_text("installing.md".to_owned(), "abc".to_owned())
+        };
+        let passages = [at(0, None), at(3, Some("Mast > Raising")), at(9, Some("Mast > Raising"))];
+        let cited = open_webui(&of(&passages, Some(&[2]), "http://host/app"), &passages);
+        let distinct =
+            |of: &dyn Fn(&Citation) -> String| cited.iter().map(of).collect::<std::collections::HashSet<_>>();
+        assert_eq!(distinct(&|citation| citation.metadata[0].source.clone()).len(), 3);
+        assert_eq!(distinct(&|citation| citation.metadata[0].name.clone()).len(), 3);
+        assert_eq!(cited[1].source.name, "Installing: Raising [2]");
+        assert!(cited[1].metadata[0].source_url.starts_with("http://host/app/rag/sources/"));
     }
 
     #[test]

@@ -22,7 +22,8 @@ use std::path::PathBuf;
 FAIL (exit code 6) if the trial is worse by a metric of the objective: a one-sided
 sign-flip test at 5 %, corrected by Holm for the number of metrics, and a mean loss
 beyond the margin. INCONCLUSIVE (exit code 3) if fewer than 90 % of the questions have
-both scores. PASS (exit code 0) otherwise; what loss would have been found with so many
+both scores, or if the mean loss is beyond the margin and too few questions differ to
+prove it. PASS (exit code 0) otherwise; what loss would have been found with so many
 questions is told, since a pass on few is no proof.
 
 The objective is that of the bundle: an experiment file that was changed cannot take a

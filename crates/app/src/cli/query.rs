@@ -272,4 +272,7 @@ fn tell_fallback(cx: &Context, answered: &lab::Answered) {
     for remark in &answered.remarks {
         cx.note(format_args!("note: {remark}"));
     }
+    if answered.answer.as_ref().is_some_and(|answer| answer.finish == models::Finish::Length) {
+        cx.note("note: the answer was cut off at `max_tokens` of the generator");
+    }
 }

@@ -189,9 +189,10 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let traffic = log("--traffic", arguments.traffic.as_deref())?;
     let traces = traces(cx, arguments.traces.as_deref())?;
     // Ctrl-C is to end the service in peace, so it must not end the calls of models.
+    let first_token = arguments.first_token;
     let setup = || {
         let mut setup = environment::setup(CancellationToken::new());
-        setup.control.retry = Some(::serve::impatience());
+        setup.control.retry = Some(::serve::impatience(first_token));
         setup.control.forgets_answers = true;
         setup
     };

@@ -26,6 +26,7 @@ fn outcome(metric: &CheckedMetric) -> &'static str {
         Outcome::Passed => "pass",
         Outcome::Worse => "worse",
         Outcome::Inconclusive => "inconclusive",
+        Outcome::TooFew => "too few questions",
         Outcome::Shown => "",
     }
 }
@@ -147,12 +148,12 @@ fn plain(text: &str) -> String {
 /// If it cannot be written.
 pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
     let judged: Vec<&CheckedMetric> = check.metrics.iter().filter(|metric| metric.outcome != Outcome::Shown).collect();
-    let count = |outcome| judged.iter().filter(|metric| metric.outcome == outcome).count().to_string();
+    let count = |outcome| judged.iter().filter(|metric| metric.outcome == outcome).count();
     let counts = [
         ("tests", judged.len().to_string()),
-        ("failures", count(Outcome::Worse)),
+        ("failures", count(Outcome::Worse).to_string()),
         ("errors", "0".to_owned()),
-        ("skipped", count(Outcome::Inconclusive)),
+        ("skipped", (count(Outcome::Inconclusive) + count(Outcome::TooFew)).to_string()),
         ("time", "0".to_owned()),
     ];
     let attributes = || counts.iter().map(|(name, value)| (*name, value.as_str()));
@@ -175,7 +176,7 @@ pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
                             let failure = writer.create_element("failure").with_attribute(message);
                             failure.with_attribute(("type", "worse")).write_text_content(BytesText::new(&sentence))?;
                         }
-                        Outcome::Inconclusive => {
+                        Outcome::Inconclusive | Outcome::TooFew => {
                             writer.create_element("skipped").with_attribute(message).write_empty()?;
                         }
                         Outcome::Passed | Outcome::Shown => {
@@ -302,6 +303,23 @@ mod tests {
             "system-out",
         ];
         assert_eq!(inside, expected);
+    }
+
+    #[test]
+    fn too_few_questions_are_told_in_every_form() {
+        let open = Check {
+            verdict: Verdict::Inconclusive,
+            metrics: vec![metric("ndcg", Outcome::TooFew), metric("recall", Outcome::Passed)],
+            ..example()
+        };
+        let xml = String::from_utf8(check_junit(&open).unwrap()).unwrap();
+        assert!(
+            xml.contains("failures=\"0\" errors=\"0\" skipped=\"1\"") && xml.contains("<skipped message=\"ndcg"),
+            "{xml}"
+        );
+        for text in [check(&open), check_markdown(&open)] {
+            assert!(text.contains("INCONCLUSIVE") && text.contains("too few questions"), "{text}");
+        }
     }
 
     #[test]

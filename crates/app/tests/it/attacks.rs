@@ -241,9 +241,14 @@ async fn what_is_no_request_is_refused_in_openais_shape() {
         ("3 MB", chat(&"x".repeat(3 << 20)), &[413]),
         ("3 MB for the tools", post("/mcp", &vec![b' '; 3 << 20]), &[413]),
         (
-            "tools for whom only JSON will do",
+            "a message without an id that can be answered",
+            post("/mcp", b"{\"jsonrpc\": \"2.0\", \"id\": null, \"method\": \"ping\"}"),
+            &[400],
+        ),
+        (
+            "tools asked for nothing",
             plain("POST /mcp HTTP/1.1", &format!("{json}accept: application/json\r\ncontent-length: 0\r\n")),
-            &[406],
+            &[400],
         ),
         ("tools without a body", plain("GET /mcp HTTP/1.1", ""), &[405, 406]),
         ("no route", plain("GET /nothing HTTP/1.1", ""), &[404]),

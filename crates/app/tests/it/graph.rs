@@ -292,6 +292,7 @@ async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none(
         book: None,
         heading: None,
         metadata: Default::default(),
+        space: Default::default(),
     };
     let (table, nothing) = (Arc::new(ChunkTable::new((0..4).map(chunk).collect())), Arc::<ChunkTable>::default());
     let passages: Vec<_> = [2, 0].map(|row| table.passage(Hit { row, score: 1.0 / (row + 1) as f32 })).to_vec();

@@ -46,6 +46,7 @@ mod run;
 mod score;
 mod secrets;
 mod serve;
+mod serve_clients;
 mod serve_quality;
 mod services;
 mod snapshots;

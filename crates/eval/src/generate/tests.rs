@@ -25,6 +25,7 @@ pub(super) fn chunk(document: &str, number: u32, text: &str) -> Chunk {
         // Equal prompts would be one call.
         heading: Some(format!("Part {number}")),
         metadata: Default::default(),
+        space: Default::default(),
     }
 }
 

@@ -65,14 +65,7 @@ pub(crate) fn passage(document: &str, start: usize, end: usize) -> Passage {
 
 /// An answer that cites the first passage.
 pub(crate) fn answer(text: &str) -> Answer {
-    Answer {
-        text: text.to_owned(),
-        citations: vec![1],
-        dropped_passages: 0,
-        calls: 1,
-        usage: Usage::default(),
-        seconds: 0.0,
-    }
+    Answer { text: text.to_owned(), citations: vec![1], dropped_passages: 0, calls: 1, ..Answer::default() }
 }
 
 pub(crate) fn sample<'a>(question: &'a Question, passages: &'a [Passage], answer: Option<&'a Answer>) -> Sample<'a> {

@@ -2,7 +2,7 @@
 
 use super::{Batch, Columns, Table, json, optional_text};
 use crate::Error;
-use models::Usage;
+use models::{Finish, Usage};
 use rag::{Answer, python::Failure};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,7 @@ impl Table for AnswerRow {
             .u64("completion_tokens", count(|answer| answer.usage.completion_tokens))
             .f64("seconds", answers().map(|answer| answer.map_or(0.0, |answer| answer.seconds)))
             .optional_text("error", errors().map(|error| error.map(|error| error.reason.as_str())))
+            .optional_text("finish", answers().map(|answer| Some(answer?.finish.name())))
             .u64("budget", errors().map(|error| error.is_some_and(|error| error.budget).into()))
             .json("function_error", errors().map(|error| error.and_then(|error| error.function.as_ref())))
     }
@@ -65,6 +66,7 @@ impl Table for AnswerRow {
         // Tables of earlier versions have none.
         let function = batch.text("function_error").ok();
         let budget = batch.u64("budget").ok();
+        let finish = batch.text("finish").ok();
         (0..batch.len())
             .map(|i| {
                 let answer = match optional_text(error, i) {
@@ -85,10 +87,15 @@ impl Table for AnswerRow {
                             ..Usage::default()
                         },
                         seconds: seconds.value(i),
+                        finish: finish.and_then(|finish| finish_of(&optional_text(finish, i)?)).unwrap_or_default(),
                     }),
                 };
                 Ok(Self { question: question.value(i).to_owned(), answer })
             })
             .collect()
     }
+}
+
+fn finish_of(name: &str) -> Option<Finish> {
+    [Finish::Stop, Finish::Length, Finish::ContentFilter].into_iter().find(|finish| finish.name() == name)
 }

@@ -25,6 +25,7 @@ impl Table for Chunk {
             .optional_text("book", rows.iter().map(|chunk| chunk.book.as_deref()))
             .optional_text("heading", rows.iter().map(|chunk| chunk.heading.as_deref()))
             .optional_text("metadata", metadata.iter().map(Option::as_deref))
+            .text("space", rows.iter().map(|chunk| &*chunk.space))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
@@ -36,6 +37,7 @@ impl Table for Chunk {
         let (page, book, heading) = (batch.u32("page")?, batch.text("book")?, batch.text("heading")?);
         // Tables of older versions have none.
         let metadata = batch.text("metadata").ok();
+        let space = batch.text("space").ok();
         let row = |i: usize| Self {
             document: document.value(i).to_owned(),
             number: number.value(i),
@@ -53,6 +55,7 @@ impl Table for Chunk {
                 .and_then(|column| optional_text(column, i))
                 .and_then(|text| serde_json::from_str(&text).ok())
                 .unwrap_or_default(),
+            space: space.map_or_else(Default::default, |space| Self::shared_space(space.value(i))),
         };
         Ok((0..batch.len()).map(row).collect())
     }

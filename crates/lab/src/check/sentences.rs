@@ -40,10 +40,20 @@ impl Check {
                 let by = by(Outcome::Worse);
                 format!("{ours} is worse than {theirs} of the bundle{margin}, by {by}")
             }
-            Verdict::Inconclusive => format!(
-                "too many scores are missing to hold {ours} against {theirs} of the bundle, by {}",
-                by(Outcome::Inconclusive)
-            ),
+            Verdict::Inconclusive => {
+                let too_few = by(Outcome::TooFew);
+                let too_few = (!too_few.is_empty()).then(|| {
+                    format!(
+                        "the mean of {ours} is worse than that of {theirs} of the bundle{margin}, by {too_few}, and there \
+                         are too few questions to prove or disprove it"
+                    )
+                });
+                let missing = by(Outcome::Inconclusive);
+                let missing = (!missing.is_empty()).then(|| {
+                    format!("too many scores are missing to hold {ours} against {theirs} of the bundle, by {missing}")
+                });
+                too_few.into_iter().chain(missing).collect::<Vec<_>>().join("; ")
+            }
         }
     }
 }
@@ -59,6 +69,19 @@ impl CheckedMetric {
                 "{metric}: only {scored} of {asked} questions have both scores, and 90 % are needed; `reverie run` asks \
                  for what is missing"
             ),
+            Outcome::TooFew => {
+                let differing = told.gains.iter().filter(|gain| **gain != 0.0).count();
+                let worse = told.gains.iter().filter(|gain| **gain < 0.0).count();
+                format!(
+                    "{metric} is worse by {}, but not proven ({}): {differing} of {scored} questions differ, {worse} of them \
+                     are worse, and at least {} must be worse, and none better. The test counts in how many ways so few \
+                     differences can fall, the interval does not, and is too narrow with few questions: believe p. Ask \
+                     more questions, or allow the loss with --margin",
+                    self.loss(told),
+                    self.test(told),
+                    self.fewest_losses
+                )
+            }
             Outcome::Worse => format!("{metric} is worse by {} ({})", self.loss(told), self.test(told)),
             Outcome::Passed if told.gains.iter().all(|gain| *gain == 0.0) => {
                 format!("{metric}: all {scored} scores are equal; {}", self.reach(told))

@@ -114,6 +114,45 @@ fn equal_trials_with_noise_pass_in_about_95_of_100_cases() {
 }
 
 #[test]
+fn a_mean_loss_that_too_few_questions_can_prove_is_no_pass() {
+    let perfect = || whole(vec![1.0; 10]);
+    let lost = |n: usize| whole((0..10).map(|i| if i < n { 0.0 } else { 1.0 }));
+    let check = |n: usize, margin: f64| {
+        let (before, after) =
+            ([("ndcg", perfect()), ("recall", perfect())], [("ndcg", lost(n)), ("recall", perfect())]);
+        checked(&record(&before), &record(&after), margin)
+    };
+    for margin in [0.0, 0.02] {
+        let open = check(4, margin);
+        assert_eq!((open.verdict, open.metrics[0].outcome), (Verdict::Inconclusive, Outcome::TooFew), "{open:?}");
+        assert_eq!(open.metrics[0].corrected, Some(0.125));
+        assert!(open.sentence.contains("by ndcg, and there are too few questions"), "{}", open.sentence);
+        let sentence = &open.metrics[0].sentence;
+        assert!(sentence.contains("4 of 10 questions differ, 4 of them are worse, and at least 6"), "{sentence}");
+        assert!(sentence.contains("believe p"), "{sentence}");
+    }
+    assert_eq!(check(2, 0.02).verdict, Verdict::Inconclusive, "0.2 is beyond the margin");
+    assert_eq!(check(4, 0.5).verdict, Verdict::Pass, "the margin allows it");
+    assert_eq!(check(1, 0.0).verdict, Verdict::Pass, "a mean that is a little below is no doubt");
+    assert_eq!(check(6, 0.02).verdict, Verdict::Fail);
+}
+
+#[test]
+fn equal_trials_of_which_few_questions_differ_are_seldom_left_open() {
+    let mut random = Random::new(5);
+    let repeats = 200;
+    let mut passed = 0;
+    for _ in 0..repeats {
+        let mut noisy = || {
+            let score = |_| if random.open_unit() < 0.04 { 0.0 } else { 1.0 };
+            record(&[("recall", whole((0..40).map(score)))])
+        };
+        passed += usize::from(checked(&noisy(), &noisy(), 0.0).verdict == Verdict::Pass);
+    }
+    assert!(passed >= 180, "{passed} of {repeats}");
+}
+
+#[test]
 fn too_many_missing_scores_are_inconclusive_and_fewer_are_left_out() {
     let before = whole(vec![1.0; 20]);
     let with_missing = |n: usize| (0..20).map(|i| if i < n { None } else { Some(1.0) }).collect::<Vec<_>>();

@@ -53,7 +53,8 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     }
     let mut models = read_models(&mut reader, &root);
     let mut references = Vec::new();
-    let space = space::read(&mut reader, &root, &base, &mut references);
+    let chat = only_chat_model(&models).map(str::to_owned);
+    let space = space::read(&mut reader, &root, &base, chat.as_deref(), &mut references);
     let search = read_search(&mut reader, &root);
     let needed = Needed { generator: !space.on(Axis::Generator).is_empty(), base: &base };
     let evaluate = evaluate::read(&mut reader, &root, &needed, &mut references);
@@ -104,6 +105,13 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
         }
         _ => Err(reader.finish()),
     }
+}
+
+/// The name of the chat model under `[models]`, if there is exactly one.
+fn only_chat_model(models: &BTreeMap<String, Option<ModelConfig>>) -> Option<&str> {
+    let is_chat = |config: &&Option<ModelConfig>| config.as_ref().is_some_and(|config| config.kind() == Kind::Chat);
+    let mut chats = models.iter().filter(|(_, config)| is_chat(config)).map(|(name, _)| name.as_str());
+    chats.next().filter(|_| chats.next().is_none())
 }
 
 /// Adds the models of the catalogue that are named and have no entry under
@@ -176,8 +184,12 @@ pub(super) fn check_model(
         None => {
             let known: Vec<&str> = models.keys().map(String::as_str).collect();
             if name.is_empty() {
-                let which = match &known[..] {
-                    [] => "add one under [models], and name it here".to_owned(),
+                let is_wanted =
+                    |config: &Option<ModelConfig>| config.as_ref().is_none_or(|config| config.kind() == kind);
+                let wanted: Vec<&str> =
+                    models.iter().filter(|(_, config)| is_wanted(config)).map(|(name, _)| name.as_str()).collect();
+                let which = match &wanted[..] {
+                    [] => format!("add one of kind {} under [models], and name it here", kind.name()),
                     known => format!("there are {}", known.join(", ")),
                 };
                 reader.error(at, format!("{place}: no model is named; {which}"));

@@ -8,6 +8,7 @@ use super::{
 use models::Kind;
 use rag::{Axis, Choice, Item, Listed, PipelineConfig, ReadSpace, Space};
 use serde::Serialize;
+use serde_json::Value;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
@@ -71,6 +72,7 @@ pub(super) fn read<'a>(
     reader: &mut Reader<'a>,
     root: &DeTable<'a>,
     base: &Path,
+    chat: Option<&str>,
     references: &mut References,
 ) -> Spaces {
     let Some(value) = root.get("space") else {
@@ -93,7 +95,7 @@ pub(super) fn read<'a>(
     let mut spaces = Vec::new();
     for (place, at, table) in tables {
         match table {
-            Some(table) => spaces.push(read_table(reader, (&place, at, table), base, references)),
+            Some(table) => spaces.push(read_table(reader, (&place, at, table), (base, chat), references)),
             None => reader.error(at, format!("{place}: expected a table of axes")),
         }
     }
@@ -125,18 +127,19 @@ fn header(line: &str) -> Option<&str> {
     (is_key && inside[end..].trim_start().starts_with(['.', ']'])).then_some(&inside[..end])
 }
 
-/// Reads one table; `place` and `at` say where it stands.
+/// Reads one table; `place` and `at` say where it stands. `chat` is the only
+/// chat model, if there is only one.
 fn read_table<'a>(
     reader: &mut Reader<'a>,
     (place, at, table): (&str, usize, &DeTable<'a>),
-    base: &Path,
+    (base, chat): (&Path, Option<&str>),
     references: &mut References,
 ) -> Space {
     unknown_keys(reader, table, Axis::NAMES, place);
     for &axis in Axis::ALL.iter().filter(|axis| axis.is_required() && table.get(axis.name()).is_none()) {
         reader.error(at, format!("{place}: the axis `{}` is missing", axis.name()));
     }
-    let read = Space::read(&mut Lists { reader, place, table, base, references });
+    let read = Space::read(&mut Lists { reader, place, table, base, chat, references });
     check_embedder(reader, &read, (place, at, table));
     check_prompt(reader, &read, place, table);
     read
@@ -168,16 +171,44 @@ struct Lists<'r, 'a> {
     place: &'r str,
     table: &'r DeTable<'a>,
     base: &'r Path,
+    chat: Option<&'r str>,
     references: &'r mut References,
+}
+
+/// Names the only chat model in a component that asks one and names none.
+fn name_model<T: Listed>(value: &mut T, chat: &str) {
+    let unnamed: Vec<Kind> =
+        value.asks(Item::default()).iter().filter(|ask| ask.model.is_empty()).map(|ask| ask.kind).collect();
+    if unnamed.is_empty() || unnamed.iter().any(|kind| *kind != Kind::Chat) {
+        return;
+    }
+    let mut named = value.value();
+    fill(&mut named, chat);
+    if let Ok(named) = serde_json::from_value(named) {
+        *value = named;
+    }
+}
+
+fn fill(settings: &mut Value, chat: &str) {
+    let Value::Object(fields) = settings else { return };
+    for (name, value) in fields {
+        if name == "model" && value == "" {
+            *value = chat.into();
+        }
+        fill(value, chat);
+    }
 }
 
 impl ReadSpace for Lists<'_, '_> {
     fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
-        let Self { reader, place, table, base, references } = self;
+        let Self { reader, place, table, base, chat, references } = self;
         let read = |path: &str| evaluate::read_file(base, path);
         let mut listed =
             read_list::<T>(reader, (place, table), axis.name(), T::HAS_SETTINGS, "there would be no trial");
         for (value, at) in &mut listed {
+            if let Some(chat) = chat {
+                name_model(value, chat);
+            }
             let name = value.name().to_owned();
             if let Err(reason) = value.read_files(&read) {
                 reader.error(*at, format!("{place}.{}: {name}: {reason}", axis.name()));
@@ -237,6 +268,24 @@ mod tests {
         assert!(none.contains("no generator is told it"), "{none}");
         let twice = with("generator = [{ compact = { model = \"gpt\", prompt = \"brief\" } }]").unwrap_err().concat();
         assert!(twice.contains("`compact` has `prompt = \"brief\"` of its own"), "{twice}");
+    }
+
+    #[test]
+    fn the_only_chat_model_need_not_be_named() {
+        let with = |more: &str| {
+            parse(&format!(
+                "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"http://127.0.0.1:1/v1\" }}\n{more}\n[space]\n\
+                 chunker = [\"sentence\"]\nretriever = [\"bm25\"]\nquery = [\"condense\"]\ngenerator = [\"compact\"]"
+            ))
+        };
+        let experiment = with("").unwrap();
+        for axis in [Axis::Query, Axis::Generator] {
+            let value = experiment.space.on(axis)[0].value();
+            assert_eq!(value.as_object().unwrap().values().next().unwrap()["model"], "gpt", "{value}");
+        }
+        let two = with("[models.other]\nchat.openai = { model = \"o\", base_url = \"http://127.0.0.1:1/v1\" }");
+        let refused = two.unwrap_err().concat();
+        assert!(refused.contains("no model is named; there are gpt, other"), "{refused}");
     }
 
     #[test]

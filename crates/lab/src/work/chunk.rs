@@ -90,13 +90,19 @@ impl Kind for Chunk {
             let each = stream::iter(cut).buffered(tasks).inspect_ok(|chunks| progress.rows(operator, chunks.len()));
             // All calls are waited for, because they may have been paid.
             let cut: Vec<Result<Vec<rag::Chunk>, rag::Error>> = each.collect().await;
-            cut.into_iter().collect::<Result<Vec<_>, _>>()?.concat()
+            let mut cut = cut.into_iter().collect::<Result<Vec<_>, _>>()?;
+            for (chunks, document) in cut.iter_mut().zip(&documents) {
+                chunks.iter_mut().for_each(|chunk| chunk.take_space(&document.text));
+            }
+            cut.concat()
         } else {
             let caller = caller();
             compute(move || {
                 let per_document = documents.par_iter().map(|document| {
-                    computing_for(&caller, || chunker.chunk_now(document))
-                        .inspect(|chunks| progress.rows(operator, chunks.len()))
+                    let mut chunks = computing_for(&caller, || chunker.chunk_now(document))?;
+                    chunks.iter_mut().for_each(|chunk| chunk.take_space(&document.text));
+                    progress.rows(operator, chunks.len());
+                    Ok::<_, rag::Error>(chunks)
                 });
                 let per_document = per_document.collect::<Result<Vec<_>, _>>();
                 // The chunks are moved and not copied: those of a large book take most of

@@ -89,6 +89,15 @@ impl Embedder {
         self.model.batch_size()
     }
 
+    /// How many tokens each text has, also beyond [`Self::max_tokens`]; none of a
+    /// model whose tokenizer is not here.
+    ///
+    /// # Errors
+    /// If a text has no tokens.
+    pub async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
+        self.model.count_tokens(texts, kind).await
+    }
+
     /// One row per text, in order, each of length 1. Equal texts are embedded
     /// once: corpora hold more repeated texts than one expects.
     ///

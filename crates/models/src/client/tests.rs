@@ -457,7 +457,7 @@ impl ChatModel for Limited {
         self.0.context_length()
     }
     fn count_tokens(&self, text: &str) -> usize {
-        self.0.count_tokens(text)
+        ChatModel::count_tokens(&self.0, text)
     }
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
         tokio::time::sleep(Duration::from_millis(10)).await;

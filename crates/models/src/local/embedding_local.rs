@@ -163,12 +163,17 @@ struct OnnxEmbedder {
 }
 
 impl OnnxEmbedder {
-    /// Tokenises on all cores, a part of the texts on each.
-    async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<Vec<Tokenized>, Error> {
-        let prefix = match kind {
+    /// What is put before each text of this kind.
+    fn prefix(&self, kind: InputKind) -> &str {
+        match kind {
             InputKind::Query => &self.query_prefix,
             InputKind::Document => &self.document_prefix,
-        };
+        }
+    }
+
+    /// Tokenises on all cores, a part of the texts on each.
+    async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<Vec<Tokenized>, Error> {
+        let prefix = self.prefix(kind);
         let part = texts.len().div_ceil(self.pool.n_sessions()).max(16);
         let parts: Vec<Vec<String>> =
             texts.chunks(part).map(|part| part.iter().map(|text| format!("{prefix}{text}")).collect()).collect();
@@ -217,6 +222,17 @@ impl EmbeddingModel for OnnxEmbedder {
 
     fn max_tokens(&self) -> usize {
         self.max_tokens
+    }
+
+    async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
+        let prefix = self.prefix(kind);
+        let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
+        let (tokenizer, model) = (self.tokenizer.clone(), self.identity.model.clone());
+        let count = move || {
+            let count = |text: &String| tokenizer.encode_whole(text).map(|encoding| encoding.len());
+            texts.iter().map(count).collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&model, error))
+        };
+        self.pool.compute(count).await.map(Some)
     }
 
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {

@@ -171,6 +171,12 @@ impl Reader {
         texts.iter().map(rows).collect()
     }
 
+    /// How many tokens each text has, also beyond the limit.
+    fn count_tokens(&self, texts: &[String]) -> Result<Vec<usize>, Error> {
+        let count = |text: &String| self.tokenizer.encode_fast(text.as_str(), false).map(|encoding| encoding.len());
+        texts.iter().map(count).collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&self.name, error))
+    }
+
     fn ids(&self, text: &str) -> Result<Vec<u32>, Error> {
         let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| Error::runtime(&self.name, error))?;
         Ok(encoding.get_ids()[..encoding.len().min(self.max_tokens)].to_vec())
@@ -213,6 +219,10 @@ impl EmbeddingModel for StaticEmbedder {
 
     fn max_tokens(&self) -> usize {
         self.reader.max_tokens
+    }
+
+    async fn count_tokens(&self, texts: &[String], _kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
+        self.read(texts, Reader::count_tokens).await.map(Some)
     }
 
     async fn embed(&self, texts: &[String], _kind: InputKind) -> Result<(Matrix, Usage), Error> {

@@ -84,15 +84,32 @@ impl ChatRequest {
 }
 
 /// Why a model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// The answer was complete, or it met a stop text.
+    #[default]
     Stop,
     /// The answer met the token limit.
     Length,
     /// The provider withheld the rest.
     ContentFilter,
+}
+
+impl Finish {
+    /// Whether the answer was complete.
+    pub fn is_stop(&self) -> bool {
+        *self == Self::Stop
+    }
+
+    /// Its name in OpenAI's API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ContentFilter => "content_filter",
+        }
+    }
 }
 
 /// A chat model's answer.

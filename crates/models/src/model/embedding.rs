@@ -27,6 +27,12 @@ pub trait EmbeddingModel: Model {
     fn batch_size(&self) -> usize {
         usize::MAX
     }
+    /// How many tokens each text has, special ones and what is put before it
+    /// included, also beyond [`EmbeddingModel::max_tokens`]. None of a model
+    /// whose tokenizer is not here.
+    async fn count_tokens(&self, _texts: &[String], _kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
+        Ok(None)
+    }
     /// Price per million tokens, in dollars.
     fn price(&self) -> f64 {
         0.0

@@ -200,6 +200,15 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// The model ended without a text, so that there is no answer. The same
+    /// call would end so again.
+    #[error("{model} wrote no text: {reason}")]
+    NoText {
+        /// The model.
+        model: String,
+        /// Why it ended, and what helps.
+        reason: String,
+    },
     /// The answer does not follow the protocol.
     #[error(
         "{model} sent an answer that cannot be read: {reason}; run again, and if it stays so, check what serves it"

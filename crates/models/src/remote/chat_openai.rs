@@ -236,7 +236,13 @@ fn reply(model: &Target<'_>, request: &ChatRequest, answer: &Value) -> Result<Re
     if let Some(refusal) = message.get("refusal").and_then(Value::as_str).filter(|refusal| !refusal.is_empty()) {
         return Err(model.endpoint.filtered(refusal));
     }
-    let text = match (content(message), finish) {
+    let content = content(message);
+    let calls_tool = chunks::calls_tool(message)
+        || matches!(choice.get("finish_reason").and_then(Value::as_str), Some("tool_calls" | "function_call"));
+    if calls_tool && content.as_deref().is_none_or(|text| text.trim().is_empty()) {
+        return Err(model.endpoint.called_tool());
+    }
+    let text = match (content, finish) {
         (None | Some(_), Finish::ContentFilter) => {
             return Err(model.endpoint.filtered("the provider's filter stopped the answer"));
         }

@@ -201,6 +201,12 @@ impl Endpoint {
         Error::Malformed { model: self.model.clone(), reason: self.shown(&reason.to_string()) }
     }
 
+    /// An answer that calls a tool instead of saying anything. No request offers tools.
+    pub(super) fn called_tool(&self) -> Error {
+        let reason = "it called a tool, and no tool was offered; check `extra`, or name another model".to_owned();
+        Error::NoText { model: self.model.clone(), reason }
+    }
+
     /// An answer that was withheld.
     pub(super) fn filtered(&self, reason: &str) -> Error {
         Error::ContentFiltered { model: self.model.clone(), reason: self.shown(reason) }

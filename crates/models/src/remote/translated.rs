@@ -170,8 +170,12 @@ impl Translator {
             // An answer in another format may look like an empty one.
             return Err(model.endpoint.malformed("it does not say why the answer ended"));
         };
+        let text = answer.content.texts().concat();
+        if matches!(reason, StopReason::ToolCall(_)) && text.trim().is_empty() {
+            return Err(model.endpoint.called_tool());
+        }
         Ok(Reply {
-            text: model.endpoint.redacted(&answer.content.texts().concat()),
+            text: model.endpoint.redacted(&text),
             finish: finish(model, reason)?,
             usage: counted(&answer.usage),
             choices: Vec::new(),

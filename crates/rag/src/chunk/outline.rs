@@ -59,6 +59,7 @@ impl<'a> Outline<'a> {
             book: self.document.title.clone(),
             heading: self.heading(span),
             metadata: self.metadata.clone(),
+            space: Default::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{Ask, Component, Context, Error, Item, Passage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of `compact`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

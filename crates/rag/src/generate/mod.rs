@@ -127,6 +127,39 @@ pub(crate) mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_text_that_was_cut_says_so_and_no_text_at_all_is_a_failure() {
+        for config in complete() {
+            let answered = async |text: &'static str, finish: Finish| {
+                let script = Script::replying(4096, move |_, _| Ok(ChatResponse { finish, ..reply(text) }));
+                let generator = config.build(&script.context()).unwrap();
+                generator.generate("Which colour?", &[passage("The sky is blue.")]).await
+            };
+            let name = config.name();
+            let cut = answered("Because the sky is", Finish::Length).await.unwrap();
+            assert_eq!(cut.finish, Finish::Length, "{name}");
+            assert_eq!(serde_json::to_value(&cut).unwrap()["finish"], "length");
+            let complete = answered("Blue [1].", Finish::Stop).await.unwrap();
+            assert_eq!(serde_json::to_value(&complete).unwrap().get("finish"), None, "as older versions wrote it");
+            let failed = answered(" ", Finish::Length).await.unwrap_err();
+            assert!(matches!(failed, Error::Model(models::Error::NoText { .. })), "{name}: {failed}");
+            let declined = answered("", Finish::Stop).await.unwrap();
+            assert_eq!((declined.text.as_str(), declined.finish), (NO_ANSWER, Finish::Stop), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_later_call_that_is_cut_before_its_first_word_keeps_what_was_answered() {
+        let script = Script::replying(4096, |call, _| match call {
+            0 => Ok(reply("Blue [1].")),
+            _ => Ok(ChatResponse { finish: Finish::Length, ..reply("") }),
+        });
+        let refine: GeneratorConfig = serde_json::from_value(json!({ "refine": {} })).unwrap();
+        let generator = refine.build(&script.context()).unwrap();
+        let answer = generator.generate("Which?", &[passage("a"), passage("b")]).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.finish), ("Blue [1].", Finish::Stop));
+    }
+
     /// How probable each choice is: the first the more, the longer the prompt is.
     fn by_length(request: &ChatRequest) -> Vec<f64> {
         let length = request.messages.iter().map(|message| message.content.len()).sum::<usize>() as f64;

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use models::Message;
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "generator no_retrieval";
 
 /// Settings of `no_retrieval`.
@@ -78,8 +78,8 @@ impl Generator for FromMemory {
              reply exactly: {NO_ANSWER}"
         );
         let messages = vec![Message::system(system), Message::user(format!("Question: {}", question.trim()))];
-        let (text, tally) = self.0.ask(messages, self.0.watch(onlooker, &[], 0)).await?;
-        Ok(self.0.answer(&text, &[], 0, tally))
+        let (draft, tally) = self.0.ask(messages, self.0.watch(onlooker, &[], 0)).await?;
+        self.0.answer(&draft, &[], 0, tally)
     }
 }
 

@@ -32,7 +32,7 @@
 use super::{
     Answer, Generator, NO_ANSWER, Onlooker,
     prompt::Prompt,
-    settings::{Asker, Settings, Tally},
+    settings::{Asker, Draft, Settings, Tally},
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage, function_settings,
@@ -42,7 +42,7 @@ use async_trait::async_trait;
 use models::Message;
 use serde_json::{Value, json};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "generator python";
 const PARAMETERS: [&str; 3] = ["question", "passages", "documents"];
 
@@ -95,7 +95,8 @@ impl Generator for Python {
         onlooker: Option<Onlooker<'_>>,
     ) -> Result<Answer, Error> {
         if passages.is_empty() {
-            return Ok(self.asker.answer(NO_ANSWER, passages, 0, Tally::default()));
+            let draft = Draft { text: NO_ANSWER.to_owned(), ..Draft::default() };
+            return self.asker.answer(&draft, passages, 0, Tally::default());
         }
         let arguments = self.function.arguments(|name| match name {
             "question" => json!(question),
@@ -104,8 +105,8 @@ impl Generator for Python {
         });
         let written = self.function.call_beside(arguments).await?;
         let messages = messages(written).map_err(|reason| self.function.unusable(reason, None))?;
-        let (text, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
-        Ok(self.asker.answer(&text, passages, 0, tally))
+        let (draft, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
+        self.asker.answer(&draft, passages, 0, tally)
     }
 }
 

@@ -8,14 +8,14 @@
 use super::{
     Answer, Generator, Onlooker,
     prompt::Task,
-    settings::{Asker, Settings, Tally},
+    settings::{Asker, Draft, Settings, Tally},
     settled::says_nothing,
 };
 use crate::{Ask, Component, Context, Error, Item, Passage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of `refine`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -61,19 +61,19 @@ pub(super) async fn answer(
     dropped: u32,
     onlooker: Option<Onlooker<'_>>,
 ) -> Result<Answer, Error> {
-    let mut text = String::new();
+    let mut draft = Draft::default();
     let mut tally = Tally::default();
     let watch = asker.watch(onlooker, passages, dropped);
     for (number, pack) in (1..).zip(packs) {
         // Nothing is worth refining until something was answered.
-        let messages = if says_nothing(&text) { task.answer(pack) } else { task.refine(&text, pack) };
+        let messages = if says_nothing(&draft.text) { task.answer(pack) } else { task.refine(&draft.text, pack) };
         let (reply, cost) = asker.ask(messages, watch.filter(|_| number == packs.len())).await?;
         tally += cost;
-        if !says_nothing(&reply) {
-            text = reply;
+        if !says_nothing(&reply.text) {
+            draft = reply;
         }
     }
-    Ok(asker.answer(&text, passages, dropped, tally))
+    asker.answer(&draft, passages, dropped, tally)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::{
     Answer, Generator, Onlooker, Prompt, citation,
     prompt::Task,
     refine,
-    settings::{Asker, Settings, Tally},
+    settings::{Asker, Draft, Settings, Tally},
     settled::says_nothing,
 };
 use crate::{Ask, Component, Context, Error, Item, Passage, generate::fence, prompt::Template};
@@ -34,7 +34,7 @@ use models::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 const NAME: &str = "generator reflection";
 
 /// The best grade.
@@ -137,19 +137,22 @@ impl Generator for Reflection {
         }
         let sources = self.evidence(&first, passages, room);
         let mut tally = Tally::of(&first);
-        let mut best = first.text;
-        let mut best_grade = self.grade(&sources, &task, &best, &mut tally).await?;
+        let mut best = Draft { text: first.text, finish: first.finish };
+        let mut best_grade = self.grade(&sources, &task, &best.text, &mut tally).await?;
         for _ in 0..self.rounds {
             let Some(known) = best_grade.filter(|grade| *grade < self.enough) else { break };
-            let (text, cost) = self.asker.ask(task.correct(&best, &sources), None).await?;
+            let (draft, cost) = self.asker.ask(task.correct(&best.text, &sources), None).await?;
             tally += cost;
+            if draft.was_cut_before_its_first_word() {
+                break;
+            }
             // What was not graded is not known to be better.
-            let Some(grade) = self.grade(&sources, &task, &text, &mut tally).await? else { break };
+            let Some(grade) = self.grade(&sources, &task, &draft.text, &mut tally).await? else { break };
             if grade > known {
-                (best_grade, best) = (Some(grade), text);
+                (best_grade, best) = (Some(grade), draft);
             }
         }
-        Ok(self.asker.answer(&best, passages, dropped, tally))
+        self.asker.answer(&best, passages, dropped, tally)
     }
 }
 

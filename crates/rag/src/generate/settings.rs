@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Answer, Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage, prompt::Template};
 use futures::StreamExt;
-use models::{Chat, ChatRequest, Kind, Message, Piece, Usage};
+use models::{Chat, ChatRequest, Finish, Kind, Message, Piece, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Kept free in the model's context for the marks of its chat template.
@@ -128,12 +128,29 @@ pub(super) struct Watch<'a> {
     n_sources: u32,
 }
 
+/// A reply of the model, without white space around it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Draft {
+    pub(super) text: String,
+    /// Why the model stopped writing it.
+    pub(super) finish: Finish,
+}
+
+impl Draft {
+    /// Whether the token limit was met before the first word, as by a model that reasons for too long.
+    pub(super) fn was_cut_before_its_first_word(&self) -> bool {
+        self.finish == Finish::Length && self.text.is_empty()
+    }
+}
+
 /// What calls have cost so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     calls: u32,
     usage: Usage,
     seconds: f64,
+    /// Whether a call met its token limit before its first word.
+    has_no_text: bool,
 }
 
 impl Asker {
@@ -197,8 +214,8 @@ impl Asker {
         if self.settings.citations { (passages.len() as u32).saturating_sub(dropped) } else { 0 }
     }
 
-    /// One call; the reply without white space around it.
-    pub(super) async fn ask(&self, messages: Vec<Message>, watch: Option<Watch<'_>>) -> Result<(String, Tally), Error> {
+    /// One call.
+    pub(super) async fn ask(&self, messages: Vec<Message>, watch: Option<Watch<'_>>) -> Result<(Draft, Tally), Error> {
         let mut request = ChatRequest::new(messages, self.settings.max_tokens);
         request.temperature = self.settings.temperature;
         request.seed = self.settings.seed;
@@ -226,8 +243,10 @@ impl Asker {
             Instructions::File(template) => template.answer(&response.text),
             Instructions::Named(_) => &response.text,
         };
-        let text = plain(reply).to_owned();
-        Ok((text, Tally { calls: 1, usage: response.usage, seconds: response.seconds }))
+        let draft = Draft { text: plain(reply).to_owned(), finish: response.finish };
+        let (usage, seconds) = (response.usage, response.seconds);
+        let has_no_text = draft.was_cut_before_its_first_word();
+        Ok((draft, Tally { calls: 1, usage, seconds, has_no_text }))
     }
 
     /// One call whose reply is an object of this JSON Schema; the reply.
@@ -241,16 +260,38 @@ impl Asker {
         request.seed = self.settings.seed;
         request.schema = Some(schema);
         let response = self.chat.chat(&request).await?;
-        Ok((response.text, Tally { calls: 1, usage: response.usage, seconds: response.seconds }))
+        let (usage, seconds) = (response.usage, response.seconds);
+        Ok((response.text, Tally { calls: 1, usage, seconds, has_no_text: false }))
     }
 
     /// The answer to show, from all passages but the last `dropped`.
-    pub(super) fn answer(&self, text: &str, passages: &[Passage], dropped: u32, tally: Tally) -> Answer {
+    ///
+    /// # Errors
+    /// If there is no text because a call was cut before its first word: that
+    /// says nothing about the sources.
+    pub(super) fn answer(
+        &self,
+        draft: &Draft,
+        passages: &[Passage],
+        dropped: u32,
+        tally: Tally,
+    ) -> Result<Answer, Error> {
+        if draft.text.is_empty() && tally.has_no_text {
+            let reason = format!(
+                "it used up its {} tokens before the first word; raise `max_tokens`, or let it reason less \
+                 (`reasoning_effort` in `extra`)",
+                self.settings.max_tokens
+            );
+            return Err(models::Error::NoText { model: self.settings.model.clone(), reason }.into());
+        }
+        let text = &draft.text;
         let seen = &passages[..passages.len().saturating_sub(dropped as usize)];
         let (mut text, mut citations) = citation::resolve(text, self.n_sources(passages, dropped));
+        let mut finish = draft.finish;
         if says_nothing(&text) {
             text = NO_ANSWER.to_owned();
             citations.clear();
+            finish = Finish::Stop;
         } else if self.settings.citations && citations.is_empty() {
             let found = citation::source_of(&text, seen.iter().map(|passage| passage.text.as_str()));
             if let Some(number) = found {
@@ -260,8 +301,8 @@ impl Asker {
                 citations.push(number);
             }
         }
-        let Tally { calls, usage, seconds } = tally;
-        Answer { text, citations, dropped_passages: dropped, calls, usage, seconds }
+        let Tally { calls, usage, seconds, .. } = tally;
+        Ok(Answer { text, citations, dropped_passages: dropped, calls, usage, seconds, finish })
     }
 }
 
@@ -273,7 +314,7 @@ impl Tally {
 
     /// What an answer has cost.
     pub(super) fn of(answer: &Answer) -> Self {
-        Self { calls: answer.calls, usage: answer.usage, seconds: answer.seconds }
+        Self { calls: answer.calls, usage: answer.usage, seconds: answer.seconds, has_no_text: false }
     }
 }
 
@@ -282,5 +323,6 @@ impl std::ops::AddAssign for Tally {
         self.calls += other.calls;
         self.usage += other.usage;
         self.seconds += other.seconds;
+        self.has_no_text |= other.has_no_text;
     }
 }

@@ -8,7 +8,7 @@
 use super::{
     Answer, Generator, Onlooker,
     prompt::Task,
-    settings::{Asker, Settings, Tally, Watch},
+    settings::{Asker, Draft, Settings, Tally, Watch},
     settled::says_nothing,
 };
 use crate::{
@@ -20,7 +20,7 @@ use futures::future::try_join_all;
 use models::Message;
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of `tree_summarize`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -60,8 +60,8 @@ impl Generator for TreeSummarize {
         while drafts.len() > 1 {
             drafts = self.join(&task, drafts, room, watch, &mut tally).await?;
         }
-        let text = drafts.pop().unwrap_or_default();
-        Ok(self.0.answer(&text, passages, dropped, tally))
+        let draft = drafts.pop().unwrap_or_default();
+        self.0.answer(&draft, passages, dropped, tally)
     }
 }
 
@@ -71,19 +71,19 @@ impl TreeSummarize {
     async fn join(
         &self,
         task: &Task<'_>,
-        drafts: Vec<String>,
+        drafts: Vec<Draft>,
         room: usize,
         watch: Option<Watch<'_>>,
         tally: &mut Tally,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<Draft>, Error> {
         let count = |text: &str| self.0.count(text);
         let frame = count(&fence::draft(""));
         let longest = (room / 2).saturating_sub(frame).max(1);
-        let shorten = |draft: String| {
-            let end = budget::cut(&draft, longest, &count);
-            fence::draft(&draft[..end])
+        let shorten = |draft: &Draft| {
+            let end = budget::cut(&draft.text, longest, &count);
+            fence::draft(&draft.text[..end])
         };
-        let fenced: Vec<String> = drafts.iter().cloned().map(shorten).collect();
+        let fenced: Vec<String> = drafts.iter().map(shorten).collect();
         let groups = budget::groups((0..drafts.len()).collect(), room, |&i| count(&fenced[i]));
         let groups = if groups.len() < drafts.len() {
             groups
@@ -106,16 +106,16 @@ impl TreeSummarize {
         requests: Vec<Vec<Message>>,
         watch: Option<Watch<'_>>,
         tally: &mut Tally,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<Draft>, Error> {
         let watch = watch.filter(|_| requests.len() == 1);
         let replies = try_join_all(requests.into_iter().map(|messages| self.0.ask(messages, watch))).await?;
-        let mut texts = Vec::new();
-        for (text, cost) in replies {
+        let mut drafts = Vec::new();
+        for (draft, cost) in replies {
             *tally += cost;
-            texts.push(text);
+            drafts.push(draft);
         }
-        texts.retain(|text| !says_nothing(text));
-        Ok(texts)
+        drafts.retain(|draft| !says_nothing(&draft.text));
+        Ok(drafts)
     }
 }
 

@@ -146,6 +146,7 @@ mod tests {
             book: None,
             heading: None,
             metadata: [("date".to_owned(), date.clone())].into_iter().filter(|(_, date)| !date.is_null()).collect(),
+            space: Default::default(),
         };
         ChunkTable::new((0..).zip(dates).map(chunk).collect())
     }

@@ -232,6 +232,7 @@ pub(crate) mod tests {
                 book: None,
                 heading: None,
                 metadata: Default::default(),
+                space: Default::default(),
             };
             let table = Arc::new(ChunkTable::new((0u32..).zip(texts).map(chunk).collect()));
             let dense = DenseIndex::from_matrix(&Matrix { columns: 2, data: vectors.concat() }).unwrap();

@@ -52,7 +52,7 @@ impl TextTokenizer {
     }
 
     /// All tokens of a text however long it is, and where each lies, in bytes.
-    pub(super) fn encode_whole(&self, text: &str) -> Result<Encoding, tokenizers::Error> {
+    pub(crate) fn encode_whole(&self, text: &str) -> Result<Encoding, tokenizers::Error> {
         let tokenizer = match self.unlimited.get() {
             Some(tokenizer) => tokenizer,
             None => {

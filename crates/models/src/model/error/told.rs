@@ -38,6 +38,8 @@ pub enum Told {
     ContextTooLong { model: String, tokens: usize, limit: usize },
     /// [`Error::ContentFiltered`].
     ContentFiltered { model: String, reason: String },
+    /// [`Error::NoText`].
+    NoText { model: String, reason: String },
     /// [`Error::Malformed`].
     Malformed { model: String, reason: String },
     /// [`Error::SchemaMismatch`].
@@ -72,6 +74,7 @@ impl From<&Error> for Told {
             Error::Refused { endpoint, status, message } => Self::Refused { endpoint, status, message },
             Error::ContextTooLong { model, tokens, limit } => Self::ContextTooLong { model, tokens, limit },
             Error::ContentFiltered { model, reason } => Self::ContentFiltered { model, reason },
+            Error::NoText { model, reason } => Self::NoText { model, reason },
             Error::Malformed { model, reason } => Self::Malformed { model, reason },
             Error::SchemaMismatch { model, reason, reply } => Self::SchemaMismatch { model, reason, reply },
             Error::Function(failed) => Self::Function(failed),
@@ -103,6 +106,7 @@ impl From<Told> for Error {
             Told::Refused { endpoint, status, message } => Self::Refused { endpoint, status, message },
             Told::ContextTooLong { model, tokens, limit } => Self::ContextTooLong { model, tokens, limit },
             Told::ContentFiltered { model, reason } => Self::ContentFiltered { model, reason },
+            Told::NoText { model, reason } => Self::NoText { model, reason },
             Told::Malformed { model, reason } => Self::Malformed { model, reason },
             Told::SchemaMismatch { model, reason, reply } => Self::SchemaMismatch { model, reason, reply },
             Told::Function(failed) => Self::Function(failed),

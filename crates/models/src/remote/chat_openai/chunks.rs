@@ -14,6 +14,8 @@ pub(super) struct Chunks<'a> {
     has_content: bool,
     text: String,
     refusal: String,
+    /// Whether a chunk called a tool.
+    calls_tool: bool,
     finish: Option<Value>,
     logprobs: Vec<Value>,
     usage: Value,
@@ -29,6 +31,7 @@ impl<'a> Chunks<'a> {
             has_content: false,
             text: String::new(),
             refusal: String::new(),
+            calls_tool: false,
             finish: None,
             logprobs: Vec::new(),
             usage: Value::Null,
@@ -56,6 +59,7 @@ impl<'a> Chunks<'a> {
                 self.say(&piece);
             }
             self.refusal.push_str(delta.get("refusal").and_then(Value::as_str).unwrap_or_default());
+            self.calls_tool |= calls_tool(delta);
             let tokens = choice.pointer("/logprobs/content").and_then(Value::as_array);
             self.logprobs.extend(tokens.into_iter().flatten().cloned());
             let finish =
@@ -85,6 +89,9 @@ impl<'a> Chunks<'a> {
             "message": { "role": "assistant", "content": content, "refusal": self.refusal },
             "finish_reason": self.finish,
         });
+        if self.calls_tool {
+            choice["message"]["tool_calls"] = json!([{}]);
+        }
         if !self.logprobs.is_empty() {
             choice["logprobs"] = json!({ "content": self.logprobs });
         }
@@ -97,4 +104,10 @@ impl<'a> Chunks<'a> {
             (self.on_piece)(piece);
         }
     }
+}
+
+/// Whether a message, or a part of it, calls a tool.
+pub(super) fn calls_tool(message: &Value) -> bool {
+    let has_calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
+    has_calls || message.get("function_call").is_some_and(Value::is_object)
 }

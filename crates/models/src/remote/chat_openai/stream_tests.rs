@@ -155,6 +155,26 @@ async fn a_server_that_answers_as_one_gives_one_piece() {
 }
 
 #[tokio::test]
+async fn a_call_of_a_tool_in_the_place_of_a_text_is_told_as_that() {
+    let call = json!({ "id": "a", "type": "function", "function": { "name": "look", "arguments": "{}" } });
+    let message = json!({ "content": null, "tool_calls": [call] });
+    let whole = json!({ "choices": [{ "message": message, "finish_reason": "tool_calls" }] });
+    let called = chunk(json!({ "tool_calls": [call] }), Value::Null);
+    for is_stream in [false, true] {
+        let bench = Bench::new().await;
+        match is_stream {
+            true => bench.respond(stream(&[called.clone(), ends("stop")])).await,
+            false => bench.answer(200, whole.clone()).await,
+        }
+        let (response, _) = asked(&*model(&bench, |_| ()), &request()).await;
+        let error = response.expect_err("no text");
+        assert!(matches!(error, Error::NoText { .. }) && error.to_string().contains("called a tool"), "{error}");
+        assert!(!error.is_transient(), "it would call it again");
+        assert_eq!(bench.n_requests().await, 1);
+    }
+}
+
+#[tokio::test]
 async fn a_key_that_is_sent_back_in_pieces_is_shown_in_none() {
     let parts = ["the key sk-", "very", "-secret of team-", "secret, not sk-", "very"];
     let mut chunks: Vec<Value> = parts.map(says).to_vec();

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{ChatRequest, Error, OnPiece};
 use futures::StreamExt;
-use genai::chat::ChatStreamEvent;
+use genai::chat::{ChatStreamEvent, StopReason};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, timeout_at};
 
@@ -85,6 +85,9 @@ impl Translator {
                     let reason = end.captured_stop_reason.ok_or_else(|| endpoint.broken_off())?;
                     let finish = finish(model, &reason)?;
                     heard.take(&redactor.end());
+                    if matches!(reason, StopReason::ToolCall(_)) && heard.text.trim().is_empty() {
+                        return Err(endpoint.called_tool());
+                    }
                     let usage = end.captured_usage.as_ref().map_or_else(Counted::default, counted);
                     return Ok(Reply { text: heard.text.clone(), finish, usage, choices: Vec::new() });
                 }

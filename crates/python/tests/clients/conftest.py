@@ -1,0 +1,115 @@
+"""A service whose models are a stub of this process: it writes words of the first source, and what tests ask for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[4]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+REVERIE = TARGET / "release" / "reverie"
+
+DOCUMENTS = {
+    "mast.md": "# Raising the mast\n\nRaise the mast before noon. Two people hold the rope.\n\nThe panel faces south. "
+    "Tie the rope to the post.\n\n# Taking it down\n\nLower the mast slowly. Coil the rope and dry it.\n",
+    "lights.md": "# Lights\n\nA red light means that the battery is empty. A green light means that it is full.\n",
+}
+
+
+class Stub(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    calls = 0
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, body: bytes, kind="application/json"):
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.reply(json.dumps({"object": "list", "data": []}).encode())
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path.endswith("/embeddings"):
+            data = [{"object": "embedding", "index": i, "embedding": vector(text)} for i, text in enumerate(body["input"])]
+            usage = {"prompt_tokens": 1, "total_tokens": 1}
+            return self.reply(json.dumps({"object": "list", "data": data, "model": body["model"], "usage": usage}).encode())
+        Stub.calls += 1
+        prompt = body["messages"][-1]["content"]
+        is_cut = "CUT" in prompt
+        text = "Because the" if is_cut else f"{' '.join(re.findall(r'[A-Z][^.#<>]+[.]', prompt)[:1])} [1][2]"
+        finish = "length" if is_cut else "stop"
+        usage = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
+        if not body.get("stream"):
+            message = {"role": "assistant", "content": text}
+            choices = [{"index": 0, "message": message, "finish_reason": finish}]
+            return self.reply(json.dumps({"choices": choices, "usage": usage, "model": body["model"]}).encode())
+        chunks = [{"delta": {"content": word}, "finish_reason": None} for word in re.findall(r"\S+\s*", text)]
+        chunks.append({"delta": {}, "finish_reason": finish})
+        lines = [{"choices": [{"index": 0, **chunk}], "model": body["model"]} for chunk in chunks]
+        lines.append({"choices": [], "usage": usage, "model": body["model"]})
+        data = "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "data: [DONE]\n\n"
+        return self.reply(data.encode(), "text/event-stream")
+
+
+def vector(text: str) -> list[float]:
+    """A bag of words in 64 numbers."""
+    numbers = [0.01] * 64
+    for word in re.findall(r"\w+", text.lower()):
+        numbers[hashlib.sha256(word.encode()).digest()[0] % 64] += 1.0
+    return numbers
+
+
+@pytest.fixture(scope="session")
+def stub():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield Stub, f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory, stub):
+    """The address of a service of the experiment `mast`."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "documents").mkdir()
+    for name, text in DOCUMENTS.items():
+        (folder / "documents" / name).write_text(text)
+    (folder / "experiment.toml").write_text(
+        f"""name = "mast"
+[corpus]
+source = "documents"
+[models.gpt]
+chat.openai = {{ model = "stub", base_url = "{stub[1]}" }}
+[models.vectors]
+embedding.openai = {{ model = "stub", base_url = "{stub[1]}" }}
+[space]
+chunker = [{{ sentence = {{ chunk_size = 16, chunk_overlap = 0 }} }}]
+embedder = ["vectors"]
+retriever = [{{ hybrid = {{ top_k = 4 }} }}]
+query = ["join"]
+generator = ["compact"]
+"""
+    )
+    environment = {**os.environ, "REVERIE_HOME": str(folder / "home")}
+    for verb in (["run", "--quiet"], ["promote", "--output", "bundle"]):
+        done = subprocess.run([REVERIE, *verb], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    command = [REVERIE, "serve", "bundle", "--listen", "127.0.0.1:0", "--json"]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    yield json.loads(process.stdout.readline())["url"]
+    process.terminate()
+    assert process.wait(60) == 0
