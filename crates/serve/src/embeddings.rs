@@ -92,7 +92,8 @@ struct Embedding {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Numbers {
-    Float(Vec<f32>),
+    /// With all digits, so that they are the same numbers as in base64.
+    Float(Vec<f64>),
     Base64(String),
 }
 
@@ -174,7 +175,7 @@ pub(crate) async fn post(
             let bytes: Vec<u8> = row.iter().flat_map(|number| number.to_le_bytes()).collect();
             Numbers::Base64(STANDARD.encode(bytes))
         }
-        Some(Encoding::Float) | None => Numbers::Float(row.to_vec()),
+        Some(Encoding::Float) | None => Numbers::Float(row.iter().copied().map(f64::from).collect()),
     };
     let data = matrix.iter().enumerate();
     let data = data.map(|(index, row)| Embedding { object: "embedding", index, embedding: vector(row) }).collect();

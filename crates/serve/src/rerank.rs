@@ -75,7 +75,7 @@ struct RankedText {
     /// The place of the text in `documents`.
     index: usize,
     /// Higher is better; the scale is the reranker's own.
-    relevance_score: f32,
+    relevance_score: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     document: Option<RankedDocument>,
 }
@@ -116,7 +116,7 @@ pub(crate) async fn post(
     let returns_documents = request.return_documents == Some(true);
     let result = |(index, relevance_score): (usize, f32)| RankedText {
         index,
-        relevance_score,
+        relevance_score: relevance_score.into(),
         document: returns_documents.then(|| RankedDocument { text: texts[index].clone() }),
     };
     let results = ranked.into_iter().take(request.top_n.unwrap_or(usize::MAX)).map(result).collect();

@@ -69,7 +69,7 @@ const EXIT_CODES: &str = "Exit codes:
   0    done
   1    something failed; what was finished is kept
   2    the command line or the experiment file has mistakes; nothing was run
-  3    done, but something is missing because a model failed or a file could not be read: run again to get it;
+  3    done, but something is missing because a model failed or a file could not be read: run again to get it
   3    of `check`: INCONCLUSIVE, because scores are missing, or too few questions differ to prove or disprove a loss
   4    the budget was reached: the results are partial, and the next run goes on with a budget of its own
   5    done, but some results are missing because a function of your own failed: mend it, and run again

@@ -207,7 +207,8 @@ async fn no_text_of_a_model_is_a_failure_of_the_model_and_no_word_about_the_sour
     let text = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
     workspace.write("experiment.toml", text.replace("\"store\"", "\"other\""));
     let ran = workspace.run(&["run", "--quiet"]).ends_with(3);
-    assert!(format!("{}{}", ran.out, ran.err).contains("wrote no text"), "{}{}", ran.out, ran.err);
+    let said = format!("{}{}", ran.out, ran.err);
+    assert!(said.contains("4 answers or verdicts are missing because a model failed"), "{said}");
 }
 
 #[tokio::test]

@@ -399,6 +399,28 @@ async fn searches_of_every_route_are_in_the_trace_of_their_request() {
 }
 
 #[tokio::test]
+async fn a_collector_that_comes_back_is_told_with_what_was_lost() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let variables = [("OTEL_BSP_SCHEDULE_DELAY", "50")];
+    let service = Service::start_with(&workspace, &["bundle", "--traces", &format!("http://{address}")], &variables);
+    let spans = async |kind: &str| -> u64 {
+        service.post("/v1/chat/completions", &chat(QUESTION)).await.error_for_status().unwrap();
+        let metrics = service.get("/metrics").await.text().await.unwrap();
+        let wanted = format!("reverie_spans{{kind=\"{kind}\"}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&wanted)?.parse().ok()).unwrap_or_default()
+    };
+    eventually("a batch fails", async || spans("failed").await > 0).await;
+    let collector =
+        wiremock::MockServer::builder().listener(std::net::TcpListener::bind(address).unwrap()).start().await;
+    let taken = wiremock::ResponseTemplate::new(200);
+    wiremock::Mock::given(wiremock::matchers::any()).respond_with(taken).mount(&collector).await;
+    eventually("a batch is sent", async || spans("sent").await > 0).await;
+    let said = ended(service);
+    assert_eq!(said.matches("traces can be sent to 127.0.0.1 again; ").count(), 1, "{said}");
+}
+
+#[tokio::test]
 async fn a_collector_that_is_gone_costs_one_warning_and_no_answer() {
     let (workspace, _server) = promoted(Duration::ZERO).await;
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

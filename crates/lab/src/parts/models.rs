@@ -115,11 +115,13 @@ struct ModelElsewhere {
     way: Way,
     /// The length of a vector, once there was one.
     columns: AtomicUsize,
+    /// How many tokens of a text it reads, once it has counted some.
+    most: AtomicUsize,
 }
 
 impl ModelElsewhere {
     fn new(name: &str, identity: Identity, way: Way) -> Self {
-        Self { name: name.to_owned(), identity, way, columns: AtomicUsize::default() }
+        Self { name: name.to_owned(), identity, way, columns: AtomicUsize::default(), most: AtomicUsize::new(usize::MAX) }
     }
 }
 
@@ -141,8 +143,17 @@ impl EmbeddingModel for ModelElsewhere {
         self.columns.load(Relaxed)
     }
     fn max_tokens(&self) -> usize {
-        // Where it matters, documents are embedded, and that is done when a bundle is made.
-        usize::MAX
+        // Until tokens are counted it matters only where documents are embedded, and that is done when a bundle is made.
+        self.most.load(Relaxed)
+    }
+    async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
+        let request = Request::CountTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
+        let counted: Option<(Vec<usize>, usize)> =
+            self.way.ask(&request).await.map_err(|failure| failure.of_model(&self.name))?;
+        Ok(counted.map(|(counts, most)| {
+            self.most.store(most, Relaxed);
+            counts
+        }))
     }
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
         let request = Request::Embed { model: self.name.clone(), texts: texts.to_vec(), kind };

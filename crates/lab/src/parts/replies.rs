@@ -49,6 +49,14 @@ impl RunPipeline {
                 }
                 .map(failure),
             ),
+            Request::CountTokens { model, texts, kind } => once(
+                async move {
+                    let embedder = self.models().embedder(&model)?;
+                    let counts = embedder.count_tokens(&texts, kind).await?;
+                    Ok::<_, Error>(counts.map(|counts| (counts, embedder.max_tokens())))
+                }
+                .map(failure),
+            ),
             Request::Score { model, query, passages } => once(
                 async move {
                     let reranker = self.models().reranker(&model)?;

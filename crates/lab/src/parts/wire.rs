@@ -22,6 +22,9 @@ pub(crate) enum Request {
     Embed { model: String, texts: Vec<String>, kind: InputKind },
     /// Vectors of the texts' tokens: a list of [`Embedded`].
     EmbedTokens { model: String, texts: Vec<String>, kind: InputKind },
+    /// How many tokens each text has, and how many its embedder reads; none if it
+    /// cannot count.
+    CountTokens { model: String, texts: Vec<String>, kind: InputKind },
     /// A score for each passage.
     Score { model: String, query: String, passages: Vec<String> },
     /// An answer of a chat model: [`Said`], again and again.
@@ -46,7 +49,7 @@ impl Request {
     /// Who is asked this.
     pub(crate) fn part(&self) -> Part {
         match self {
-            Self::Embed { .. } | Self::EmbedTokens { .. } => Part::Encoder,
+            Self::Embed { .. } | Self::EmbedTokens { .. } | Self::CountTokens { .. } => Part::Encoder,
             Self::Score { .. } => Part::Reranker,
             Self::Chat { .. } => Part::Llm,
             Self::Find { .. }

@@ -104,11 +104,12 @@ function retrieved(row, list, passages, held) {
 }
 function answer(own) {
   if (!own.answer) return element("p", { class: own.error ? "problem" : "hint" }, own.error ? `It failed: ${own.error}` : "This question was not answered in this run.");
-  const { text, citations, seconds, usage, dropped_passages: dropped } = own.answer;
+  const { text, citations, seconds, usage, dropped_passages: dropped, finish } = own.answer;
   const said = [
     `cites ${citations.map((n) => `[${n}]`).join(" ") || "nothing"}`, `${fixed(seconds, 2)} s`,
     `${usage.prompt_tokens} tokens read, ${usage.completion_tokens} written`,
   ];
+  if (finish === "length") said.push("cut off at max_tokens");
   if (dropped) said.push(`${counted(dropped, "passage")} left out because the context was full`);
   return element("div", { class: "card" }, element("div", { class: "body" }, text), element("div", { class: "where" }, said.join(" · ")));
 }
