@@ -121,7 +121,13 @@ struct ModelElsewhere {
 
 impl ModelElsewhere {
     fn new(name: &str, identity: Identity, way: Way) -> Self {
-        Self { name: name.to_owned(), identity, way, columns: AtomicUsize::default(), most: AtomicUsize::new(usize::MAX) }
+        Self {
+            name: name.to_owned(),
+            identity,
+            way,
+            columns: AtomicUsize::default(),
+            most: AtomicUsize::new(usize::MAX),
+        }
     }
 }
 
