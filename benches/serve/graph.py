@@ -92,7 +92,7 @@ generator = [{{ compact = {{ model = "gpt" }} }}]
 @contextlib.contextmanager
 def alone(bundle: Path):
     """`reverie serve` as a process."""
-    command = [TARGET / "reverie", "serve", bundle, "--listen", "127.0.0.1:0", "--json"]
+    command = [TARGET / "reverie", "serve", bundle, "--listen", "127.0.0.1:0", "--json", "--admin-without-key"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=bundle.parent)
     try:
         yield json.loads(process.stdout.readline())["url"]

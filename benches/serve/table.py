@@ -168,7 +168,7 @@ def bundle(folder: str, name: str, sections: str, corpus: str) -> None:
 
 
 def ours(name: str, *more: str) -> list:
-    return [TARGET / "reverie", "serve", name, "--listen", "127.0.0.1:{port}", *more]
+    return [TARGET / "reverie", "serve", name, "--listen", "127.0.0.1:{port}", "--admin-without-key", *more]
 
 
 BM25 = "[space]\nchunker = [{ sentence = { chunk_size = 128, chunk_overlap = 0 } }]\nretriever = [{ bm25 = { top_k = 3 } }]\n"

@@ -266,6 +266,8 @@ impl Bundle {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     functions: bool,
+    /// Whether all variables and hosts are in it.
+    all_models: bool,
     variables: BTreeSet<String>,
     hosts: BTreeSet<String>,
 }
@@ -335,6 +337,12 @@ impl Reach {
         Self { functions: true, ..self }
     }
 
+    /// The same, and all variables and hosts too.
+    #[must_use]
+    pub fn with_all_models(self) -> Self {
+        Self { all_models: true, ..self }
+    }
+
     /// What it uses beyond another reach, in words; none if nothing.
     pub fn beyond(&self, allowed: &Self) -> Option<String> {
         let mut beyond = Vec::new();
@@ -348,7 +356,7 @@ impl Reach {
             ("the variables", new(&self.variables, &allowed.variables)),
             ("the hosts", new(&self.hosts, &allowed.hosts)),
         ] {
-            if !new.is_empty() {
+            if !new.is_empty() && !allowed.all_models {
                 beyond.push(format!("{what} {new}"));
             }
         }
@@ -586,6 +594,7 @@ mod tests {
         assert!(beyond.contains("`AWS_SECRET_ACCESS_KEY`") && beyond.contains("`https://evil.example`"), "{beyond}");
         assert!(of("openai = { api_key_env = 'OTHER' }").beyond(&first).unwrap().contains("the provider openai"));
         assert_eq!(evil.beyond(&first.clone().and(&evil)), None);
+        assert_eq!(evil.beyond(&first.clone().with_all_models()), None);
         let functions = Reach { functions: true, ..Reach::default() };
         assert!(functions.beyond(&first).unwrap().contains("code"));
         assert_eq!(functions.beyond(&first.with_functions()), None);

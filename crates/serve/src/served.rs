@@ -122,7 +122,7 @@ impl Served {
         if let Some(beyond) = allowed.and_then(|allowed| reach.beyond(allowed)) {
             return Err(Error::Unusable(format!(
                 "{address} uses {beyond}, which the pipelines that this service was started with do not use; start the \
-                 service with this bundle, or with --allow-functions for functions"
+                 service with this bundle, or with --allow-functions or --allow-other-models"
             )));
         }
         let scratch = scratch.join(store::unique_token());

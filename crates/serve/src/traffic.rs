@@ -65,13 +65,24 @@ pub(crate) struct Kept<P = Served> {
     pub(crate) served: Arc<P>,
     pub(crate) asked: Asked,
     pub(crate) done: Arc<Done>,
+    /// Whether it is one of the share that is written and scored. If it is not, it
+    /// is only compared with the shadow's answer.
+    pub(crate) is_sampled: bool,
     /// What a shadow answered to the same question.
     pub(crate) shadow: Option<(Arc<P>, Arc<Done>)>,
 }
 
 impl<P> Kept<P> {
-    pub(crate) fn of(lane: &Lane<P>, asked: &Asked, done: Arc<Done>, shadow: Option<(Arc<P>, Arc<Done>)>) -> Self {
-        Self { role: lane.role, served: lane.served.clone(), asked: asked.clone(), done, shadow }
+    /// An answer of the share, without a shadow's.
+    pub(crate) fn of(lane: &Lane<P>, asked: &Asked, done: Arc<Done>) -> Self {
+        Self {
+            role: lane.role,
+            served: lane.served.clone(),
+            asked: asked.clone(),
+            done,
+            is_sampled: true,
+            shadow: None,
+        }
     }
 }
 
@@ -147,20 +158,23 @@ struct Worker {
 
 impl Worker {
     async fn handle(&self, kept: Kept) {
-        let Kept { role, served, asked, done, shadow } = kept;
-        let own = self.keep(role, &served, &asked, &done).await;
+        let Kept { role, served, asked, done, is_sampled, shadow } = kept;
+        let own = self.keep(role, &served, &asked, &done, is_sampled).await;
         let Some((candidate, done)) = shadow else { return };
-        let other = self.keep(Role::Shadow, &candidate, &asked, &done).await;
+        let other = self.keep(Role::Shadow, &candidate, &asked, &done, is_sampled).await;
         if let (Some(quality), Some(own), Some(other)) = (&self.quality, own, other) {
             quality.compare((&served.version, &own), (&candidate.version, &other));
         }
     }
 
-    /// Scores an answer and writes its line; gives the scores.
-    async fn keep(&self, role: Role, served: &Served, asked: &Asked, done: &Done) -> Option<Scores> {
+    /// Scores an answer, and writes its line if it is one of the share; gives the
+    /// scores.
+    async fn keep(&self, role: Role, served: &Served, asked: &Asked, done: &Done, is_sampled: bool) -> Option<Scores> {
         let line = Line::of(role, served, asked, done);
         let scores = self.scored(&line, asked, done).await;
-        self.write(&line, scores.as_ref()).await;
+        if is_sampled {
+            self.write(&line, scores.as_ref()).await;
+        }
         scores
     }
 

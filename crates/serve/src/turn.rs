@@ -218,8 +218,8 @@ impl<P: Pipeline> Answering<P> {
     }
 
     /// Keeps an answer for the next such question, takes the sample, and asks the
-    /// shadow. One number decides for all of them, so that what is sampled and what
-    /// a shadow is asked are the same questions as far as their shares allow.
+    /// shadow. One number decides for both, so that what is sampled and what a
+    /// shadow is asked are the same questions as far as their shares allow.
     fn follow_up(self: &Arc<Self>, lane: &Arc<Lane<P>>, asked: &Asked, done: Arc<Done>) {
         if lane.role != Role::Fallback
             && let Some(cache) = &self.cache
@@ -232,7 +232,7 @@ impl<P: Pipeline> Answering<P> {
         let shadow = lanes.shadow().filter(|_| lane.role == Role::Serving);
         let Some(shadow) = shadow.filter(|shadow| is_in_share(number, shadow.share)) else {
             if is_sampled {
-                self.sink.keep(Kept::of(lane, asked, done, None));
+                self.sink.keep(Kept::of(lane, asked, done));
             }
             return;
         };
@@ -244,16 +244,16 @@ impl<P: Pipeline> Answering<P> {
         let (answering, lane, shadow, asked) = (self.clone(), lane.clone(), shadow.lane.clone(), asked.clone());
         let Ok(place) = place else {
             if is_sampled {
-                self.sink.keep(Kept::of(&lane, &asked, done, None));
+                self.sink.keep(Kept::of(&lane, &asked, done));
             }
             return;
         };
         tokio::spawn(async move {
             let answered = answering.ask_shadow(&shadow, &asked).await;
             drop(place);
-            if is_sampled {
-                let shadow = answered.map(|answered| (shadow.served.clone(), answered));
-                answering.sink.keep(Kept::of(&lane, &asked, done, shadow));
+            let shadow = answered.map(|answered| (shadow.served.clone(), answered));
+            if is_sampled || shadow.is_some() {
+                answering.sink.keep(Kept { is_sampled, shadow, ..Kept::of(&lane, &asked, done) });
             }
         });
     }

@@ -139,6 +139,7 @@ fn answer(text: &str) -> Answer {
 struct Sink {
     share: f64,
     kept: Mutex<Vec<(String, bool)>>,
+    compared: AtomicUsize,
 }
 
 impl SampleSink<Script> for Sink {
@@ -147,7 +148,11 @@ impl SampleSink<Script> for Sink {
     }
 
     fn keep(&self, kept: Kept<Script>) {
-        self.kept.lock().unwrap().push((kept.asked.id.to_string(), kept.shadow.is_some()));
+        match kept.is_sampled {
+            true => self.kept.lock().unwrap().push((kept.asked.id.to_string(), kept.shadow.is_some())),
+            false => assert!(kept.shadow.is_some(), "it is neither written nor compared"),
+        }
+        self.compared.fetch_add(usize::from(kept.shadow.is_some()), Relaxed);
     }
 }
 
@@ -413,6 +418,7 @@ fn a_shadow_changes_neither_the_sample_nor_its_share() {
             }
             let shadow = world.lanes.candidate.as_ref().unwrap().lane.served.asked.load(Relaxed);
             assert_eq!(shadow, (share * 100.0) as usize, "shadows of {share}");
+            assert_eq!(world.sink.compared.load(Relaxed), shadow, "each answer of a shadow is compared");
             let sampled = world.sink.kept.lock().unwrap();
             assert_eq!(sampled.len(), kept, "{sample} beside a shadow of {share}");
             if share >= sample {

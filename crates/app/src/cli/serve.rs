@@ -64,6 +64,10 @@ pub struct Arguments {
     /// Let bundles that `/admin` opens bring functions of Python, which are code.
     #[arg(long)]
     allow_functions: bool,
+    /// Let bundles that `/admin` opens ask models at other hosts, and with other variables as keys, than the bundles that
+    /// are named here.
+    #[arg(long)]
+    allow_other_models: bool,
     /// The address that people use, for links to sources, such as https://manuals.example.com.
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
@@ -251,6 +255,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         let mut allowed = named.fold(served.reach.clone(), |reach, served| reach.and(&served.reach));
         if arguments.allow_functions {
             allowed = allowed.with_functions();
+        }
+        if arguments.allow_other_models {
+            allowed = allowed.with_all_models();
         }
         Arc::new(move |address: String| {
             let (setup, cache, scratch) = (setup.clone(), cache.clone(), scratch.clone());

@@ -169,9 +169,7 @@ async fn a_bundle_that_is_named_over_http_brings_no_code_no_variable_and_no_host
         "own.py",
         format!("def rerank(question, passages):\n    open({proof:?}, 'w').close()\n    return [0] * len(passages)\n"),
     );
-    let function = |text: &str| {
-        text.replace("[space]\n", "[space]\nreranker = [{ python = { name = \"own\", file = \"own.py\" } }]\n")
-    };
+    let function = |text: &str| text.replace("[space]\n", "[space]\nreranker = [{ python = { file = \"own.py\" } }]\n");
     let code = evil(&workspace, "code", function);
     std::fs::remove_file(&proof).unwrap();
     let variable = evil(&workspace, "variable", |text| {
@@ -198,7 +196,10 @@ async fn a_bundle_that_is_named_over_http_brings_no_code_no_variable_and_no_host
     assert!(!proof.exists(), "no code was run");
     assert_eq!(status(&service, "POST", "/admin/swap", &json, &same).await, 200);
 
-    let willing = Service::start(&workspace, &["bundle", "--allow-functions"]);
+    let willing = Service::start(&workspace, &["bundle", "--allow-functions", "--allow-other-models"]);
+    for bundle in [&variable, &host] {
+        assert_eq!(status(&willing, "POST", "/admin/swap", &json, bundle).await, 200);
+    }
     assert_eq!(status(&willing, "POST", "/admin/swap", &json, &code).await, 200);
     assert_eq!(get(&willing, "/rag/retrieve?query=owls", &[]).await, 200);
     assert!(proof.exists());
@@ -374,6 +375,7 @@ async fn few_descriptors_are_shared_out_and_idle_connections_take_none_from_mode
         };
     }
     shell.arg("-c").arg("ulimit -n 1024; exec \"$@\"").arg("sh").arg(binary).args(words);
+    store::choose_cryptography();
     let mut process = shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -360,7 +360,7 @@ async fn a_service_whose_traffic_file_is_full_answers_on_and_tells_it_once() {
     }
     let (workspace, _server) = promoted(Duration::ZERO).await;
     let traffic = workspace.file("traffic.jsonl");
-    let arguments = ["bundle", "--traffic", traffic.to_str().unwrap(), "--traffic-share", "1"];
+    let arguments = ["bundle", "--traffic", traffic.to_str().unwrap(), "--traffic-share", "1", "--admin-without-key"];
     // The limit is set later, when the signal would end a process that does not ignore it.
     let mut command =
         limited(&workspace, None, &[&["serve", "--listen", "127.0.0.1:0", "--json"], &arguments[..]].concat());

@@ -211,7 +211,7 @@ async fn scores_that_fall_below_what_the_run_found_raise_an_alarm_and_are_kept()
 #[tokio::test]
 async fn a_question_that_comes_again_is_answered_from_memory_only_where_that_was_asked_for() {
     let two = Two::new().await;
-    let service = Service::start(&two.workspace, &["kept", "--cache-answers", "10"]);
+    let service = Service::start(&two.workspace, &["kept", "--cache-answers", "10", "--allow-other-models"]);
     let first: Value = service.post("/v1/chat/completions", &chat(QUESTION)).await.json().await.unwrap();
     let asked = endpoint::asked(&two.kept).await.len();
     let again: Value = service.post("/v1/chat/completions", &chat(QUESTION)).await.json().await.unwrap();

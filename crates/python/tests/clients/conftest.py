@@ -108,7 +108,7 @@ generator = ["compact"]
     for verb in (["run", "--quiet"], ["promote", "--output", "bundle"]):
         done = subprocess.run([REVERIE, *verb], cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    command = [REVERIE, "serve", "bundle", "--listen", "127.0.0.1:0", "--json"]
+    command = [REVERIE, "serve", "bundle", "--listen", "127.0.0.1:0", "--json", "--admin-without-key"]
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
     yield json.loads(process.stdout.readline())["url"]
     process.terminate()
