@@ -22,7 +22,7 @@ pub(crate) struct ApiError {
     pub(crate) message: String,
     retry_after: Option<Duration>,
     /// What is told to who operates the service.
-    detail: Option<String>,
+    detail: Option<Box<str>>,
 }
 
 /// The body of an error.
@@ -63,7 +63,7 @@ impl ApiError {
 
     /// With words for who operates the service.
     pub(crate) fn with_detail(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
+        Self { detail: Some(String::into_boxed_str(detail.into())), ..self }
     }
 
     pub(crate) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
@@ -106,7 +106,7 @@ impl ApiError {
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         let message = "the service failed on this request; its log has the reason under the request's id";
         let error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message);
-        Self { detail: Some(detail.into()), ..error }
+        Self { detail: Some(String::into_boxed_str(detail.into())), ..error }
     }
 
     /// A panic: a mistake in the service that this request has shown.
@@ -158,7 +158,7 @@ impl IntoResponse for ApiError {
 
 impl From<lab::Error> for ApiError {
     fn from(error: lab::Error) -> Self {
-        let detail = lab::error_chain(&error);
+        let detail: Box<str> = lab::error_chain(&error).into();
         if let lab::Error::Stage(rag::Error::Elsewhere { retry_after: Some(after), .. }) = &error {
             let told = Self::overloaded("a part of the service is away for a moment; try again", *after);
             return Self { detail: Some(detail), ..told };
