@@ -7,7 +7,7 @@ use axum::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 /// When to come again if a model that refuses calls does not say it.
 const AFTER_REFUSALS: Duration = Duration::from_secs(10);
@@ -18,7 +18,7 @@ pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     kind: &'static str,
     code: &'static str,
-    parameter: Option<Cow<'static, str>>,
+    parameter: Option<Box<str>>,
     pub(crate) message: String,
     retry_after: Option<Duration>,
     /// What is told to who operates the service.
@@ -38,7 +38,7 @@ struct ErrorDetail {
     /// The kind of error, such as `invalid_request_error`.
     r#type: &'static str,
     /// The field that is wrong, if it is one.
-    param: Option<Cow<'static, str>>,
+    param: Option<Box<str>>,
     /// The error in a word, such as `model_not_found`.
     code: &'static str,
 }
@@ -53,7 +53,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_request", message)
     }
 
-    pub(crate) fn of_parameter(self, name: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn of_parameter(self, name: impl Into<Box<str>>) -> Self {
         Self { parameter: Some(name.into()), ..self }
     }
 
