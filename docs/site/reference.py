@@ -273,8 +273,10 @@ def openapi(reverie: Path) -> dict:
             server.wait()
 
 
-def named(one: dict) -> str:
+def named(one: dict | bool) -> str:
     """The type of a JSON Schema in a few words."""
+    if isinstance(one, bool):
+        return "anything" if one else "nothing"
     if "$ref" in one:
         name = one["$ref"].rsplit("/", 1)[1]
         return f"[{name}](#{name.lower()})"
@@ -291,7 +293,7 @@ def named(one: dict) -> str:
 def fields(one: dict) -> str:
     required = one.get("required", [])
     rows = [
-        f"| `{name}`{' (required)' if name in required else ''} | {cell(named(of))} | {cell(of.get('description', ''))} |"
+        f"| `{name}`{' (required)' if name in required else ''} | {cell(named(of))} | {cell('' if isinstance(of, bool) else of.get('description', ''))} |"
         for name, of in one.get("properties", {}).items()
     ]
     return "\n".join(["| field | type | |", "|---|---|---|", *rows]) + "\n" if rows else f"{named(one)}\n"
