@@ -11,6 +11,7 @@ mod corrected;
 mod drift;
 mod effect;
 mod judge;
+mod large_sample;
 mod noise;
 mod paired;
 mod power;

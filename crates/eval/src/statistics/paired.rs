@@ -8,7 +8,8 @@
 //!   where only a loss is of interest. If the trials were equal, each difference
 //!   could as well have the other sign. All 2ⁿ signs are tried up to 16
 //!   questions, else 10,000 random ones, and then p = (as extreme + 1) /
-//!   (tried + 1), so that p is never 0.
+//!   (tried + 1), so that p is never 0. For more than 10,000 differences the
+//!   sum over random signs is normal, and p is taken from that distribution.
 //! - many comparisons: Holm's step-down correction.
 //!
 //! Sources: E. W. Noreen, "Computer-Intensive Methods for Testing Hypotheses",
@@ -19,10 +20,14 @@
 use super::{Interval, Random, bootstrap_mean, effect_size, mean, questions_needed};
 use crate::Score;
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Up to this many differences, every assignment of signs is tried.
 const EXACT_UP_TO: usize = 16;
 const RANDOM_FLIPS: usize = 10_000;
+/// With more differences than this, the sum over random signs is normal to
+/// within the noise of 10,000 draws.
+const NORMAL_FROM: usize = 10_000;
 
 /// One trial against another on the same questions in the same order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,6 +111,15 @@ fn share_as_extreme(differences: &[f64], seed: u64, extreme: fn(f64) -> f64) -> 
         let n_extreme = (0..n_all).filter(|bits| flipped_sum(&mut |i| bits >> i & 1 == 1) >= observed).count();
         return n_extreme as f64 / f64::from(n_all);
     }
+    if differences.len() > NORMAL_FROM {
+        let deviation = differences.iter().map(|x| x * x).sum::<f64>().sqrt();
+        // The smallest p that 10,000 draws can show stays the smallest.
+        let floor = 1.0 / (RANDOM_FLIPS + 1) as f64;
+        let beyond = |sum: f64| 1.0 - Normal::standard().cdf(sum / deviation);
+        // Two-sided if a sum and its opposite are equally extreme.
+        let sides = if extreme(-1.0) == extreme(1.0) { 2.0 } else { 1.0 };
+        return (sides * beyond(observed)).clamp(floor, 1.0);
+    }
     let mut random = Random::new(seed);
     let mut n_extreme = 0usize;
     for _ in 0..RANDOM_FLIPS {
@@ -167,6 +181,15 @@ mod tests {
         assert_eq!(sign_flip_p_value(&[0.0; 40], 0), 1.0);
         let balanced: Vec<f64> = (0..40).map(|i| if i % 2 == 0 { 0.3 } else { -0.3 }).collect();
         assert_eq!(sign_flip_p_value(&balanced, 9), 1.0);
+    }
+
+    #[test]
+    fn the_test_of_many_differences_agrees_with_the_exact_binomial() {
+        // 6,100 of 12,000 won: two-sided, the sign test has p = 0.0692.
+        let differences: Vec<f64> = (0..12_000).map(|i| if i < 6_100 { 0.5 } else { -0.5 }).collect();
+        assert!((sign_flip_p_value(&differences, 0) - 0.0692).abs() < 0.003);
+        assert!((sign_flip_p_value_of_loss(&differences, 0) - (1.0 - 0.0692 / 2.0)).abs() < 0.003);
+        assert_eq!(sign_flip_p_value(&[1.0; 12_000], 0), 1.0 / 10_001.0);
     }
 
     #[test]
