@@ -34,13 +34,18 @@ pub const VARIABLES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 /// Options for object stores, taken from the environment variables that begin
 /// with one of [`VARIABLES`] and that the stores know.
 ///
+/// Certificates are always checked: variables that turn this off, such as
+/// `AWS_ALLOW_INVALID_CERTIFICATES`, are left out. `SSL_CERT_FILE` names the
+/// authority of a server with a certificate of its own.
+///
 /// An endpoint that begins with `http://` allows plain HTTP: such an address
 /// is never written by mistake. Buckets are addressed in the path, unless
 /// `AWS_VIRTUAL_HOSTED_STYLE_REQUEST` is `true`.
 pub fn environment_options(variables: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
     let known = |name: &str| VARIABLES.iter().any(|prefix| name.starts_with(prefix));
     let given = variables.into_iter().filter(|(name, value)| known(name) && !value.is_empty());
-    given.map(|(name, value)| (name.to_lowercase(), value)).collect()
+    let named = given.map(|(name, value)| (name.to_lowercase(), value));
+    named.filter(|(name, _)| !name.ends_with("allow_invalid_certificates")).collect()
 }
 
 /// The options of a profile, out of the texts of `~/.aws/credentials` and
@@ -234,6 +239,7 @@ mod tests {
             ("AWS_ACCESS_KEY_ID", "key"),
             ("AWS_SESSION_TOKEN", ""),
             ("HOME", "/root"),
+            ("AWS_ALLOW_INVALID_CERTIFICATES", "true"),
             ("GOOGLE_SERVICE_ACCOUNT", "account.json"),
         ]));
         let expected = pairs(&[("aws_access_key_id", "key"), ("google_service_account", "account.json")]);

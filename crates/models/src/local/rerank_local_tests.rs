@@ -168,3 +168,36 @@ fn settings_that_cannot_work_are_refused_before_anything_is_loaded() {
     let unnamed = Config { model: String::new(), ..Config::default() };
     assert!(matches!(unnamed.identity(&cx), Err(Error::Config(_))));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_batch_begins_for_a_caller_that_waits_no_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(cx) = context(folder.path()) else { return };
+    write_overlap_model(folder.path(), 1);
+    let pool = SessionPool::open(&cx.directory, &cx.cpu, "m", &folder.path().join("model.onnx"), &[2]).expect("a pool");
+    let batch = Batch { width: 1, ids: vec![2], types: vec![0], lengths: vec![1], texts: vec![0] };
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let finish = move |_: &Batch, _: &Output<'_>| {
+        let _ = begun.send(());
+        // Until the caller is gone.
+        let _ = released.recv();
+        Ok(())
+    };
+    let work = tokio::spawn({
+        let (pool, batches) = (pool.clone(), vec![batch.clone(); 100]);
+        async move { pool.run(batches, finish).await }
+    });
+    assert!(begins.recv().await.is_some());
+    work.abort();
+    assert!(work.await.is_err());
+    drop(release);
+    let mut others = 0;
+    while begins.recv().await.is_some() {
+        others += 1;
+    }
+    assert_eq!(others, 0);
+    // Its threads are free again.
+    let all = pool.run(vec![batch; 3], |_: &Batch, _: &Output<'_>| Ok(())).await.expect("results");
+    assert_eq!(all.len(), 3);
+}

@@ -53,6 +53,10 @@ macro_rules! endpoint_settings {
             pub api_key_env: Option<String>,
             /// More headers. A value `env:NAME` is read from that variable.
             pub headers: ::std::collections::BTreeMap<String, String>,
+            /// Whether a key may go to another machine over plain `http://`, where
+            /// everybody on the way can read it. Default false: it is refused.
+            #[serde(skip_serializing_if = "::std::ops::Not::not")]
+            pub plain_http: bool,
             $( $(#[$meta_2])* $visible_2 $own_2: $Own2, )*
             /// How long one answer may take, in seconds. One that is streamed
             /// may pause for so long, and take ten times as long in all.
@@ -82,6 +86,7 @@ macro_rules! endpoint_settings {
                     $( $own_1: $default_1, )*
                     api_key_env: defaults.api_key_env.map(str::to_owned),
                     headers: ::std::collections::BTreeMap::new(),
+                    plain_http: false,
                     $( $own_2: $default_2, )*
                     timeout_seconds: defaults.timeout_seconds,
                     connect_timeout_seconds: 5.0,
@@ -101,6 +106,7 @@ macro_rules! endpoint_settings {
                     base_url: &self.base_url,
                     api_key_env: self.api_key_env.as_deref(),
                     headers: &self.headers,
+                    plain_http: self.plain_http,
                     timeout_seconds: self.timeout_seconds,
                     connect_timeout_seconds: self.connect_timeout_seconds,
                     max_response_bytes: self.max_response_bytes,

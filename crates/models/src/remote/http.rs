@@ -7,7 +7,7 @@ mod sse;
 mod stream;
 
 pub(super) use redact::Redactor;
-use settings::is_loopback;
+pub use settings::is_loopback;
 pub(super) use settings::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, Probe};
 pub(super) use stream::{Ended, after_the_beginning};
 

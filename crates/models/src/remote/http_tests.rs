@@ -321,6 +321,32 @@ async fn a_missing_key_and_a_written_one_are_refused() {
 }
 
 #[tokio::test]
+async fn a_key_goes_to_no_other_machine_without_tls() {
+    let (none, with_key) = (BTreeMap::new(), headers());
+    let bench = Bench::new().await;
+    let connect = |base_url, api_key_env, headers, plain_http| {
+        let settings = EndpointSettings { api_key_env, headers, plain_http, ..settings(base_url, headers) };
+        settings.connect(&bench.context()).map(drop)
+    };
+    for (base_url, key, headers) in
+        [("http://10.0.0.1/v1", Some("KEY"), &none), ("http://models.example.com/v1", None, &with_key)]
+    {
+        let refused = connect(base_url, key, headers, false).expect_err("refused");
+        let text = refused.to_string();
+        assert!(text.contains(base_url) && text.contains("plain_http = true"), "{text}");
+        assert!(connect(base_url, key, headers, true).is_ok());
+    }
+    for (base_url, key) in [
+        ("https://models.example.com/v1", Some("KEY")),
+        ("http://127.0.0.1:9/v1", Some("KEY")),
+        ("http://localhost:9/v1", Some("KEY")),
+        ("http://vllm:8000/v1", None),
+    ] {
+        assert!(connect(base_url, key, &none, false).is_ok(), "{base_url}");
+    }
+}
+
+#[tokio::test]
 async fn an_endpoint_is_ready_when_it_answers_and_takes_the_key() {
     for (status, is_ready) in [(200, true), (404, true), (405, true), (401, false), (503, false)] {
         let bench = Bench::new().await;

@@ -18,6 +18,7 @@ mod translated;
 
 pub use functions::ServedFunction;
 pub(crate) use functions::is_function;
+pub use http::is_loopback;
 
 every_provider!(modules remote);
 

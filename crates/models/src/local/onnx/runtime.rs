@@ -143,8 +143,8 @@ impl SessionPool {
     }
 
     /// Runs batches one after the other in one session, each result through
-    /// `finish`. When the caller stops waiting, the batches that are being run
-    /// are finished, and their threads stay counted until then.
+    /// `finish`. When the caller stops waiting, the batch that is being run is
+    /// finished and no other begins; its threads stay counted until then.
     pub(crate) async fn run<T, F>(&self, batches: Vec<Batch>, finish: F) -> Result<Vec<T>, Error>
     where
         T: Send + 'static,
@@ -153,11 +153,17 @@ impl SessionPool {
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Error::Cancelled)?;
         let threads = self.cpu.acquire(self.shared.threads).await.ok_or(Error::Cancelled)?;
         let shared = self.shared.clone();
+        // Dropped with this future, which is how the thread learns that nobody waits any more.
+        let caller = Arc::new(());
+        let waiting = Arc::downgrade(&caller);
         self.blocking(move || {
             let _held = (slot, threads);
             let mut session = shared.take()?;
-            let results = batches.iter().map(|batch| shared.run(&mut session, batch, &finish));
-            let results = results.collect();
+            let run = |batch| match waiting.strong_count() {
+                0 => Err(Error::Cancelled),
+                _ => shared.run(&mut session, batch, &finish),
+            };
+            let results = batches.iter().map(run).collect();
             shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
             results
         })

@@ -35,6 +35,8 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) base_url: &'a str,
     pub(crate) api_key_env: Option<&'a str>,
     pub(crate) headers: &'a BTreeMap<String, String>,
+    /// Whether secrets may go to another machine without TLS.
+    pub(crate) plain_http: bool,
     pub(crate) timeout_seconds: f64,
     pub(crate) connect_timeout_seconds: f64,
     /// The largest answer.
@@ -106,6 +108,7 @@ impl EndpointSettings<'_> {
         base_url: "",
         api_key_env: None,
         headers: NO_QUERY,
+        plain_http: false,
         timeout_seconds: 60.0,
         connect_timeout_seconds: 5.0,
         max_response_bytes: MAX_RESPONSE,
@@ -204,6 +207,13 @@ impl EndpointSettings<'_> {
             };
             headers.insert(header, self.header_value(name, &value)?);
         }
+        if !secrets.is_empty() && !self.plain_http && base.starts_with("http://") && !is_loopback(&base) {
+            return Err(Error::Config(format!(
+                "{}: a key would go to {base} without TLS, where everybody on the way can read it: use an https:// \
+                 address, or set `plain_http = true` if the network between is your own",
+                self.model
+            )));
+        }
         // One secret may hold another: the longer one is removed first.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let client = store::http_client()
@@ -290,7 +300,7 @@ impl EndpointSettings<'_> {
 }
 
 /// Whether an address is one of this machine.
-pub(crate) fn is_loopback(base: &str) -> bool {
+pub fn is_loopback(base: &str) -> bool {
     let url = Url::parse(base).ok();
     let host = url.as_ref().and_then(Url::host_str).unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
