@@ -337,10 +337,8 @@ impl RunPipeline {
             return Ok(way.ask(&Request::ChunkAt { document: document.to_owned(), byte }).await?);
         }
         let table = self.table().await?;
-        let mut holding = table.chunks().iter().filter(|chunk| {
-            chunk.document == document && chunk.searchable && chunk.span.start <= byte && byte < chunk.span.end
-        });
-        Ok(holding.next().cloned())
+        let holds = |chunk: &&Chunk| chunk.searchable && chunk.span.start <= byte && byte < chunk.span.end;
+        Ok(table.of_document(document).iter().find(holds).cloned())
     }
 
     /// The embedder of its questions, by its name in the experiment; none where

@@ -127,7 +127,9 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
-    let made = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    // Small searches compute on these threads, so a service uses all cores.
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).max(2);
+    let made = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let made = made.map_err(|error| PyRuntimeError::new_err(format!("no threads: {error}")))?;
     Ok(RUNTIME.get_or_init(|| made))
 }

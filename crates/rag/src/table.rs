@@ -4,7 +4,11 @@ use crate::{
     Error, Filter,
     types::{Chunk, Hit, Passage, Span},
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 /// Chunks of all documents. A chunk's row is its position here; chunks of one
 /// document are consecutive and in the order of their numbers.
@@ -15,6 +19,8 @@ pub struct ChunkTable {
     searchable: Vec<u32>,
     /// For each row, the row of chunk 0 of the same document.
     first: Vec<u32>,
+    /// The rows of each document by its path, from the first question about one.
+    documents: OnceLock<HashMap<Box<str>, Range<usize>>>,
     /// What passes the last filters.
     passing: Mutex<Vec<(Filter, Arc<Passing>)>>,
 }
@@ -43,7 +49,7 @@ impl ChunkTable {
             }
             first.push(start);
         }
-        Self { chunks, searchable, first, passing: Mutex::default() }
+        Self { chunks, searchable, first, documents: OnceLock::new(), passing: Mutex::default() }
     }
 
     /// How many chunks there are, parents included.
@@ -67,6 +73,21 @@ impl ChunkTable {
     /// If there is no such row.
     pub fn chunk(&self, row: u32) -> &Chunk {
         &self.chunks[row as usize]
+    }
+
+    /// The chunks of a document, in the order of their numbers; none if there is
+    /// no such document.
+    pub fn of_document(&self, path: &str) -> &[Chunk] {
+        let documents = self.documents.get_or_init(|| {
+            let mut rows = 0;
+            let groups = self.chunks.chunk_by(|a, b| a.document == b.document).map(|chunks| {
+                let from = rows;
+                rows += chunks.len();
+                (chunks[0].document.as_str().into(), from..rows)
+            });
+            groups.collect()
+        });
+        documents.get(path).map_or(&[], |rows| &self.chunks[rows.clone()])
     }
 
     /// The rows that indexes hold, in the order of their entries.
@@ -120,7 +141,7 @@ impl ChunkTable {
     /// the bytes outside of it are cut at whole characters. None if there is no
     /// such document.
     pub fn excerpt(&self, document: &str, span: Span) -> Option<String> {
-        let mut chunks: Vec<&Chunk> = self.chunks.iter().filter(|chunk| chunk.document == document).collect();
+        let mut chunks: Vec<&Chunk> = self.of_document(document).iter().collect();
         let all = chunks.clone();
         // Of a stretch that ends behind the document nobody was told.
         let end = chunks.iter().map(|chunk| chunk.span.end).max()?;
@@ -179,6 +200,29 @@ mod tests {
         let mut chunks = chunker.chunk_now(document).unwrap();
         chunks.iter_mut().for_each(|chunk| chunk.take_space(&document.text));
         ChunkTable::new(chunks)
+    }
+
+    #[test]
+    fn the_chunks_of_a_document_are_found_by_its_path() {
+        let chunks = [("b", 0), ("b", 1), ("a", 0), ("c", 0), ("c", 1)].map(|(document, number)| Chunk {
+            document: document.to_owned(),
+            number,
+            span: Span { start: 0, end: 4 },
+            text: "text".to_owned(),
+            searchable: true,
+            level: 0,
+            parent: None,
+            previous: None,
+            next: None,
+            page: None,
+            book: None,
+            heading: None,
+            metadata: Default::default(),
+            space: Default::default(),
+        });
+        let table = ChunkTable::new(chunks.to_vec());
+        let numbers = |path: &str| table.of_document(path).iter().map(|chunk| chunk.number).collect::<Vec<_>>();
+        assert_eq!((numbers("b"), numbers("a"), numbers("c"), numbers("d")), (vec![0, 1], vec![0], vec![0, 1], vec![]));
     }
 
     #[test]

@@ -9,11 +9,15 @@ use crate::{
     served::Served,
     stream::seconds,
 };
-use axum::{Extension, Json, extract::State};
+use axum::{Extension, Json, extract::State, http::StatusCode};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+use tracing::Instrument;
 
 /// The longest time to fetch and open a bundle.
 const OPENING: Duration = Duration::from_secs(600);
@@ -71,13 +75,74 @@ fn status_now(service: &Service) -> Value {
         "serving": told(&lanes.serving.served), "candidate": lanes.candidate.as_ref().map(candidate_told),
         "fallback": lanes.fallback.as_ref().map(|lane| told(&lane.served)),
         "answers": { "worked_on": service.answering.places.busy(), "waiting": service.answering.places.waiting() },
+        "opening": *service.opening.lock().unwrap_or_else(PoisonError::into_inner),
         "breaker_open": lanes.serving.breaker.is_open(),
         "quality": service.sampling.quality.as_ref().map(|quality| quality.told()),
     })
 }
 
+/// A bundle that is being opened, or the last one that was.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Opening {
+    /// `swap` or `try`.
+    action: &'static str,
+    bundle: String,
+    /// When it began and ended, in seconds since 1970.
+    since: u64,
+    until: Option<u64>,
+    /// `done`, or why it failed; null while it goes on.
+    outcome: Option<String>,
+}
+
+/// Notes how an opening ended, also if its task is cancelled or panics.
+struct Ends<'a>(&'a Service, Option<String>);
+
+impl<'a> Ends<'a> {
+    /// One at a time: each holds an index in memory.
+    fn begin(service: &'a Service, action: &'static str, bundle: &str) -> Result<Self, ApiError> {
+        let mut opening = service.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = opening.as_ref().filter(|opening| opening.until.is_none()) {
+            let reason = format!("{} is being opened; GET /admin/status tells when that is over", other.bundle);
+            return Err(ApiError::invalid(reason).with_status(StatusCode::CONFLICT, "already_opening"));
+        }
+        let bundle = bundle.to_owned();
+        *opening = Some(Opening { action, bundle, since: seconds(), until: None, outcome: None });
+        Ok(Self(service, None))
+    }
+}
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        let mut opening = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opening) = opening.as_mut() {
+            opening.until = Some(seconds());
+            opening.outcome = Some(self.1.take().unwrap_or_else(|| "it ended without a result".to_owned()));
+        }
+    }
+}
+
+/// Does work that opens a bundle in a task of its own, so that it goes on to its
+/// end, and is noted, when the client or a proxy no longer waits for it.
+async fn to_its_end<Work>(work: Work) -> Result<Json<Value>, ApiError>
+where
+    Work: Future<Output = Result<Json<Value>, ApiError>> + Send + 'static,
+{
+    match tokio::spawn(work.in_current_span()).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => Err(ApiError::panicked(&*error.into_panic())),
+        Err(_) => Err(ApiError::overloaded("the service is ending", Duration::from_secs(5))),
+    }
+}
+
 /// Opens another bundle and makes it ready.
-async fn opened(service: &Service, bundle: &str) -> Result<Served, ApiError> {
+async fn opened(service: &Service, action: &'static str, bundle: &str) -> Result<Served, ApiError> {
+    let mut ends = Ends::begin(service, action, bundle)?;
+    let opened = open(service, bundle).await;
+    ends.1 = Some(opened.as_ref().map_or_else(|error| error.message.clone(), |_| "done".to_owned()));
+    opened
+}
+
+async fn open(service: &Service, bundle: &str) -> Result<Served, ApiError> {
     let open = service.open.as_ref().ok_or_else(|| ApiError::invalid("this service cannot open other bundles"))?;
     let opening = async {
         let next = open(bundle.to_owned()).await?;
@@ -107,16 +172,17 @@ pub(crate) async fn swap(
     Extension(caller): Extension<Caller>,
     Body(swap): Body<Swap>,
 ) -> Result<Json<Value>, ApiError> {
-    // One at a time: each holds an index in memory.
-    let _turn = service.swapping.lock().await;
-    let outcome = async {
-        let next = Arc::new(opened(&service, &swap.bundle).await?);
-        let before = service.swap(next.clone());
-        Ok(Json(json!({ "serving": told(&next), "before": told(&before) })))
+    let work = async move {
+        let swapped = async {
+            let next = Arc::new(opened(&service, "swap", &swap.bundle).await?);
+            let before = service.swap(next.clone());
+            Ok(Json(json!({ "serving": told(&next), "before": told(&before) })))
+        };
+        let outcome = swapped.await;
+        note(&service, "swap", &caller, json!({ "bundle": swap.bundle }), &outcome);
+        outcome
     };
-    let outcome = outcome.await;
-    note(&service, "swap", &caller, json!({ "bundle": swap.bundle }), &outcome);
-    outcome
+    to_its_end(work).await
 }
 
 pub(crate) async fn try_candidate(
@@ -124,11 +190,13 @@ pub(crate) async fn try_candidate(
     Extension(caller): Extension<Caller>,
     Body(wanted): Body<Try>,
 ) -> Result<Json<Value>, ApiError> {
-    let _turn = service.swapping.lock().await;
-    let outcome = tried(&service, &wanted).await;
-    let detail = json!({ "bundle": wanted.bundle, "share": wanted.share, "shadow": wanted.shadow });
-    note(&service, "try", &caller, detail, &outcome);
-    outcome
+    let work = async move {
+        let outcome = tried(&service, &wanted).await;
+        let detail = json!({ "bundle": wanted.bundle, "share": wanted.share, "shadow": wanted.shadow });
+        note(&service, "try", &caller, detail, &outcome);
+        outcome
+    };
+    to_its_end(work).await
 }
 
 async fn tried(service: &Arc<Service>, wanted: &Try) -> Result<Json<Value>, ApiError> {
@@ -137,7 +205,7 @@ async fn tried(service: &Arc<Service>, wanted: &Try) -> Result<Json<Value>, ApiE
     }
     let candidate = match &wanted.bundle {
         Some(bundle) => {
-            let served = opened(service, bundle).await?;
+            let served = opened(service, "try", bundle).await?;
             if service.served().answers() && !served.answers() {
                 let reason = "this bundle has no generator, and what is served writes answers";
                 return Err(ApiError::invalid(reason).of_parameter("bundle"));
@@ -168,7 +236,6 @@ pub(crate) async fn drop_candidate(
     State(service): State<Arc<Service>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Value>, ApiError> {
-    let _turn = service.swapping.lock().await;
     let outcome = match service.try_candidate(None) {
         Some(_) => whole_status(&service).await.map(Json),
         None => Err(no_candidate()),
@@ -181,7 +248,6 @@ pub(crate) async fn promote_candidate(
     State(service): State<Arc<Service>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Value>, ApiError> {
-    let _turn = service.swapping.lock().await;
     let outcome = match service.try_candidate(None) {
         Some(candidate) => {
             service.swap(candidate.lane.served.clone());

@@ -170,7 +170,10 @@ impl From<lab::Error> for ApiError {
         // Addresses and settings of endpoints are for who operates the service, not for who asks.
         let told = match model {
             models::Error::ContextTooLong { .. } => {
-                return Self::invalid(detail).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded");
+                let reason = "the conversation and the passages are longer than the model reads: ask a shorter question, \
+                              or send fewer earlier messages";
+                let told = Self::invalid(reason).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded");
+                return Self { detail: Some(detail), ..told };
             }
             models::Error::ContentFiltered { .. } => {
                 let told = Self::invalid("the chat model withheld its answer");

@@ -64,14 +64,16 @@ use axum::{
 };
 use error::ApiError;
 use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use lanes::{Candidate, Lane, Lanes, Role};
-use metrics::{Label, Metrics, RouteName};
+use metrics::{Label, Metrics};
 use serde_json::{Value, json};
 use std::{
     io,
     net::IpAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -114,7 +116,8 @@ pub struct Service {
     /// Whether it was told to stop.
     is_ending: AtomicBool,
     is_tls: bool,
-    swapping: tokio::sync::Mutex<()>,
+    /// The bundle that an administrator opens, or opened last.
+    opening: Mutex<Option<admin::Opening>>,
 }
 
 /// The id of a request, in its response's `x-request-id`.
@@ -147,7 +150,7 @@ impl Service {
             is_warm: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             is_tls: false,
-            swapping: tokio::sync::Mutex::new(()),
+            opening: Mutex::default(),
             settings,
         }
     }
@@ -450,6 +453,16 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     page::protect(&mut response);
     let status = response.status().as_u16();
     service.metrics.answered(&route, status);
-    service.metrics.seconds.get_or_create(&RouteName { route }).observe(started.elapsed().as_secs_f64());
-    trace::answered(waiting, response)
+    let timer = metrics::Timer { metrics: service.metrics.clone(), route, started };
+    let response = trace::answered(waiting, response);
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    // A stream ends with its last piece, or when the client leaves.
+    response.map(|body| {
+        Body::new(body.map_frame(move |frame| {
+            let _until_dropped = &timer;
+            frame
+        }))
+    })
 }

@@ -15,7 +15,8 @@ use prometheus_client::{
 };
 use std::{
     fmt::Write as _,
-    sync::{Mutex, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    time::Instant,
 };
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -25,8 +26,8 @@ struct Route {
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct RouteName {
-    pub(crate) route: String,
+struct RouteName {
+    route: String,
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -68,7 +69,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: Family<Label, Counter>,
     spans: Family<Label, Gauge>,
     requests: Family<Route, Counter>,
-    pub(crate) seconds: Histograms,
+    seconds: Histograms,
     /// Of answers: the whole time without that of the chat model.
     pub(crate) overhead: Histogram,
     pub(crate) first_token: Histogram,
@@ -86,6 +87,20 @@ pub(crate) struct Metrics {
     pub(crate) unscored: Family<ScoredRole, Counter>,
     pub(crate) baseline: Family<Scored, Level>,
     pub(crate) drift: Family<Scored, Level>,
+}
+
+/// Notes how long a request took, when it is dropped.
+pub(crate) struct Timer {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) route: String,
+    pub(crate) started: Instant,
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        let route = RouteName { route: std::mem::take(&mut self.route) };
+        self.metrics.seconds.get_or_create(&route).observe(self.started.elapsed().as_secs_f64());
+    }
 }
 
 /// Of scores, most of which lie between 0 and 1.
