@@ -12,7 +12,13 @@ use crate::{
 use ::models::Message;
 use rag::pipeline::Event;
 use serde::Serialize;
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
+
+/// How long a service may take: longer than its own default deadline.
+const SERVICE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Answer a question with the winner of the last run, or the first of its leaderboard, naming the sources.
 ///
@@ -102,11 +108,17 @@ async fn ask_service(cx: &Context, url: &str, question: &str) -> Result<u8, Fail
         remarks: Vec<String>,
     }
     let failed = |reason: &dyn std::fmt::Display| Failure::work(format!("--url {url}: {reason}"));
-    let client = store::http_client().build().map_err(|error| failed(&error))?;
+    let client = store::http_client().connect_timeout(Duration::from_secs(10)).timeout(SERVICE_TIMEOUT);
+    let client = client.build().map_err(|error| failed(&error))?;
     let route = format!("{}/rag/answer", url.trim_end_matches('/'));
     let route = reqwest::Url::parse_with_params(&route, [("query", question)]).map_err(|error| failed(&error))?;
     let mut request = client.get(route);
     if let Some(key) = environment::variable("REVERIE_KEY") {
+        if url.starts_with("http://") && !models::is_loopback(url) {
+            cx.warn(format_args!(
+                "the key in REVERIE_KEY goes to {url} without TLS, where everybody on the way can read it"
+            ));
+        }
         request = request.bearer_auth(key);
     }
     let response = request.send().await.map_err(|error| failed(&lab::error_chain(&error)))?;

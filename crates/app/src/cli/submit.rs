@@ -110,6 +110,8 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
             }
         };
         silent = None;
+        // Ray gives a log whole or not at all: a long one is read less often, so that reading it is not the main load.
+        let pause = LOOK + LOOK * u32::try_from(log.len() >> 20).unwrap_or(u32::MAX).min(29);
         // An incomplete line waits for its end.
         let end = if job.is_over() { log.len() } else { log.rfind('\n').map_or(0, |at| at + 1) };
         if let Some(new) = log.get(shown..end).filter(|new| !new.is_empty()) {
@@ -141,7 +143,7 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
             _ => {}
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(pause) => {}
             () = cx.cancel.cancelled(), if stopping.is_none() => {}
         }
     }

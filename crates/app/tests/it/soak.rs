@@ -6,7 +6,10 @@
 //! The load fits itself to the machine: a fixed number of clients ask one request
 //! after the other, and a client that is refused waits for as long as `Retry-After`
 //! says and asks again. `REVERIE_TEST_SOAK_REQUESTS` (6,000) sets how many requests.
-//! How fast the service is, is measured by `serve/examples/open_loop.rs`.
+//!
+//! The same mixture is a measurement too, which is run by hand on an idle machine
+//! (`--run-ignored only`): how many requests a second the service answers, and then
+//! 80 % of that rate, open-loop, without asking again.
 
 use crate::{
     attacks::{PATIENCE, eventually, is_unharmed, memory, served},
@@ -220,6 +223,17 @@ impl Load {
         })
     }
 
+    /// Asks once.
+    async fn once(&self, number: u64) -> (Kind, Outcome) {
+        let kind = Kind::of(number);
+        let outcome = self.outcome(number, kind).await.unwrap_or_else(|error| Outcome::Wrong(format!("{error:?}")));
+        match (kind, outcome) {
+            // A model that hangs is a planted failure, whatever the service calls it.
+            (Kind::Rare(_), Outcome::Refused(..)) => (kind, Outcome::Failed),
+            (kind, outcome) => (kind, outcome),
+        }
+    }
+
     /// Asks until there is an answer; how often it was refused before, by status.
     async fn one(&self, number: u64) -> (Kind, Vec<u16>, Outcome) {
         let (kind, begun, mut refused) = (Kind::of(number), Instant::now(), Vec::new());
@@ -400,6 +414,96 @@ fn middle(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]
+}
+
+/// How many requests of the mixture are answered in a second, asked by so many
+/// clients one after the other.
+async fn capacity(load: &Arc<Load>, clients: u64, seconds: u64) -> f64 {
+    let (next, done, start) = (Arc::new(AtomicU64::new(1 << 40)), Arc::new(AtomicU64::new(0)), Instant::now());
+    let until = start + Duration::from_secs(seconds);
+    let asking = (0..clients).map(|_| {
+        let (load, next, done) = (load.clone(), next.clone(), done.clone());
+        tokio::spawn(async move {
+            while Instant::now() < until {
+                let (kind, outcome) = load.once(next.fetch_add(1, SeqCst)).await;
+                assert!(!matches!(outcome, Outcome::Wrong(_)), "{kind:?}: {outcome:?}");
+                if Instant::now() < until && !matches!(outcome, Outcome::Refused(..)) {
+                    done.fetch_add(1, SeqCst);
+                }
+            }
+        })
+    });
+    for client in futures::future::join_all(asking).await {
+        client.unwrap();
+    }
+    done.load(SeqCst) as f64 / seconds as f64
+}
+
+#[ignore = "a measurement, for an idle machine"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_80_percent_of_its_capacity_a_service_refuses_less_than_1_percent() {
+    let (_workspace, upstream, service) = served(&["--deadline", "20", "--first-token", "5"]);
+    let known = vec![knowledge(&service).await];
+    let vectors: Value =
+        service.post("/v1/embeddings", &json!({ "model": "tiny", "input": TEXTS })).await.json().await.unwrap();
+    let load = Arc::new(Load {
+        client: store::http_client().pool_max_idle_per_host(512).timeout(PATIENCE).build().unwrap(),
+        url: service.url.clone(),
+        known,
+        vectors: vectors["data"].clone(),
+        serving: AtomicUsize::new(0),
+    });
+    capacity(&load, 128, 5).await;
+    let most = capacity(&load, 128, 20).await;
+    let (rate, total) = (0.8 * most, ::fuzz::setting("REVERIE_TEST_SOAK_REQUESTS").unwrap_or(REQUESTS) as u64);
+    println!("{most:.0} requests a second; {total} are sent at {rate:.0}");
+    let (told, mut seen) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+    let (start, mut sent) = (Instant::now(), 0);
+    while sent < total {
+        let due = (start.elapsed().as_secs_f64() * rate) as u64;
+        while sent < due.min(total) {
+            sent += 1;
+            let due = start + Duration::from_secs_f64(sent as f64 / rate);
+            let (load, told, number) = (load.clone(), told.clone(), sent);
+            tokio::spawn(async move {
+                let (kind, outcome) = load.once(number).await;
+                told.lock().unwrap().push((kind, outcome, due.elapsed().as_secs_f64()));
+            });
+            if sent.is_multiple_of((total / LOOKS).max(1)) {
+                seen.push(memory(&service));
+            }
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    eventually("all are answered", async || told.lock().unwrap().len() as u64 == total).await;
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    let (mut counts, mut latencies) = (BTreeMap::<(&str, &str), u64>::new(), BTreeMap::<&str, Vec<f64>>::new());
+    let mut refused = 0;
+    for (kind, outcome, seconds) in &told {
+        let word = match outcome {
+            Outcome::Right => "right",
+            Outcome::Failed => "failed as planted",
+            Outcome::Refused(..) => "refused",
+            Outcome::Wrong(reason) => panic!("{kind:?}: {reason}"),
+        };
+        refused += u64::from(word == "refused");
+        *counts.entry((kind.name(), word)).or_default() += 1;
+        if word == "right" {
+            latencies.entry(kind.name()).or_default().push(*seconds);
+        }
+    }
+    let share = refused as f64 / total as f64;
+    println!("{:.1} s; refused {refused}, {:.3} %; {counts:?}", start.elapsed().as_secs_f64(), 100.0 * share);
+    for (kind, seconds) in &mut latencies {
+        seconds.sort_by(f64::total_cmp);
+        let at = |share: f64| 1000.0 * seconds[((seconds.len() - 1) as f64 * share) as usize];
+        println!("{kind}: p50 {:.1} ms, p99 {:.1}, p99.9 {:.1}", at(0.5), at(0.99), at(0.999));
+    }
+    let part = |from: usize, to: usize| middle(&seen[seen.len() * from / 8..seen.len() * to / 8]);
+    let (warm, last) = (part(1, 3), part(7, 8));
+    println!("{} questions came to the model; memory {warm:.1} MiB, then {last:.1}", upstream.asked());
+    assert!(share < 0.01, "{:.2} % were refused", 100.0 * share);
+    assert!(last < warm * 1.15 + 16.0, "from {warm} to {last} MiB: {seen:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
