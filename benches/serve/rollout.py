@@ -32,10 +32,14 @@ http {{
   access_log off;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
   uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  upstream replicas {{ {servers} }}
+  keepalive_timeout 0;
+  upstream replicas {{ {servers} {keepalive} }}
   server {{
     listen 127.0.0.1:{port};
-    location / {{ proxy_pass http://replicas; proxy_set_header Host $http_host; proxy_next_upstream off; }}
+    location / {{
+      proxy_pass http://replicas; proxy_set_header Host $http_host; proxy_next_upstream off;
+      proxy_http_version 1.1; proxy_set_header Connection "";
+    }}
   }}
 }}
 """
@@ -72,7 +76,9 @@ class Rollout:
     def configure(self, ports: list[int]) -> None:
         servers = " ".join(f"server 127.0.0.1:{port} max_fails=0;" for port in ports)
         Path(self.folder, "nginx.conf").write_text(
-            CONFIGURATION.format(folder=self.folder, servers=servers, port=self.port)
+            CONFIGURATION.format(
+                folder=self.folder, servers=servers, port=self.port, keepalive="keepalive 32;" if self.options.keepalive else ""
+            )
         )
         self.listed = ports
 
@@ -137,6 +143,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rollouts", type=int, default=2)
+    parser.add_argument("--keepalive", action="store_true", help="nginx keeps connections to the replicas open")
     parser.add_argument("--lame-duck", type=float, default=3)
     with tempfile.TemporaryDirectory() as folder:
         return Rollout(parser.parse_args(), folder).run()

@@ -104,6 +104,9 @@ class Ray:
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_AUTH_MODE": "disabled",
             "RAY_DISABLE_IMPORT_WARNING": "1",
+            # On a busy machine Serve's proxy takes longer than 5 s to start, and is then killed and started anew.
+            "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
+            "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
             **({"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"} if most else {}),
             **(environment or {}),
         }

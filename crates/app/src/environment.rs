@@ -8,7 +8,7 @@ use reqwest::Url;
 use serde::de::DeserializeOwned;
 use std::{
     env,
-    io::{ErrorKind, IsTerminal},
+    io::{self, ErrorKind, IsTerminal},
     ops::Deref,
     path::{Path, PathBuf},
     sync::{
@@ -17,6 +17,7 @@ use std::{
     },
     time::Duration,
 };
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -88,6 +89,16 @@ pub fn home() -> PathBuf {
         let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
         cache.unwrap_or(here).join("reverie")
     })
+}
+
+/// A temporary folder for what a service's pipelines write: with a name that
+/// nobody can foresee, and readable by its owner alone, whatever the umask is.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn scratch_folder() -> io::Result<TempDir> {
+    use std::os::unix::fs::PermissionsExt;
+    tempfile::Builder::new().prefix("reverie-serve-").permissions(std::fs::Permissions::from_mode(0o700)).tempdir()
 }
 
 /// Where models and libraries are looked for.

@@ -18,5 +18,5 @@ mod traces;
 
 pub use advice::give as give_advice;
 pub use cli::{leave, main};
-pub use environment::{home, model_directory, pull_options, setup, store_options, variable};
+pub use environment::{home, model_directory, pull_options, scratch_folder, setup, store_options, variable};
 pub use place::{Place, place};

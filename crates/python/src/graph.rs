@@ -4,7 +4,7 @@
 use crate::{
     experiment::wait,
     remote::runtime,
-    service::{Reply, Told, open, scratch},
+    service::{Reply, Told, open},
 };
 use futures::{
     StreamExt,
@@ -35,7 +35,7 @@ impl PyPart {
     #[new]
     fn new(py: Python<'_>, bundle: String, part: &str, others: Py<PyAny>) -> PyResult<Self> {
         let part = Part::named(part).ok_or_else(|| PyValueError::new_err(format!("there is no part `{part}`")))?;
-        let scratch = scratch()?;
+        let scratch = app::scratch_folder()?;
         let folder = scratch.path().to_owned();
         let work = || async move {
             let served = open(&bundle, Some((part, others)), &folder).await?;

@@ -78,7 +78,7 @@ impl PyService {
             ..Settings::default()
         };
         let cancel = CancellationToken::new();
-        let scratch = scratch()?;
+        let scratch = app::scratch_folder()?;
         let folder = scratch.path().to_owned();
         let work = || async move {
             let served = open(&bundle, others.map(|others| (Part::Gateway, others)), &folder).await?;
@@ -147,12 +147,6 @@ fn request(method: &str, target: &str, headers: Headers, body: Vec<u8>) -> Resul
         request.headers_mut().append(name, HeaderValue::from_bytes(&value).map_err(|error| error.to_string())?);
     }
     Ok(request)
-}
-
-/// A folder for what pipelines write: with a name that nobody can foresee, and
-/// readable by its owner alone.
-pub(crate) fn scratch() -> PyResult<TempDir> {
-    Ok(tempfile::Builder::new().prefix("reverie-serve-").tempdir()?)
 }
 
 /// Opens a bundle, or a part of it with the way to the others.

@@ -201,8 +201,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         setup
     };
     let cache = environment::home().join("bundles");
-    // With a name that nobody can foresee, and readable by its owner alone.
-    let scratch_folder = tempfile::Builder::new().prefix("reverie-serve-").tempdir().map_err(Failure::work)?;
+    let scratch_folder = environment::scratch_folder().map_err(Failure::work)?;
     let scratch = scratch_folder.path().to_owned();
     let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
     let candidate = match &arguments.candidate {

@@ -86,6 +86,22 @@ async fn everybody_may_ask_and_only_a_key_operates_where_the_service_is_open_and
 }
 
 #[tokio::test]
+async fn the_scratch_folder_is_for_its_owner_alone_and_goes_with_the_service() {
+    use std::os::unix::fs::PermissionsExt;
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let temporary = workspace.file("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut service = Service::start_with(&workspace, &["bundle"], &[("TMPDIR", temporary.to_str().unwrap())]);
+    let folders = || std::fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap()).collect::<Vec<_>>();
+    let [folder] = &folders()[..] else { panic!("one folder: {:?}", folders()) };
+    assert!(folder.file_name().to_str().unwrap().starts_with("reverie-serve-"));
+    assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    service.terminate();
+    assert!(service.process.wait().unwrap().success());
+    assert!(folders().is_empty());
+}
+
+#[tokio::test]
 async fn a_web_page_of_another_origin_can_neither_ask_nor_change_anything() {
     let (workspace, server) = promoted(Duration::ZERO).await;
     let service = Service::start(&workspace, &["bundle", "--allow-origin", "https://intranet.example"]);
@@ -288,6 +304,67 @@ async fn long_conversations_are_refused_and_delay_nobody() {
     println!("the slowest of 20 looks at /health/live beside 16 long conversations: {alive:?}");
     // A guard of minutes: before, one such request took as long.
     assert!(alive < Duration::from_secs(60), "{alive:?}");
+}
+
+/// An object store that says nothing until it is released, and then that
+/// nothing is there.
+async fn silent_store() -> (String, tokio::sync::watch::Sender<bool>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (release, released) = tokio::sync::watch::channel(false);
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut released = released.clone();
+            tokio::spawn(async move {
+                let mut bytes = [0; 4096];
+                while connection.read(&mut bytes).await.is_ok_and(|read| read > 0) {
+                    if released.wait_for(|released| *released).await.is_err() {
+                        return;
+                    }
+                    let _ = connection.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+                }
+            });
+        }
+    });
+    (url, release)
+}
+
+#[tokio::test]
+async fn a_swap_goes_on_without_its_client_and_holds_up_nobody() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let (store, release) = silent_store().await;
+    let variables = [
+        ("AWS_ENDPOINT_URL", &*store),
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("AWS_SECRET_ACCESS_KEY", "b"),
+        ("AWS_REGION", "r"),
+    ];
+    let service = Service::start_with(&workspace, &["bundle"], &variables);
+    let swap = |bundle: &str| {
+        let body = json!({ "bundle": bundle });
+        service.client.post(format!("{}/admin/swap", service.url)).json(&body)
+    };
+    let opening = async || service.json("/admin/status").await["opening"].clone();
+    assert_eq!(opening().await, Value::Null);
+    // A client that leaves while the store says nothing.
+    let leaves = swap("s3://bucket/far").send();
+    tokio::select! {
+        _ = leaves => panic!("the store said nothing"),
+        () = eventually("it is being opened", async || opening().await["bundle"] == "s3://bucket/far") => {}
+    }
+    let bundle = workspace.file("bundle").display().to_string();
+    let refused = swap(&bundle).send().await.unwrap();
+    assert_eq!(refused.status().as_u16(), 409);
+    assert!(refused.text().await.unwrap().contains("s3://bucket/far is being opened"));
+    let dropped = service.client.delete(format!("{}/admin/candidate", service.url)).send().await.unwrap();
+    assert_eq!(dropped.status().as_u16(), 404, "there is no candidate, which is told at once");
+    assert_eq!(opening().await["until"], Value::Null);
+    release.send(true).unwrap();
+    eventually("it has ended", async || opening().await["until"].is_u64()).await;
+    assert!(opening().await["outcome"].as_str().unwrap().contains("what was served before is served still"));
+    assert_eq!(swap(&bundle).send().await.unwrap().status().as_u16(), 200);
+    assert_eq!(opening().await["outcome"], "done");
 }
 
 #[tokio::test]

@@ -24,7 +24,12 @@ def node(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("client", ["openai", "vercel", "vercelResponses", "vercelCompatible", "langchain"])
+CLIENTS = [
+    "openai", "vercel", "vercelResponses", "vercelCompatible", "langchain", "mcp", "mcpRemote", "openapiTypescript",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 def test_node(service, node, client):
     done = subprocess.run(["node", "clients.mjs", service, "mast", client], cwd=node, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -155,17 +155,18 @@ def test_openai_agents(service):
     from openai import AsyncOpenAI
 
     agents.set_tracing_disabled(True)
-    client = AsyncOpenAI(base_url=f"{service}/v1", api_key="none")
 
-    async def converse(model):
-        agent = agents.Agent(name="a", model=model)
-        first = await agents.Runner.run(agent, QUESTION)
-        assert "[1]" in first.final_output
-        turns = [*first.to_input_list(), {"role": "user", "content": MORE}]
-        assert (await agents.Runner.run(agent, turns)).final_output
+    async def converse(kind):
+        # A client belongs to the loop that opened its connections.
+        async with AsyncOpenAI(base_url=f"{service}/v1", api_key="none") as client:
+            agent = agents.Agent(name="a", model=kind(model=MODEL, openai_client=client))
+            first = await agents.Runner.run(agent, QUESTION)
+            assert "[1]" in first.final_output
+            turns = [*first.to_input_list(), {"role": "user", "content": MORE}]
+            assert (await agents.Runner.run(agent, turns)).final_output
 
     for kind in (agents.OpenAIChatCompletionsModel, agents.OpenAIResponsesModel):
-        asyncio.run(converse(kind(model=MODEL, openai_client=client)))
+        asyncio.run(converse(kind))
 
 
 def test_instructor_is_refused_before_it_pays(service, stub):
@@ -201,6 +202,26 @@ def test_fastmcp(service):
     asyncio.run(use())
 
 
+def test_mcp(service):
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def use():
+        async with (
+            streamable_http_client(f"{service}/mcp") as (read, write, *_),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            await session.send_ping()
+            assert {tool.name for tool in (await session.list_tools()).tools} == {"search", "fetch"}
+            found = (await session.call_tool("search", {"query": QUESTION})).structured_content["results"]
+            assert found[0]["url"].startswith(f"{service}/rag/sources/")
+            missing = await session.call_tool("fetch", {"id": "none"})
+            assert missing.is_error and "no source" in missing.content[0].text
+
+    asyncio.run(use())
+
+
 def test_prometheus_reads_the_metrics(service):
     from prometheus_client import openmetrics, parser
     from prometheus_client.openmetrics import parser as open_parser
@@ -224,3 +245,25 @@ def test_the_description_is_openapi(service):
     description = json.load(urllib.request.urlopen(f"{service}/openapi.json"))
     validate(description)
     assert description["components"]["schemas"]["ChatRequest"]["required"] == ["model", "messages"]
+
+
+def test_openapi_python_client_reads_typed_answers(service, tmp_path, monkeypatch):
+    import importlib
+    import os
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    programs = Path(sys.executable).parent
+    command = [programs / "openapi-python-client", "generate", "--url", f"{service}/openapi.json", "--meta", "none"]
+    done = subprocess.run(
+        [*command, "--output-path", tmp_path / "generated"], capture_output=True, text=True, timeout=180,
+        env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    module = next((tmp_path / "generated" / "api").glob("*/get_rag_answer.py"))
+    get_rag_answer = importlib.import_module(f"generated.api.{module.parent.name}.get_rag_answer")
+    client = importlib.import_module("generated").Client(base_url=service)
+    answer = get_rag_answer.sync(client=client, query=QUESTION)
+    assert answer.cited == [1, 2] and answer.sources[0].url.startswith(f"{service}/rag/sources/")

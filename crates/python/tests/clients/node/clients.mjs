@@ -4,6 +4,9 @@
 //
 // Ends with 1 at the first thing that is wrong.
 import assert from "node:assert";
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { promisify } from "node:util";
 
 const [base, model, client] = process.argv.slice(2);
 const baseURL = `${base}/v1`;
@@ -76,7 +79,49 @@ const clients = {
     const embeddings = new OpenAIEmbeddings({ ...settings, model: "vectors" });
     assert.equal((await embeddings.embedQuery("rope")).length, 64);
   },
+
+  async mcp() {
+    const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    await searchAndFetch(new StreamableHTTPClientTransport(new URL(`${base}/mcp`)));
+  },
+
+  // As a client sets it up that starts programs only.
+  async mcpRemote() {
+    const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
+    const command = "node_modules/.bin/mcp-remote";
+    const env = { ...process.env, MCP_REMOTE_CONFIG_DIR: "mcp-remote" };
+    await searchAndFetch(new StdioClientTransport({ command, args: [`${base}/mcp`], env, stderr: "ignore" }));
+  },
+
+  // A request with nothing but what is needed has the generated type.
+  async openapiTypescript() {
+    const run = promisify(execFile);
+    await run("node_modules/.bin/openapi-typescript", [`${base}/openapi.json`, "--output", "api.ts"]);
+    await writeFile(
+      "ask.ts",
+      `import type { components } from "./api";
+export const request: components["schemas"]["ChatRequest"] = { model: "${model}", messages: [{ role: "user", content: "${question}" }] };
+export const text = (answer: components["schemas"]["ChatCompletion"]) => answer.choices[0].message.content;
+`,
+    );
+    const settings = ["--noEmit", "--strict", "--module", "esnext", "--moduleResolution", "bundler"];
+    await run("node_modules/.bin/tsc", [...settings, "ask.ts"]).catch((error) => assert.fail(error.stdout));
+  },
 };
+
+async function searchAndFetch(transport) {
+  const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
+  const mcp = new Client({ name: "test", version: "1" });
+  await mcp.connect(transport);
+  const { tools } = await mcp.listTools();
+  assert.deepEqual(tools.map((tool) => tool.name).sort(), ["fetch", "search"]);
+  const found = await mcp.callTool({ name: "search", arguments: { query: question } });
+  const [first] = found.structuredContent.results;
+  assert.ok(first.url.startsWith(`${base}/rag/sources/`));
+  const fetched = await mcp.callTool({ name: "fetch", arguments: { id: first.id } });
+  assert.equal(fetched.structuredContent.url, first.url);
+  await mcp.close();
+}
 
 await clients[client]();
 console.log("ok");
