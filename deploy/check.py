@@ -371,7 +371,7 @@ def problems(document: dict) -> list[str]:
     # The other rules read what the schema promises.
     if unfit or any("cannot be told" in each for each in refused):
         return found
-    return found + rules.wrong_secrets(document) + rules.ray_rules(document) + rules.unchecked_parameters(document)
+    return found + rules.wrong_secrets(document) + rules.ray_rules(document) + rules.defaulted(document) + rules.unchecked_parameters(document)
 
 
 def namespaced(source: str, everything: dict[str, list[dict]]) -> list[str]:

@@ -8,6 +8,7 @@ that enforces `restricted` refuses the whole pod for one of them.
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass
 
 import yaml
@@ -17,6 +18,8 @@ ARGO_MINIMAL = {
     "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": 8737,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
+# The folders that Argo adds.
+ARGO_VOLUMES = ("var-run-argo", "tmp-dir-argo", "input-artifacts")
 # Steps that have no pod.
 WITHOUT_POD = ("steps", "dag", "suspend")
 VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
@@ -110,19 +113,25 @@ def of_workflow(spec: dict) -> list[Pod]:
             main["securityContext"] = {**own, "readOnlyRootFilesystem": True}
         init = {"name": "init", "image": "argoexec", **({"securityContext": own} if own else {})}
         pod = {
+            "restartPolicy": "Never",
             "serviceAccountName": spec.get("serviceAccountName"),
             "securityContext": template.get("securityContext") or spec.get("securityContext", {}),
-            "initContainers": [init, *template.get("initContainers", [])],
-            "containers": [*others, main, *template.get("sidecars", [])],
-            "volumes": [*spec.get("volumes", []), *template.get("volumes", [])],
+            "initContainers": [init, *copy.deepcopy(template.get("initContainers", []))],
+            "containers": [*others, main, *copy.deepcopy(template.get("sidecars", []))],
+            "volumes": [*({"name": each, "emptyDir": {}} for each in ARGO_VOLUMES), *spec.get("volumes", []), *template.get("volumes", [])],
         }
+        for each in [*pod["initContainers"], *pod["containers"]]:
+            each["volumeMounts"] = [*each.get("volumeMounts", []), {"name": "var-run-argo", "mountPath": "/var/run/argo"}]
+        init["volumeMounts"].append({"name": "input-artifacts", "mountPath": "/argo/inputs/artifacts"})
+        for each in others:
+            each["volumeMounts"].append({"name": "tmp-dir-argo", "mountPath": "/tmp", "subPath": "0"})
         token = template.get("automountServiceAccountToken", spec.get("automountServiceAccountToken"))
         if token is not None:
             pod["automountServiceAccountToken"] = token
         for patch in (spec.get("podSpecPatch"), template.get("podSpecPatch")):
             if patch:
                 pod = merged(pod, yaml.safe_load(patch))
-        labels = {**spec.get("podMetadata", {}).get("labels", {}), **template.get("metadata", {}).get("labels", {})}
+        labels = {"workflows.argoproj.io/workflow": "reverie", "workflows.argoproj.io/completed": "false", **spec.get("podMetadata", {}).get("labels", {}), **template.get("metadata", {}).get("labels", {})}
         made.append(Pod(f"workflow/{name}", labels, pod))
     return made
 
@@ -131,8 +140,9 @@ def of_events(document: dict) -> Pod:
     """The pod that Argo Events makes: it brings the images, the rest stands in the document."""
     spec = document["spec"]
     settings = spec.get("jetstream", {}) if document["kind"] == "EventBus" else spec.get("template", {})
-    names = ["containerTemplate", "reloaderContainerTemplate", "metricsContainerTemplate"] if document["kind"] == "EventBus" else ["container"]
-    containers = [{**settings.get(name, {}), "name": name, "image": "argo-events"} for name in names]
+    bus = {"main": "containerTemplate", "reloader": "reloaderContainerTemplate", "metrics": "metricsContainerTemplate"}
+    names = bus if document["kind"] == "EventBus" else {"main": "container"}
+    containers = [{**settings.get(key, {}), "name": name, "image": "argo-events"} for name, key in names.items()]
     pod = {"serviceAccountName": settings.get("serviceAccountName"), "securityContext": settings.get("securityContext", {}), "containers": containers}
     name = {"EventBus": "bus", "EventSource": "objects", "Sensor": "start"}[document["kind"]]
     return Pod(name, settings.get("metadata", {}).get("labels", {}), pod)
@@ -170,6 +180,8 @@ def refused(pod: Pod) -> list[str]:
     for container in pod.containers():
         where = f"{pod.name}, container {container['name']}"
         own = container.get("securityContext", {})
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", container["name"]):
+            found.append(f"{where} has a name that no server takes")
         if "image" not in container:
             found.append(f"{where} has no image: a patch names a container that is not there")
         if own.get("privileged"):

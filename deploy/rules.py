@@ -207,6 +207,20 @@ def overwritten(documents: list[dict], around: list[dict]) -> list[str]:
     return problems
 
 
+def defaulted(document: dict) -> list[str]:
+    """Defaults of the server inside a value that an apply writes as a whole. kubectl then sends a change each time, and takes
+    what it applied the client's way for a conflict once it applies the server's way."""
+    problems = []
+    if "rollingUpdate" in (strategy := document.get("spec", {}).get("strategy", {})) and "type" not in strategy:
+        problems.append("applied: the strategy has no type, so every apply sends a change of it")
+    for pod in made_of(document):
+        for container in pod.containers():
+            for each in container.get("env", []):
+                if "apiVersion" not in each.get("valueFrom", {}).get("fieldRef", {"apiVersion": ""}):
+                    problems.append(f"applied: {each['name']} of {container['name']} has a fieldRef without apiVersion, so `--server-side` is refused after an apply without it")
+    return problems
+
+
 def paid(documents: list[dict]) -> list[str]:
     """Runs that would start because something was applied or upgraded."""
     problems = []

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import check  # noqa: E402
@@ -20,6 +25,46 @@ def test_the_kinds_that_are_sent_are_valid_and_all_there():
             group = document["apiVersion"].rpartition("/")[0]
             if "." in group and not group.endswith(".k8s.io"):
                 assert (group, document["kind"]) in kinds
+
+
+def test_a_schema_with_several_types_is_made_one_that_a_server_takes():
+    """A server refuses a list of types: it takes any value there."""
+    schema = {"type": "object", "properties": {"factor": {"type": ["number", "string"]}, "names": {"type": "array", "items": {"type": ["string"]}}}}
+    made = server.structural(schema)
+    assert made["properties"]["factor"] == made["properties"]["names"]["items"] == {"x-kubernetes-preserve-unknown-fields": True}
+    assert made["type"] == "object" and made["properties"]["names"]["type"] == "array"
+
+
+def test_what_was_not_stored_as_it_was_sent_is_found():
+    sent = {"spec": {"env": [{"name": "a", "value": "1"}], "empty": {}, "kept": 2}}
+    assert server.lost(sent, {"spec": {"env": [{"name": "a", "value": "1", "more": True}], "kept": 2, "more": 3}}) == []
+    assert server.lost(sent, {"spec": {"env": [{"name": "a", "value": "2"}]}}) == [".spec.env[0].value", ".spec.kept"]
+    assert server.lost(sent, {"spec": {"env": [], "kept": 2}}) == [".spec.env"]
+
+
+def test_what_answers_for_rays_dashboards_knows_a_job_after_it_was_sent():
+    dashboards = server.ThreadingHTTPServer(("127.0.0.1", 0), server.Dashboard)
+    server.threading.Thread(target=dashboards.serve_forever, daemon=True).start()
+    proxy = urllib.request.ProxyHandler({"http": f"http://127.0.0.1:{dashboards.server_address[1]}"})
+    ask = urllib.request.build_opener(proxy).open
+    address = "http://a-head-svc.reverie.svc.cluster.local:8265/api"
+    try:
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            ask(f"{address}/jobs/one")
+        sent = urllib.request.Request(f"{address}/jobs/", data=b'{"submission_id": "one"}', headers={"x-ray-authorization": "Bearer t"})
+        assert json.load(ask(sent)) == {"submission_id": "one"}
+        assert json.load(ask(f"{address}/jobs/one"))["status"] == "RUNNING"
+        assert json.load(ask(f"{address}/serve/applications/?api_type=declarative"))["applications"]["manuals"]["status"] == "RUNNING"
+    finally:
+        dashboards.shutdown()
+        dashboards.server_close()
+    assert ("POST", "a-head-svc.reverie.svc.cluster.local:8265", "api/jobs/", "Bearer t") in server.Dashboard.asked
+
+
+def test_the_commands_that_are_run_are_in_the_documentation():
+    """They are found in the text by a part of each: one for each part."""
+    for part in ("delete statefulset", "delete pod -l ray.io/cluster=reverie", "for part in", "rollout undo"):
+        assert len(server.commands(part)) == 1, part
 
 
 def test_the_pods_that_are_sent_are_valid():
