@@ -130,12 +130,24 @@ $(PYTHON)/ready: crates/python/tests/requirements.txt
 	$(environment)
 	@touch $@
 
-# For any machine: `crates/python/backend.py` takes back what is exported above, and builds in a folder of its own.
-# The name says the oldest glibc (manylinux) that it works with; a package index takes no other.
-wheel: $(TOOLS)
-	mkdir -p target/wheels
-	rm -f target/wheels/reverie-*.whl
-	MATURIN_PEP517_ARGS="--compatibility pypi" python3 -m pip wheel --quiet --no-deps --wheel-dir target/wheels .
+## A wheel for any machine of this kind, into target/wheels. It has a build of its own, in which llama.cpp has no
+## instructions that only this machine has. What `make build` compiled is taken over, so that only llama.cpp and the
+## crates above it are compiled again. The name says the oldest glibc (manylinux) that it works with; a package index
+## takes no other.
+PORTABLE ?= $(CURDIR)/target/portable
+portable := env -u GGML_NATIVE GGML_AVX512=OFF GGML_AVX512_VNNI=OFF GGML_AVX512_VBMI=OFF GGML_AVX512_BF16=OFF CARGO_TARGET_DIR=$(PORTABLE)
+WHEEL := .tools/wheel
+UNNAMED := target/wheels/unnamed
+wheel: $(TOOLS) $(WHEEL)/ready
+	if [ -d $(BUILT)/release/deps ] && [ ! -d $(PORTABLE) ]; then mkdir -p $(PORTABLE)/release && cp -a $(addprefix $(BUILT)/release/,deps build .fingerprint) $(PORTABLE)/release; fi
+	$(portable) cargo build --release --workspace --features python/python
+	rm -rf $(UNNAMED) target/wheels/reverie-*.whl
+	PATH="$(CURDIR)/$(WHEEL)/bin:$$PATH" REVERIE_EXTENSION=$(PORTABLE)/release/lib_core.so $(WHEEL)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(UNNAMED) .
+	PATH="$(CURDIR)/$(WHEEL)/bin:$$PATH" $(WHEEL)/bin/auditwheel repair --wheel-dir target/wheels $(UNNAMED)/*.whl
+
+$(WHEEL)/ready: crates/python/wheel.txt
+	$(environment)
+	@touch $@
 
 # A wheel for this machine alone, around the extension module that cargo has built: seconds, where a wheel for any
 # machine compiles everything for itself.
@@ -202,12 +214,10 @@ audit: .tools/cargo/bin/cargo-deny
 
 ## What is given to others, into target/dist: the wheel, the binary with manual pages and completions, an SBOM, checksums.
 # The binary shares the build of the wheel, which is for any machine.
-PORTABLE ?= $(CURDIR)/target/portable
 VERSION := $(shell sed -n '0,/^version = "\(.*\)"/s//\1/p' Cargo.toml)
 NAME := reverie-$(VERSION)-$(shell uname -m)-linux
 release: wheel .tools/cargo/bin/cargo-cyclonedx
-	env -u GGML_NATIVE GGML_AVX512=OFF GGML_AVX512_VNNI=OFF GGML_AVX512_VBMI=OFF GGML_AVX512_BF16=OFF \
-		CARGO_TARGET_DIR=$(PORTABLE) cargo build --release --workspace --bin reverie
+	$(portable) cargo build --release --workspace --bin reverie
 	rm -rf target/dist && mkdir -p target/dist/$(NAME)/completions
 	cp $(PORTABLE)/release/reverie LICENSE README.md CHANGELOG.md target/dist/$(NAME)
 	strip target/dist/$(NAME)/reverie

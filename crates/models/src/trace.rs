@@ -182,6 +182,7 @@ pub(crate) fn attempt(call: &Span, number: u32) -> Span {
         target: TARGET,
         parent: call,
         "attempt",
+        "openinference.span.kind" = "CHAIN",
         "otel.status_code" = Empty,
         "otel.status_description" = Empty,
         "error.type" = Empty,

@@ -282,12 +282,20 @@ async fn chunks(
             Told::Text(text) => vec![head.delta(json!({ "content": text }), Value::Null, &none)],
             Told::Answered(answer) => {
                 let sources = sources::of(&passages, Some(&answer.citations), &base);
-                let cited = json!(sources::open_webui(&sources, &passages));
-                let mut last = vec![head.delta(
+                let items = sources::open_webui(&sources, &passages);
+                let cited = json!(items);
+                // Open WebUI counts the sources of a stream as they come, cited ones first, if nothing says otherwise
+                // before the annotations.
+                let event = |item| {
+                    let event = json!({ "type": "source", "data": sources::in_open_webui_stream(item) });
+                    head.delta(json!({}), Value::Null, &[&[("event", event)], &none[..]].concat())
+                };
+                let mut last: Vec<Value> = items.into_iter().map(event).collect();
+                last.push(head.delta(
                     json!({ "annotations": annotations(&answer.text, &sources) }),
                     json!(FinishReason::from(answer.finish)),
                     &none,
-                )];
+                ));
                 let mut told = vec![("citations", cited.clone()), ("sources", cited)];
                 told.extend(none.iter().cloned());
                 last.push(head.delta(json!({}), Value::Null, &told));

@@ -191,7 +191,7 @@ fn document() -> Value {
         "type": "object", "required": ["jsonrpc"],
         "properties": {
             "jsonrpc": { "const": "2.0" }, "id": { "type": ["string", "integer"] }, "method": { "type": "string" },
-            "params": { "type": "object" },
+            "params": { "type": ["object", "null"] },
         },
     }}}}});
     let summary = "The tools `search` and `fetch` of the Model Context Protocol";
@@ -223,7 +223,7 @@ fn document() -> Value {
 
     let Paths { mut schemas, paths } = paths;
     let mut definitions = Value::Object(schemas.take_definitions(true));
-    without_null_defaults(&mut definitions);
+    as_generators_read_it(&mut definitions);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -239,17 +239,27 @@ fn document() -> Value {
     })
 }
 
-/// Takes out `default: null`: generators of types take a field with a default
-/// for one that is always there.
-fn without_null_defaults(value: &mut Value) {
+/// Takes out `default: null`, since generators of types take a field with a
+/// default for one that is always there, and writes what may hold anything as
+/// `{}`, since openapi-python-client knows no `true` in the place of a schema.
+fn as_generators_read_it(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             if fields.get("default") == Some(&Value::Null) {
                 fields.remove("default");
             }
-            fields.values_mut().for_each(without_null_defaults);
+            let anything = |schema: &mut Value| {
+                if *schema == Value::Bool(true) {
+                    *schema = json!({});
+                }
+            };
+            fields.get_mut("items").into_iter().for_each(anything);
+            if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+                properties.values_mut().for_each(anything);
+            }
+            fields.values_mut().for_each(as_generators_read_it);
         }
-        Value::Array(items) => items.iter_mut().for_each(without_null_defaults),
+        Value::Array(items) => items.iter_mut().for_each(as_generators_read_it),
         _ => {}
     }
 }
@@ -265,6 +275,9 @@ mod tests {
         while let Some(value) = open.pop() {
             match value {
                 Value::Object(fields) => {
+                    assert_ne!(fields.get("items"), Some(&Value::Bool(true)), "{fields:?}");
+                    let properties = fields.get("properties").and_then(Value::as_object);
+                    assert!(!properties.is_some_and(|all| all.values().any(Value::is_boolean)), "{fields:?}");
                     if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
                         let found = document.pointer(reference.trim_start_matches('#'));
                         assert!(found.is_some(), "{reference}");

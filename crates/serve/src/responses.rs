@@ -393,9 +393,9 @@ impl Written {
             let response = ResponseObject { incomplete_details, ..self.response(status, Vec::new(), None) };
             return json!({ "type": "response.incomplete", "response": response });
         }
-        let code = match error.status.as_u16() {
-            429 => "rate_limit_exceeded",
-            400 => "invalid_prompt",
+        let code = match (error.status.as_u16(), error.code()) {
+            (429, _) | (_, "model_rate_limited") => "rate_limit_exceeded",
+            (400, _) => "invalid_prompt",
             _ => "server_error",
         };
         let failure = ResponseError { code, message: error.message.clone() };

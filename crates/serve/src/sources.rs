@@ -9,6 +9,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rag::{Passage, Span};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 /// The most characters of a quote.
 const QUOTE: usize = 300;
@@ -207,6 +208,18 @@ pub(crate) fn open_webui(sources: &[Source], passages: &[Passage]) -> Vec<Citati
         }
     };
     sources.iter().zip(passages).map(item).collect()
+}
+
+/// A source as Open WebUI joins it with the annotation of a stream that has its
+/// address: it then keeps this one's number and name.
+/// Source: Open WebUI 0.12.4, `middleware.py` and `Citations.svelte`.
+pub(crate) fn in_open_webui_stream(mut item: Citation) -> Value {
+    let [metadata] = &mut item.metadata;
+    metadata.source.clone_from(&metadata.source_url);
+    let mut told = json!(item);
+    // Else the name is replaced by the address.
+    told["metadata"][0]["external"] = true.into();
+    told
 }
 
 /// A marker such as `[1]` in an answer, in characters.

@@ -65,7 +65,7 @@ pub(crate) fn request(service: &Service, request: &Request, route: &str, id: &st
 
 /// The span of getting ready.
 pub(crate) fn warming() -> Span {
-    info_span!(target: TARGET, parent: None, "warm up")
+    info_span!(target: TARGET, parent: None, "warm up", "openinference.span.kind" = "CHAIN")
 }
 
 /// The span of one pipeline's try at an answer.

@@ -173,6 +173,18 @@ async fn a_streamed_answer_is_the_whole_one_in_pieces_with_sources_before_its_en
     let cited: Vec<&Value> = chunks.iter().filter(|chunk| chunk["citations"].is_array()).collect();
     assert_eq!(cited.len(), 1);
     assert_eq!(cited[0]["sources"], whole["sources"]);
+    // Open WebUI numbers the sources of a stream as they come, before the annotations.
+    let place = |holds: &dyn Fn(&Value) -> bool| chunks.iter().position(holds).unwrap();
+    let annotated = place(&|chunk| chunk["choices"][0]["delta"]["annotations"].is_array());
+    let events: Vec<&Value> = chunks[..annotated].iter().filter(|chunk| chunk["event"]["type"] == "source").collect();
+    assert_eq!(events.len(), whole["sources"].as_array().unwrap().len());
+    for (event, source) in events.iter().zip(whole["sources"].as_array().unwrap()) {
+        let (told, metadata) = (&event["event"]["data"], &source["metadata"][0]);
+        assert_eq!((&told["document"], &told["source"]), (&source["document"], &source["source"]));
+        assert_eq!(told["metadata"][0]["source"], metadata["source_url"], "it is joined by the annotation's address");
+        assert_eq!(told["metadata"][0]["external"], true);
+        assert_eq!(event["choices"][0]["delta"], json!({}), "for other clients it is a piece without text");
+    }
     let last = chunks.last().unwrap();
     assert_eq!((&last["choices"], &last["usage"]), (&json!([]), &whole["usage"]));
     let finish: Vec<&Value> = chunks.iter().map(|chunk| &chunk["choices"][0]["finish_reason"]).collect();
