@@ -130,6 +130,12 @@ $(PYTHON)/ready: crates/python/tests/requirements.txt
 	$(environment)
 	@touch $@
 
+# Packs the extension module of the build $(2) into a wheel in the folder $(3), with the Python environment $(1).
+define pack
+rm -rf $(3)
+PATH="$(CURDIR)/$(1)/bin:$$PATH" REVERIE_EXTENSION=$(2)/release/lib_core.so $(1)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(3) .
+endef
+
 ## A wheel for any machine of this kind, into target/wheels. It has a build of its own, in which llama.cpp has no
 ## instructions that only this machine has. What `make build` compiled is taken over, so that only llama.cpp and the
 ## crates above it are compiled again. The name says the oldest glibc (manylinux) that it works with; a package index
@@ -137,26 +143,24 @@ $(PYTHON)/ready: crates/python/tests/requirements.txt
 PORTABLE ?= $(CURDIR)/target/portable
 portable := env -u GGML_NATIVE GGML_AVX512=OFF GGML_AVX512_VNNI=OFF GGML_AVX512_VBMI=OFF GGML_AVX512_BF16=OFF CARGO_TARGET_DIR=$(PORTABLE)
 WHEEL := .tools/wheel
-UNNAMED := target/wheels/unnamed
+UNTAGGED := target/wheels/untagged
 wheel: $(TOOLS) $(WHEEL)/ready
 	if [ -d $(BUILT)/release/deps ] && [ ! -d $(PORTABLE) ]; then mkdir -p $(PORTABLE)/release && cp -a $(addprefix $(BUILT)/release/,deps build .fingerprint) $(PORTABLE)/release; fi
 	$(portable) cargo build --release --workspace --features python/python
-	rm -rf $(UNNAMED) target/wheels/reverie-*.whl
-	PATH="$(CURDIR)/$(WHEEL)/bin:$$PATH" REVERIE_EXTENSION=$(PORTABLE)/release/lib_core.so $(WHEEL)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(UNNAMED) .
-	PATH="$(CURDIR)/$(WHEEL)/bin:$$PATH" $(WHEEL)/bin/auditwheel repair --wheel-dir target/wheels $(UNNAMED)/*.whl
+	rm -f target/wheels/reverie-*.whl
+	$(call pack,$(WHEEL),$(PORTABLE),$(UNTAGGED))
+	PATH="$(CURDIR)/$(WHEEL)/bin:$$PATH" $(WHEEL)/bin/auditwheel repair --wheel-dir target/wheels $(UNTAGGED)/*.whl
 
 $(WHEEL)/ready: crates/python/wheel.txt
 	$(environment)
 	@touch $@
 
-# A wheel for this machine alone, around the extension module that cargo has built: seconds, where a wheel for any
-# machine compiles everything for itself.
+# A wheel for this machine alone, around the extension module of `make build`: nothing but the module is compiled.
 CLUSTER := .tools/cluster
 PACKED := target/wheels/packed
 define packed-wheel
 cargo build --release --workspace --features python/python
-rm -f $(PACKED)/reverie-*.whl
-PATH="$(CURDIR)/$(CLUSTER)/bin:$$PATH" REVERIE_EXTENSION=$(BUILT)/release/lib_core.so $(CLUSTER)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(PACKED) .
+$(call pack,$(CLUSTER),$(BUILT),$(PACKED))
 $(CLUSTER)/bin/pip install --quiet --force-reinstall --no-deps $(PACKED)/reverie-*.whl
 endef
 

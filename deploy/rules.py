@@ -208,8 +208,8 @@ def overwritten(documents: list[dict], around: list[dict]) -> list[str]:
 
 
 def defaulted(document: dict) -> list[str]:
-    """Defaults of the server inside a value that an apply writes as a whole. kubectl then sends a change each time, and takes
-    what it applied the client's way for a conflict once it applies the server's way."""
+    """Fields whose default the server fills in, where the manifest has to state it. Without it every `kubectl apply` sends a
+    change, and `--server-side` reports a conflict after an apply without it."""
     problems = []
     if "rollingUpdate" in (strategy := document.get("spec", {}).get("strategy", {})) and "type" not in strategy:
         problems.append("applied: the strategy has no type, so every apply sends a change of it")

@@ -75,7 +75,7 @@ def structural(schema):
 def definitions() -> list[dict]:
     """The custom kinds, from `deploy/schemas`."""
     found, schemas = [], {path.stem: json.loads(path.read_text()) for path in sorted((check.HERE / "schemas").glob("*_*_*.json"))}
-    # Of these there is no schema: nobody applies one from a file.
+    # These kinds have no schema, because none of our files holds one.
     schemas |= {f"argoproj.io_v1alpha1_{kind}": {"type": "object", "x-kubernetes-preserve-unknown-fields": True} for kind in ("Workflow", "WorkflowTaskResult")}
     for name, given in schemas.items():
         group, version, kind = name.split("_")
@@ -238,7 +238,7 @@ class Dashboard(BaseHTTPRequestHandler):
     do_PUT = do_POST = do_GET  # noqa: N815
 
     def reply(self) -> None:
-        """Notes what is asked, and answers it."""
+        """Records a request of the operator, and answers it."""
         host, _, path = self.path.removeprefix("http://").partition("/")
         path = path.partition("?")[0]
         given = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -287,7 +287,7 @@ def names_of(found: list[dict]) -> list[str]:
 
 
 def lost(sent, stored, path: str = "") -> list[str]:
-    """The places of what was sent that are not in what is stored as they were sent."""
+    """The paths of fields that the server stored with another value than was sent, or not at all."""
     if isinstance(sent, dict) and isinstance(stored, dict):
         return [each for key, value in sent.items() if value is not None for each in lost(value, stored.get(key), f"{path}.{key}")]
     if isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
@@ -405,8 +405,8 @@ def contents(servers: Servers, folder: Path) -> dict[str, str]:
 
 
 def each_overlay(servers: Servers, report: Report, everything: dict[str, list[dict]]) -> None:
-    """Each overlay from nothing, the server's way and the client's: twice, with what others write in between. Without the
-    controller manager nobody deletes what is in a namespace, and it is one overlay and one way."""
+    """Applies each overlay to an empty namespace, once with `--server-side` and once without, and again after others have
+    changed it. Without the controller manager a namespace cannot be emptied, so only the first overlay is applied, once."""
     manager = bool(os.environ.get("KUBE_CONTROLLER_MANAGER"))
     ways = (("server-side", STRICT), ("client-side", ("apply", "--validate=strict")))
     for overlay in OVERLAYS if manager else OVERLAYS[:1]:
@@ -451,7 +451,7 @@ def keep(servers: Servers, report: Report, name: str, folder: Path, first: str) 
     report.expect(f"{name}, scale", servers.kubectl(*HERE, "scale", "deployment", "reverie-serve", f"--replicas={count}"))
     workers = json.dumps([{"op": "add", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2}])
     force = ["--server-side", "--force-conflicts"]
-    # Who begins the client's way has to insist when he changes to the server's: it calls what it adds itself a conflict.
+    # After an apply without `--server-side`, the first one with it needs `--force-conflicts`.
     for way, flags in (("server-side", force if first == "client-side" else ["--server-side"]), ("client-side", []), ("server-side by force", force)):
         if way != "server-side":
             # The list of groups is one value: after this, only the client's way and --force-conflicts write it.
@@ -487,7 +487,7 @@ def said(servers: Servers, report: Report, part: str) -> None:
 
 
 def everything_at_once(servers: Servers, report: Report, everything: dict[str, list[dict]]) -> None:
-    """From overlay to overlay without a deletion, then what is applied by itself."""
+    """Applies one overlay after the other without deleting any, and then the manifests that belong to no overlay."""
     if os.environ.get("KUBE_CONTROLLER_MANAGER"):
         namespace(servers, report)
     for overlay in (*OVERLAYS, "laptop"):
@@ -817,7 +817,7 @@ def main() -> int:
         print(f"deploy-server is skipped: {' and '.join(missing)} must name the binaries of the servers (deploy/server.py)")
         return 0
     everything, report, version = check.rendered(), Report(), "?"
-    # What was started is stopped, whoever ends this.
+    # SIGTERM runs the `finally` below too, so that no server is left behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="reverie-server-") as folder:
         servers = Servers(Path(folder))

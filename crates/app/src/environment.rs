@@ -91,8 +91,8 @@ pub fn home() -> PathBuf {
     })
 }
 
-/// A temporary folder for what a service's pipelines write: with a name that
-/// nobody can foresee, and readable by its owner alone, whatever the umask is.
+/// Creates a temporary folder for the files of a service's pipelines. Its name is
+/// random, and only its owner can read it (mode 0700), whatever the umask is.
 ///
 /// # Errors
 /// If it cannot be made.

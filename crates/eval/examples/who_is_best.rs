@@ -54,31 +54,27 @@ const KINDS: [(&str, Kind); 9] = [
     ("20 % missing", Kind::Gaps),
 ];
 
-fn normal(random: &mut Random) -> f64 {
-    (-2.0 * random.open_unit().ln()).sqrt() * (std::f64::consts::TAU * random.open_unit()).cos()
-}
-
 /// Mean 0, standard deviation 1, a long tail to the left.
 fn skewed(random: &mut Random) -> f64 {
     1.0 + random.open_unit().ln()
 }
 
 fn equal_trials(kind: Kind, trials: usize, questions: usize, random: &mut Random) -> Vec<Scores> {
-    let hard: Vec<f64> = (0..questions).map(|_| normal(random)).collect();
+    let hard: Vec<f64> = (0..questions).map(|_| random.normal()).collect();
     let of_kind: Vec<[f64; 3]> = match kind {
-        Kind::Alike => (0..questions).map(|_| [(); 3].map(|()| normal(random))).collect(),
+        Kind::Alike => (0..questions).map(|_| [(); 3].map(|()| random.normal())).collect(),
         _ => vec![[0.0; 3]; questions],
     };
     let right =
         |hard: f64, random: &mut Random| f64::from(u8::from(random.open_unit() < 1.0 / (1.0 + (1.5 * hard).exp())));
     let spread = |trial: usize| 0.3 + 1.7 * trial as f64 / (trials.max(2) - 1) as f64;
     let score = |trial: usize, hard: f64, random: &mut Random| match kind {
-        Kind::Gaussian => normal(random),
+        Kind::Gaussian => random.normal(),
         Kind::Skewed => skewed(random),
-        Kind::Correlated | Kind::Gaps | Kind::TwoMetrics => hard + normal(random),
-        Kind::Alike => hard + normal(random) / 3.0,
+        Kind::Correlated | Kind::Gaps | Kind::TwoMetrics => hard + random.normal(),
+        Kind::Alike => hard + random.normal() / 3.0,
         Kind::ZeroOrOne => right(hard, random),
-        Kind::Spread => hard + spread(trial) * normal(random),
+        Kind::Spread => hard + spread(trial) * random.normal(),
         Kind::SkewedSpread => hard + spread(trial) * skewed(random),
     };
     let row = |trial: usize, random: &mut Random| -> Vec<Option<f64>> {

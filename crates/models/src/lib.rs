@@ -41,6 +41,6 @@ pub use model::{
     Told, Usage,
 };
 pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
-pub use remote::{ServedFunction, is_loopback};
+pub use remote::{ServedFunction, is_unprotected};
 
 use model::{CONTEXT_LENGTH, estimated_tokens, schema, visible};

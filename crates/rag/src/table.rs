@@ -192,45 +192,9 @@ mod tests {
     use super::*;
     use crate::{Document, chunk::ChunkerConfig, load::Format};
 
-    /// The chunks of a text, with the white space between them.
-    fn table(document: &Document) -> ChunkTable {
-        let chunker: ChunkerConfig =
-            serde_json::from_str(r#"{ "sentence": { "chunk_size": 8, "chunk_overlap": 0 } }"#).unwrap();
-        let chunker = chunker.build(&crate::Context::default()).unwrap();
-        let mut chunks = chunker.chunk_now(document).unwrap();
-        chunks.iter_mut().for_each(|chunk| chunk.take_space(&document.text));
-        ChunkTable::new(chunks)
-    }
-
-    #[test]
-    fn the_chunks_of_a_document_are_found_by_its_path() {
-        let chunks = [("b", 0), ("b", 1), ("a", 0), ("c", 0), ("c", 1)].map(|(document, number)| Chunk {
-            document: document.to_owned(),
-            number,
-            span: Span { start: 0, end: 4 },
-            text: "text".to_owned(),
-            searchable: true,
-            level: 0,
-            parent: None,
-            previous: None,
-            next: None,
-            page: None,
-            book: None,
-            heading: None,
-            metadata: Default::default(),
-            space: Default::default(),
-        });
-        let table = ChunkTable::new(chunks.to_vec());
-        let numbers = |path: &str| table.of_document(path).iter().map(|chunk| chunk.number).collect::<Vec<_>>();
-        assert_eq!((numbers("b"), numbers("a"), numbers("c"), numbers("d")), (vec![0, 1], vec![0], vec![0, 1], vec![]));
-    }
-
-    #[test]
-    fn an_excerpt_is_the_documents_own_bytes_wherever_it_is_cut() {
-        let text = "Raise the mast before noon.  If the panel is cold, wait.\n\n## Raising\n\nPull the rope slowly.\r\nThen \
-                    tie it to the post.\tDone is done, they say here.";
-        let document = Document {
-            path: "a.md".to_owned(),
+    fn document(path: &str, text: &str) -> Document {
+        Document {
+            path: path.to_owned(),
             content: store::Key::of_bytes(text.as_bytes()),
             format: Format::Markdown,
             title: None,
@@ -239,8 +203,35 @@ mod tests {
             pages: Vec::new(),
             headings: crate::load::markdown_headings(text),
             metadata: Default::default(),
+        }
+    }
+
+    /// The chunks of documents, with the white space between them.
+    fn table(documents: &[Document]) -> ChunkTable {
+        let chunker: ChunkerConfig =
+            serde_json::from_str(r#"{ "sentence": { "chunk_size": 8, "chunk_overlap": 0 } }"#).unwrap();
+        let chunker = chunker.build(&crate::Context::default()).unwrap();
+        let chunks_of = |document: &Document| {
+            let mut chunks = chunker.chunk_now(document).unwrap();
+            chunks.iter_mut().for_each(|chunk| chunk.take_space(&document.text));
+            chunks
         };
-        let table = table(&document);
+        ChunkTable::new(documents.iter().flat_map(chunks_of).collect())
+    }
+
+    #[test]
+    fn the_chunks_of_a_document_are_found_by_its_path() {
+        let two = "Raise the mast before noon today. Then tie it to the post.";
+        let table = table(&[document("b", two), document("a", "Wait."), document("c", two)]);
+        let numbers = |path: &str| table.of_document(path).iter().map(|chunk| chunk.number).collect::<Vec<_>>();
+        assert_eq!((numbers("b"), numbers("a"), numbers("c"), numbers("d")), (vec![0, 1], vec![0], vec![0, 1], vec![]));
+    }
+
+    #[test]
+    fn an_excerpt_is_the_documents_own_bytes_wherever_it_is_cut() {
+        let text = "Raise the mast before noon.  If the panel is cold, wait.\n\n## Raising\n\nPull the rope slowly.\r\nThen \
+                    tie it to the post.\tDone is done, they say here.";
+        let table = table(&[document("a.md", text)]);
         assert!(table.len() > 3, "{}", table.len());
         for start in 0..text.len() {
             for end in start..=text.len() {

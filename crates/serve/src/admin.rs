@@ -94,11 +94,19 @@ pub(crate) struct Opening {
     outcome: Option<String>,
 }
 
-/// Notes how an opening ended, also if its task is cancelled or panics.
-struct Ends<'a>(&'a Service, Option<String>);
+/// Notes in the service that a bundle is being opened and, when it is dropped,
+/// how that ended.
+struct OpeningRecord<'a> {
+    service: &'a Service,
+    /// None until there is a result: a task that is cancelled or panics has none.
+    outcome: Option<String>,
+}
 
-impl<'a> Ends<'a> {
-    /// One at a time: each holds an index in memory.
+impl<'a> OpeningRecord<'a> {
+    /// Begins an opening.
+    ///
+    /// # Errors
+    /// If another bundle is being opened: each holds an index in memory.
     fn begin(service: &'a Service, action: &'static str, bundle: &str) -> Result<Self, ApiError> {
         let mut opening = service.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(other) = opening.as_ref().filter(|opening| opening.until.is_none()) {
@@ -107,23 +115,23 @@ impl<'a> Ends<'a> {
         }
         let bundle = bundle.to_owned();
         *opening = Some(Opening { action, bundle, since: seconds(), until: None, outcome: None });
-        Ok(Self(service, None))
+        Ok(Self { service, outcome: None })
     }
 }
 
-impl Drop for Ends<'_> {
+impl Drop for OpeningRecord<'_> {
     fn drop(&mut self) {
-        let mut opening = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opening = self.service.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opening) = opening.as_mut() {
             opening.until = Some(seconds());
-            opening.outcome = Some(self.1.take().unwrap_or_else(|| "it ended without a result".to_owned()));
+            opening.outcome = Some(self.outcome.take().unwrap_or_else(|| "it ended without a result".to_owned()));
         }
     }
 }
 
-/// Does work that opens a bundle in a task of its own, so that it goes on to its
-/// end, and is noted, when the client or a proxy no longer waits for it.
-async fn to_its_end<Work>(work: Work) -> Result<Json<Value>, ApiError>
+/// Runs work in a task of its own, so that it is finished and noted even if the
+/// client or a proxy no longer waits for the response.
+async fn run_to_completion<Work>(work: Work) -> Result<Json<Value>, ApiError>
 where
     Work: Future<Output = Result<Json<Value>, ApiError>> + Send + 'static,
 {
@@ -136,9 +144,9 @@ where
 
 /// Opens another bundle and makes it ready.
 async fn opened(service: &Service, action: &'static str, bundle: &str) -> Result<Served, ApiError> {
-    let mut ends = Ends::begin(service, action, bundle)?;
+    let mut record = OpeningRecord::begin(service, action, bundle)?;
     let opened = open(service, bundle).await;
-    ends.1 = Some(opened.as_ref().map_or_else(|error| error.message.clone(), |_| "done".to_owned()));
+    record.outcome = Some(outcome_of(&opened).to_owned());
     opened
 }
 
@@ -161,10 +169,14 @@ async fn open(service: &Service, bundle: &str) -> Result<Served, ApiError> {
 
 /// Notes what an administrator did.
 fn note(service: &Service, action: &str, caller: &Caller, detail: Value, outcome: &Result<Json<Value>, ApiError>) {
-    let outcome = outcome.as_ref().map_or_else(|error| error.message.as_str(), |_| "done");
     (service.audit)(&json!({
-        "time": seconds(), "action": action, "by": &*caller.0, "detail": detail, "outcome": outcome,
+        "time": seconds(), "action": action, "by": &*caller.0, "detail": detail, "outcome": outcome_of(outcome),
     }));
+}
+
+/// A result in words: `done`, or why it failed.
+fn outcome_of<T>(result: &Result<T, ApiError>) -> &str {
+    result.as_ref().map_or_else(|error| error.message.as_str(), |_| "done")
 }
 
 pub(crate) async fn swap(
@@ -182,7 +194,7 @@ pub(crate) async fn swap(
         note(&service, "swap", &caller, json!({ "bundle": swap.bundle }), &outcome);
         outcome
     };
-    to_its_end(work).await
+    run_to_completion(work).await
 }
 
 pub(crate) async fn try_candidate(
@@ -196,7 +208,7 @@ pub(crate) async fn try_candidate(
         note(&service, "try", &caller, detail, &outcome);
         outcome
     };
-    to_its_end(work).await
+    run_to_completion(work).await
 }
 
 async fn tried(service: &Arc<Service>, wanted: &Try) -> Result<Json<Value>, ApiError> {

@@ -114,7 +114,7 @@ async fn ask_service(cx: &Context, url: &str, question: &str) -> Result<u8, Fail
     let route = reqwest::Url::parse_with_params(&route, [("query", question)]).map_err(|error| failed(&error))?;
     let mut request = client.get(route);
     if let Some(key) = environment::variable("REVERIE_KEY") {
-        if url.starts_with("http://") && !models::is_loopback(url) {
+        if ::models::is_unprotected(url) {
             cx.warn(format_args!(
                 "the key in REVERIE_KEY goes to {url} without TLS, where everybody on the way can read it"
             ));

@@ -176,6 +176,19 @@ async fn knowledge(service: &Service) -> Vec<Known> {
 }
 
 impl Load {
+    /// A load on a service, with what its bundles say.
+    async fn new(service: &Service, known: Vec<Vec<Known>>) -> Arc<Self> {
+        let vectors: Value =
+            service.post("/v1/embeddings", &json!({ "model": "tiny", "input": TEXTS })).await.json().await.unwrap();
+        Arc::new(Self {
+            client: store::http_client().pool_max_idle_per_host(512).timeout(PATIENCE).build().unwrap(),
+            url: service.url.clone(),
+            known,
+            vectors: vectors["data"].clone(),
+            serving: AtomicUsize::new(0),
+        })
+    }
+
     /// What may be known to whoever answers a request that was begun under `before`.
     fn candidates(&self, number: u64, before: usize) -> impl Iterator<Item = &Known> {
         // 0: the first bundle; 1: one takes over from the other; 2: the second one.
@@ -443,16 +456,7 @@ async fn capacity(load: &Arc<Load>, clients: u64, seconds: u64) -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_80_percent_of_its_capacity_a_service_refuses_less_than_1_percent() {
     let (_workspace, upstream, service) = served(&["--deadline", "20", "--first-token", "5"]);
-    let known = vec![knowledge(&service).await];
-    let vectors: Value =
-        service.post("/v1/embeddings", &json!({ "model": "tiny", "input": TEXTS })).await.json().await.unwrap();
-    let load = Arc::new(Load {
-        client: store::http_client().pool_max_idle_per_host(512).timeout(PATIENCE).build().unwrap(),
-        url: service.url.clone(),
-        known,
-        vectors: vectors["data"].clone(),
-        serving: AtomicUsize::new(0),
-    });
+    let load = Load::new(&service, vec![knowledge(&service).await]).await;
     capacity(&load, 128, 5).await;
     let most = capacity(&load, 128, 20).await;
     let (rate, total) = (0.8 * most, ::fuzz::setting("REVERIE_TEST_SOAK_REQUESTS").unwrap_or(REQUESTS) as u64);
@@ -518,15 +522,7 @@ async fn a_service_under_load_gives_no_wrong_answer_and_keeps_its_memory() {
     let known = vec![knowledge(&service).await, knowledge(&second).await];
     assert_ne!(known[0], known[1]);
     drop(second);
-    let vectors: Value =
-        service.post("/v1/embeddings", &json!({ "model": "tiny", "input": TEXTS })).await.json().await.unwrap();
-    let load = Arc::new(Load {
-        client: store::http_client().pool_max_idle_per_host(512).timeout(PATIENCE).build().unwrap(),
-        url: service.url.clone(),
-        known,
-        vectors: vectors["data"].clone(),
-        serving: AtomicUsize::new(0),
-    });
+    let load = Load::new(&service, known).await;
     let total = ::fuzz::setting("REVERIE_TEST_SOAK_REQUESTS").unwrap_or(REQUESTS) as u64;
     let (service, progress) = (Arc::new(service), Arc::new(Progress::default()));
     let start = Instant::now();

@@ -11,8 +11,12 @@
 //! Source: T. J. DiCiccio and B. Efron, "More Accurate Confidence Intervals in
 //! Exponential Families", Biometrika 79 (1992), section 4.
 
-use super::{Random, bootstrap::Interval};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use super::{
+    Random,
+    bootstrap::{Interval, RESAMPLES, reach, stream},
+};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
 
 /// With more values than this, intervals are computed by formula.
 pub(super) const MORE_THAN: usize = 10_000;
@@ -32,7 +36,6 @@ pub(super) fn interval(
     influence: impl Iterator<Item = f64>,
     curvature: f64,
     items: usize,
-    missed: f64,
 ) -> Option<Interval> {
     let (squares, cubes) = influence.fold((0.0, 0.0), |(squares, cubes), x| (squares + x * x, cubes + x * x * x));
     let error = f64::sqrt(squares);
@@ -42,9 +45,7 @@ pub(super) fn interval(
     let acceleration = cubes / (6.0 * error.powi(3));
     // The bias of a mean of means is 0, so that only the curvature is left.
     let bias = acceleration + curvature;
-    let n = items.max(2) as f64;
-    let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
-    let reach = (n / (n - 1.0)).sqrt() * student.inverse_cdf(1.0 - missed / 2.0);
+    let reach = reach(items)?;
     let end = |z: f64| {
         let w = bias + z;
         let step = w / (1.0 - acceleration * w).powi(2);
@@ -53,30 +54,91 @@ pub(super) fn interval(
     Some(Interval { low: end(-reach), high: end(reach) })
 }
 
+/// The interval of the mean over metrics of their means. `influence` has, for
+/// each question, the sum over metrics of `(score - mean) / questions of the
+/// metric`. It assumes that every metric has many questions.
+pub(super) fn interval_of_means(
+    metrics: &[&[Option<f64>]],
+    observed: f64,
+    influence: &[f64],
+    fewest: usize,
+) -> Option<Interval> {
+    let shares: Vec<f64> = influence.iter().map(|x| x / metrics.len() as f64).collect();
+    let curvature = curvature_of_means(metrics, &shares);
+    interval(observed, shares.into_iter(), curvature, fewest)
+}
+
+/// Half the second derivative of the mean of means in the direction that moves
+/// it by one standard error, in standard errors. A metric's mean is a ratio of
+/// two sums over questions, so it bends where the number of its questions
+/// changes.
+fn curvature_of_means(metrics: &[&[Option<f64>]], shares: &[f64]) -> f64 {
+    let n = shares.len() as f64;
+    let error = shares.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let bend = |column: &[Option<f64>]| {
+        let (mut sum, mut asked, mut sum_slope, mut asked_slope) = (0.0, 0.0, 0.0, 0.0);
+        for (value, share) in column.iter().zip(shares) {
+            let Some(value) = value else { continue };
+            let direction = share / (n * error);
+            sum += value / n;
+            asked += 1.0 / n;
+            sum_slope += direction * value;
+            asked_slope += direction;
+        }
+        2.0 * asked_slope * (sum * asked_slope - sum_slope * asked) / asked.powi(3)
+    };
+    let second: f64 = metrics.iter().map(|column| bend(column)).sum::<f64>() / metrics.len() as f64;
+    if error > 0.0 { second / (2.0 * error) } else { 0.0 }
+}
+
+/// For each column, its weighted mean in each resample of a Bayesian bootstrap
+/// in which the last row counts half. Equal rows are drawn as one, whose weight
+/// has a gamma distribution, so many rows cost no more than their kinds.
+pub(super) fn resampled_groups(columns: &[&[f64]], seed: u64) -> Vec<Vec<f64>> {
+    let Some(last) = columns.first().and_then(|column| column.len().checked_sub(1)) else { return Vec::new() };
+    let row = |position: usize| columns.iter().map(|column| column[position]).collect::<Vec<f64>>();
+    let mut groups: BTreeMap<Vec<u64>, (Vec<f64>, f64)> = BTreeMap::new();
+    for position in 0..last {
+        let values = row(position);
+        groups.entry(values.iter().map(|value| value.to_bits()).collect()).or_insert((values, 0.0)).1 += 1.0;
+    }
+    let mut groups: Vec<(Vec<f64>, f64)> = groups.into_values().collect();
+    groups.push((row(last), 0.5));
+    let means: Vec<Vec<f64>> = (0..RESAMPLES)
+        .into_par_iter()
+        .map(|resample| {
+            let mut random = stream(seed, resample);
+            let (mut sums, mut total) = (vec![0.0; columns.len()], 0.0);
+            for (values, count) in &groups {
+                let weight = gamma(&mut random, *count);
+                total += weight;
+                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+            }
+            sums.iter_mut().for_each(|sum| *sum /= total);
+            sums
+        })
+        .collect();
+    (0..columns.len()).map(|column| means.iter().map(|means| means[column]).collect()).collect()
+}
+
 /// A random number of the gamma distribution with this shape and scale 1: for a
 /// whole shape, the sum of as many exponential numbers.
 ///
 /// Source: G. Marsaglia and W. W. Tsang, "A Simple Method for Generating Gamma
 /// Variables", ACM Transactions on Mathematical Software 26 (2000).
-pub(super) fn gamma(random: &mut Random, shape: f64) -> f64 {
+fn gamma(random: &mut Random, shape: f64) -> f64 {
     if shape < 1.0 {
         return gamma(random, shape + 1.0) * random.open_unit().powf(1.0 / shape);
     }
     let d = shape - 1.0 / 3.0;
     let c = 1.0 / (9.0 * d).sqrt();
     loop {
-        let x = normal(random);
+        let x = random.normal();
         let v = (1.0 + c * x).powi(3);
         if v > 0.0 && random.open_unit().ln() < 0.5 * x * x + d - d * v + d * v.ln() {
             return d * v;
         }
     }
-}
-
-/// A standard normal number (Box and Muller).
-fn normal(random: &mut Random) -> f64 {
-    let radius = (-2.0 * random.open_unit().ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.open_unit()).cos()
 }
 
 #[cfg(test)]
@@ -98,6 +160,6 @@ mod tests {
 
     #[test]
     fn equal_values_have_no_interval_by_formula() {
-        assert_eq!(interval(0.5, [0.0; 4].into_iter(), 0.0, 4, 0.05), None);
+        assert_eq!(interval(0.5, [0.0; 4].into_iter(), 0.0, 4), None);
     }
 }

@@ -89,10 +89,6 @@ mod tests {
     use super::super::Random;
     use super::*;
 
-    fn normal(random: &mut Random) -> f64 {
-        (-2.0 * random.open_unit().ln()).sqrt() * (std::f64::consts::TAU * random.open_unit()).cos()
-    }
-
     #[test]
     fn planted_components_are_found() {
         let mut random = Random::new(5);
@@ -101,11 +97,11 @@ mod tests {
         for _ in 0..repeats {
             let scores: Vec<Vec<Vec<f64>>> = (0..20)
                 .map(|_| {
-                    let question = 0.3 * normal(&mut random);
+                    let question = 0.3 * random.normal();
                     (0..3)
                         .map(|_| {
-                            let answer = question + 0.2 * normal(&mut random);
-                            (0..2).map(|_| answer + 0.1 * normal(&mut random)).collect()
+                            let answer = question + 0.2 * random.normal();
+                            (0..2).map(|_| answer + 0.1 * random.normal()).collect()
                         })
                         .collect()
                 })

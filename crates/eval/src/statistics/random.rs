@@ -40,6 +40,14 @@ impl Random {
         ((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
+    /// A number of the standard normal distribution.
+    ///
+    /// Source: G. E. P. Box and M. E. Muller, "A Note on the Generation of Random
+    /// Normal Deviates", Annals of Mathematical Statistics 29 (1958).
+    pub fn normal(&mut self) -> f64 {
+        (-2.0 * self.open_unit().ln()).sqrt() * (std::f64::consts::TAU * self.open_unit()).cos()
+    }
+
     /// Puts the items into a random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {

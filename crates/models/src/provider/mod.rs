@@ -465,7 +465,7 @@ mod tests {
         };
         assert_eq!(
             known("chat"),
-            "model base_url api_key_env headers query timeout_seconds connect_timeout_seconds max_response_bytes \
+            "model base_url api_key_env headers plain_http query timeout_seconds connect_timeout_seconds max_response_bytes \
              concurrency limits price context_length omit extra"
         );
         assert_eq!(
@@ -474,7 +474,7 @@ mod tests {
         );
         assert_eq!(
             known("embedding"),
-            "model base_url api_key_env headers timeout_seconds connect_timeout_seconds max_response_bytes \
+            "model base_url api_key_env headers plain_http timeout_seconds connect_timeout_seconds max_response_bytes \
              concurrency limits price batch_size dimensions max_tokens query_prefix document_prefix encoding"
         );
         assert_eq!(
@@ -483,7 +483,7 @@ mod tests {
         );
         assert_eq!(
             known("rerank"),
-            "model base_url shape api_key_env headers timeout_seconds connect_timeout_seconds max_response_bytes \
+            "model base_url shape api_key_env headers plain_http timeout_seconds connect_timeout_seconds max_response_bytes \
              concurrency limits price"
         );
         assert_eq!(

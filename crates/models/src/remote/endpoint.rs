@@ -53,7 +53,7 @@ macro_rules! endpoint_settings {
             pub api_key_env: Option<String>,
             /// More headers. A value `env:NAME` is read from that variable.
             pub headers: ::std::collections::BTreeMap<String, String>,
-            /// Whether a key may go to another machine over plain `http://`, where
+            /// Whether a key may be sent to another machine over `http://`, where
             /// everybody on the way can read it. Default false: it is refused.
             #[serde(skip_serializing_if = "::std::ops::Not::not")]
             pub plain_http: bool,

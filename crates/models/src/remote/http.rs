@@ -7,7 +7,8 @@ mod sse;
 mod stream;
 
 pub(super) use redact::Redactor;
-pub use settings::is_loopback;
+use settings::is_loopback;
+pub use settings::is_unprotected;
 pub(super) use settings::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, Probe};
 pub(super) use stream::{Ended, after_the_beginning};
 

@@ -18,7 +18,7 @@ mod translated;
 
 pub use functions::ServedFunction;
 pub(crate) use functions::is_function;
-pub use http::is_loopback;
+pub use http::is_unprotected;
 
 every_provider!(modules remote);
 

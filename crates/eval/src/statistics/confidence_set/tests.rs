@@ -5,15 +5,11 @@ use crate::statistics::sign_flip_p_value;
 
 const LEVEL: f64 = 0.05;
 
-fn normal(random: &mut Random) -> f64 {
-    (-2.0 * random.open_unit().ln()).sqrt() * (std::f64::consts::TAU * random.open_unit()).cos()
-}
-
 /// Trials with these means over questions that differ in difficulty.
 fn trials(means: &[f64], questions: usize, seed: u64) -> Scores {
     let mut random = Random::new(seed);
-    let hard: Vec<f64> = (0..questions).map(|_| normal(&mut random)).collect();
-    means.iter().map(|mean| hard.iter().map(|hard| Some(mean + hard + normal(&mut random))).collect()).collect()
+    let hard: Vec<f64> = (0..questions).map(|_| random.normal()).collect();
+    means.iter().map(|mean| hard.iter().map(|hard| Some(mean + hard + random.normal())).collect()).collect()
 }
 
 fn groups(metrics: &[Scores]) -> Vec<Option<usize>> {

@@ -153,7 +153,7 @@ impl SessionPool {
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Error::Cancelled)?;
         let threads = self.cpu.acquire(self.shared.threads).await.ok_or(Error::Cancelled)?;
         let shared = self.shared.clone();
-        // Dropped with this future, which is how the thread learns that nobody waits any more.
+        // Dropped together with this future: the thread then sees that its caller is gone.
         let caller = Arc::new(());
         let waiting = Arc::downgrade(&caller);
         self.blocking(move || {

@@ -207,7 +207,7 @@ impl EndpointSettings<'_> {
             };
             headers.insert(header, self.header_value(name, &value)?);
         }
-        if !secrets.is_empty() && !self.plain_http && base.starts_with("http://") && !is_loopback(&base) {
+        if !secrets.is_empty() && !self.plain_http && is_unprotected(&base) {
             return Err(Error::Config(format!(
                 "{}: a key would go to {base} without TLS, where everybody on the way can read it: use an https:// \
                  address, or set `plain_http = true` if the network between is your own",
@@ -299,8 +299,13 @@ impl EndpointSettings<'_> {
     }
 }
 
+/// Whether what is sent to an address crosses a network without TLS.
+pub fn is_unprotected(address: &str) -> bool {
+    Url::parse(address).is_ok_and(|url| url.scheme() == "http") && !is_loopback(address)
+}
+
 /// Whether an address is one of this machine.
-pub fn is_loopback(base: &str) -> bool {
+pub(crate) fn is_loopback(base: &str) -> bool {
     let url = Url::parse(base).ok();
     let host = url.as_ref().and_then(Url::host_str).unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
