@@ -35,6 +35,7 @@ use eval::{
 };
 use futures::{StreamExt, stream};
 use models::Spending;
+use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::{
@@ -47,6 +48,10 @@ use store::Journal;
 
 /// Resampling is seeded, so that the same scores give the same intervals.
 const SEED: u64 = 0x5EED;
+
+/// So many rows are scored before a deadline and a person who watches get a
+/// look.
+const ROWS_AT_ONCE: usize = 256;
 
 /// Answers that can be scored: read, checked, and not scored yet.
 pub struct Scoring {
@@ -329,25 +334,28 @@ impl Scoring {
         progress.watch(self.scorer.models.client());
         progress.begin_tasks(configs.iter().map(|config| (operator(config), self.rows.len())));
         configs.iter().for_each(|config| progress.start(operator(config)));
+        let mut scored = self.compute_all().await;
+        let open: Vec<usize> = (0..scored.len()).filter(|at| scored[*at].is_none()).collect();
         // A row's metrics run side by side: they show a judge the same texts.
-        let calls = self.rows.iter().flat_map(|row| {
-            configs.iter().zip(&self.scorer.metrics).map(move |(config, metric)| async move {
-                let is_cancelled = || self.control.cancel.is_cancelled();
-                let scored = match lacks(config, row) {
-                    Some(missing) => Scored::missing(missing),
-                    None if is_cancelled() => Scored::missing(Missing::Cancelled),
-                    None => config.score(&**metric, &sample(row)).await,
-                };
-                let scored = match &scored.score {
-                    // Its process was ended, because nobody waits for it.
-                    Score::Missing(Missing::FunctionError(_)) if is_cancelled() => Scored::missing(Missing::Cancelled),
-                    _ => scored,
-                };
-                progress.rows(operator(config), 1);
-                scored
-            })
+        let calls = open.iter().map(|at| async move {
+            let (row, of_row) = (&self.rows[at / configs.len()], at % configs.len());
+            let (config, metric) = (&configs[of_row], &self.scorer.metrics[of_row]);
+            let is_cancelled = || self.control.cancel.is_cancelled();
+            let scored =
+                if is_cancelled() { Scored::missing(Missing::Cancelled) } else { config.score(&**metric, &sample(row)).await };
+            let scored = match &scored.score {
+                // Its process was ended, because nobody waits for it.
+                Score::Missing(Missing::FunctionError(_)) if is_cancelled() => Scored::missing(Missing::Cancelled),
+                _ => scored,
+            };
+            progress.rows(operator(config), 1);
+            scored
         });
-        let scored: Vec<Scored> = stream::iter(calls).buffered(self.width()?).collect().await;
+        let asked: Vec<Scored> = stream::iter(calls).buffered(self.width()?).collect().await;
+        for (at, asked) in open.iter().zip(asked) {
+            scored[*at] = Some(asked);
+        }
+        let scored: Vec<Scored> = scored.into_iter().flatten().collect();
         for (i, config) in configs.iter().enumerate() {
             let of_config = scored.iter().skip(i).step_by(configs.len());
             let failed = of_config.filter(|scored| {
@@ -356,6 +364,31 @@ impl Scoring {
             progress.finish(operator(config), self.rows.len(), failed.count());
         }
         Ok(scored)
+    }
+
+    /// The scores for which nobody is asked, row by row, on all cores. None
+    /// where a model or a function has to be asked.
+    async fn compute_all(&self) -> Vec<Option<Scored>> {
+        let configs = &self.scorer.spec.evaluate.metrics;
+        let of_row = |row| {
+            configs.iter().zip(&self.scorer.metrics).map(move |(config, metric)| match lacks(config, row) {
+                Some(missing) => Some(Scored::missing(missing)),
+                None if self.control.cancel.is_cancelled() => None,
+                None => config.compute(&**metric, &sample(row)),
+            })
+        };
+        let mut computed = Vec::with_capacity(self.rows.len() * configs.len());
+        for rows in self.rows.chunks(ROWS_AT_ONCE) {
+            computed.par_extend(rows.par_iter().flat_map_iter(of_row));
+            let new = &computed[computed.len() - rows.len() * configs.len()..];
+            for (i, config) in configs.iter().enumerate() {
+                let made = new.iter().skip(i).step_by(configs.len()).flatten().count();
+                self.control.progress.rows(operator(config), made);
+            }
+            // A deadline may have passed.
+            tokio::task::yield_now().await;
+        }
+        computed
     }
 
     /// How many scores are made at once: enough to keep the judges busy.

@@ -9,12 +9,13 @@ use crate::{
     stages::held_documents,
     stop::Stop,
 };
-use eval::Score;
-use lab::{Choice, Progress, ScoreResults, ScoredAnswers, Scoring, ScoringSpec};
+use eval::{Score, Scored};
+use lab::{Choice, FunctionFailure, Progress, RowScores, ScoreResults, ScoredAnswers, Scoring, ScoringSpec};
 use models::RetryPolicy;
 use pyo3::{exceptions::PyValueError, prelude::*};
-use serde_json::{Value, json};
-use std::{path::PathBuf, sync::OnceLock, time::Duration};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, path::PathBuf, sync::OnceLock, time::Duration};
 
 /// Compares the scores of two systems' answers, both as [`score`] gives them.
 /// Gives JSON: a list of comparisons, one per metric.
@@ -84,11 +85,11 @@ pub(crate) fn score(
     };
     let results = wait(py, &cancel, work, watched(&progress, on_progress));
     let raised = match results {
-        Ok(results) => return json(&table(&results)),
+        Ok(results) => return table(results),
         Err(raised) => in_python_words(py, raised),
     };
     Err(match kept.get().and_then(Scoring::so_far) {
-        Some(scored) => carrying(py, raised, json(&table(&scored))?),
+        Some(scored) => carrying(py, raised, table(scored)?),
         None => raised,
     })
 }
@@ -111,30 +112,71 @@ pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) ->
     })
 }
 
-/// The results with what a person reads of them: the words for what is missing,
-/// and notes.
-fn table(results: &ScoreResults) -> Value {
-    let mut value = json!(results);
-    let rows = results.rows.iter().map(|row| {
-        let scores = row.scores.iter().map(|(metric, scored)| {
-            let told = match &scored.score {
-                Score::Value(value) => json!({ "value": value, "detail": scored.detail }),
-                Score::Missing(missing) => json!({
-                    "value": null, "missing": missing.name(), "failed": missing.is_failure(), "reason": missing.to_string(),
-                    "detail": scored.detail,
-                }),
-            };
-            (metric.clone(), told)
-        });
-        json!({ "row": row.line, "id": row.id, "question": row.question, "scores": Value::Object(scores.collect()) })
-    });
-    value["rows"] = Value::Array(rows.collect());
+/// The results with what a person reads of them, as JSON: the words for what is
+/// missing, and notes. Rows, of which there may be many, are written as they
+/// are read.
+fn table(mut results: ScoreResults) -> PyResult<String> {
     let mut notes = results.notes();
     if !results.unplaced().is_empty() {
         notes.push("`reverie.golden.anchor(documents, questions).questions` has the places".to_owned());
     }
-    value["notes"] = json!(notes);
-    value["function_failures"] = json!(results.function_failures());
-    value["failed_functions"] = json!(app::library::function_failures_of_scores(results));
-    value
+    let function_failures = results.function_failures();
+    let failed_functions = app::library::function_failures_of_scores(&results);
+    let rows = std::mem::take(&mut results.rows);
+    let Value::Object(mut rest) = json!(results) else { unreachable!("a structure is an object") };
+    rest.shift_remove("rows");
+    json(&Table { rest, rows: rows.iter().map(Row::of).collect(), notes, function_failures, failed_functions })
+}
+
+#[derive(Serialize)]
+struct Table<'a> {
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+    rows: Vec<Row<'a>>,
+    notes: Vec<String>,
+    function_failures: Vec<FunctionFailure>,
+    failed_functions: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    row: usize,
+    id: &'a str,
+    question: &'a str,
+    scores: BTreeMap<&'a str, Cell<'a>>,
+}
+
+impl<'a> Row<'a> {
+    fn of(row: &'a RowScores) -> Self {
+        let scores = row.scores.iter().map(|(metric, scored)| (metric.as_str(), Cell::of(scored))).collect();
+        Self { row: row.line, id: &row.id, question: &row.question, scores }
+    }
+}
+
+#[derive(Serialize)]
+struct Cell<'a> {
+    value: Option<f64>,
+    #[serde(flatten)]
+    missing: Option<Reason>,
+    detail: &'a Value,
+}
+
+/// Why a score is missing.
+#[derive(Serialize)]
+struct Reason {
+    missing: &'static str,
+    failed: bool,
+    reason: String,
+}
+
+impl<'a> Cell<'a> {
+    fn of(scored: &'a Scored) -> Self {
+        let missing = match &scored.score {
+            Score::Value(_) => None,
+            Score::Missing(missing) => {
+                Some(Reason { missing: missing.name(), failed: missing.is_failure(), reason: missing.to_string() })
+            }
+        };
+        Self { value: scored.score.value(), missing, detail: &scored.detail }
+    }
 }

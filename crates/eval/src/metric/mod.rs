@@ -233,10 +233,23 @@ impl MetricConfig {
     /// answers less. The one exception is an answer that rightly declines an
     /// unanswerable question: the metric does not apply to it.
     pub async fn score(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Scored {
-        if let Err(missing) = self.applies(sample.question) {
-            return Scored::missing(missing);
+        if let Some(scored) = self.compute(metric, sample) {
+            return scored;
         }
-        let mut scored = metric.score(sample).await;
+        self.with_worst(metric.score(sample).await, sample)
+    }
+
+    /// The same score without waiting, where the metric asks no model and no
+    /// function, or does not apply to the question; else none.
+    pub fn compute(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Option<Scored> {
+        match self.applies(sample.question) {
+            Err(missing) => Some(Scored::missing(missing)),
+            Ok(()) => metric.compute(sample).map(|scored| self.with_worst(scored, sample)),
+        }
+    }
+
+    /// The score, or the worst value where there was nothing to score.
+    fn with_worst(&self, mut scored: Scored, sample: &Sample<'_>) -> Scored {
         let is_answered = sample.answer.is_some() || !self.needs().answer;
         if let Score::Missing(Missing::EmptyInput(reason)) = &scored.score
             && is_answered
@@ -443,6 +456,12 @@ fn check_name(metric: &'static str, name: Option<&str>) -> Result<(), Error> {
 pub trait Metric: Send + Sync {
     /// The score. Never NaN.
     async fn score(&self, sample: &Sample<'_>) -> Scored;
+
+    /// The same score without waiting. None, if a model or a function has to be
+    /// asked.
+    fn compute(&self, _: &Sample<'_>) -> Option<Scored> {
+        None
+    }
 }
 
 /// A metric that asks no model: a function of the sample.
@@ -452,6 +471,10 @@ struct Computed<F>(F);
 impl<F: Fn(&Sample<'_>) -> Result<Scored, Missing> + Send + Sync> Metric for Computed<F> {
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         (self.0)(sample).unwrap_or_else(Scored::missing)
+    }
+
+    fn compute(&self, sample: &Sample<'_>) -> Option<Scored> {
+        Some((self.0)(sample).unwrap_or_else(Scored::missing))
     }
 }
 

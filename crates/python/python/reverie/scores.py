@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -231,7 +232,7 @@ class Scores:
 
     def __init__(self, text: str) -> None:
         """Reads the JSON text that `Scores.data` was made of."""
-        self.data: dict[str, Any] = json.loads(text)
+        self.data: dict[str, Any] = _read(text)
         """Everything: metrics, rows with what the judges said, calls and tokens by model, the budget."""
         self.metrics: list[str] = [metric["name"] for metric in self.data["metrics"]]
         """The names of the metrics."""
@@ -357,6 +358,17 @@ class Scores:
         rows = [[(cell, i in (1, 2)) for i, cell in enumerate(row)] for row in self._shown()]
         notes = "<br>".join(escape(note) for note in self.data["notes"])
         return html_table(names, rows) + (f'<p style="opacity:.6">{notes}</p>' if notes else "")
+
+
+def _read(text: str) -> dict[str, Any]:
+    """The JSON, read while Python looks for no garbage: many rows would let it look through all of them, again and again."""
+    if not gc.isenabled():
+        return json.loads(text)
+    gc.disable()
+    try:
+        return json.loads(text)
+    finally:
+        gc.enable()
 
 
 def failures_table(failures: Sequence[dict[str, Any]]) -> Table:
