@@ -341,8 +341,11 @@ impl Scoring {
             let (row, of_row) = (&self.rows[at / configs.len()], at % configs.len());
             let (config, metric) = (&configs[of_row], &self.scorer.metrics[of_row]);
             let is_cancelled = || self.control.cancel.is_cancelled();
-            let scored =
-                if is_cancelled() { Scored::missing(Missing::Cancelled) } else { config.score(&**metric, &sample(row)).await };
+            let scored = if is_cancelled() {
+                Scored::missing(Missing::Cancelled)
+            } else {
+                config.score(&**metric, &sample(row)).await
+            };
             let scored = match &scored.score {
                 // Its process was ended, because nobody waits for it.
                 Score::Missing(Missing::FunctionError(_)) if is_cancelled() => Scored::missing(Missing::Cancelled),

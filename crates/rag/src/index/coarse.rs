@@ -20,7 +20,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::kernel::AHEAD;
-use super::top::Top;
+use super::{share::share, top::Top};
 use memmap2::MmapMut;
 use rayon::prelude::*;
 use std::{
@@ -128,41 +128,35 @@ impl Coarse {
         let (slack, length, half) = (round_up(slack), round_up(query.length), 0.5 * query.scale);
         let mut upper = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
         upper.resize(among.map_or(self.rows.len(), <[u32]>::len), 0.0);
-        let likely = upper
-            .par_chunks_mut(TASK_ROWS)
-            .enumerate()
-            .fold(
-                || Top::new(k),
-                |mut top, (task, upper)| {
-                    let first = task * TASK_ROWS;
-                    let mut products = [0; TASK_ROWS];
-                    let products = &mut products[..upper.len()];
-                    let mut bound = |entry: usize, product: i32, upper: &mut f32| {
-                        let row = &self.rows[entry];
-                        // Doubled, so that the middle is whole.
-                        let score = (2 * product - 31 * query.sum) as f32 * (row.scale * half);
-                        *upper = score + row.residual * length + slack;
-                        if score >= top.threshold() {
-                            top.push(entry as u32, score);
-                        }
-                    };
-                    match among {
-                        None => {
-                            self.products(&self.bits[first * self.groups * GROUP_BYTES..], &query.values, products);
-                            let bounds = upper.iter_mut().zip(products).enumerate();
-                            bounds.for_each(|(i, (upper, product))| bound(first + i, *product, upper));
-                        }
-                        Some(entries) => {
-                            let entries = &entries[first..];
-                            self.products_of(entries, &query.values, products);
-                            let bounds = upper.iter_mut().zip(products).zip(entries);
-                            bounds.for_each(|((upper, product), entry)| bound(*entry as usize, *product, upper));
-                        }
-                    }
-                    top
-                },
-            )
-            .reduce(|| Top::new(k), Top::merge);
+        let score = |mut top: Top, (task, upper): (usize, &mut [f32])| {
+            let first = task * TASK_ROWS;
+            let mut products = [0; TASK_ROWS];
+            let products = &mut products[..upper.len()];
+            let mut bound = |entry: usize, product: i32, upper: &mut f32| {
+                let row = &self.rows[entry];
+                // Doubled, so that the middle is whole.
+                let score = (2 * product - 31 * query.sum) as f32 * (row.scale * half);
+                *upper = score + row.residual * length + slack;
+                if score >= top.threshold() {
+                    top.push(entry as u32, score);
+                }
+            };
+            match among {
+                None => {
+                    self.products(&self.bits[first * self.groups * GROUP_BYTES..], &query.values, products);
+                    let bounds = upper.iter_mut().zip(products).enumerate();
+                    bounds.for_each(|(i, (upper, product))| bound(first + i, *product, upper));
+                }
+                Some(entries) => {
+                    let entries = &entries[first..];
+                    self.products_of(entries, &query.values, products);
+                    let bounds = upper.iter_mut().zip(products).zip(entries);
+                    bounds.for_each(|((upper, product), entry)| bound(*entry as usize, *product, upper));
+                }
+            }
+            top
+        };
+        let likely = share(upper.chunks_mut(TASK_ROWS).enumerate(), || Top::new(k), score, Top::merge);
         Bounds { upper, likely: likely.into_sorted().into_iter().map(|(entry, _)| entry).collect() }
     }
 

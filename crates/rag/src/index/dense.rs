@@ -10,6 +10,7 @@
 //! Its file is described in [`dense_file`](super::dense_file).
 
 use super::{
+    share::share,
     Index, MadeFrom, VectorWriter,
     coarse::Coarse,
     dense_file::{DenseWriter, HEADER_BYTES, Header, append_row, bad, checksum},
@@ -294,8 +295,7 @@ impl DenseIndex {
         Some(self.best_of(&candidates, query, k, 256))
     }
 
-    /// The best of some entries by their exact rows. `task` is the least number
-    /// of entries that are worth a task of their own.
+    /// The best of some entries by their exact rows, `task` of which make a task.
     fn best_of(&self, entries: &[u32], query: &[f32], k: usize, task: usize) -> Vec<(u32, f32)> {
         let columns = self.header.columns();
         let ahead = (kernel::AHEAD / (columns * size_of::<f32>()).max(1)).max(1);
@@ -306,8 +306,9 @@ impl DenseIndex {
             top.push(entries[at], self.score(entries[at], query));
             top
         };
-        let best = (0..entries.len()).into_par_iter().with_min_len(task).fold(|| Top::new(k), push);
-        best.reduce(|| Top::new(k), Top::merge).into_sorted()
+        let tasks = (0..entries.len()).step_by(task);
+        let score = |top: Top, first: usize| (first..entries.len().min(first + task)).fold(top, push);
+        share(tasks, || Top::new(k), score, Top::merge).into_sorted()
     }
 
     /// The inner product with a padded query.

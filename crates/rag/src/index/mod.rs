@@ -9,6 +9,7 @@ mod coarse;
 mod dense_file;
 mod kernel;
 mod kind;
+mod share;
 mod token_file;
 mod tokens;
 mod top;

@@ -1,0 +1,97 @@
+//! Tasks shared between this thread and those of the current rayon pool.
+//!
+//! When to use it: where a caller waits for less than a millisecond of work.
+//! Rayon's own iterators let a caller from outside the pool sleep until a
+//! thread of the pool has woken up and done all of it. Here the caller begins
+//! at once, and who wakes up in time takes a share.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// About how long it takes to sleep and to wake up again.
+const A_MOMENT: Duration = Duration::from_micros(50);
+
+/// Folds all tasks, in any order and on any number of threads: each begins with
+/// `none`, and `merge` joins what they made.
+pub(super) fn share<Task, T: Send>(
+    tasks: impl ExactSizeIterator<Item = Task> + Send,
+    none: impl Fn() -> T + Sync,
+    push: impl Fn(T, Task) -> T + Sync,
+    merge: impl Fn(T, T) -> T,
+) -> T {
+    let others = rayon::current_num_threads().min(tasks.len()).saturating_sub(1);
+    let tasks = Mutex::new(tasks);
+    let work = || {
+        let mut made = none();
+        // The lock is held no longer than it takes to get a task.
+        while let Some(task) = { tasks.lock().unwrap_or_else(PoisonError::into_inner).next() } {
+            made = push(made, task);
+        }
+        made
+    };
+    if others == 0 {
+        return work();
+    }
+    let theirs = Mutex::new(Vec::with_capacity(others));
+    let at_work = AtomicUsize::new(0);
+    let ours = rayon::in_place_scope(|scope| {
+        for _ in 0..others {
+            scope.spawn(|_| {
+                at_work.fetch_add(1, Ordering::SeqCst);
+                let made = work();
+                theirs.lock().unwrap_or_else(PoisonError::into_inner).push(made);
+                at_work.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        let made = work();
+        // Who is at its last task is done before this thread could sleep and wake up again.
+        let since = Instant::now();
+        while at_work.load(Ordering::SeqCst) > 0 && since.elapsed() < A_MOMENT {
+            std::hint::spin_loop();
+        }
+        made
+    });
+    theirs.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().fold(ours, merge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_is_done_once_from_outside_and_inside_a_pool_of_any_size() {
+        for threads in [1, 2, 5] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            for n in [0u64, 1, 2, 1000] {
+                let sum = || share(0..n as usize, || 0, |sum, task| sum + task as u64, |a, b| a + b);
+                assert_eq!(pool.install(sum), n * n.saturating_sub(1) / 2);
+                assert_eq!(sum(), n * n.saturating_sub(1) / 2);
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_threads_that_are_busy_elsewhere() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let sum = pool.install(|| {
+            rayon::scope(|scope| {
+                scope.spawn(|_| drop(gate.lock().unwrap().recv()));
+                // The other thread of the pool has that, or this one will.
+                while gate.try_lock().is_ok() {
+                    std::thread::yield_now();
+                }
+                let sum = share(0..100, || 0, |sum, task| sum + task, |a, b| a + b);
+                go.send(()).unwrap();
+                sum
+            })
+        });
+        assert_eq!(sum, 4950);
+    }
+}
