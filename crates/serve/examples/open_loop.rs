@@ -16,7 +16,7 @@ use serde_json::json;
 use std::{
     collections::BTreeMap,
     error::Error,
-    io::{self, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::TcpStream,
     sync::{
         Arc,
@@ -108,7 +108,14 @@ fn client(load: &Load, start: Instant) -> Seen {
         #[expect(clippy::disallowed_methods, reason = "the time of a request is what is waited for")]
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         seen.late.push(due.elapsed().as_secs_f64());
-        match one(load, n, &mut connection, &mut buffer) {
+        let is_reused = connection.is_some();
+        let mut answer = one(load, n, &mut connection, &mut buffer);
+        if is_reused && buffer.is_empty() && answer.as_ref().is_err_and(is_closed) {
+            // The server closed a connection that was idle: every client then opens another one.
+            connection = None;
+            answer = one(load, n, &mut connection, &mut buffer);
+        }
+        match answer {
             Ok((200, first)) => {
                 seen.latencies.push(due.elapsed().as_secs_f64());
                 seen.first_words.extend(first.map(|first| first.saturating_duration_since(due).as_secs_f64()));
@@ -120,6 +127,10 @@ fn client(load: &Load, start: Instant) -> Seen {
             }
         }
     }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
 /// One request: its status, and when its first word came.
@@ -152,15 +163,15 @@ fn one(
             connection.insert(stream)
         }
     };
-    stream.write_all(request.as_bytes())?;
     buffer.clear();
+    stream.write_all(request.as_bytes())?;
     let (mut first, mut body) = (None, None);
     let mut piece = [0; 16 << 10];
     let mut head = String::new();
     loop {
         let read = stream.read(&mut piece)?;
         if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Err(ErrorKind::UnexpectedEof.into());
         }
         buffer.extend_from_slice(&piece[..read]);
         let from = match body {
@@ -182,7 +193,7 @@ fn one(
             None => buffer.ends_with(b"\r\n0\r\n\r\n"),
         };
         if is_whole {
-            let status = head.get(9..12).and_then(|status| status.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+            let status = head.get(9..12).and_then(|status| status.parse().ok()).ok_or(ErrorKind::InvalidData)?;
             if head.contains("\nconnection: close") {
                 *connection = None;
             }
