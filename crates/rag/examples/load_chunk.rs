@@ -50,6 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         return Ok(());
     }
+    // What is loaded for the first chunk is part of the start.
+    chunker.chunk_now(&load::parse("start.txt", b"A word.", &Limits::default())?)?;
     for line in std::io::stdin().lock().lines() {
         line?;
         let start = Instant::now();

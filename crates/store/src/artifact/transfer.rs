@@ -13,6 +13,8 @@ pub(super) const LARGE: u64 = 32 << 20;
 const PART: u64 = 8 << 20;
 /// The parts that are transferred at once, each of them in memory.
 const PARTS_AT_ONCE: usize = 8;
+/// How many parts of a download are written between two flushes to the disk.
+const PARTS_A_FLUSH: u64 = 4;
 /// The most parts of an upload; object stores take 10,000.
 const MOST_PARTS: u64 = 9_000;
 
@@ -110,7 +112,11 @@ pub(super) async fn download(
         let file = file.clone();
         async move {
             let found = patiently(|| objects.get_range(path, range.clone())).await?;
-            let write = move || file.write_all_at(&found, range.start);
+            let write = move || {
+                file.write_all_at(&found, range.start)?;
+                // The disk works while other parts come in, and not only after the last.
+                if (range.start / PART + 1).is_multiple_of(PARTS_A_FLUSH) { file.sync_data() } else { Ok(()) }
+            };
             tokio::task::spawn_blocking(write).await.map_err(unwritable)?.map_err(unwritable)
         }
     }))
