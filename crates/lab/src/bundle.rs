@@ -12,9 +12,13 @@
 //! The models are not in it: their identities are, and what is not the same is
 //! refused or told when the bundle is opened.
 
+mod reach;
+
+pub use reach::Reach;
+
 use crate::{
     Error, Session, Setup,
-    frozen::RunRecord,
+    frozen::{Frozen, RunRecord},
     layout::{self, LAYOUT, RunFile},
     spec::Experiment,
     write_whole,
@@ -24,7 +28,7 @@ use models::Identity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     time::SystemTime,
@@ -226,15 +230,29 @@ impl Bundle {
     /// What its pipeline uses beyond its own files. Nothing of it is run for that.
     ///
     /// # Errors
-    /// If its files cannot be read.
+    /// If its files cannot be read, or this version of Reverie does not
+    /// understand them.
     pub fn reach(&self) -> Result<Reach, Error> {
-        let text = |path: &Path| String::from_utf8(read(path)?).map_err(Error::table);
-        let experiment = text(&self.folder.join(EXPERIMENT))?;
-        let frozen = self.folder.join(STORE).join(layout::run_file(&self.manifest.run, RunFile::Frozen));
-        let record: Value = serde_json::from_slice(&read(&frozen)?).map_err(Error::table)?;
+        let place = self.folder.join(STORE).join(layout::run_file(&self.manifest.run, RunFile::Frozen));
+        let frozen: Frozen = serde_json::from_slice(&read(&place)?).map_err(Error::table)?;
         // The two are the same unless somebody made them differ.
-        let recorded = record["experiment"].as_str().unwrap_or_default();
-        Reach::of(&[&experiment, recorded], &record)
+        let (written, recorded) = (self.experiment()?, self.understood(&frozen.experiment)?);
+        Ok(Reach::of(&frozen)?.and(&Reach::of_experiment(&written)).and(&Reach::of_experiment(&recorded)))
+    }
+
+    fn experiment(&self) -> Result<Experiment, Error> {
+        self.understood(&String::from_utf8(read(&self.folder.join(EXPERIMENT))?).map_err(Error::table)?)
+    }
+
+    fn understood(&self, text: &str) -> Result<Experiment, Error> {
+        Experiment::parse(text, self.folder.clone()).map_err(|errors| {
+            let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+            Error::Unusable(format!(
+                "this version of reverie does not understand {}: {}; make the bundle again with `reverie promote`",
+                self.folder.join(EXPERIMENT).display(),
+                reasons.join("; ")
+            ))
+        })
     }
 
     /// The experiment of the bundle, opened to be asked and not to be written;
@@ -243,135 +261,11 @@ impl Bundle {
     /// # Errors
     /// If this version of Reverie does not understand the experiment.
     pub async fn session(&self, setup: Setup, scratch: &Path) -> Result<(Session, RunRecord), Error> {
-        let path = self.folder.join(EXPERIMENT);
-        let text = String::from_utf8(read(&path)?).map_err(Error::table)?;
-        let mut experiment = Experiment::parse(&text, self.folder.clone()).map_err(|errors| {
-            let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
-            Error::Unusable(format!(
-                "this version of reverie does not understand {}: {}; make the bundle again with `reverie promote`",
-                path.display(),
-                reasons.join("; ")
-            ))
-        })?;
+        let mut experiment = self.experiment()?;
         STORE.clone_into(&mut experiment.store);
         let session = Session::open_to_read(experiment, setup, scratch)?;
         let record = crate::frozen::record_of(&session, &self.manifest.run).await?;
         Ok((session, record))
-    }
-}
-
-/// What a pipeline uses beyond its own files: functions of Python, which are
-/// code, variables of the environment, which may hold keys, and the hosts that
-/// its models are asked at.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reach {
-    functions: bool,
-    /// Whether all variables and hosts are in it.
-    all_models: bool,
-    variables: BTreeSet<String>,
-    hosts: BTreeSet<String>,
-}
-
-impl Reach {
-    /// The reach of a run's trials.
-    ///
-    /// # Errors
-    /// If the record of the run cannot be read.
-    pub fn of_run(record: &RunRecord) -> Result<Self, Error> {
-        let frozen = record.frozen()?;
-        Self::of(&[&frozen.experiment], &serde_json::to_value(frozen).map_err(Error::table)?)
-    }
-
-    /// The reach of experiments, as their files, and of the record of a run.
-    fn of(experiments: &[&str], record: &Value) -> Result<Self, Error> {
-        let mut reach = Self { functions: has_function(record), ..Self::default() };
-        for experiment in experiments {
-            let experiment: toml::Table = toml::from_str(experiment).map_err(Error::table)?;
-            let experiment = serde_json::to_value(&experiment).map_err(Error::table)?;
-            reach.functions |= has_function(&experiment);
-            for (_, kinds) in experiment["models"].as_object().into_iter().flatten() {
-                for (_, providers) in kinds.as_object().into_iter().flatten() {
-                    for (provider, settings) in providers.as_object().into_iter().flatten() {
-                        reach.add(provider, settings);
-                    }
-                }
-            }
-        }
-        Ok(reach)
-    }
-
-    fn add(&mut self, provider: &str, settings: &Value) {
-        self.add_variables(settings);
-        let host = settings["base_url"].as_str().and_then(|url| {
-            let (scheme, rest) = url.split_once("://")?;
-            Some(format!("{scheme}://{}", rest.split(['/', '?', '#']).next()?).to_ascii_lowercase())
-        });
-        // Without an address it is the provider's own, or none.
-        self.hosts.insert(host.unwrap_or_else(|| format!("the provider {provider}")));
-        if let Some(name) = settings["api_key_env"].as_str().filter(|name| !name.is_empty()) {
-            self.variables.insert(name.to_owned());
-        }
-    }
-
-    fn add_variables(&mut self, settings: &Value) {
-        match settings {
-            Value::String(text) => self.variables.extend(text.strip_prefix("env:").map(str::to_owned)),
-            Value::Array(values) => values.iter().for_each(|value| self.add_variables(value)),
-            Value::Object(values) => values.values().for_each(|value| self.add_variables(value)),
-            _ => {}
-        }
-    }
-
-    /// The reach of both.
-    #[must_use]
-    pub fn and(mut self, other: &Self) -> Self {
-        self.functions |= other.functions;
-        self.variables.extend(other.variables.iter().cloned());
-        self.hosts.extend(other.hosts.iter().cloned());
-        self
-    }
-
-    /// The same, and functions too.
-    #[must_use]
-    pub fn with_functions(self) -> Self {
-        Self { functions: true, ..self }
-    }
-
-    /// The same, and all variables and hosts too.
-    #[must_use]
-    pub fn with_all_models(self) -> Self {
-        Self { all_models: true, ..self }
-    }
-
-    /// What it uses beyond another reach, in words; none if nothing.
-    pub fn beyond(&self, allowed: &Self) -> Option<String> {
-        let mut beyond = Vec::new();
-        if self.functions && !allowed.functions {
-            beyond.push("functions of Python, which are code that would run here".to_owned());
-        }
-        let new = |of: &BTreeSet<String>, allowed: &BTreeSet<String>| {
-            of.difference(allowed).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-        };
-        for (what, new) in [
-            ("the variables", new(&self.variables, &allowed.variables)),
-            ("the hosts", new(&self.hosts, &allowed.hosts)),
-        ] {
-            if !new.is_empty() && !allowed.all_models {
-                beyond.push(format!("{what} {new}"));
-            }
-        }
-        (!beyond.is_empty()).then(|| beyond.join(", and "))
-    }
-}
-
-/// Whether a function of Python is anywhere in settings.
-fn has_function(settings: &Value) -> bool {
-    match settings {
-        Value::Array(values) => values.iter().any(has_function),
-        Value::Object(values) => {
-            values.iter().any(|(name, value)| name == "python" && value.is_object() || has_function(value))
-        }
-        _ => false,
     }
 }
 
@@ -571,35 +465,6 @@ mod tests {
         };
         manifest.digest = manifest.digest_of().unwrap();
         manifest
-    }
-
-    #[test]
-    fn a_reach_names_what_is_beyond_another() {
-        let of = |models: &str| {
-            let mut reach = Reach::default();
-            let models: toml::Table = toml::from_str(models).unwrap();
-            for (provider, settings) in serde_json::to_value(models).unwrap().as_object().unwrap() {
-                reach.add(provider, settings);
-            }
-            reach
-        };
-        let first =
-            of("openai = { base_url = 'https://api.example.com/v1', api_key_env = 'KEY' }\nlocal = { model = 'm' }");
-        assert_eq!(
-            of("openai = { base_url = 'https://API.example.com/other', api_key_env = 'KEY' }").beyond(&first),
-            None
-        );
-        let evil = of("openai = { base_url = 'https://evil.example', headers = { x = 'env:AWS_SECRET_ACCESS_KEY' } }");
-        let beyond = evil.beyond(&first).unwrap();
-        assert!(beyond.contains("`AWS_SECRET_ACCESS_KEY`") && beyond.contains("`https://evil.example`"), "{beyond}");
-        assert!(of("openai = { api_key_env = 'OTHER' }").beyond(&first).unwrap().contains("the provider openai"));
-        assert_eq!(evil.beyond(&first.clone().and(&evil)), None);
-        assert_eq!(evil.beyond(&first.clone().with_all_models()), None);
-        let functions = Reach { functions: true, ..Reach::default() };
-        assert!(functions.beyond(&first).unwrap().contains("code"));
-        assert_eq!(functions.beyond(&first.with_functions()), None);
-        assert!(has_function(&serde_json::json!({ "reranker": [{ "python": { "source": "…" } }] })));
-        assert!(!has_function(&serde_json::json!({ "title": "python", "python": "3.11" })));
     }
 
     fn reason(manifest: &Value) -> String {

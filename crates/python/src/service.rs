@@ -60,9 +60,8 @@ impl PyService {
             duration.ok_or_else(|| PyValueError::new_err(format!("{name}: {seconds} is no number of seconds above 0")))
         };
         let keys = keys.map(|text| {
-            let file: KeyFile =
-                toml::from_str(text).map_err(|error| PyValueError::new_err(format!("keys: {error}")))?;
-            Keys::new(file).map_err(|reason| PyValueError::new_err(format!("keys: {reason}")))
+            let keys = KeyFile::read(text).and_then(Keys::new);
+            keys.map_err(|reason| PyValueError::new_err(format!("keys: {reason}")))
         });
         let settings = Settings {
             keys: keys.transpose()?,

@@ -142,9 +142,11 @@ impl ChunkTable {
     /// such document.
     pub fn excerpt(&self, document: &str, span: Span) -> Option<String> {
         let mut chunks: Vec<&Chunk> = self.of_document(document).iter().collect();
-        let all = chunks.clone();
+        // Chunks mostly stand so already.
+        let mut by_end = chunks.clone();
+        by_end.sort_by_key(|chunk| chunk.span.end);
         // Of a stretch that ends behind the document nobody was told.
-        let end = chunks.iter().map(|chunk| chunk.span.end).max()?;
+        let end = by_end.last()?.span.end;
         let span = Span { end: span.end.min(end), ..span };
         chunks.retain(|chunk| chunk.span.end > span.start && chunk.span.start < span.end);
         chunks.sort_by_key(|chunk| (chunk.span.start, std::cmp::Reverse(chunk.span.end)));
@@ -155,7 +157,7 @@ impl ChunkTable {
             }
             let from = of.start.max(at);
             if from > at {
-                text += space_between(&all, at, from);
+                text += space_between(&by_end, at, from);
             }
             let cut = |at: usize| whole.floor_char_boundary(at - of.start);
             let to = of.end.min(span.end);
@@ -163,7 +165,7 @@ impl ChunkTable {
             at = to;
         }
         if span.end > at {
-            text += space_between(&all, at, span.end);
+            text += space_between(&by_end, at, span.end);
         }
         Some(text)
     }
@@ -177,11 +179,11 @@ impl ChunkTable {
 }
 
 /// The white space of a document from `start` to `end`, where no chunk is. Tables
-/// of older versions do not hold it; a line ends there for them.
-fn space_between<'a>(chunks: &[&'a Chunk], start: usize, end: usize) -> &'a str {
-    let Some(before) = chunks.iter().filter(|chunk| chunk.span.end <= start).max_by_key(|chunk| chunk.span.end) else {
-        return "";
-    };
+/// of older versions do not hold it; a line ends there for them. The chunks are
+/// ordered by their ends.
+fn space_between<'a>(by_end: &[&'a Chunk], start: usize, end: usize) -> &'a str {
+    let behind = by_end.partition_point(|chunk| chunk.span.end <= start);
+    let Some(before) = behind.checked_sub(1).map(|at| by_end[at]) else { return "" };
     let behind = before.span.end;
     let space = before.space.get(start - behind..).filter(|space| !space.is_empty()).unwrap_or("\n");
     space.get(..end - start).unwrap_or(space)

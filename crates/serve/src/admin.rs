@@ -113,7 +113,7 @@ impl<'a> OpeningRecord<'a> {
             let reason = format!("{} is being opened; GET /admin/status tells when that is over", other.bundle);
             return Err(ApiError::invalid(reason).with_status(StatusCode::CONFLICT, "already_opening"));
         }
-        let bundle = bundle.to_owned();
+        let bundle = store::without_secrets(bundle);
         *opening = Some(Opening { action, bundle, since: seconds(), until: None, outcome: None });
         Ok(Self { service, outcome: None })
     }
@@ -159,7 +159,9 @@ async fn open(service: &Service, bundle: &str) -> Result<Served, ApiError> {
     };
     let outcome = match tokio::time::timeout(OPENING, opening).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(lab::Error::Unusable(format!("{bundle} was not open after {OPENING:?}"))),
+        Err(_) => {
+            Err(lab::Error::Unusable(format!("{} was not open after {OPENING:?}", store::without_secrets(bundle))))
+        }
     };
     outcome.map_err(|error| {
         let reason = lab::error_chain(&error);
@@ -191,7 +193,7 @@ pub(crate) async fn swap(
             Ok(Json(json!({ "serving": told(&next), "before": told(&before) })))
         };
         let outcome = swapped.await;
-        note(&service, "swap", &caller, json!({ "bundle": swap.bundle }), &outcome);
+        note(&service, "swap", &caller, json!({ "bundle": store::without_secrets(&swap.bundle) }), &outcome);
         outcome
     };
     run_to_completion(work).await
@@ -204,7 +206,8 @@ pub(crate) async fn try_candidate(
 ) -> Result<Json<Value>, ApiError> {
     let work = async move {
         let outcome = tried(&service, &wanted).await;
-        let detail = json!({ "bundle": wanted.bundle, "share": wanted.share, "shadow": wanted.shadow });
+        let bundle = wanted.bundle.as_deref().map(store::without_secrets);
+        let detail = json!({ "bundle": bundle, "share": wanted.share, "shadow": wanted.shadow });
         note(&service, "try", &caller, detail, &outcome);
         outcome
     };

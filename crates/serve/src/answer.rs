@@ -96,13 +96,14 @@ pub(crate) async fn begun(
     service: Arc<Service>,
     asked: Asked,
 ) -> Result<impl Stream<Item = Result<Told, ApiError>> + Send + 'static, ApiError> {
+    let id = asked.id.clone();
     let mut told = Box::pin(answer(service.clone(), asked, Reads::Text));
     let first = told.next().await.transpose()?;
     let span = tracing::Span::current();
     let rest = told.inspect(move |event| {
         if let Err(error) = event {
             // The response has begun with 200, so nobody else sees this.
-            span.in_scope(|| service.note_failure(error));
+            span.in_scope(|| service.note_failure(error, &id));
         }
     });
     Ok(stream::iter(first.map(Ok)).chain(rest))

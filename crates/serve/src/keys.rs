@@ -51,6 +51,24 @@ pub struct KeyFile {
     pub key: Vec<KeyEntry>,
 }
 
+impl KeyFile {
+    /// Reads a file of keys.
+    ///
+    /// # Errors
+    /// The line that cannot be read, and nothing of what stands there: it may be
+    /// a key.
+    pub fn read(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or(text));
+            format!(
+                "line {} cannot be read: the file holds a table `[[key]]` for each key, as `reverie keys new` writes it, \
+                 and nothing else",
+                before.matches('\n').count() + 1
+            )
+        })
+    }
+}
+
 /// The keys of a service. Clones are the same keys.
 #[derive(Clone)]
 pub struct Keys {
@@ -214,6 +232,17 @@ mod tests {
     fn keys(limit: Option<u32>) -> (String, Keys) {
         let (key, entry) = new_key("ci", vec![Scope::Ask], limit, [7; 32]);
         (key, Keys::new(KeyFile { key: vec![entry] }).unwrap())
+    }
+
+    #[test]
+    fn a_mistake_in_the_file_is_told_by_its_line_and_shows_no_key() {
+        for text in
+            ["key = \"rv-secret\"", "[[key]]\nname = \"a\"\nrv-secret = 1", "[[key]]\nname = rv-secret", "rv-secret"]
+        {
+            let reason = KeyFile::read(text).unwrap_err();
+            assert!(reason.contains("line ") && !reason.contains("rv-secret"), "{text}: {reason}");
+        }
+        assert!(KeyFile::read("[[key]]\nname = 1").unwrap_err().starts_with("line 2 "));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod chat;
 mod connection;
 mod embeddings;
 mod error;
+mod failure_log;
 mod keys;
 mod lanes;
 mod line;
@@ -63,6 +64,7 @@ use axum::{
     routing::{get, post},
 };
 use error::ApiError;
+use failure_log::FailureLog;
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
@@ -107,6 +109,7 @@ pub struct Service {
     answering: Arc<Answering>,
     open: Option<Open>,
     audit: Audit,
+    failures: Arc<FailureLog>,
     feedback: Option<LineLog>,
     sampling: Arc<Sampling>,
     searches: Admission,
@@ -139,11 +142,13 @@ impl Service {
         let sampling = Arc::new(Sampling::new(settings.traffic.clone(), &served, &metrics));
         let serving = Lane::new(Arc::new(served), Role::Serving, &settings);
         let lanes = Lanes { serving, candidate: None, fallback: None };
+        let failures = Arc::<FailureLog>::default();
         Self {
-            answering: Arc::new(Answering::new(lanes, sampling.clone(), metrics.clone(), &settings)),
+            answering: Arc::new(Answering::new(lanes, sampling.clone(), metrics.clone(), failures.clone(), &settings)),
             searches: Admission::new(settings.searches_at_once, settings.searches_at_once),
             open: None,
             audit: Arc::new(|_| {}),
+            failures,
             feedback: None,
             sampling,
             metrics,
@@ -177,6 +182,7 @@ impl Service {
     /// With a way to open other bundles, for `/admin/swap`; each change is told.
     #[must_use]
     pub fn with_swaps(self, open: Open, audit: Audit) -> Self {
+        self.failures.write_to(audit.clone());
         Self { open: Some(open), audit, ..self }
     }
 
@@ -301,15 +307,12 @@ impl Service {
     }
 
     /// Counts a failure, and tells the operator what the client is not told.
-    pub(crate) fn note_failure(&self, error: &ApiError) {
-        let kind = failure(error);
+    pub(crate) fn note_failure(&self, error: &ApiError, id: &str) {
         if error.status.is_server_error() {
-            self.metrics.failures.get_or_create(&Label { kind }).inc();
+            self.metrics.failures.get_or_create(&Label { kind: failure(error) }).inc();
             models::trace::fail(&tracing::Span::current(), &models::trace::Fails::error_type(error));
         }
-        if let Some(detail) = error.detail() {
-            (self.audit)(&json!({ "time": stream::seconds(), "failed": kind, "detail": detail }));
-        }
+        self.failures.note(error, id);
     }
 }
 
@@ -428,13 +431,16 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     let span = trace::request(&service, &request, &route, &id);
     request.extensions_mut().insert(RequestSpan(span.clone()));
     let waiting = trace::Waiting::new(&span);
+    let timer = metrics::Timer { metrics: service.metrics.clone(), route: route.clone(), started };
+    // A client that leaves ends this work here.
+    let unanswered = metrics::Unanswered::new(service.metrics.clone(), route.clone());
     let answered = async {
         let response = match check_host(&service, &request) {
             Ok(()) => next.run(request).await,
             Err(refused) => refused.into_response(),
         };
         if let Some(error) = response.extensions().get::<ApiError>() {
-            service.note_failure(error);
+            service.note_failure(error, &id);
         }
         response
     };
@@ -452,8 +458,7 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     }
     page::protect(&mut response);
     let status = response.status().as_u16();
-    service.metrics.answered(&route, status);
-    let timer = metrics::Timer { metrics: service.metrics.clone(), route, started };
+    unanswered.is_answered(status);
     let response = trace::answered(waiting, response);
     if response.body().size_hint().exact().is_some() {
         return response;

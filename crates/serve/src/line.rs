@@ -134,11 +134,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
 
     /// Ends the connection after HTTP has ended on it: says what went wrong, if
     /// nobody has, and reads the rest. Gives the status of an answer that no
-    /// request got.
+    /// request got; a request whose client left is counted where it was answered.
     pub(crate) async fn end(mut self, failed: Option<&(dyn Error + Send + Sync + 'static)>) -> Option<StatusCode> {
-        let (is_owed, is_over) = {
+        let (is_owed, is_over, is_asked) = {
             let mut state = self.state();
-            (std::mem::take(&mut state.is_owed) && !state.is_http2(), state.is_over)
+            let is_asked = state.head.is_whole && failed.is_some_and(is_incomplete);
+            (std::mem::take(&mut state.is_owed) && !state.is_http2(), state.is_over, is_asked)
         };
         let last = async {
             if let Some(error) = failed.filter(|_| is_owed) {
@@ -154,7 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         };
         // A client that is gone hears nothing.
         drop(timeout(LAST_READ, last).await);
-        self.state().refused
+        self.state().refused.filter(|_| !is_asked)
     }
 }
 
@@ -308,6 +309,19 @@ fn refusal(error: &(dyn Error + Send + Sync + 'static)) -> ApiError {
         "the connection was closed in the client's direction before the request was whole, or long before its answer; \
          leave it open until the answer has come",
     )
+}
+
+/// Whether the client left while its request was worked on, or before it was
+/// whole.
+fn is_incomplete(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error as the whole answer of a connection.

@@ -4,7 +4,7 @@
 //! Every request stands alone; there are no sessions.
 
 use crate::{
-    RequestSpan, Service,
+    RequestId, RequestSpan, Service,
     answer::Asked,
     error::ApiError,
     rag_routes::search,
@@ -238,12 +238,14 @@ impl ServerHandler for Tools {
         let span = span.map_or_else(Span::none, |span| span.0.clone());
         let base = parts.and_then(|parts| parts.extensions.get::<Base>());
         let base = base.map(|Base(base)| base.clone()).unwrap_or_default();
-        self.call(request, &base).instrument(span).await
+        let id = parts.and_then(|parts| parts.extensions.get::<RequestId>());
+        let id = id.map(|RequestId(id)| id.clone()).unwrap_or_default();
+        self.call(request, &base, &id).instrument(span).await
     }
 }
 
 impl Tools {
-    async fn call(&self, request: CallToolRequestParams, base: &str) -> Result<CallToolResponse, ErrorData> {
+    async fn call(&self, request: CallToolRequestParams, base: &str, id: &str) -> Result<CallToolResponse, ErrorData> {
         let argument = |name: &str| {
             let value = request.arguments.as_ref().and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
             let missing = || ErrorData::invalid_params(format!("`{name}` is missing: it must be a text"), None);
@@ -273,7 +275,11 @@ impl Tools {
         // A failure is told as one: nothing found is not the same as nothing searched.
         Ok(match outcome {
             Ok(value) => CallToolResult::structured(value),
-            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.message)]),
+            Err(error) => {
+                // The response is a 200, so nobody else sees this.
+                self.service.note_failure(&error, id);
+                CallToolResult::error(vec![ContentBlock::text(error.message)])
+            }
         }
         .into())
     }
@@ -288,8 +294,9 @@ impl Tools {
     }
 
     async fn fetch(&self, id: &str, base: &str) -> Result<Value, ApiError> {
+        let clock = self.service.clock();
         let _place = self.service.searches.enter(self.service.settings.deadline).await?;
-        let opened = sources::of_lanes(&self.service.lanes(), id).await?;
+        let opened = sources::of_lanes(&self.service.lanes(), id, &clock).await?;
         Ok(json!({
             "id": opened.id, "title": opened.title(), "text": format!("{}{}{}", opened.before, opened.text, opened.after),
             "url": sources::url(base, &opened.id),

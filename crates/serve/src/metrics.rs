@@ -103,6 +103,38 @@ impl Drop for Timer {
     }
 }
 
+/// A request without an answer: if it stays one, because its client leaves, it
+/// is counted with the status 499, as nginx does.
+pub(crate) struct Unanswered {
+    metrics: Arc<Metrics>,
+    route: Option<String>,
+}
+
+impl Unanswered {
+    const STATUS: u16 = 499;
+
+    pub(crate) fn new(metrics: Arc<Metrics>, route: String) -> Self {
+        Self { metrics, route: Some(route) }
+    }
+
+    /// Counts the answer.
+    pub(crate) fn is_answered(mut self, status: u16) {
+        self.count(status);
+    }
+
+    fn count(&mut self, status: u16) {
+        if let Some(route) = self.route.take() {
+            self.metrics.answered(&route, status);
+        }
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.count(Self::STATUS);
+    }
+}
+
 /// Of scores, most of which lie between 0 and 1.
 fn tenths() -> Histogram {
     Histogram::new((0..=10).map(|tenth| f64::from(tenth) / 10.0))

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
 /// What is wrong with a request in each case, and with which status.
-const ERRORS: [(&str, &str); 14] = [
+const ERRORS: [(&str, &str); 15] = [
     ("400", "The request cannot be answered as it is"),
     ("401", "No API key, or one that is not known"),
     ("403", "The key does not allow this"),
@@ -16,6 +16,7 @@ const ERRORS: [(&str, &str); 14] = [
     ("405", "The route does not take this method"),
     ("406", "The client does not accept what may come"),
     ("408", "The request did not come in time"),
+    ("409", "Another bundle is being opened"),
     ("413", "The body is too large"),
     ("415", "The body is not JSON"),
     ("429", "The key has used up its requests, or the budget is spent"),
@@ -43,6 +44,9 @@ impl RouteKind {
         let mut statuses = vec!["400", "403", "405", "408", "431"];
         if !matches!(self, Self::Status) {
             statuses.extend(["401", "429"]);
+        }
+        if matches!(path, "/admin/swap" | "/admin/candidate") && method == "post" {
+            statuses.push("409");
         }
         if matches!(self, Self::Model) {
             statuses.extend(["429", "502", "503", "504"]);

@@ -5,6 +5,7 @@ use crate::{
     answer::{self, Asked},
     chat::{FinishReason, TokenUsage},
     error::ApiError,
+    lanes::Role,
     metrics::Label,
     request::{Base, Body, Id, Parameters, at_most, question},
     served::Served,
@@ -196,7 +197,10 @@ pub(crate) async fn search(service: &Service, asked: &Asked) -> Result<(Arc<Serv
     if let Some(canary) = canary {
         match search(canary.served.clone()).await {
             // Whatever is wrong with it, nobody is to notice.
-            Err(error) if error.status.is_server_error() => canary.breaker.failed(tokio::time::Instant::now()),
+            Err(error) if error.status.is_server_error() => {
+                service.failures.note_hidden(&error, &asked.id, Role::Canary.name());
+                canary.breaker.failed(tokio::time::Instant::now());
+            }
             found => return found,
         }
     }
@@ -208,8 +212,9 @@ pub(crate) async fn source(
     Id(id): Id,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let clock = service.clock();
     let _place = service.searches.enter(service.settings.deadline).await?;
-    let opened = sources::of_lanes(&service.lanes(), &id).await?;
+    let opened = sources::of_lanes(&service.lanes(), &id, &clock).await?;
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // A person who follows a link sees a page.
     Ok(if accepts.contains("text/html") { Html(page(&opened)).into_response() } else { Json(opened).into_response() })

@@ -59,7 +59,7 @@ impl Served {
             pipeline: Arc::new(pipeline),
             experiment: record.frozen()?.experiment.clone(),
             scores: record.mean_scores(trial),
-            reach: Reach::of_run(record)?,
+            reach: Reach::of_run(session, record)?,
             _keep: keep,
             scratch: None,
         })

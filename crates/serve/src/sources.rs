@@ -3,7 +3,7 @@
 //! An id holds the document's path and the stretch of its text, so that it means
 //! the same after a restart and on every replica.
 
-use crate::{error::ApiError, lanes::Lanes, served::Served};
+use crate::{error::ApiError, lanes::Lanes, served::Served, turn::Clock};
 use axum::http::StatusCode;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rag::{Passage, Span};
@@ -254,23 +254,23 @@ pub(crate) fn markers(text: &str, sources: usize) -> Vec<Marker> {
 }
 
 /// A passage of what is served, or of the candidate.
-pub(crate) async fn of_lanes(lanes: &Lanes, id: &str) -> Result<Opened, ApiError> {
-    let opened = open(&lanes.serving.served, id).await;
+pub(crate) async fn of_lanes(lanes: &Lanes, id: &str, clock: &Clock) -> Result<Opened, ApiError> {
+    let opened = open(&lanes.serving.served, id, clock).await;
     match (&opened, &lanes.candidate) {
         (Err(error), Some(candidate)) if error.status == StatusCode::NOT_FOUND => {
-            open(&candidate.lane.served, id).await
+            open(&candidate.lane.served, id, clock).await
         }
         _ => opened,
     }
 }
 
 /// A passage with the text around it.
-async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> {
+async fn open(served: &Served, id: &str, clock: &Clock) -> Result<Opened, ApiError> {
     let unknown = || ApiError::not_found("source_not_found", "there is no source with this id in what is served now");
     // One source has one id: `+0` is no number here.
     let (file, span) = place(id).filter(|(file, span)| self::id(file, *span) == id).ok_or_else(unknown)?;
     let part = async |start: usize, end: usize| match start < end {
-        true => served.pipeline.excerpt(&file, Span { start, end }).await,
+        true => clock.in_time(served.pipeline.excerpt(&file, Span { start, end })).await,
         false => Ok(Some(String::new())),
     };
     let text = part(span.start, span.end).await?.filter(|text| !text.trim().is_empty()).ok_or_else(unknown)?;
@@ -287,7 +287,7 @@ async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> {
     if after.len() + 3 > AROUND {
         after = after.rsplit_once(char::is_whitespace).map(|(rest, _)| rest.to_owned()).unwrap_or(after);
     }
-    let chunk = served.pipeline.chunk_at(&file, span.start).await?;
+    let chunk = clock.in_time(served.pipeline.chunk_at(&file, span.start)).await?;
     let (page, book, heading) = chunk.map_or((None, None, None), |chunk| (chunk.page, chunk.book, chunk.heading));
     Ok(Opened { id: id.to_owned(), file, page, book, heading, before, text, after })
 }

@@ -11,6 +11,7 @@ use crate::{
     answer::{Asked, Done, Found, Reads, Told, failure},
     cache::AnswerCache,
     error::ApiError,
+    failure_log::FailureLog,
     lanes::{Candidate, Lane, Lanes, Pipeline, Role},
     metrics::{Label, Metrics, RoleName, RoleOutcome},
     sent_text::{Diverged, SentText},
@@ -80,6 +81,7 @@ pub(crate) struct Answering<P = Served> {
     cache: Option<AnswerCache>,
     sink: Arc<dyn SampleSink<P>>,
     metrics: Arc<Metrics>,
+    failures: Arc<FailureLog>,
     deadline: Duration,
     first_token: Duration,
     /// Questions that the served pipeline, or what stands in for it, has answered.
@@ -116,6 +118,7 @@ impl<P: Pipeline> Answering<P> {
         lanes: Lanes<P>,
         sink: Arc<dyn SampleSink<P>>,
         metrics: Arc<Metrics>,
+        failures: Arc<FailureLog>,
         settings: &Settings,
     ) -> Self {
         Self {
@@ -124,6 +127,7 @@ impl<P: Pipeline> Answering<P> {
             cache: Some(settings.cache_bytes).filter(|bytes| *bytes > 0).map(AnswerCache::new),
             sink,
             metrics,
+            failures,
             deadline: settings.deadline,
             first_token: settings.first_token,
             answered: AtomicU64::new(0),
@@ -202,11 +206,13 @@ impl<P: Pipeline> Answering<P> {
                     if !passes_on || has_begun {
                         return Err(failure.error);
                     }
+                    // Another one answers, so nobody else is told.
+                    self.failures.note_hidden(&failure.error, &asked.id, lane.role.name());
                     failed = Some(failure.error);
                 }
             }
         }
-        let reason = "the chat model failed several times in a row and is not asked for a while; try again later";
+        let reason = "a model failed several times in a row and is not asked for a while; try again later";
         Err(failed.unwrap_or_else(|| ApiError::overloaded(reason, breaker_wait)))
     }
 
@@ -261,7 +267,13 @@ impl<P: Pipeline> Answering<P> {
     async fn ask_shadow(&self, lane: &Lane<P>, asked: &Asked) -> Option<Arc<Done>> {
         let (clock, sent) = (Clock::begin(self.deadline), SentText::default());
         let attempt = Attempt { lane, asked, reads: Reads::Answer, clock, others: 0, sent };
-        self.attempt(&attempt, &|_| {}).await.ok()
+        match self.attempt(&attempt, &|_| {}).await {
+            Ok(done) => Some(done),
+            Err(failure) => {
+                self.failures.note_hidden(&failure.error, &asked.id, lane.role.name());
+                None
+            }
+        }
     }
 
     /// Asks one pipeline within its time, and counts the outcome.

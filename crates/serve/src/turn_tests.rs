@@ -170,7 +170,7 @@ fn world(lanes: Lanes<Script>, sample: f64, change: impl FnOnce(&mut Settings)) 
     change(&mut settings);
     let sink = Arc::new(Sink { share: sample, ..Sink::default() });
     let metrics = Arc::new(Metrics::new("test"));
-    let answering = Arc::new(Answering::new(lanes.clone(), sink.clone(), metrics, &settings));
+    let answering = Arc::new(Answering::new(lanes.clone(), sink.clone(), metrics, Arc::default(), &settings));
     World { answering, sink, lanes }
 }
 

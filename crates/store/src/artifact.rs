@@ -10,7 +10,7 @@ mod folder;
 mod location;
 mod transfer;
 
-pub use location::{Location, is_url};
+pub use location::{Location, is_url, without_secrets};
 
 use crate::{
     Error, Fate, Layout,

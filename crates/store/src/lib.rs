@@ -19,7 +19,7 @@ pub mod testing;
 pub mod upkeep;
 
 pub use access::{VARIABLES, complete_options, environment_options, profile_options};
-pub use artifact::{ArtifactStore, Checked, Location, StoredObject, is_url};
+pub use artifact::{ArtifactStore, Checked, Location, StoredObject, is_url, without_secrets};
 pub use certificate::advice as certificate_advice;
 pub use chain::{Advice, error_chain, set_advice};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};

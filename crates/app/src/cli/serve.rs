@@ -400,5 +400,5 @@ fn read_keys(path: &Path) -> Result<Keys, Failure> {
 
 fn read_key_file(path: &Path) -> Result<KeyFile, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    toml::from_str(&text).map_err(|error| error.to_string())
+    KeyFile::read(&text)
 }

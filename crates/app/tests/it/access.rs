@@ -177,6 +177,57 @@ fn evil(workspace: &Workspace, name: &str, change: impl Fn(&str) -> String) -> S
     json!({ "bundle": workspace.file(name).display().to_string() }).to_string()
 }
 
+/// The bundle with its function's settings as a list, which is read like a table,
+/// and all digests made anew.
+fn hidden_function(workspace: &Workspace, from: &str, name: &str) -> String {
+    let (from, folder) = (workspace.file(from), workspace.file(name));
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(from.join("manifest.json")).unwrap()).unwrap();
+    let code = |settings: &mut Value| {
+        if let Some(fields) = settings.as_object() {
+            let source = fields.get("source").or_else(|| fields.get("file")).cloned().unwrap();
+            *settings = json!(["", source, "rerank"]);
+        }
+    };
+    fn each(value: &mut Value, change: &dyn Fn(&mut Value)) {
+        match value {
+            Value::Array(values) => values.iter_mut().for_each(|value| each(value, change)),
+            Value::Object(values) => {
+                for (name, value) in values {
+                    if name == "python" { change(value) } else { each(value, change) }
+                }
+            }
+            _ => {}
+        }
+    }
+    for file in manifest["files"].as_array_mut().unwrap() {
+        let path = file["name"].as_str().unwrap().to_owned();
+        let mut bytes = std::fs::read(from.join(&path)).unwrap();
+        if path.ends_with("frozen.json") {
+            let mut record: Value = serde_json::from_slice(&bytes).unwrap();
+            each(&mut record["trials"], &code);
+            let mut experiment: toml::Table = toml::from_str(record["experiment"].as_str().unwrap()).unwrap();
+            let mut value = serde_json::to_value(&experiment).unwrap();
+            each(&mut value, &code);
+            experiment = serde_json::from_value(value).unwrap();
+            record["experiment"] = toml::to_string(&experiment).unwrap().into();
+            bytes = serde_json::to_vec(&record).unwrap();
+        } else if path == "experiment.toml" {
+            let mut value = serde_json::to_value(toml::from_slice::<toml::Table>(&bytes).unwrap()).unwrap();
+            each(&mut value, &code);
+            bytes = toml::to_string(&serde_json::from_value::<toml::Table>(value).unwrap()).unwrap().into_bytes();
+        }
+        file["bytes"] = bytes.len().into();
+        file["blake3"] = store::Key::of_bytes(&bytes).hex().into();
+        let to = folder.join(&path);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, bytes).unwrap();
+    }
+    manifest["digest"] = "".into();
+    manifest["digest"] = store::Key::of_bytes(&serde_json::to_vec(&manifest).unwrap()).hex().into();
+    std::fs::write(folder.join("manifest.json"), serde_json::to_vec(&manifest).unwrap()).unwrap();
+    json!({ "bundle": folder.display().to_string() }).to_string()
+}
+
 #[tokio::test]
 async fn a_bundle_that_is_named_over_http_brings_no_code_no_variable_and_no_host() {
     let (workspace, _server) = promoted(Duration::ZERO).await;
@@ -193,6 +244,7 @@ async fn a_bundle_that_is_named_over_http_brings_no_code_no_variable_and_no_host
     });
     let host = evil(&workspace, "host", |text| text.replace("127.0.0.1", "localhost"));
     let same = evil(&workspace, "same", |text| text.replace("top_k = 2", "top_k = 1"));
+    let hidden = hidden_function(&workspace, "code", "hidden");
 
     let service = Service::start(&workspace, &["bundle"]);
     let json = [("content-type", "application/json")];
@@ -201,7 +253,7 @@ async fn a_bundle_that_is_named_over_http_brings_no_code_no_variable_and_no_host
         let response = request.body(body.to_owned()).send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
     };
-    for (bundle, reason) in [(&code, "code"), (&variable, "`PATH`"), (&host, "localhost")] {
+    for (bundle, reason) in [(&code, "code"), (&hidden, "code"), (&variable, "`PATH`"), (&host, "localhost")] {
         let (status, told) = post(&service, "/admin/swap", bundle).await;
         assert!(status == 400 && told.contains(reason), "{status} {told}");
         let candidate = json!({ "bundle": serde_json::from_str::<Value>(bundle).unwrap()["bundle"], "share": 1.0 });
@@ -356,6 +408,8 @@ async fn a_swap_goes_on_without_its_client_and_holds_up_nobody() {
     let bundle = workspace.file("bundle").display().to_string();
     let refused = swap(&bundle).send().await.unwrap();
     assert_eq!(refused.status().as_u16(), 409);
+    let secret = "s3://bucket/near?sig=SECRET-SIGNATURE";
+    assert_eq!(swap(secret).send().await.unwrap().status().as_u16(), 409);
     assert!(refused.text().await.unwrap().contains("s3://bucket/far is being opened"));
     let dropped = service.client.delete(format!("{}/admin/candidate", service.url)).send().await.unwrap();
     assert_eq!(dropped.status().as_u16(), 404, "there is no candidate, which is told at once");
@@ -398,8 +452,22 @@ async fn failures_of_every_route_are_counted_and_told_to_the_operator_and_not_to
     wiremock::Mock::given(wiremock::matchers::any()).respond_with(refusal).mount(&server).await;
     assert_eq!(get(&service, "/rag/answer?query=owls", &[]).await, 502);
     assert_eq!(metric("reverie_failures").await, 1.0, "once");
-    let said = std::fs::read_to_string(workspace.file("serve.err")).unwrap();
-    assert!(said.contains("\"failed\":\"upstream\""), "{said}");
+    let said = async || std::fs::read_to_string(workspace.file("serve.err")).unwrap();
+    assert!(said().await.contains("\"failed\":\"upstream\""), "{}", said().await);
+    // A line has the id that the client has, and no words for the client have the reason.
+    let response = service.client.get(format!("{}/rag/answer?query=owls", service.url)).send().await.unwrap();
+    let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
+    assert!(!response.text().await.unwrap().contains("secret words"));
+    eventually("the line has the id", async || {
+        said().await.lines().any(|line| line.contains(&id) && line.contains("\"detail\""))
+    })
+    .await;
+    // Who has no key is noted, and a flood of them in one line a second.
+    for _ in 0..50 {
+        assert_eq!(get(&service, "/admin/status", &[("x-forwarded-for", "203.0.113.7")]).await, 403);
+    }
+    eventually("refusals are noted", async || said().await.contains("\"refused\":\"forbidden\"")).await;
+    assert!(said().await.matches("\"refused\"").count() < 50);
     // The file of feedback cannot be written: it is a folder that takes no more.
     let (full, _server) = promoted(Duration::ZERO).await;
     let keeping = Service::logging(&full, &["bundle", "--feedback", "/dev/full"]);

@@ -67,7 +67,8 @@ impl Experiment {
         ))
     }
 
-    fn root(&self) -> Value {
+    /// The resolved experiment as a value. It contains the secrets.
+    pub(crate) fn root(&self) -> Value {
         let mut root = json!({
             "name": self.name, "store": self.store, "corpus": self.corpus, "dataset": self.dataset,
             "models": self.models, "search": self.search, "engine": self.engine,

@@ -82,7 +82,7 @@ mod tests {
         let gate = Mutex::new(gate);
         let sum = pool.install(|| {
             rayon::scope(|scope| {
-                scope.spawn(|_| drop(gate.lock().unwrap().recv()));
+                scope.spawn(|_| gate.lock().unwrap().recv().unwrap());
                 // The other thread of the pool has that, or this one will.
                 while gate.try_lock().is_ok() {
                     std::thread::yield_now();

@@ -10,6 +10,23 @@ pub fn is_url(address: &str) -> bool {
     address.contains("://")
 }
 
+/// An address as it may be written to a log: without user, password, query and
+/// fragment, in which secrets may stand. A path stays as it is.
+pub fn without_secrets(address: &str) -> String {
+    let scheme = address.split(':').next().unwrap_or_default();
+    let Ok(mut url) = Url::parse(address) else {
+        // What cannot be parsed may still hold a password.
+        return if is_url(address) { format!("{scheme}:…") } else { address.to_owned() };
+    };
+    if !is_url(address) {
+        return address.to_owned();
+    }
+    let cleaned = url.set_username("").and_then(|()| url.set_password(None));
+    url.set_query(None);
+    url.set_fragment(None);
+    cleaned.map_or_else(|()| format!("{scheme}:…"), |()| url.to_string())
+}
+
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {

@@ -1,0 +1,193 @@
+//! What a bundle uses beyond its own files: a service asks that before it opens
+//! a bundle that somebody names over HTTP.
+
+use crate::{Error, RunRecord, Session, frozen::Frozen, spec::Experiment};
+use reqwest::Url;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What a pipeline uses beyond its own files: functions of Python, which are
+/// code, variables of the environment, which may hold keys, and the hosts that
+/// its models are asked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    functions: bool,
+    /// Whether all variables and hosts are in it.
+    all_models: bool,
+    variables: BTreeSet<String>,
+    hosts: BTreeSet<String>,
+}
+
+impl Reach {
+    /// The reach of a run's trials.
+    ///
+    /// # Errors
+    /// If the record of the run cannot be read.
+    pub fn of_run(session: &Session, record: &RunRecord) -> Result<Self, Error> {
+        let frozen = record.frozen()?;
+        // The models that are asked are those of the session.
+        let reach = Self::of(frozen)?.and(&Self::of_experiment(&session.experiment));
+        let recorded = Experiment::parse(&frozen.experiment, session.experiment.base.clone());
+        Ok(recorded.map_or(reach.clone(), |recorded| reach.and(&Self::of_experiment(&recorded))))
+    }
+
+    /// The reach of the trials that a record holds.
+    pub(super) fn of(frozen: &Frozen) -> Result<Self, Error> {
+        // Written again, settings have one form only, however they were written in the file.
+        let record = serde_json::to_value(frozen).map_err(Error::table)?;
+        Ok(Self { functions: has_function(&record), ..Self::default() })
+    }
+
+    /// The reach of an experiment.
+    pub(super) fn of_experiment(experiment: &Experiment) -> Self {
+        let root = experiment.root();
+        let mut reach = Self { functions: has_function(&root), ..Self::default() };
+        for (_, kinds) in root["models"].as_object().into_iter().flatten() {
+            for (_, providers) in kinds.as_object().into_iter().flatten() {
+                for (provider, settings) in providers.as_object().into_iter().flatten() {
+                    reach.add(provider, settings);
+                }
+            }
+        }
+        reach
+    }
+
+    fn add(&mut self, provider: &str, settings: &Value) {
+        self.add_variables(settings);
+        let address = settings["base_url"].as_str().filter(|address| !address.is_empty());
+        self.hosts.insert(match address.map(|address| (address, Url::parse(address))) {
+            Some((_, Ok(url))) if url.has_host() => url.origin().ascii_serialization(),
+            Some((address, _)) => address.to_owned(),
+            // Without an address it is the provider's own, or none.
+            None => format!("the provider {provider}"),
+        });
+        if let Some(name) = settings["api_key_env"].as_str().filter(|name| !name.is_empty()) {
+            self.variables.insert(name.to_owned());
+        }
+    }
+
+    fn add_variables(&mut self, settings: &Value) {
+        match settings {
+            Value::String(text) => self.variables.extend(text.strip_prefix("env:").map(str::to_owned)),
+            Value::Array(values) => values.iter().for_each(|value| self.add_variables(value)),
+            Value::Object(values) => values.values().for_each(|value| self.add_variables(value)),
+            _ => {}
+        }
+    }
+
+    /// The reach of both.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.functions |= other.functions;
+        self.variables.extend(other.variables.iter().cloned());
+        self.hosts.extend(other.hosts.iter().cloned());
+        self
+    }
+
+    /// The same, and functions too.
+    #[must_use]
+    pub fn with_functions(self) -> Self {
+        Self { functions: true, ..self }
+    }
+
+    /// The same, and all variables and hosts too.
+    #[must_use]
+    pub fn with_all_models(self) -> Self {
+        Self { all_models: true, ..self }
+    }
+
+    /// What it uses beyond another reach, in words; none if nothing.
+    pub fn beyond(&self, allowed: &Self) -> Option<String> {
+        let mut beyond = Vec::new();
+        if self.functions && !allowed.functions {
+            beyond.push("functions of Python, which are code that would run here".to_owned());
+        }
+        let new = |of: &BTreeSet<String>, allowed: &BTreeSet<String>| {
+            of.difference(allowed).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        };
+        for (what, new) in [
+            ("the variables", new(&self.variables, &allowed.variables)),
+            ("the hosts", new(&self.hosts, &allowed.hosts)),
+        ] {
+            if !new.is_empty() && !allowed.all_models {
+                beyond.push(format!("{what} {new}"));
+            }
+        }
+        (!beyond.is_empty()).then(|| beyond.join(", and "))
+    }
+}
+
+/// Whether a function of Python is anywhere in settings that were read and
+/// written again.
+fn has_function(settings: &Value) -> bool {
+    match settings {
+        Value::Array(values) => values.iter().any(has_function),
+        Value::Object(values) => {
+            values.iter().any(|(name, value)| name == "python" && !value.is_null() || has_function(value))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reach_names_what_is_beyond_another() {
+        let of = |models: &str| {
+            let mut reach = Reach::default();
+            let models: toml::Table = toml::from_str(models).unwrap();
+            for (provider, settings) in serde_json::to_value(models).unwrap().as_object().unwrap() {
+                reach.add(provider, settings);
+            }
+            reach
+        };
+        let first =
+            of("openai = { base_url = 'https://api.example.com/v1', api_key_env = 'KEY' }\nlocal = { model = 'm' }");
+        assert_eq!(
+            of("openai = { base_url = 'https://API.example.com/other', api_key_env = 'KEY' }").beyond(&first),
+            None
+        );
+        let evil = of("openai = { base_url = 'https://evil.example', headers = { x = 'env:AWS_SECRET_ACCESS_KEY' } }");
+        let beyond = evil.beyond(&first).unwrap();
+        assert!(beyond.contains("`AWS_SECRET_ACCESS_KEY`") && beyond.contains("`https://evil.example`"), "{beyond}");
+        assert!(of("openai = { api_key_env = 'OTHER' }").beyond(&first).unwrap().contains("the provider openai"));
+        for address in [
+            "https:evil.example/v1",
+            "https:\\\\evil.example",
+            "https://api.example.com@evil.example",
+            "HTTPS://EVIL.example:443",
+        ] {
+            let beyond = of(&format!("openai = {{ base_url = '{address}' }}")).beyond(&first).unwrap();
+            assert!(beyond.contains("`https://evil.example`"), "{address}: {beyond}");
+        }
+        assert!(of("openai = { base_url = 'nonsense' }").beyond(&first).unwrap().contains("`nonsense`"));
+        assert_eq!(evil.beyond(&first.clone().and(&evil)), None);
+        assert_eq!(evil.beyond(&first.clone().with_all_models()), None);
+        let functions = Reach { functions: true, ..Reach::default() };
+        assert!(functions.beyond(&first).unwrap().contains("code"));
+        assert_eq!(functions.beyond(&first.with_functions()), None);
+        assert!(has_function(&serde_json::json!({ "reranker": [{ "python": { "source": "…" } }] })));
+        assert!(!has_function(&serde_json::json!({ "title": "python", "python": null })));
+    }
+
+    #[test]
+    fn settings_in_another_form_are_seen_all_the_same() {
+        let of = |text: &str| Reach::of_experiment(&Experiment::parse(text, ".").unwrap());
+        let file = |models: &str, reranker: &str| {
+            format!(
+                "name = 'a'\n[corpus]\nsource = 'd'\n{models}\n[space]\nchunker = ['token']\nretriever = ['bm25']\n{reranker}\n"
+            )
+        };
+        let first = of(&file("", ""));
+        let code = "def rerank(question, passages):\\n    return [0] * len(passages)";
+        for function in [
+            format!("{{ python = {{ source = \"{code}\" }} }}"),
+            format!("{{ python = [\"\", \"{code}\", \"rerank\"] }}"),
+        ] {
+            let file = file("", &format!("reranker = [{function}]"));
+            assert!(of(&file).beyond(&first).unwrap().contains("code"), "{file}");
+        }
+    }
+}
