@@ -81,7 +81,7 @@ async def mixed(module):
 
     async def task(kind):
         if kind == "slow":
-            await asyncio.sleep(30)
+            await asyncio.sleep(3600)
         if kind != "ok":
             raise {"permanent": permanent, "value": ValueError, "limited": limited}[kind](kind)
         return kind
@@ -90,7 +90,8 @@ async def mixed(module):
         task, concurrency=5, max_retries=2, timeout=0.37, exit_on_error=False, enable_dynamic_concurrency=False
     )
     outputs, details = await executor.execute(["ok", "permanent", "value", "limited", "slow"])
-    return plain(outputs, details, 1.1 < details[4].execution_seconds < 1.6)
+    # The time of all three attempts counts.
+    return plain(outputs, details, details[4].execution_seconds > 1.1)
 
 
 @asynchronous

@@ -34,7 +34,7 @@ def service(tmp_path_factory):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     yield json.loads(process.stdout.readline())["url"]
     process.terminate()
-    assert process.wait(40) == 0, "the service ends in peace"
+    assert process.wait(300) == 0, "the service ends in peace"
     provider.stop()
 
 

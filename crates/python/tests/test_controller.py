@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 
 import pytest
 
@@ -11,22 +10,25 @@ from reverie.executors import AsyncExecutor, ConcurrencyController
 
 
 def controller(**changes):
-    settings = {"max_concurrency": 10, "initial_target": 4, "window_seconds": 0.02, "increase_step": 1}
+    settings = {"max_concurrency": 10, "initial_target": 4, "window_seconds": 3600, "increase_step": 1}
     return ConcurrencyController(**{**settings, **changes})
 
 
-def after_a_window(controller):
-    time.sleep(0.025)
-    controller.record_success(0.01)
-    return controller.target_concurrency
-
-
 def test_a_good_window_adds_a_step_and_a_bad_one_halves():
-    aimd = controller()
-    assert after_a_window(aimd) == 5
+    # Without a length, every outcome ends a window.
+    aimd = controller(window_seconds=0)
+    aimd.record_success(0.01)
+    assert aimd.target_concurrency == 5
     aimd.record_timeout()
-    assert after_a_window(aimd) == 2
+    assert aimd.target_concurrency == 2
     assert aimd._target_concurrency == 2.5
+
+
+def test_a_window_changes_nothing_before_its_end():
+    aimd = controller()
+    aimd.record_success(0.01)
+    aimd.record_timeout()
+    assert aimd._target_concurrency == 4
 
 
 def test_errors_close_together_collapse_it_and_the_target_never_drifts():
@@ -80,6 +82,26 @@ class Gauge:
         return value
 
 
+class Gate:
+    """Holds calls until it is opened, and counts them. After five minutes they fail, so that no test hangs."""
+
+    def __init__(self):
+        self.held, self.opened = 0, asyncio.Event()
+
+    async def __call__(self, value):
+        self.held += 1
+        await asyncio.wait_for(self.opened.wait(), 300)
+
+    async def wait_until(self, held):
+        """Waits until so many calls are held at once."""
+
+        async def look():
+            while self.held < held:
+                await asyncio.sleep(0.001)
+
+        await asyncio.wait_for(look(), 120)
+
+
 def test_another_controller_is_obeyed_and_told():
     gauge, stub = Gauge(), Stub(2)
     executor = AsyncExecutor(gauge, concurrency=4)
@@ -102,35 +124,37 @@ def test_only_rate_limits_that_are_tried_again_and_timeouts_are_told():
 
 
 def test_a_target_that_rises_by_itself_is_noticed_while_everybody_is_busy():
-    gauge, stub = Gauge(0.2), Stub(1)
+    stub = Stub(1)
 
     async def main():
-        executor = AsyncExecutor(gauge, concurrency=4)
+        gate = Gate()
+        executor = AsyncExecutor(gate, concurrency=4)
         executor._concurrency_controller = stub
         running = asyncio.create_task(executor.execute(range(4)))
-        await asyncio.sleep(0.02)
-        assert gauge.most == 1
+        await gate.wait_until(held=1)
+        await asyncio.sleep(0.05)
+        assert gate.held == 1
         stub.target_concurrency = 4
-        started = time.perf_counter()
+        # The first call has not ended when the others begin.
+        await gate.wait_until(held=4)
+        assert stub.heard == []
+        gate.opened.set()
         await running
-        return time.perf_counter() - started
 
-    # One after another it would be 0.8.
-    assert asyncio.run(main()) < 0.5
-    assert gauge.most == 4
+    asyncio.run(main())
+    assert stub.heard == ["success"] * 4
 
 
 def test_a_controller_may_be_changed_in_the_middle_of_a_run():
-    gauge = Gauge(0.2)
-
     async def main():
-        executor = AsyncExecutor(gauge, concurrency=4)
+        gate = Gate()
+        executor = AsyncExecutor(gate, concurrency=4)
         executor._concurrency_controller = controller(max_concurrency=4, initial_target=1)
         running = asyncio.create_task(executor.execute(range(4)))
-        await asyncio.sleep(0.02)
+        await gate.wait_until(held=1)
         executor._concurrency_controller = None
-        await asyncio.sleep(0.02)
-        assert gauge.now == 4
+        await gate.wait_until(held=4)
+        gate.opened.set()
         await running
 
     asyncio.run(main())

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -95,6 +99,46 @@ def test_mistakes_come_before_any_call():
             reverie.explain(**{"example": EXAMPLE, "metric": "faithfulness", "judge": never, **mistake})
     with pytest.raises(TypeError, match="name of one or a function"):
         reverie.explain(EXAMPLE, "faithfulness", [3])
+
+
+COUNTED = """
+import reverie
+from test_judges import EXAMPLE, honest
+
+calls = []
+rows = [{**EXAMPLE, "user_input": f"When was the mill built, number {i}?"} for i in range(4)]
+
+def judge(messages):
+    calls.append(messages)
+    return honest(messages)
+
+def score():
+    # Returns how often the judge was called, and the scores.
+    before = len(calls)
+    scores = reverie.evaluate(rows, "faithfulness", judge=judge, store="store", progress=False)
+    return [len(calls) - before, scores["faithfulness"]]
+"""
+
+
+def test_a_judge_is_not_asked_again_about_the_same_rows_also_by_another_process(tmp_path, monkeypatch):
+    (tmp_path / "counted.py").write_text(COUNTED)
+    monkeypatch.syspath_prepend(tmp_path)
+    import counted
+
+    try:
+        called, scores = counted.score()
+        assert called >= 4 and scores == [1.0] * 4
+        assert counted.score() == [0, scores]
+    finally:
+        del sys.modules["counted"]
+    found = subprocess.run(
+        [sys.executable, "-c", "import counted, json; print(json.dumps(counted.score()))"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parent)])},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(found.stdout) == [0, scores]
 
 
 def test_functions_judge_many_answers_at_once_and_vote():

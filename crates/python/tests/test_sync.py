@@ -151,22 +151,26 @@ def test_a_notebook_gets_the_synchronous_one_and_a_warning(caplog):
 
 
 NOTEBOOK = """
-import asyncio, time
+import asyncio
 import nest_asyncio
 nest_asyncio.apply()
 from reverie.executors import AsyncExecutor, get_executor_on_sync_context
 
+running = most = 0
+
 async def task(value):
+    global running, most
+    running += 1
+    most = max(most, running)
     await asyncio.sleep(0.02)
+    running -= 1
     return value
 
 async def cell():
     executor = get_executor_on_sync_context(print, task, concurrency=10)
     assert isinstance(executor, AsyncExecutor)
-    started = time.perf_counter()
     outputs, _ = executor.run(range(50))
-    assert outputs == list(range(50))
-    assert time.perf_counter() - started < 25
+    assert outputs == list(range(50)) and most == 10
     return executor.run([7])[0]
 
 assert asyncio.run(cell()) == [7]
@@ -177,11 +181,11 @@ assert AsyncExecutor(task).run([8])[0] == [8]
 def test_a_notebook_with_nested_loops_runs_at_once():
     pytest.importorskip("nest_asyncio")
     # The patch is for good, so it gets a process of its own.
-    subprocess.run([sys.executable, "-c", NOTEBOOK], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", NOTEBOOK], check=True, timeout=600)
 
 
 def test_importing_the_package_is_light():
     code = "import sys, reverie; assert not {'asyncio', 'reverie._core', 'tqdm'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
     code = "import sys, reverie.executors; assert not {'tqdm', 'phoenix', 'numpy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)

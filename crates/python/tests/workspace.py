@@ -59,15 +59,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Slow(http.server.ThreadingHTTPServer):
-    """An endpoint that streams a word every twentieth of a second, and notes whether somebody reads to the end."""
+    """An endpoint that streams a word every twentieth of a second, and notes whether somebody reads to the end.
+
+    Attributes:
+        held_after: After so many words a stream waits for `go_on`.
+        go_on: Set unless a test clears it: streams and whole answers wait for it.
+        endless: Whether a stream goes on until its reader leaves (ten minutes at most).
+        in_flight: How many calls wait for `go_on` now.
+    """
 
     daemon_threads = True
     words = [f"word{i} " for i in range(40)]
+    held_after = 10
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), SlowHandler)
         self.sent, self.broken_off, self.fails, self.status = 0, threading.Event(), False, 400
+        self.go_on, self.endless, self.in_flight, self.lock = threading.Event(), False, 0, threading.Lock()
+        self.go_on.set()
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def hold(self) -> None:
+        """Waits until a test sets `go_on`, but not for ever, so that a hang becomes a failure."""
+        with self.lock:
+            self.in_flight += 1
+        self.go_on.wait(120)
+        with self.lock:
+            self.in_flight -= 1
 
     @property
     def url(self) -> str:
@@ -92,13 +110,17 @@ class SlowHandler(Handler):
             self.answer(self.server.status, {"error": {"message": "the model has left"}})
             return
         if not body.get("stream"):
+            self.server.hold()
             self.answer(200, {"choices": [{"message": {"content": "".join(self.server.words)}, "finish_reason": "stop"}]})
             return
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
         try:
-            for word in self.server.words:
+            words = self.server.words * (300 if self.server.endless else 1)
+            for index, word in enumerate(words):
+                if index == self.server.held_after:
+                    self.server.hold()
                 self.event({"choices": [{"delta": {"content": word}, "finish_reason": None}]})
                 self.server.sent += 1
                 time.sleep(0.05)

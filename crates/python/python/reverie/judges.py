@@ -244,9 +244,9 @@ def judge(
         reverie.judge("gpt", golden="golden.jsonl", models=models)      # cases planted from golden questions
         reverie.judge("gpt", labelled, models=models)                   # labelled by people
 
-    What `reverie judge` does on the command line: the record is kept in the store (of an object store: in
-    `.reverie/qualifications` beside the experiment), and a metric of a qualified judge may stand in `objective` of an
-    experiment that has the same store. How a metric of a run agrees with people is told by
+    What `reverie judge` does on the command line: the record is kept in the store (with an object
+    store: also in `.reverie/qualifications` beside the experiment), and a metric of a qualified judge may stand in
+    `objective` of an experiment that has the same store. How a metric of a run agrees with people is told by
     `Results.calibrate`; what a judge is asked about one example, by `reverie.explain`.
 
     Args:

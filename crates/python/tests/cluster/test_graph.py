@@ -133,8 +133,8 @@ def test_a_model_that_fails_is_told_as_such_and_opens_the_breaker(graph, slow):
 
 def test_a_client_that_leaves_ends_the_call_of_the_model(graph, slow):
     graph(slow.url, embeds=False)
-    # Half a minute: a busy machine takes seconds from one part to the next.
-    slow.words = [f"word{i} " for i in range(600)]
+    # The model writes until its reader leaves, so what is read comes while it is written.
+    slow.endless = True
     connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
     body = {"model": "mills", "messages": [{"role": "user", "content": "When was the mill number 7 built?"}], "stream": True}
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
@@ -143,10 +143,9 @@ def test_a_client_that_leaves_ends_the_call_of_the_model(graph, slow):
     read = b""
     while b"word3" not in read:
         read += response.read1(4096)
-    assert slow.sent < len(slow.words), "the pieces come while they are written"
     connection.close()
     response.close()
-    assert slow.broken_off.wait(20), "the endpoint wrote to the end for nobody"
+    assert slow.broken_off.wait(300), "the endpoint goes on for nobody"
 
 
 def test_one_part_gets_replicas_alone_and_a_killed_one_fails_no_other_request(graph, provider):
