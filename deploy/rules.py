@@ -308,6 +308,11 @@ def connections(documents: list[dict], later: list[dict]) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
+# How long the service goes on after SIGTERM unless `--lame-duck` says otherwise, and how long it takes to end after that.
+LAME_DUCK = 5
+LAST_LINES = 5
+
+
 def draining(document: dict, services: list[dict]) -> list[str]:
     """Deployments behind a Service whose pods end before they are no longer asked, or before they could end."""
     if document["kind"] != "Deployment":
@@ -322,8 +327,10 @@ def draining(document: dict, services: list[dict]) -> list[str]:
         sleep = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
         if not sleep:
             problems.append(f"drain: {container['name']} has no preStop, so requests are sent to a pod that has ended")
-        if spec.get("terminationGracePeriodSeconds", 30) <= sleep + int(command[command.index("--drain") + 1]):
-            problems.append(f"drain: {container['name']} is killed before --drain is over")
+        lame_duck = float(command[command.index("--lame-duck") + 1]) if "--lame-duck" in command else LAME_DUCK
+        drain = float(command[command.index("--drain") + 1])
+        if spec.get("terminationGracePeriodSeconds", 30) <= sleep + lame_duck + drain + LAST_LINES:
+            problems.append(f"drain: {container['name']} is killed before --lame-duck and --drain are over")
     return problems
 
 

@@ -585,7 +585,7 @@ def test_a_pod_gets_a_token_only_if_it_needs_one():
 
 
 def test_a_service_that_is_asked_while_it_ends_is_found():
-    for path, value in [((*FIRST, "lifecycle"), None), ((*POD, "terminationGracePeriodSeconds"), 35)]:
+    for path, value in [((*FIRST, "lifecycle"), None), ((*POD, "terminationGracePeriodSeconds"), 45)]:
         documents = copy.deepcopy(EVERYTHING["kubernetes/base/serve"])
         spoil(documents[0] if documents[0]["kind"] == "Deployment" else of(documents, "Deployment", "reverie-serve"), *path, value=value)
         assert any(each.startswith("drain: ") for each in check.together(documents, [])), path
