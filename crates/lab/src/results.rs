@@ -49,6 +49,7 @@ pub(crate) use comparison::{Kept, RangedMetric, compare_metrics};
 pub(crate) use comparison::{ScoreTable, ScoresByMetric};
 pub use difference::Difference;
 pub use enriched::NotEnriched;
+pub(crate) use front::counts_money;
 pub use functions::FunctionFailure;
 pub(crate) use latency::measure;
 pub(crate) use objective::contribution;
@@ -117,11 +118,13 @@ pub struct TrialResult {
     /// Tokens read and written per question by all stages, on average.
     pub tokens: Option<f64>,
     /// Dollars for all questions: what the calls of all stages cost, whether
-    /// this run made them or found their answers.
-    pub cost_usd: f64,
-    /// Dollars for making what is searched.
+    /// this run made them or found their answers. None if that is not known: a
+    /// model has no price, or an earlier version did not count the calls.
     #[serde(default)]
-    pub index_cost_usd: f64,
+    pub cost_usd: Option<f64>,
+    /// Dollars for making what is searched. None if that is not known.
+    #[serde(default)]
+    pub index_cost_usd: Option<f64>,
     /// Tokens read and written for that.
     #[serde(default)]
     pub index_tokens: u64,
@@ -183,8 +186,8 @@ impl TrialResult {
             latency_p50: None,
             latency_p95: None,
             tokens: None,
-            cost_usd: 0.0,
-            index_cost_usd: 0.0,
+            cost_usd: Some(0.0),
+            index_cost_usd: Some(0.0),
             index_tokens: 0,
             usage: TrialUsage::default(),
             not_enriched: None,

@@ -133,6 +133,55 @@ async fn the_board_shows_the_tokens_dollars_and_seconds_that_the_providers_count
     assert_eq!(after, before);
 }
 
+// The providers need a thread while the command is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trial_whose_model_has_no_price_has_no_cost_and_is_not_taken_for_the_cheapest() {
+    let workspace = Workspace::new();
+    // The model without a price is slower, so that only its cost could put it on the front.
+    let provider = |seconds| {
+        let latency = Latency::Constant { seconds };
+        simulator::start(Settings { answer_tokens: 8, latency, ..Settings::default() })
+    };
+    let (priced, unpriced) = (provider(0.1).await.unwrap(), provider(0.4).await.unwrap());
+    let model = |name: &str, provider: &Running, price: &str| {
+        let url = &provider.url;
+        format!("[models.{name}]\nchat.openai = {{ model = \"{name}\", base_url = \"{url}/v1\"{price} }}\n")
+    };
+    workspace.experiment(
+        "chunker = [\"sentence\"]\nretriever = [\"bm25\"]\n\
+         generator = [{ compact = { model = \"priced\" } }, { compact = { model = \"unpriced\" } }]",
+        &format!(
+            "{}{}[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]\nobjective = [\"recall\"]\n",
+            model("priced", &priced, ", price = { input = 2, output = 8 }"),
+            model("unpriced", &unpriced, ""),
+        ),
+    );
+    let results = workspace.run(&["run", "--json"]).succeeds().json();
+    let trial = |model: &str| {
+        let mut trials = results["trials"].as_array().unwrap().iter();
+        trials.find(|found| found["trial"]["generator"]["compact"]["model"] == model).unwrap()
+    };
+    assert!(trial("priced")["cost_usd"].as_f64().unwrap() > 0.0, "{results}");
+    assert!(trial("unpriced")["cost_usd"].is_null(), "{results}");
+    assert!(trial("priced")["usage"]["unpriced"].is_null(), "{results}");
+    assert_eq!(trial("unpriced")["usage"]["unpriced"], serde_json::json!(["unpriced"]));
+    assert_eq!(trial("unpriced")["index_cost_usd"], 0.0, "words are indexed without a model");
+
+    let board = workspace.run(&["leaderboard", "--json"]).succeeds().json();
+    let id = |model: &str| trial(model)["trial"]["id"].as_str().unwrap();
+    let row = |model: &str| board["rows"].as_array().unwrap().iter().find(|row| row["id"] == id(model)).unwrap();
+    assert!(row("priced")["front"] == true && row("unpriced")["front"] == false, "{board}");
+    let place = board["columns"].as_array().unwrap().iter().position(|column| column["name"] == "cost_usd").unwrap();
+    let cell = |model: &str| &row(model)["cells"][place];
+    assert!(cell("priced").is_number() && cell("unpriced").is_null(), "{board}");
+    let table = workspace.run(&["leaderboard"]).succeeds().out;
+    let line = table.lines().find(|line| line.contains(&format!(" {} ", id("unpriced")))).unwrap();
+    assert!(line.trim_end().ends_with('–'), "{table}");
+    let note =
+        format!("{}: the cost is unknown and counts as the highest, because `unpriced` has no price", id("unpriced"));
+    assert!(table.contains(&note) && table.contains("give its `price` under [models.unpriced]"), "{table}");
+}
+
 #[test]
 fn a_trial_without_a_generator_has_the_latency_of_its_retrieval_and_a_later_run_shows_the_same() {
     let workspace = Workspace::new();

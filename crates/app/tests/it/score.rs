@@ -65,7 +65,8 @@ fn parquet(rows: &[Value]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-fn config(workspace: &Workspace, server: &MockServer, evaluate: &str) {
+/// The sections of three models at this server.
+fn models(server: &MockServer) -> String {
     // This endpoint tells no probabilities; who knows that asks for none.
     let model = |name: &str| {
         format!(
@@ -73,7 +74,11 @@ fn config(workspace: &Workspace, server: &MockServer, evaluate: &str) {
             server.uri()
         )
     };
-    let models: String = ["gpt", "other", "third"].map(model).concat();
+    ["gpt", "other", "third"].map(model).concat()
+}
+
+fn config(workspace: &Workspace, server: &MockServer, evaluate: &str) {
+    let models = models(server);
     workspace.write("scoring.toml", format!("store = \"store\"\n{models}[evaluate]\n{evaluate}\n"));
 }
 
@@ -206,11 +211,39 @@ async fn a_budget_ends_scoring_with_what_was_paid_and_more_money_goes_on() {
     let paid = endpoint::asked(&server).await.len();
     let scored = |results: &Value| metric(results, "faithfulness")["n_scored"].as_u64().unwrap();
     assert!(paid > 0 && scored(&first) < 20, "{paid}");
+    assert_eq!(metric(&first, "faithfulness")["missing"], json!({ "budget": 20 - scored(&first) }));
     let second = score("5").succeeds().json();
     assert_eq!((scored(&second), &metric(&second, "faithfulness")["mean"]), (20, &json!(0.05)));
     let asked = endpoint::asked(&server).await;
     let different: std::collections::HashSet<&String> = asked.iter().collect();
     assert_eq!(asked.len(), different.len(), "nothing is paid twice");
+}
+
+#[tokio::test]
+async fn a_judge_that_labelled_cases_qualify_is_said_to_be_qualified() {
+    let server = endpoint::start_with(Words).await;
+    let workspace = Workspace::new();
+    config(&workspace, &server, METRICS);
+    let space = "chunker = [\"sentence\"]\nretriever = [\"bm25\"]\ngenerator = { compact = { model = \"gpt\" } }";
+    let evaluate = "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"faithfulness\", \"hit_rate\"]\n\
+                    judge = \"gpt\"\nobjective = [\"faithfulness\"]";
+    workspace.experiment(space, &format!("{}{evaluate}", models(&server)));
+    let case = |i: usize| {
+        let item = if i.is_multiple_of(2) { format!("Owl {i} hunts") } else { format!("Owl {i} reads") };
+        let against = format!("Owl {i} hunts.");
+        json!({ "kind": "supported", "against": against, "item": item, "label": i.is_multiple_of(2) })
+    };
+    workspace.write("cases.jsonl", jsonl(&(0..80).map(case).collect::<Vec<_>>()));
+    workspace.write("a.jsonl", jsonl(&rows()));
+
+    let score =
+        || workspace.run(&["score", "a.jsonl", "-f", "scoring.toml", "--metric", "faithfulness"]).succeeds().out;
+    let before = score();
+    assert!(before.contains("judged by gpt, not qualified on labelled data"), "{before}");
+    let tried = workspace.run(&["judge", "gpt", "--cases", "cases.jsonl", "--json"]).succeeds().json();
+    assert_eq!(tried[0]["kinds"][0]["qualified"], true, "{tried}");
+    let after = score();
+    assert!(after.contains("judged by gpt, qualified on labelled data"), "{after}");
 }
 
 /// A judge who takes his time.

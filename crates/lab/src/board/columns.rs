@@ -118,10 +118,11 @@ pub(super) fn columns(results: &Results) -> Vec<Column> {
     };
     let waited = results.trials.iter().any(is_noticed);
     let writes = |found: &TrialResult| found.usage.questions.models().any(|(_, used)| used.completion_tokens > 0);
-    let asked = results.trials.iter().any(|found| found.cost_usd > 0.0 || writes(found));
-    let indexed = results.trials.iter().any(|found| found.index_cost_usd > 0.0);
+    let is_paid = |cost: Option<f64>| cost.is_some_and(|cost| cost > 0.0);
+    let indexed = results.trials.iter().any(|found| is_paid(found.index_cost_usd));
     let seconds = digits_of_seconds(results);
-    let paid = results.trials.iter().any(|found| found.cost_usd > 0.0);
+    let paid = results.trials.iter().any(|found| is_paid(found.cost_usd));
+    let asked = paid || results.trials.iter().any(writes);
     let column = |kind, name: &str, title: &str, digits, shown| Column {
         kind,
         name: name.to_owned(),
@@ -175,8 +176,8 @@ pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
         ColumnKind::Seconds => Cell::of(found.latency_p95),
         ColumnKind::Tokens if column.name == "index_tokens" => Cell::Number(found.index_tokens as f64),
         ColumnKind::Tokens => Cell::of(found.tokens),
-        ColumnKind::Money if column.name == "index_cost_usd" => Cell::Number(found.index_cost_usd),
-        ColumnKind::Money => Cell::Number(found.cost_usd),
+        ColumnKind::Money if column.name == "index_cost_usd" => Cell::of(found.index_cost_usd),
+        ColumnKind::Money => Cell::of(found.cost_usd),
     };
     columns.iter().map(cell).collect()
 }

@@ -5,7 +5,7 @@ use super::{Standing, turns::turns};
 use crate::{
     budget::BudgetResult,
     qualification::JudgeResult,
-    results::{NotEnriched, Results},
+    results::{NotEnriched, Results, counts_money},
     search::{SearchResult, StopKind},
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
@@ -226,6 +226,7 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     notes.extend(not_enriched(results));
     notes.extend(cut_texts(results));
     notes.extend(unknown_prices(results));
+    notes.extend(unpriced(results));
     let unpaid = unpaid(results);
     if unpaid > 0 {
         let text = format!("{} scores were not asked for, because of the budget: run again to go on", count(unpaid));
@@ -318,15 +319,42 @@ fn of_trials((text, trials): (String, Vec<&str>)) -> Note {
 fn unknown_prices(results: &Results) -> Vec<Note> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for found in results.trials.iter().filter(|found| !found.usage.unknown.is_empty()) {
-        tell(&mut told, found.usage.unknown.join(", "), &found.trial.id);
+        let operators = found.usage.unknown.join(", ");
+        // Models of this process cost nothing, whatever their calls were.
+        let cost = match found.cost_usd.and(found.index_cost_usd) {
+            Some(_) => "",
+            None => ", and the cost is unknown",
+        };
+        let text =
+            format!("tokens and seconds lack the calls of {operators}, whose outputs an earlier version made{cost}");
+        tell(&mut told, text, &found.trial.id);
     }
-    let note = |(operators, trials): (String, Vec<&str>)| Note {
+    let note = |(text, trials): (String, Vec<&str>)| Note {
         about: About::Price,
         subject: None,
+        text: format!("{}: {text}", trials.join(", ")),
+    };
+    told.into_iter().map(note).collect()
+}
+
+/// One note for each model without a price, where other costs are known: nothing
+/// is compared by money if no trial has a cost.
+fn unpriced(results: &Results) -> Vec<Note> {
+    if !counts_money(&results.trials) {
+        return Vec::new();
+    }
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for found in &results.trials {
+        found.usage.unpriced.iter().for_each(|model| tell(&mut told, model.clone(), &found.trial.id));
+    }
+    let note = |(model, trials): (String, Vec<&str>)| Note {
+        about: About::Price,
         text: format!(
-            "{}: tokens, dollars and seconds lack the calls of {operators}, whose outputs an earlier version made",
+            "{}: the cost is unknown and counts as the highest, because `{model}` has no price: give its `price` \
+             under [models.{model}], 0 where it is free",
             trials.join(", ")
         ),
+        subject: Some(model),
     };
     told.into_iter().map(note).collect()
 }

@@ -135,7 +135,8 @@ fn columns_are_shown_where_they_tell_something() {
     };
     assert_eq!(shown(&results), ["retriever", "objective", "recall"]);
     let trial = &mut results.trials[2];
-    (trial.latency_p50, trial.latency_p95, trial.tokens, trial.cost_usd) = (Some(0.5), Some(0.9), Some(120.0), 0.25);
+    (trial.latency_p50, trial.latency_p95, trial.tokens, trial.cost_usd) =
+        (Some(0.5), Some(0.9), Some(120.0), Some(0.25));
     trial.test = Some(Summary::of(&[], (0.0, 1.0), 0));
     let all = ["retriever", "objective", "test", "recall", "latency_p50", "latency_p95", "tokens", "cost_usd"];
     assert_eq!(shown(&results), all);
@@ -148,6 +149,37 @@ fn columns_are_shown_where_they_tell_something() {
     assert_eq!(board.cell(row, ColumnKind::Axis, "retriever").and_then(Cell::text), Some("bm25(top_k=3)"));
     assert_eq!(board.cell(board.row("t01").unwrap(), ColumnKind::Seconds, "latency_p95"), Some(&Cell::Empty));
     assert_eq!(row.settings["retriever"]["bm25"]["top_k"], 3);
+}
+
+#[test]
+fn a_model_without_a_price_is_named_where_other_costs_are_known() {
+    let mut results = chosen();
+    for trial in &mut results.trials {
+        (trial.cost_usd, trial.usage.unpriced) = (None, vec!["gpt".to_owned()]);
+    }
+    let shown = |board: &Board| board.columns.iter().any(|column| column.name == "cost_usd" && column.shown);
+    let board = Board::of(&results);
+    assert!(told(&board, About::Price).is_empty() && !shown(&board), "nothing has a price");
+    (results.trials[0].cost_usd, results.trials[0].usage.unpriced) = (Some(0.25), Vec::new());
+    let board = Board::of(&results);
+    let text = "t02, t03: the cost is unknown and counts as the highest, because `gpt` has no price: give its `price` \
+                under [models.gpt], 0 where it is free";
+    assert_eq!(told(&board, About::Price), [text]);
+    assert!(shown(&board));
+    let cell = |id| board.cell(board.row(id).unwrap(), ColumnKind::Money, "cost_usd").unwrap();
+    assert_eq!((cell("t01"), cell("t02")), (&Cell::Number(0.25), &Cell::Empty));
+}
+
+#[test]
+fn outputs_of_an_earlier_version_leave_the_cost_open_unless_it_is_known_to_be_nothing() {
+    let mut results = chosen();
+    for trial in &mut results.trials[..2] {
+        trial.usage.unknown = vec!["embed".to_owned()];
+    }
+    results.trials[1].index_cost_usd = None;
+    let text = "tokens and seconds lack the calls of embed, whose outputs an earlier version made";
+    let expected = [format!("t01: {text}"), format!("t02: {text}, and the cost is unknown")];
+    assert_eq!(told(&Board::of(&results), About::Price), expected);
 }
 
 #[test]

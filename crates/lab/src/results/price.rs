@@ -9,14 +9,15 @@ use crate::{
     trial::Trial,
     work::{Purpose, Work},
 };
-use models::{Ledger, ModelUsage, ledger};
+use models::{Ledger, ModelConfig, ModelUsage, ledger};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-/// What a trial's calls used, by model, with the cost at the present prices.
+/// What a trial's calls used, by model, with the cost at the present prices. The
+/// cost of a model without a price is what its calls cost when they were made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialUsage {
     /// The calls for all questions.
@@ -24,17 +25,23 @@ pub struct TrialUsage {
     /// The calls that made what is searched.
     pub index: Ledger,
     /// The operators whose calls are not known, because an earlier version made
-    /// their outputs: tokens and dollars lack these.
+    /// their outputs: tokens lack these, and the cost is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
+    /// The models that were called and have no price, by their names in the
+    /// experiment: what their calls cost is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unpriced: Vec<String>,
 }
 
 /// The usage of a trial, and what follows from it.
 pub(super) struct Price {
     pub(super) of: TrialUsage,
     pub(super) tokens_per_question: Option<f64>,
-    pub(super) cost_usd: f64,
-    pub(super) index_cost_usd: f64,
+    /// Dollars for all questions, none if they are not known.
+    pub(super) cost_usd: Option<f64>,
+    /// Dollars for the index, none if they are not known.
+    pub(super) index_cost_usd: Option<f64>,
     /// The seconds of the calls before the answer, by question.
     pub(super) search_seconds: BTreeMap<String, f64>,
 }
@@ -66,7 +73,7 @@ pub(super) async fn of_trial(
     let execution = &prepared.execution;
     let prices = prices(execution, prepared);
     let mut of = TrialUsage::default();
-    let mut unknown = BTreeSet::new();
+    let mut unknown: BTreeMap<_, Purpose> = BTreeMap::new();
     let mut search_seconds: BTreeMap<String, f64> = BTreeMap::new();
     // Tokens and questions of each operator: a search may ask for few answers.
     let mut tokens: BTreeMap<_, (u64, usize)> = BTreeMap::new();
@@ -82,7 +89,7 @@ pub(super) async fn of_trial(
             None => match of_answers(prepared, trial, outcome, id, &task.work).await? {
                 Some(used) => Arc::new(used),
                 None => {
-                    unknown.insert(kind.operator());
+                    unknown.insert(kind.operator(), kind.purpose());
                     continue;
                 }
             },
@@ -106,12 +113,14 @@ pub(super) async fn of_trial(
     }
     of.questions = priced(&of.questions, &prices);
     of.index = priced(&of.index, &prices);
-    of.unknown = unknown.into_iter().map(|operator| operator.name().to_owned()).collect();
+    of.unknown = unknown.keys().map(|operator| operator.name().to_owned()).collect();
+    of.unpriced = unpriced(&of, &prices, prepared, trial);
+    let is_known = |purpose| !unknown.values().any(|other| *other == purpose) || is_free(execution, trial);
     let per_question = tokens.values().map(|&(sum, asked)| sum as f64 / asked.max(1) as f64).sum::<f64>();
     Ok(Price {
         tokens_per_question: (!prepared.questions.is_empty()).then_some(per_question + 0.0),
-        cost_usd: cost(&of.questions),
-        index_cost_usd: cost(&of.index),
+        cost_usd: cost(&of.questions, &prices).filter(|_| is_known(Purpose::Questions)),
+        index_cost_usd: cost(&of.index, &prices).filter(|_| is_known(Purpose::Index)),
         search_seconds,
         of,
     })
@@ -165,6 +174,38 @@ fn prices(execution: &Execution, prepared: &Prepared) -> BTreeMap<String, (f64, 
     prepared.sources.identities.iter().filter_map(price).collect()
 }
 
+/// Whether no call of a trial costs money, so that its cost is known whatever
+/// the calls were.
+fn is_free(execution: &Execution, trial: &Trial) -> bool {
+    let mut models = trial.pipeline.models().into_iter().chain(trial.pipeline.embedder.as_deref());
+    models.all(|name| execution.experiment.models.get(name).and_then(ModelConfig::prices) == Some((0.0, 0.0)))
+}
+
+/// The names of the models that a trial called and that have no price.
+fn unpriced(
+    used: &TrialUsage,
+    prices: &BTreeMap<String, (f64, f64)>,
+    prepared: &Prepared,
+    trial: &Trial,
+) -> Vec<String> {
+    let own: Vec<&str> = trial.pipeline.models().into_iter().chain(trial.pipeline.embedder.as_deref()).collect();
+    let name = |account: &str, used: &ModelUsage| {
+        let identities = prepared.sources.identities.iter();
+        let names = identities.filter(|(_, identity)| ledger::account(identity) == account).map(|(name, _)| name);
+        // Several models of the experiment may share an account.
+        let name = names.min_by_key(|name| !own.contains(&name.as_str()));
+        name.unwrap_or(&used.model).clone()
+    };
+    let calls = used.questions.models().chain(used.index.models());
+    let without = calls.filter(|(account, used)| !has_price(account, used, prices));
+    without.map(|(account, used)| name(account, used)).collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+/// Whether it is known what the calls to one model cost.
+fn has_price(account: &str, used: &ModelUsage, prices: &BTreeMap<String, (f64, f64)>) -> bool {
+    prices.contains_key(account) || (used.calls, used.tokens()) == (0, 0)
+}
+
 /// The same usage at the present prices; that of models without a price keeps
 /// what it cost when the calls were made.
 fn priced(usage: &Ledger, prices: &BTreeMap<String, (f64, f64)>) -> Ledger {
@@ -176,7 +217,9 @@ fn priced(usage: &Ledger, prices: &BTreeMap<String, (f64, f64)>) -> Ledger {
     priced
 }
 
-fn cost(usage: &Ledger) -> f64 {
+/// The dollars of calls; none if a model among them has no price.
+fn cost(usage: &Ledger, prices: &BTreeMap<String, (f64, f64)>) -> Option<f64> {
+    let cost = |(account, used): (&str, &ModelUsage)| has_price(account, used, prices).then_some(used.cost_usd);
     // The sum of nothing is -0.
-    usage.models().map(|(_, used)| used.cost_usd).sum::<f64>() + 0.0
+    usage.models().map(cost).sum::<Option<f64>>().map(|cost| cost + 0.0)
 }

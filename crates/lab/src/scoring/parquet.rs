@@ -6,17 +6,19 @@
 //! them. Every row becomes one line.
 
 use arrow_array::{
-    Array, ArrayRef, RecordBatch,
+    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, RecordBatch, StructArray,
     cast::AsArray,
     types::{
         Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
         UInt64Type,
     },
 };
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, FieldRef};
+use arrow_select::take::take;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// The rows of a table, one JSON object a line.
 ///
@@ -55,18 +57,61 @@ pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, String> {
     Ok(rows)
 }
 
-/// A column of values: one with a dictionary is unpacked once, not for each cell.
+/// A column without dictionaries, also within its lists and structures. Each is
+/// unpacked once: unpacked for each cell, it takes time with the square of the rows.
 fn plain(column: &ArrayRef) -> Result<ArrayRef, String> {
-    match column.data_type() {
-        DataType::Dictionary(_, values) => {
-            arrow_select::take::take(column.as_any_dictionary().values(), column.as_any_dictionary().keys(), None)
-                .map_err(|error| format!("the type {values}, which cannot be read: {error}"))
+    let unreadable = |error| format!("the type {}, which cannot be read: {error}", column.data_type());
+    let nulls = || column.nulls().cloned();
+    Ok(match column.data_type() {
+        DataType::Dictionary(..) => {
+            let dictionary = column.as_any_dictionary();
+            plain(&take(dictionary.values(), dictionary.keys(), None).map_err(unreadable)?)?
         }
-        _ => Ok(column.clone()),
+        kind if !holds_dictionary(kind) => column.clone(),
+        DataType::List(field) => {
+            let list = column.as_list::<i32>();
+            let (field, items) = plain_field(field, list.values())?;
+            Arc::new(ListArray::try_new(field, list.offsets().clone(), items, nulls()).map_err(unreadable)?)
+        }
+        DataType::LargeList(field) => {
+            let list = column.as_list::<i64>();
+            let (field, items) = plain_field(field, list.values())?;
+            Arc::new(LargeListArray::try_new(field, list.offsets().clone(), items, nulls()).map_err(unreadable)?)
+        }
+        DataType::FixedSizeList(field, size) => {
+            let (field, items) = plain_field(field, column.as_fixed_size_list().values())?;
+            Arc::new(FixedSizeListArray::try_new(field, *size, items, nulls()).map_err(unreadable)?)
+        }
+        DataType::Struct(fields) => {
+            let columns = fields.iter().zip(column.as_struct().columns());
+            let columns = columns.map(|(field, column)| plain_field(field, column));
+            let (fields, columns): (Vec<_>, Vec<_>) = columns.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+            Arc::new(StructArray::try_new(fields.into(), columns, nulls()).map_err(unreadable)?)
+        }
+        _ => column.clone(),
+    })
+}
+
+/// A column within another one, without dictionaries, and its field.
+fn plain_field(field: &Field, column: &ArrayRef) -> Result<(FieldRef, ArrayRef), String> {
+    let column = plain(column)?;
+    // A dictionary of a column without nulls may hold some.
+    Ok((Arc::new(Field::new(field.name(), column.data_type().clone(), true)), column))
+}
+
+/// Whether a type has a dictionary somewhere that is unpacked.
+fn holds_dictionary(kind: &DataType) -> bool {
+    match kind {
+        DataType::Dictionary(..) => true,
+        DataType::List(field) | DataType::LargeList(field) => holds_dictionary(field.data_type()),
+        // A list of no items has none to unpack, and does not say its length.
+        DataType::FixedSizeList(field, size) => *size > 0 && holds_dictionary(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_dictionary(field.data_type())),
+        _ => false,
     }
 }
 
-/// One cell. A NaN becomes a missing value, which is what pandas means by it.
+/// One cell of a column without dictionaries. A NaN becomes a missing value, which is what pandas means by it.
 fn value(array: &dyn Array, row: usize) -> Result<Value, String> {
     if array.is_null(row) {
         return Ok(Value::Null);
@@ -96,11 +141,6 @@ fn value(array: &dyn Array, row: usize) -> Result<Value, String> {
             let read = columns.map(|(field, column)| Ok((field.name().clone(), value(column.as_ref(), row)?)));
             Value::Object(read.collect::<Result<_, String>>()?)
         }
-        DataType::Dictionary(..) => {
-            let dictionary = array.as_any_dictionary();
-            let key = dictionary.normalized_keys().get(row).copied().unwrap_or_default();
-            value(dictionary.values().as_ref(), key)?
-        }
         other => return Err(format!("the type {other}")),
     })
 }
@@ -113,12 +153,10 @@ fn list(items: &dyn Array) -> Result<Value, String> {
 mod tests {
     use super::*;
     use arrow_array::{
-        ArrayRef, BooleanArray, DictionaryArray, Float64Array, LargeStringArray, ListArray, StringArray, StructArray,
-        TimestampSecondArray,
+        BooleanArray, DictionaryArray, Float64Array, LargeStringArray, StringArray, TimestampSecondArray,
+        builder::{FixedSizeListBuilder, ListBuilder, StringBuilder, StringDictionaryBuilder},
     };
-    use arrow_schema::Field;
     use parquet::arrow::ArrowWriter;
-    use std::sync::Arc;
 
     fn lines(columns: Vec<(&str, ArrayRef)>) -> Result<Vec<Value>, String> {
         let batch = RecordBatch::try_from_iter(columns).expect("a batch");
@@ -129,7 +167,7 @@ mod tests {
     }
 
     fn texts(lists: &[Option<&[&str]>]) -> ListArray {
-        let mut builder = arrow_array::builder::ListBuilder::new(arrow_array::builder::StringBuilder::new());
+        let mut builder = ListBuilder::new(StringBuilder::new());
         for list in lists {
             for text in list.unwrap_or_default() {
                 builder.values().append_value(text);
@@ -162,6 +200,46 @@ mod tests {
             "passage": { "text": "y" }, "kind": "a"
         });
         assert_eq!(rows, Ok(vec![first, second]));
+    }
+
+    /// A structure with a dictionary, in which the second text and the third row are null.
+    fn passages() -> StructArray {
+        let kinds: DictionaryArray<Int32Type> = vec![Some("b"), None, Some("a"), Some("b")].into_iter().collect();
+        let field = Arc::new(Field::new("kind", kinds.data_type().clone(), true));
+        let nulls = BooleanArray::from(vec![Some(true), Some(true), None, Some(true)]).nulls().cloned();
+        StructArray::try_new(vec![field].into(), vec![Arc::new(kinds) as ArrayRef], nulls).expect("a structure")
+    }
+
+    #[test]
+    fn dictionaries_within_structures_and_lists_are_unpacked() {
+        let mut contexts = ListBuilder::new(StringDictionaryBuilder::<Int32Type>::new());
+        contexts.append_value([Some("owl"), Some("bat"), Some("owl")]);
+        contexts.append_null();
+        contexts.append_value(Vec::<Option<&str>>::new());
+        contexts.append_value([None, Some("bat")]);
+        let mut pairs = FixedSizeListBuilder::new(StringDictionaryBuilder::<Int32Type>::new(), 2);
+        for pair in [["x", "y"], ["y", "x"], ["x", "x"], ["y", "y"]] {
+            pair.iter().for_each(|text| pairs.values().append_value(text));
+            pairs.append(true);
+        }
+        let batch = RecordBatch::try_from_iter([
+            ("passage", Arc::new(passages()) as ArrayRef),
+            ("contexts", Arc::new(contexts.finish())),
+            ("pair", Arc::new(pairs.finish())),
+        ])
+        .expect("a batch");
+        let expected = [
+            json!({ "passage": { "kind": "b" }, "contexts": ["owl", "bat", "owl"], "pair": ["x", "y"] }),
+            json!({ "passage": { "kind": null }, "contexts": null, "pair": ["y", "x"] }),
+            json!({ "passage": null, "contexts": [], "pair": ["x", "x"] }),
+            json!({ "passage": { "kind": "b" }, "contexts": [null, "bat"], "pair": ["y", "y"] }),
+        ];
+        let rows =
+            |batch: &RecordBatch| records(batch).expect("rows").into_iter().map(Value::Object).collect::<Vec<_>>();
+        assert_eq!(rows(&batch), expected);
+        assert_eq!(rows(&batch.slice(1, 3)), expected[1..], "a part of a table");
+        let column = plain(batch.column(0)).expect("a structure");
+        assert!(!holds_dictionary(column.data_type()), "{}", column.data_type());
     }
 
     #[test]
