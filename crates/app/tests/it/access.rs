@@ -485,6 +485,31 @@ async fn failures_of_every_route_are_counted_and_told_to_the_operator_and_not_to
 }
 
 #[tokio::test]
+async fn a_search_that_fails_is_counted_and_noted_though_mcp_tells_it_in_a_success() {
+    let (workspace, server) = promoted(Duration::ZERO).await;
+    evil(&workspace, "asking", |text| text.replace("[space]\n", "[space]\nquery = [\"hyde\"]\n"));
+    let service = Service::logging(&workspace, &["asking"]);
+    server.reset().await;
+    let refusal = wiremock::ResponseTemplate::new(500).set_body_string("secret words of the provider");
+    wiremock::Mock::given(wiremock::matchers::any()).respond_with(refusal).mount(&server).await;
+    assert_eq!(get(&service, "/rag/retrieve?query=owls", &[]).await, 502);
+    let tool = json!({ "name": "search", "arguments": { "query": "owls" } });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool });
+    let call = service.client.post(format!("{}/mcp", service.url)).json(&body);
+    let response = call.header("accept", "application/json, text/event-stream").send().await.unwrap();
+    let (code, id) = (response.status().as_u16(), response.headers()["x-request-id"].to_str().unwrap().to_owned());
+    let told = response.text().await.unwrap();
+    assert!(code == 200 && told.contains("\"isError\":true") && !told.contains("secret words"), "{code} {told}");
+    let text = service.get("/metrics").await.text().await.unwrap();
+    assert!(text.contains("reverie_failures_total{kind=\"upstream\"} 2"), "{text}");
+    eventually("the line has the id", async || {
+        let said = std::fs::read_to_string(workspace.file("serve.err")).unwrap();
+        said.lines().any(|line| line.contains(&id) && line.contains("\"failed\":\"upstream\""))
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_service_that_is_to_end_is_a_lame_duck_first() {
     let (workspace, _server) = promoted(Duration::ZERO).await;
     let mut service = Service::start(&workspace, &["bundle", "--lame-duck", "600"]);

@@ -39,7 +39,8 @@ def tunable(
 ) -> Callable[[dict[str, Any]], None]:
     """A function for `Tuner`: runs the combination in its config and reports after every `batch` of questions.
 
-    Reported are `objective`, every metric's mean by its name, `cost_usd`, and `questions`: those answered so far. A scheduler takes that as its time:
+    Reported are `objective`, every metric's mean by its name, `cost_usd` if it is known, and `questions`: those answered so far. A scheduler takes
+    that as its time:
     `ASHAScheduler(time_attr="questions", metric="objective", mode="max", max_t=…)`.
     Without a generator there are no batches: retrieval is scored for all questions at once, in one report.
 
@@ -129,6 +130,7 @@ def _report(results: dict[str, Any], questions: int | None = None) -> dict[str, 
     report: dict[str, Any] = {name: summary["mean"] for name, summary in trial["metrics"].items()}
     report["objective"] = trial["objective"]["mean"]
     report["questions"] = len(results["questions"]) if questions is None else questions
-    report["cost_usd"] = trial["cost_usd"]
+    if trial["cost_usd"] is not None:
+        report["cost_usd"] = trial["cost_usd"]
     report["executed"], report["reused"] = results["executed"], results["reused"]
     return report
