@@ -17,6 +17,7 @@
 //! No process outlives this program.
 
 mod component;
+mod definition;
 mod failure;
 mod process;
 
@@ -25,8 +26,8 @@ pub use process::interrupt;
 
 pub(crate) use component::{StageFunction, runs_function};
 
+use definition::{FunctionDefinition, find_definition};
 use process::{Asked, Running};
-use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -56,11 +57,6 @@ const STRIKES: u32 = 3;
 const LEFT_ALONE: u32 = 10;
 const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
 
-/// The beginning of a function's definition, up to its parameters. Compiled
-/// once: plans ask for the parameters of a metric's function again and again.
-#[expect(clippy::expect_used, reason = "a constant pattern; the tests compile it")]
-static DEFINITION: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?m)^(async\s+)?def\s+(\w+)\s*\(").expect("the pattern is valid"));
 static INTERPRETER: OnceLock<String> = OnceLock::new();
 /// The places of sources, as this program told them.
 static PLACES: LazyLock<Mutex<HashMap<String, Place>>> = LazyLock::new(Mutex::default);
@@ -203,21 +199,18 @@ impl Script<'_> {
             });
         }
         let (function, file) = (self.function, if self.file.is_empty() { "the source" } else { self.file });
-        let Some((_, end)) = self.definition() else {
+        let Some(definition) = self.definition() else {
             return Err(format!("{file} has no function `{function}`"));
         };
-        let list = &self.source[end..];
-        let list = split(list);
-        let name = |part: &str| part.split([':', '=']).next().unwrap_or_default().trim().to_owned();
-        // What is called `*rest` or `**rest` takes what nobody gives.
-        let parts: Vec<&String> = list.iter().filter(|part| !part.trim().starts_with(['*', '/'])).collect();
-        let names: Vec<(String, bool)> = parts.iter().map(|part| (name(part), has_default(part))).collect();
-        let wanted = parts.iter().filter(|part| !has_default(part)).map(|part| name(part));
-        if let Some(other) = wanted.filter(|name| !name.is_empty()).find(|name| !known.contains(&name.as_str())) {
+        let parameters = definition.parameters;
+        let mut required =
+            parameters.iter().filter(|parameter| !parameter.has_default).map(|parameter| &*parameter.name);
+        if let Some(other) = required.find(|name| !known.contains(name)) {
             return Err(format!("`{function}` in {file} wants `{other}`: there are {}", known.join(", ")));
         }
         let named = |known: &&'static str| {
-            names.iter().find(|(name, _)| name == known).map(|(_, has_default)| (*known, *has_default))
+            let parameter = parameters.iter().find(|parameter| parameter.name == *known)?;
+            Some((*known, parameter.has_default))
         };
         let wanted: Vec<(&'static str, bool)> = known.iter().filter_map(named).collect();
         if wanted.is_empty() {
@@ -226,12 +219,9 @@ impl Script<'_> {
         Ok(wanted)
     }
 
-    /// Whether the function is an `async def`, and where its parameters begin in
-    /// the source. As in Python, the last definition of a name counts.
-    fn definition(&self) -> Option<(bool, usize)> {
-        let definitions = DEFINITION.captures_iter(self.source).filter(|found| &found[2] == self.function);
-        let found = definitions.last()?;
-        Some((found.get(1).is_some(), found.get(0)?.end()))
+    /// The definition of the function in the source.
+    fn definition(&self) -> Option<FunctionDefinition> {
+        find_definition(self.source, self.function)
     }
 
     /// How many calls run at once.
@@ -240,43 +230,9 @@ impl Script<'_> {
     /// If the settings ask for none, or too many.
     pub fn at_once(&self) -> Result<usize, String> {
         let concurrency = check_concurrency(self.concurrency)?;
-        let is_async = self.definition().is_some_and(|(is_async, _)| is_async);
+        let is_async = self.definition().is_some_and(|definition| definition.is_async);
         Ok(if is_async { concurrency } else { 1 })
     }
-}
-
-/// Whether a parameter has a default: `=` outside of the brackets of its type.
-fn has_default(parameter: &str) -> bool {
-    let mut depth = 0;
-    parameter.chars().any(|character| {
-        depth += i32::from("([{".contains(character)) - i32::from(")]}".contains(character));
-        character == '=' && depth == 0
-    })
-}
-
-/// The parameters of a function, from behind its opening bracket: split at
-/// commas that are in no bracket, string or comment.
-fn split(source: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut depth = 0;
-    let mut quote = None;
-    let mut characters = source.chars();
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (Some(_), '\\') => _ = characters.next(),
-            (Some(open), close) if open == close => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(character),
-            (None, '#') => _ = characters.by_ref().find(|character| *character == '\n'),
-            (None, ')') if depth == 0 => break,
-            (None, ',') if depth == 0 => parts.push(String::new()),
-            (None, _) => {
-                depth += i32::from("([{".contains(character)) - i32::from(")]}".contains(character));
-                parts.last_mut().into_iter().for_each(|part| part.push(character));
-            }
-        }
-    }
-    parts
 }
 
 /// Puts the content of a file into settings, unless it is there already, as in
@@ -380,7 +336,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// while, and functions whose source could not be run, because a missing
 /// package may be installed now.
 pub fn forgive() {
-    for (_, process) in lock(&PROCESSES).iter() {
+    forgive_each(&lock(&PROCESSES));
+}
+
+fn forgive_each(processes: &[(Setup, Process)]) {
+    for (_, process) in processes {
         *lock(&process.strikes) = Strikes::default();
         // If another thread holds the process, it is starting it, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
@@ -419,7 +379,7 @@ impl Function {
         let parameters = signature.into_iter().map(|(name, _)| name).collect();
         check_timeout(script.timeout_seconds)?;
         let at_once =
-            script.definition().is_some_and(|(is_async, _)| is_async).then(|| script.at_once()).transpose()?;
+            script.definition().is_some_and(|definition| definition.is_async).then(|| script.at_once()).transpose()?;
         check_concurrency(script.concurrency)?;
         let setup = Setup {
             interpreter: interpreter(script.interpreter).to_owned(),

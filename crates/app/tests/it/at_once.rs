@@ -7,7 +7,10 @@ use std::{
     collections::BTreeMap,
     path::Path,
     process::{Child, Stdio},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::{Duration, Instant},
 };
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::path_regex};
@@ -15,10 +18,12 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::p
 /// Texts that were embedded, and how often.
 type Counts = Arc<Mutex<BTreeMap<String, usize>>>;
 
-/// An embedding model behind an endpoint: each call takes so long.
+/// An embedding model behind an endpoint: each call takes `delay`. Once `most_texts` are embedded, further calls are
+/// refused, and a run tries them again until a test raises the number.
 struct Slow {
     delay: Duration,
     counts: Counts,
+    most_texts: Arc<AtomicUsize>,
 }
 
 impl Respond for Slow {
@@ -26,6 +31,10 @@ impl Respond for Slow {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let texts: Vec<String> = serde_json::from_value(body["input"].clone()).unwrap();
         let mut counts = self.counts.lock().unwrap();
+        if counts.values().sum::<usize>() >= self.most_texts.load(SeqCst) {
+            let refusal = json!({ "error": { "message": "slow down", "code": "rate_limit_exceeded" } });
+            return ResponseTemplate::new(429).insert_header("retry-after", "0.1").set_body_json(refusal);
+        }
         let mut data = Vec::new();
         for (i, text) in texts.iter().enumerate() {
             *counts.entry(text.clone()).or_default() += 1;
@@ -43,14 +52,21 @@ impl Respond for Slow {
 const BATCH: usize = 8;
 
 async fn endpoint(delay: Duration) -> (MockServer, Counts) {
+    let (server, counts, _) = endpoint_with_limit(delay).await;
+    (server, counts)
+}
+
+/// The same, with the number of texts that it embeds before it refuses calls.
+async fn endpoint_with_limit(delay: Duration) -> (MockServer, Counts, Arc<AtomicUsize>) {
     let (server, counts) = (MockServer::start().await, Counts::default());
-    let slow = Slow { delay, counts: counts.clone() };
+    let most_texts = Arc::new(AtomicUsize::new(usize::MAX));
+    let slow = Slow { delay, counts: counts.clone(), most_texts: most_texts.clone() };
     Mock::given(path_regex("/embeddings$")).respond_with(slow).mount(&server).await;
     Mock::given(path_regex("/models$"))
         .respond_with(ResponseTemplate::new(200).set_body_json(json!({ "object": "list", "data": [] })))
         .mount(&server)
         .await;
-    (server, counts)
+    (server, counts, most_texts)
 }
 
 /// One document that is cut into so many chunks, so that it is one task.
@@ -81,8 +97,8 @@ fn forget_journal(workspace: &Workspace) {
     }
 }
 
-async fn embedded(counts: &Counts, run: &mut Child, more: usize) {
-    let until = total(counts) + more;
+/// Waits until so many texts are embedded in all, by a run that goes on.
+async fn embedded(counts: &Counts, run: &mut Child, until: usize) {
     while total(counts) < until {
         assert!(run.try_wait().unwrap().is_none(), "it ended before it was killed");
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -111,7 +127,7 @@ fn artifacts(workspace: &Workspace) -> BTreeMap<String, Vec<u8>> {
 async fn an_embedding_that_is_killed_five_times_goes_on_where_it_was() {
     const CHUNKS: usize = 1200;
     const DELAY: Duration = Duration::from_millis(25);
-    let (server, counts) = endpoint(DELAY).await;
+    let (server, counts, most_texts) = endpoint_with_limit(DELAY).await;
     let untouched = workspace(&server, CHUNKS);
     let started = Instant::now();
     untouched.run(&["run"]).succeeds();
@@ -122,15 +138,20 @@ async fn an_embedding_that_is_killed_five_times_goes_on_where_it_was() {
 
     let workspace = workspace(&server, CHUNKS);
     for _ in 0..5 {
+        // The model embeds no more texts than this, so on a busy machine too the run is not over before it is killed.
+        let until = total(&counts) + needed / 6;
+        most_texts.store(until, SeqCst);
         let mut run = workspace.command(&["run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        embedded(&counts, &mut run, needed / 6).await;
+        embedded(&counts, &mut run, until).await;
         run.kill().unwrap();
         run.wait().unwrap();
         forget_journal(&workspace);
     }
+    most_texts.store(usize::MAX, SeqCst);
     workspace.run(&["run"]).succeeds();
     let twice = total(&counts) - needed;
-    // What is embedded between two checkpoints, and what was in flight.
+    // What is embedded between two checkpoints, and what was in flight. Each call takes `DELAY` or longer, so a busy
+    // machine only lowers the number of calls between two checkpoints.
     let per_checkpoint = (0.4 / DELAY.as_secs_f64()).ceil() as usize * BATCH + 2 * BATCH;
     println!("{needed} texts, {twice} of them again after 5 kills; uninterrupted it took {whole:?}");
     assert!(
@@ -147,15 +168,27 @@ async fn an_embedding_that_is_killed_five_times_goes_on_where_it_was() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_runs_at_once_embed_everything_once_and_one_says_that_it_waits() {
-    let (server, counts) = endpoint(Duration::from_millis(40)).await;
+    let (server, counts, most_texts) = endpoint_with_limit(Duration::from_millis(40)).await;
     let workspace = workspace(&server, 800);
-    let spawn = || workspace.command(&["run", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let runs = [spawn(), spawn()];
+    // The first run cannot end before the second one is there.
+    most_texts.store(2 * BATCH, SeqCst);
+    let spawn = |log: &Path| {
+        let log = std::fs::File::create(log).unwrap();
+        workspace.command(&["run", "--json"]).stdout(Stdio::piped()).stderr(log).spawn().unwrap()
+    };
+    let logs = ["first.log", "second.log"].map(|name| workspace.file(name));
+    let mut runs = [spawn(&logs[0]), spawn(&logs[1])];
+    let read_logs = || logs.each_ref().map(|log| std::fs::read_to_string(log).unwrap());
+    let n_waiting = || read_logs().iter().filter(|log| log.contains("waits for another run (process ")).count();
+    while n_waiting() == 0 {
+        assert!(runs.iter_mut().all(|run| run.try_wait().unwrap().is_none()), "{:#?}", read_logs());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    most_texts.store(usize::MAX, SeqCst);
     let outcomes = runs.map(|run| Outcome::of(run.wait_with_output().unwrap()).succeeds());
     let most = counts.lock().unwrap().values().copied().max().unwrap();
     assert_eq!(most, 1, "nothing was embedded twice");
-    let told = outcomes.iter().filter(|outcome| outcome.err.contains("waits for another run (process ")).count();
-    assert_eq!(told, 1, "{outcomes:#?}");
+    assert_eq!(n_waiting(), 1, "{:#?}", read_logs());
     let [one, other] = outcomes.map(|outcome| outcome.json());
     assert_eq!(one["trials"], other["trials"]);
     let executed = |results: &Value| results["executed"].as_u64().unwrap();

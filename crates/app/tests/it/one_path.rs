@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::path_regex};
 
-/// Components that this test has no model for: `late_chunking` needs an embedder with a long window.
-const WITHOUT_MODEL: [&str; 1] = ["late_chunking"];
+/// Components with a test of their own: `late_chunking` needs an embedder whose library may not be there.
+const TESTED_ALONE: [&str; 1] = ["late_chunking"];
 
 /// Functions for the components `python`.
 const FUNCTIONS: [(&str, &str); 4] = [
@@ -163,7 +163,7 @@ fn written(axis: Axis, name: &str) -> Option<Value> {
 
 /// All components of an axis.
 fn all(axis: Axis) -> Vec<Value> {
-    let names = axis.docs().into_iter().map(|(name, _)| name).filter(|name| !WITHOUT_MODEL.contains(name));
+    let names = axis.docs().into_iter().map(|(name, _)| name).filter(|name| !TESTED_ALONE.contains(name));
     names
         .map(|name| written(axis, name).ok_or(format!("{}.{name} needs more settings", axis.name())).unwrap())
         .collect()
@@ -217,7 +217,8 @@ fn golden() -> String {
     QUESTIONS.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn experiment(workspace: &Workspace, server: &MockServer) -> String {
+/// Every component but those of [`TESTED_ALONE`].
+fn all_spaces() -> Vec<String> {
     let steps = [(Axis::Reranker, all(Axis::Reranker)), (Axis::Refine, all(Axis::Refine))];
     let (queries, filter) = (all(Axis::Query), json!({ "filter": { "where": { "author": ["Ann", "Ben"] } } }));
     let queries: Vec<Value> = queries.into_iter().chain([filter]).collect();
@@ -226,13 +227,18 @@ fn experiment(workspace: &Workspace, server: &MockServer) -> String {
     spaces.push(space(&[(Axis::Chunker, all(Axis::Chunker)), (Axis::Retriever, all(Axis::Retriever))]));
     spaces.push(space(&[(Axis::Enrich, all(Axis::Enrich)), (Axis::Generator, all(Axis::Generator))]));
     spaces.push(space(&[(Axis::Query, queries), (Axis::Prompt, all(Axis::Prompt))]));
+    spaces
+}
+
+/// An experiment with these parts of the search space and more `models`.
+fn experiment(workspace: &Workspace, server: &MockServer, spaces: &[String], models: &str) -> String {
     let tiny = Value::String(workspace.file("tiny").display().to_string());
     let url = server.uri();
     format!(
         "name = \"paths\"\nstore = \"store\"\n\n[corpus]\nsource = \"documents\"\n\n[dataset]\npath = \"golden.jsonl\"\n\n\
          [evaluate]\nmetrics = [\"token_f1\"]\n\n[models]\ntiny.embedding.static = {{ model = {tiny} }}\n\
          gpt.chat.openai = {{ model = \"m\", base_url = \"{url}/v1\" }}\n\
-         ranker.rerank.openai = {{ model = \"r\", base_url = \"{url}/v1\" }}\n\n{}",
+         ranker.rerank.openai = {{ model = \"r\", base_url = \"{url}/v1\" }}\n{models}\n{}",
         spaces.join("\n")
     )
 }
@@ -251,21 +257,47 @@ async fn streamed(pipeline: &RunPipeline, question: &eval::Question) -> (Vec<rag
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_component_answers_alike_in_a_run_and_in_a_pipeline_that_is_asked() {
+    let rewritten = compare(&Workspace::new(), &all_spaces(), "").await;
+    assert!(rewritten > 50, "{rewritten} questions were rewritten");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_chunking_answers_alike_in_a_run_and_in_a_pipeline_that_is_asked() {
+    if std::env::var_os("REVERIE_TEST_LIBRARIES").is_none() {
+        return skips::skip("REVERIE_TEST_LIBRARIES is not set");
+    }
+    let workspace = Workspace::new();
+    models::testing::write_small_bert(&workspace.file("bert"), &crate::corpus::words()).unwrap();
+    let model = Value::String(workspace.file("bert").display().to_string());
+    let space = "[[space]]\nchunker = [{ sentence = { chunk_size = 16, chunk_overlap = 0 } }]\nembedder = [\"bert\"]\n\
+                 enrich = [{ late_chunking = { overlap = 8, least_window = 16 } }]\n\
+                 retriever = [{ dense = { top_k = 4 } }, { hybrid = { top_k = 4 } }]\n\
+                 generator = [{ compact = { model = \"gpt\" } }]\n";
+    compare(&workspace, &[space.to_owned()], &format!("bert.embedding.local = {{ model = {model} }}\n")).await;
+}
+
+/// Compares what a run measured with the answers of pipelines that are asked, and returns how many questions were
+/// rewritten.
+async fn compare(workspace: &Workspace, spaces: &[String], models: &str) -> usize {
     let server = endpoint::start_with(Parrot).await;
     Mock::given(path_regex("/rerank$")).respond_with(Letters).mount(&server).await;
-    let workspace = Workspace::new();
     let front = |author: &str, date: &str, text: &str| format!("---\nauthor: {author}\ndate: {date}\n---\n\n{text}");
     workspace.write("documents/otters.md", front("Ann", "2024-05-01", crate::corpus::OTTERS));
     workspace.write("documents/owls.md", front("Ben", "2019-02-01", crate::corpus::OWLS));
     workspace.write("own.toml", "system = 'Answer from the sources.'\nuser = '{sources} {question}'\n");
     workspace.write("golden.jsonl", golden());
-    let text = experiment(&workspace, &server);
+    let text = experiment(workspace, &server, spaces, models);
     workspace.write("experiment.toml", &text);
     workspace.run(&["run", "--quiet"]).succeeds();
     let asked = server.received_requests().await.unwrap().len();
 
     let parsed = Experiment::parse(&text, workspace.path()).unwrap();
-    let session = Session::open(parsed, app::setup(CancellationToken::new())).unwrap();
+    let mut setup = app::setup(CancellationToken::new());
+    if let Some(libraries) = std::env::var_os("REVERIE_TEST_LIBRARIES") {
+        let libraries = std::env::split_paths(&libraries).collect();
+        setup.directory = models::ModelDirectory::new(workspace.file("home/models"), libraries);
+    }
+    let session = Session::open(parsed, setup).unwrap();
     let record = latest_record(&session).await.unwrap();
     let results = record.results(&session).await.unwrap();
     let mut different: BTreeMap<String, usize> = BTreeMap::new();
@@ -314,5 +346,6 @@ async fn every_component_answers_alike_in_a_run_and_in_a_pipeline_that_is_asked(
     );
     assert!(different.is_empty(), "{} of {compared} answers differ: {different:#?}", different.len());
     assert_eq!(again, 0, "the pipeline wrote prompts that the run did not write");
-    assert!(rewritten > 50, "{rewritten} questions were rewritten");
+    assert!(compared >= QUESTIONS.len(), "{compared} answers were compared");
+    rewritten
 }

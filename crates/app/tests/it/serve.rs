@@ -1,6 +1,10 @@
 //! `reverie promote` and `reverie serve`, over real connections.
 
-use crate::{attacks::eventually, endpoint, workspace::Workspace};
+use crate::{
+    attacks::{PATIENCE, eventually},
+    endpoint,
+    workspace::Workspace,
+};
 use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
 use std::{
@@ -395,20 +399,28 @@ async fn a_chat_model_that_is_gone_is_not_waited_for_and_the_fallback_answers() 
     workspace.run(&["run", "--quiet"]).succeeds();
     workspace.run(&["promote", "--output", "spare"]).succeeds();
     let alone = Service::start(&workspace, &["bundle", "--deadline", "2"]);
-    let safe = Service::start(&workspace, &["bundle", "--deadline", "2", "--fallback", "spare"]);
+    let safe = Service::start(&workspace, &["bundle", "--fallback", "spare"]);
     server.reset().await;
     let ask = async |service: &Service, number: usize| {
         service.post("/v1/chat/completions", &chat(&format!("{QUESTION} ({number})"))).await
     };
-    // A question of its own each, so that none joins another's call.
-    for number in 0..5 {
+    // A question of its own each, so that none joins another's call. On a busy machine a search may not be done by the
+    // deadline, which is no failure of the model, so more than five questions may fail before one is refused.
+    let (begun, mut number) = (Instant::now(), 0);
+    let refused = loop {
         let failed = ask(&alone, number).await;
+        if failed.status() == StatusCode::SERVICE_UNAVAILABLE {
+            break failed;
+        }
         assert!([502, 504].contains(&failed.status().as_u16()), "{failed:?}");
-    }
-    let begun = Instant::now();
-    let refused = ask(&alone, 5).await;
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert!(refused.headers().contains_key("retry-after") && begun.elapsed() < Duration::from_secs(60));
+        assert!(begun.elapsed() < PATIENCE, "none of {number} questions is refused");
+        number += 1;
+    };
+    assert!(number >= 5, "the model failed {number} times");
+    assert!(refused.headers().contains_key("retry-after"), "{refused:?}");
+    let sent = endpoint::asked(&server).await;
+    let is_of_refused = |body: &String| body.contains(&format!("{QUESTION} ({number})"));
+    assert!(!sent.is_empty() && !sent.iter().any(is_of_refused), "the model was asked: {sent:?}");
     assert_eq!(alone.get("/rag/retrieve?query=owls").await.status(), StatusCode::OK, "searching needs no chat model");
     let answered: Value = ask(&safe, 6).await.json().await.unwrap();
     assert!(answered["choices"][0]["message"]["content"].is_string(), "{answered}");
