@@ -458,7 +458,7 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     }
     page::protect(&mut response);
     let status = response.status().as_u16();
-    unanswered.is_answered(status);
+    unanswered.answer(status);
     let response = trace::answered(waiting, response);
     if response.body().size_hint().exact().is_some() {
         return response;

@@ -118,7 +118,7 @@ impl Unanswered {
     }
 
     /// Counts the answer.
-    pub(crate) fn is_answered(mut self, status: u16) {
+    pub(crate) fn answer(mut self, status: u16) {
         self.count(status);
     }
 

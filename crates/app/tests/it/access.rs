@@ -487,7 +487,7 @@ async fn failures_of_every_route_are_counted_and_told_to_the_operator_and_not_to
 #[tokio::test]
 async fn a_search_that_fails_is_counted_and_noted_though_mcp_tells_it_in_a_success() {
     let (workspace, server) = promoted(Duration::ZERO).await;
-    evil(&workspace, "asking", |text| text.replace("[space]\n", "[space]\nquery = [\"hyde\"]\n"));
+    evil(&workspace, "asking", |text| text.replace("[space]\n", "[space]\nreranker = [\"listwise\"]\n"));
     let service = Service::logging(&workspace, &["asking"]);
     server.reset().await;
     let refusal = wiremock::ResponseTemplate::new(500).set_body_string("secret words of the provider");

@@ -278,6 +278,7 @@ async fn late_chunking_answers_alike_in_a_run_and_in_a_pipeline_that_is_asked() 
 
 /// Compares what a run measured with the answers of pipelines that are asked, and returns how many questions were
 /// rewritten.
+#[expect(clippy::print_stderr, reason = "the counts are what the test has to show")]
 async fn compare(workspace: &Workspace, spaces: &[String], models: &str) -> usize {
     let server = endpoint::start_with(Parrot).await;
     Mock::given(path_regex("/rerank$")).respond_with(Letters).mount(&server).await;

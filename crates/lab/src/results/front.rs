@@ -91,9 +91,13 @@ mod tests {
         results.trials.iter().map(|trial| trial.front).collect()
     }
 
+    /// What is tried, trials with their quality, cost and tokens, and which of them
+    /// are on the front.
+    type Case<'a> = (&'a str, &'a [(f64, Cost, f64)], &'a [bool]);
+
     #[test]
     fn a_cost_that_is_not_known_counts_as_the_worst() {
-        let table: [(&str, &[(f64, Cost, f64)], &[bool]); 10] = [
+        let table: [Case<'_>; 10] = [
             ("less money", &[(0.5, Priced(2.0), 1.0), (0.5, Priced(1.0), 9.0)], &[false, true]),
             ("unpriced of equal quality", &[(0.5, Priced(2.0), 9.0), (0.5, Unpriced, 1.0)], &[true, false]),
             ("unpriced of better quality", &[(0.5, Priced(2.0), 9.0), (0.6, Unpriced, 1.0)], &[true, true]),

@@ -10,12 +10,12 @@
 //! Its file is described in [`dense_file`](super::dense_file).
 
 use super::{
-    share::share,
     Index, MadeFrom, VectorWriter,
     coarse::Coarse,
     dense_file::{DenseWriter, HEADER_BYTES, Header, append_row, bad, checksum},
     kernel::{self, Kernel, QUERIES, ROWS},
     kind::only,
+    share::share,
     top::Top,
 };
 use crate::Error;
