@@ -383,9 +383,7 @@ impl RunRecord {
         let artifacts: BTreeMap<TaskId, String> =
             inputs.all().into_iter().filter_map(|id| Some((id, artifacts.get(&id)?.clone()))).collect();
         let names = artifacts.values().cloned().collect();
-        let pipeline = &trial.pipeline;
-        let models = pipeline.embedder.as_deref().into_iter().chain(pipeline.models());
-        let models = models.map(str::to_owned).collect();
+        let models = trial.models().map(str::to_owned).collect();
         let alone = FrozenTrial { trial: trial.clone(), inputs: inputs.clone() };
         let frozen = Frozen { trials: vec![alone], artifacts, ..frozen.clone() };
         let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;

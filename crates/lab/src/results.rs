@@ -122,7 +122,8 @@ pub struct TrialResult {
     /// model has no price, or an earlier version did not count the calls.
     #[serde(default)]
     pub cost_usd: Option<f64>,
-    /// Dollars for making what is searched. None if that is not known.
+    /// Dollars for making the chunks and indexes that are searched. None if the cost
+    /// is not known.
     #[serde(default)]
     pub index_cost_usd: Option<f64>,
     /// Tokens read and written for that.

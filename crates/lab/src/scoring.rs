@@ -49,8 +49,8 @@ use store::Journal;
 /// Resampling is seeded, so that the same scores give the same intervals.
 const SEED: u64 = 0x5EED;
 
-/// So many rows are scored before a deadline and a person who watches get a
-/// look.
+/// The number of rows that are scored at once, between two looks at the deadline
+/// and two reports of progress.
 const ROWS_AT_ONCE: usize = 256;
 
 /// Answers that can be scored: read, checked, and not scored yet.
@@ -337,23 +337,7 @@ impl Scoring {
         let mut scored = self.compute_all().await;
         let open: Vec<usize> = (0..scored.len()).filter(|at| scored[*at].is_none()).collect();
         // A row's metrics run side by side: they show a judge the same texts.
-        let calls = open.iter().map(|at| async move {
-            let (row, of_row) = (&self.rows[at / configs.len()], at % configs.len());
-            let (config, metric) = (&configs[of_row], &self.scorer.metrics[of_row]);
-            let is_cancelled = || self.control.cancel.is_cancelled();
-            let scored = if is_cancelled() {
-                Scored::missing(Missing::Cancelled)
-            } else {
-                config.score(&**metric, &sample(row)).await
-            };
-            let scored = match &scored.score {
-                // Its process was ended, because nobody waits for it.
-                Score::Missing(Missing::FunctionError(_)) if is_cancelled() => Scored::missing(Missing::Cancelled),
-                _ => scored,
-            };
-            progress.rows(operator(config), 1);
-            scored
-        });
+        let calls = open.iter().map(|at| self.ask(*at));
         let asked: Vec<Scored> = stream::iter(calls).buffered(self.width()?).collect().await;
         for (at, asked) in open.iter().zip(asked) {
             scored[*at] = Some(asked);
@@ -369,7 +353,26 @@ impl Scoring {
         Ok(scored)
     }
 
-    /// The scores for which nobody is asked, row by row, on all cores. None
+    /// The score of a row by a metric that asks a model or a function. Scores are
+    /// numbered row by row.
+    async fn ask(&self, at: usize) -> Scored {
+        let configs = &self.scorer.spec.evaluate.metrics;
+        let (row, of_row) = (&self.rows[at / configs.len()], at % configs.len());
+        let (config, metric) = (&configs[of_row], &self.scorer.metrics[of_row]);
+        let is_cancelled = || self.control.cancel.is_cancelled();
+        let mut scored = Scored::missing(Missing::Cancelled);
+        if !is_cancelled() {
+            scored = config.score(&**metric, &sample(row)).await;
+        }
+        // After a cancellation a function's process is killed, which is no failure of the function.
+        if matches!(scored.score, Score::Missing(Missing::FunctionError(_))) && is_cancelled() {
+            scored = Scored::missing(Missing::Cancelled);
+        }
+        self.control.progress.rows(operator(config), 1);
+        scored
+    }
+
+    /// The scores of metrics that ask nobody, row by row, on all cores. None
     /// where a model or a function has to be asked.
     async fn compute_all(&self) -> Vec<Option<Scored>> {
         let configs = &self.scorer.spec.evaluate.metrics;
@@ -386,7 +389,10 @@ impl Scoring {
             let new = &computed[computed.len() - rows.len() * configs.len()..];
             for (i, config) in configs.iter().enumerate() {
                 let made = new.iter().skip(i).step_by(configs.len()).flatten().count();
-                self.control.progress.rows(operator(config), made);
+                // An operator that asks a model has not begun yet.
+                if made > 0 {
+                    self.control.progress.rows(operator(config), made);
+                }
             }
             // A deadline may have passed.
             tokio::task::yield_now().await;

@@ -20,6 +20,11 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The names of its embedder and of all models that its components ask.
+    pub(crate) fn models(&self) -> impl Iterator<Item = &str> {
+        self.pipeline.embedder.as_deref().into_iter().chain(self.pipeline.models())
+    }
+
     /// Its label on an axis; `none` if it has no value there.
     pub fn label(&self, axis: Axis) -> &str {
         self.labels.get(axis.name()).map_or(NONE, String::as_str)

@@ -112,9 +112,9 @@ pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) ->
     })
 }
 
-/// The results with what a person reads of them, as JSON: the words for what is
-/// missing, and notes. Rows, of which there may be many, are written as they
-/// are read.
+/// The results as JSON for the Python package, with notes and with the reason for
+/// each missing score in words. Rows are serialized directly, without a JSON
+/// value for each, because there may be many.
 fn table(mut results: ScoreResults) -> PyResult<String> {
     let mut notes = results.notes();
     if !results.unplaced().is_empty() {

@@ -212,7 +212,7 @@ def test_many_are_scored_at_once_in_an_event_loop():
 
 
 def wait_for_stopped_scores():
-    """Returns the scores of what was stopped, once the calls that were under way have ended."""
+    """Waits until the calls in flight have ended, and returns the scores that the stopped evaluation has made."""
     for _ in range(1200):
         try:
             return reverie.stopped_scores()

@@ -171,7 +171,7 @@ async fn open(service: &Service, bundle: &str) -> Result<Served, ApiError> {
 
 /// Notes what an administrator did.
 fn note(service: &Service, action: &str, caller: &Caller, detail: Value, outcome: &Result<Json<Value>, ApiError>) {
-    (service.audit)(&json!({
+    service.log.write(&json!({
         "time": seconds(), "action": action, "by": &*caller.0, "detail": detail, "outcome": outcome_of(outcome),
     }));
 }

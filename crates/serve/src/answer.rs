@@ -102,7 +102,7 @@ pub(crate) async fn begun(
     let span = tracing::Span::current();
     let rest = told.inspect(move |event| {
         if let Err(error) = event {
-            // The response has begun with 200, so nobody else sees this.
+            // The response has begun with the status 200, so nothing else notes the failure.
             span.in_scope(|| service.note_failure(error, &id));
         }
     });

@@ -55,8 +55,8 @@ impl KeyFile {
     /// Reads a file of keys.
     ///
     /// # Errors
-    /// The line that cannot be read, and nothing of what stands there: it may be
-    /// a key.
+    /// If it is no such file: the number of the line, without its text, which may
+    /// be a key.
     pub fn read(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or(text));

@@ -16,7 +16,6 @@ mod chat;
 mod connection;
 mod embeddings;
 mod error;
-mod failure_log;
 mod keys;
 mod lanes;
 mod line;
@@ -25,6 +24,7 @@ mod mcp;
 mod metrics;
 mod models_routes;
 mod openapi;
+mod operator_log;
 mod page;
 mod patient;
 mod quality;
@@ -64,12 +64,12 @@ use axum::{
     routing::{get, post},
 };
 use error::ApiError;
-use failure_log::FailureLog;
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use lanes::{Candidate, Lane, Lanes, Role};
 use metrics::{Label, Metrics};
+use operator_log::OperatorLog;
 use serde_json::{Value, json};
 use std::{
     io,
@@ -108,8 +108,7 @@ pub struct Service {
     settings: Settings,
     answering: Arc<Answering>,
     open: Option<Open>,
-    audit: Audit,
-    failures: Arc<FailureLog>,
+    log: Arc<OperatorLog>,
     feedback: Option<LineLog>,
     sampling: Arc<Sampling>,
     searches: Admission,
@@ -142,13 +141,12 @@ impl Service {
         let sampling = Arc::new(Sampling::new(settings.traffic.clone(), &served, &metrics));
         let serving = Lane::new(Arc::new(served), Role::Serving, &settings);
         let lanes = Lanes { serving, candidate: None, fallback: None };
-        let failures = Arc::<FailureLog>::default();
+        let log = Arc::<OperatorLog>::default();
         Self {
-            answering: Arc::new(Answering::new(lanes, sampling.clone(), metrics.clone(), failures.clone(), &settings)),
+            answering: Arc::new(Answering::new(lanes, sampling.clone(), metrics.clone(), log.clone(), &settings)),
             searches: Admission::new(settings.searches_at_once, settings.searches_at_once),
             open: None,
-            audit: Arc::new(|_| {}),
-            failures,
+            log,
             feedback: None,
             sampling,
             metrics,
@@ -182,8 +180,8 @@ impl Service {
     /// With a way to open other bundles, for `/admin/swap`; each change is told.
     #[must_use]
     pub fn with_swaps(self, open: Open, audit: Audit) -> Self {
-        self.failures.write_to(audit.clone());
-        Self { open: Some(open), audit, ..self }
+        self.log.write_to(audit);
+        Self { open: Some(open), ..self }
     }
 
     /// With a file for what people think of answers.
@@ -216,7 +214,7 @@ impl Service {
         let service = Arc::new(self);
         let warm = service.clone();
         let ending = CancellationToken::new();
-        let sampling = tokio::spawn(service.sampling.work(service.audit.clone(), ending.clone()));
+        let sampling = tokio::spawn(service.sampling.work(service.log.audit(), ending.clone()));
         let failed = CancellationToken::new();
         let ends = failed.clone();
         let warming = tokio::spawn(async move {
@@ -263,7 +261,7 @@ impl Service {
     pub async fn mount(self) -> Result<Mounted, lab::Error> {
         let service = Arc::new(self);
         service.lanes().warm().await?;
-        tokio::spawn(service.sampling.work(service.audit.clone(), CancellationToken::new()));
+        tokio::spawn(service.sampling.work(service.log.audit(), CancellationToken::new()));
         service.is_warm.store(true, Relaxed);
         Ok(Mounted { routes: routes(&service), service })
     }
@@ -312,7 +310,7 @@ impl Service {
             self.metrics.failures.get_or_create(&Label { kind: failure(error) }).inc();
             models::trace::fail(&tracing::Span::current(), &models::trace::Fails::error_type(error));
         }
-        self.failures.note(error, id);
+        self.log.note(error, id);
     }
 }
 

@@ -295,15 +295,13 @@ fn bare(bytes: &[u8]) -> Option<ApiError> {
 
 /// Why a connection ended before its request was answered.
 fn refusal(error: &(dyn Error + Send + Sync + 'static)) -> ApiError {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let is_timeout = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout)
-            || error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut);
-        if is_timeout {
-            return ApiError::invalid("the headers of the request did not come in time")
-                .with_status(StatusCode::REQUEST_TIMEOUT, "request_timeout");
-        }
-        cause = error.source();
+    let is_timeout = |error: &(dyn Error + 'static)| {
+        error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout)
+            || error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+    };
+    if causes(error).any(is_timeout) {
+        return ApiError::invalid("the headers of the request did not come in time")
+            .with_status(StatusCode::REQUEST_TIMEOUT, "request_timeout");
     }
     ApiError::invalid(
         "the connection was closed in the client's direction before the request was whole, or long before its answer; \
@@ -314,14 +312,13 @@ fn refusal(error: &(dyn Error + Send + Sync + 'static)) -> ApiError {
 /// Whether the client left while its request was worked on, or before it was
 /// whole.
 fn is_incomplete(error: &(dyn Error + Send + Sync + 'static)) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    causes(error).any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message))
+}
+
+/// An error and what caused it, each followed by its own cause.
+fn causes<'a>(error: &'a (dyn Error + Send + Sync + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let first: &'a (dyn Error + 'static) = error;
+    std::iter::successors(Some(first), |error| (*error).source())
 }
 
 /// An error as the whole answer of a connection.

@@ -234,14 +234,16 @@ impl ServerHandler for Tools {
     ) -> Result<CallToolResponse, ErrorData> {
         // The call runs in a task of its own; its spans are those of the request that made it.
         let parts = context.extensions.get::<Parts>();
-        let span = parts.and_then(|parts| parts.extensions.get::<RequestSpan>());
-        let span = span.map_or_else(Span::none, |span| span.0.clone());
-        let base = parts.and_then(|parts| parts.extensions.get::<Base>());
-        let base = base.map(|Base(base)| base.clone()).unwrap_or_default();
-        let id = parts.and_then(|parts| parts.extensions.get::<RequestId>());
-        let id = id.map(|RequestId(id)| id.clone()).unwrap_or_default();
+        let span = extension(parts).map_or_else(Span::none, |RequestSpan(span)| span.clone());
+        let base = extension(parts).map(|Base(base)| base.clone()).unwrap_or_default();
+        let id = extension(parts).map(|RequestId(id)| id.clone()).unwrap_or_default();
         self.call(request, &base, &id).instrument(span).await
     }
+}
+
+/// What the service knows of the request that a message of MCP came in.
+fn extension<T: Send + Sync + 'static>(parts: Option<&Parts>) -> Option<&T> {
+    parts?.extensions.get()
 }
 
 impl Tools {
@@ -276,7 +278,7 @@ impl Tools {
         Ok(match outcome {
             Ok(value) => CallToolResult::structured(value),
             Err(error) => {
-                // The response is a 200, so nobody else sees this.
+                // The response has the status 200, so nothing else notes the failure.
                 self.service.note_failure(&error, id);
                 CallToolResult::error(vec![ContentBlock::text(error.message)])
             }
@@ -295,7 +297,7 @@ impl Tools {
 
     async fn fetch(&self, id: &str, base: &str) -> Result<Value, ApiError> {
         let clock = self.service.clock();
-        let _place = self.service.searches.enter(self.service.settings.deadline).await?;
+        let _place = self.service.searches.enter(clock.left()).await?;
         let opened = sources::of_lanes(&self.service.lanes(), id, &clock).await?;
         Ok(json!({
             "id": opened.id, "title": opened.title(), "text": format!("{}{}{}", opened.before, opened.text, opened.after),

@@ -103,35 +103,28 @@ impl Drop for Timer {
     }
 }
 
-/// A request without an answer: if it stays one, because its client leaves, it
-/// is counted with the status 499, as nginx does.
+/// Counts a request when it is dropped: with the status of its answer, or with
+/// 499, as nginx does, if its client left before.
 pub(crate) struct Unanswered {
     metrics: Arc<Metrics>,
-    route: Option<String>,
+    route: String,
+    status: u16,
 }
 
 impl Unanswered {
-    const STATUS: u16 = 499;
-
     pub(crate) fn new(metrics: Arc<Metrics>, route: String) -> Self {
-        Self { metrics, route: Some(route) }
+        Self { metrics, route, status: 499 }
     }
 
     /// Counts the answer.
     pub(crate) fn answer(mut self, status: u16) {
-        self.count(status);
-    }
-
-    fn count(&mut self, status: u16) {
-        if let Some(route) = self.route.take() {
-            self.metrics.answered(&route, status);
-        }
+        self.status = status;
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        self.count(Self::STATUS);
+        self.metrics.answered(&self.route, self.status);
     }
 }
 

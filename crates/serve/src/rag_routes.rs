@@ -198,7 +198,7 @@ pub(crate) async fn search(service: &Service, asked: &Asked) -> Result<(Arc<Serv
         match search(canary.served.clone()).await {
             // Whatever is wrong with it, nobody is to notice.
             Err(error) if error.status.is_server_error() => {
-                service.failures.note_hidden(&error, &asked.id, Role::Canary.name());
+                service.log.note_hidden(&error, &asked.id, Role::Canary.name());
                 canary.breaker.failed(tokio::time::Instant::now());
             }
             found => return found,
@@ -213,7 +213,7 @@ pub(crate) async fn source(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let clock = service.clock();
-    let _place = service.searches.enter(service.settings.deadline).await?;
+    let _place = service.searches.enter(clock.left()).await?;
     let opened = sources::of_lanes(&service.lanes(), &id, &clock).await?;
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // A person who follows a link sees a page.

@@ -11,9 +11,9 @@ use crate::{
     answer::{Asked, Done, Found, Reads, Told, failure},
     cache::AnswerCache,
     error::ApiError,
-    failure_log::FailureLog,
     lanes::{Candidate, Lane, Lanes, Pipeline, Role},
     metrics::{Label, Metrics, RoleName, RoleOutcome},
+    operator_log::OperatorLog,
     sent_text::{Diverged, SentText},
     served::Served,
     settings::Settings,
@@ -81,7 +81,7 @@ pub(crate) struct Answering<P = Served> {
     cache: Option<AnswerCache>,
     sink: Arc<dyn SampleSink<P>>,
     metrics: Arc<Metrics>,
-    failures: Arc<FailureLog>,
+    log: Arc<OperatorLog>,
     deadline: Duration,
     first_token: Duration,
     /// Questions that the served pipeline, or what stands in for it, has answered.
@@ -118,7 +118,7 @@ impl<P: Pipeline> Answering<P> {
         lanes: Lanes<P>,
         sink: Arc<dyn SampleSink<P>>,
         metrics: Arc<Metrics>,
-        failures: Arc<FailureLog>,
+        log: Arc<OperatorLog>,
         settings: &Settings,
     ) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl<P: Pipeline> Answering<P> {
             cache: Some(settings.cache_bytes).filter(|bytes| *bytes > 0).map(AnswerCache::new),
             sink,
             metrics,
-            failures,
+            log,
             deadline: settings.deadline,
             first_token: settings.first_token,
             answered: AtomicU64::new(0),
@@ -206,8 +206,8 @@ impl<P: Pipeline> Answering<P> {
                     if !passes_on || has_begun {
                         return Err(failure.error);
                     }
-                    // Another one answers, so nobody else is told.
-                    self.failures.note_hidden(&failure.error, &asked.id, lane.role.name());
+                    // The next pipeline answers, so the client does not learn of this failure.
+                    self.log.note_hidden(&failure.error, &asked.id, lane.role.name());
                     failed = Some(failure.error);
                 }
             }
@@ -267,13 +267,8 @@ impl<P: Pipeline> Answering<P> {
     async fn ask_shadow(&self, lane: &Lane<P>, asked: &Asked) -> Option<Arc<Done>> {
         let (clock, sent) = (Clock::begin(self.deadline), SentText::default());
         let attempt = Attempt { lane, asked, reads: Reads::Answer, clock, others: 0, sent };
-        match self.attempt(&attempt, &|_| {}).await {
-            Ok(done) => Some(done),
-            Err(failure) => {
-                self.failures.note_hidden(&failure.error, &asked.id, lane.role.name());
-                None
-            }
-        }
+        let answered = self.attempt(&attempt, &|_| {}).await;
+        answered.inspect_err(|failure| self.log.note_hidden(&failure.error, &asked.id, lane.role.name())).ok()
     }
 
     /// Asks one pipeline within its time, and counts the outcome.

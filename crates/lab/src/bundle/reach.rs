@@ -1,5 +1,5 @@
-//! What a bundle uses beyond its own files: a service asks that before it opens
-//! a bundle that somebody names over HTTP.
+//! What a bundle uses beyond its own files: code, variables of the environment,
+//! and hosts. A service compares that before it opens a bundle named over HTTP.
 
 use crate::{Error, RunRecord, Session, frozen::Frozen, spec::Experiment};
 use reqwest::Url;
@@ -26,14 +26,16 @@ impl Reach {
     pub fn of_run(session: &Session, record: &RunRecord) -> Result<Self, Error> {
         let frozen = record.frozen()?;
         // The models that are asked are those of the session.
-        let reach = Self::of(frozen)?.and(&Self::of_experiment(&session.experiment));
-        let recorded = Experiment::parse(&frozen.experiment, session.experiment.base.clone());
-        Ok(recorded.map_or(reach.clone(), |recorded| reach.and(&Self::of_experiment(&recorded))))
+        let mut reach = Self::of(frozen)?.and(&Self::of_experiment(&session.experiment));
+        if let Ok(recorded) = Experiment::parse(&frozen.experiment, session.experiment.base.clone()) {
+            reach = reach.and(&Self::of_experiment(&recorded));
+        }
+        Ok(reach)
     }
 
     /// The reach of the trials that a record holds.
     pub(super) fn of(frozen: &Frozen) -> Result<Self, Error> {
-        // Written again, settings have one form only, however they were written in the file.
+        // In a file, settings may be a table or a list; serialized from their types they are always a table.
         let record = serde_json::to_value(frozen).map_err(Error::table)?;
         Ok(Self { functions: has_function(&record), ..Self::default() })
     }
@@ -117,8 +119,8 @@ impl Reach {
     }
 }
 
-/// Whether a function of Python is anywhere in settings that were read and
-/// written again.
+/// Whether a function of Python is anywhere in settings, which were serialized
+/// from their types.
 fn has_function(settings: &Value) -> bool {
     match settings {
         Value::Array(values) => values.iter().any(has_function),

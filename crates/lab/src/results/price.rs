@@ -177,8 +177,7 @@ fn prices(execution: &Execution, prepared: &Prepared) -> BTreeMap<String, (f64, 
 /// Whether no call of a trial costs money, so that its cost is known whatever
 /// the calls were.
 fn is_free(execution: &Execution, trial: &Trial) -> bool {
-    let mut models = trial.pipeline.models().into_iter().chain(trial.pipeline.embedder.as_deref());
-    models.all(|name| execution.experiment.models.get(name).and_then(ModelConfig::prices) == Some((0.0, 0.0)))
+    trial.models().all(|name| execution.experiment.models.get(name).and_then(ModelConfig::prices) == Some((0.0, 0.0)))
 }
 
 /// The names of the models that a trial called and that have no price.
@@ -188,7 +187,7 @@ fn unpriced(
     prepared: &Prepared,
     trial: &Trial,
 ) -> Vec<String> {
-    let own: Vec<&str> = trial.pipeline.models().into_iter().chain(trial.pipeline.embedder.as_deref()).collect();
+    let own: Vec<&str> = trial.models().collect();
     let name = |account: &str, used: &ModelUsage| {
         let identities = prepared.sources.identities.iter();
         let names = identities.filter(|(_, identity)| ledger::account(identity) == account).map(|(name, _)| name);

@@ -361,14 +361,14 @@ class Scores:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """The JSON, read while Python looks for no garbage: many rows would let it look through all of them, again and again."""
-    if not gc.isenabled():
-        return json.loads(text)
+    """Reads the JSON with the garbage collector off: with many rows it would scan all of them many times."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         return json.loads(text)
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def failures_table(failures: Sequence[dict[str, Any]]) -> Table:

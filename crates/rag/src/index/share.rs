@@ -1,9 +1,9 @@
-//! Tasks shared between this thread and those of the current rayon pool.
+//! Runs tasks on the calling thread and on the threads of the current rayon pool.
 //!
-//! When to use it: where a caller waits for less than a millisecond of work.
-//! Rayon's own iterators let a caller from outside the pool sleep until a
-//! thread of the pool has woken up and done all of it. Here the caller begins
-//! at once, and who wakes up in time takes a share.
+//! When to use it: for about a millisecond of work that a caller waits for. With
+//! rayon's own iterators, a caller outside the pool sleeps until threads of the
+//! pool have woken up and done all of the work. Here the caller begins at once,
+//! and threads that wake up in time take tasks from it.
 
 use std::{
     sync::{
@@ -16,8 +16,9 @@ use std::{
 /// About how long it takes to sleep and to wake up again.
 const A_MOMENT: Duration = Duration::from_micros(50);
 
-/// Folds all tasks, in any order and on any number of threads: each begins with
-/// `none`, and `merge` joins what they made.
+/// Folds all tasks. They run in any order and on any number of threads: each
+/// thread folds its tasks with `push`, from `none` on, and `merge` joins the
+/// results of two threads.
 pub(super) fn share<Task, T: Send>(
     tasks: impl ExactSizeIterator<Item = Task> + Send,
     none: impl Fn() -> T + Sync,
@@ -49,7 +50,7 @@ pub(super) fn share<Task, T: Send>(
             });
         }
         let made = work();
-        // Who is at its last task is done before this thread could sleep and wake up again.
+        // A thread at its last task ends before this one could fall asleep and wake up again.
         let since = Instant::now();
         while at_work.load(Ordering::SeqCst) > 0 && since.elapsed() < A_MOMENT {
             std::hint::spin_loop();

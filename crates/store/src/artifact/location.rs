@@ -10,21 +10,20 @@ pub fn is_url(address: &str) -> bool {
     address.contains("://")
 }
 
-/// An address as it may be written to a log: without user, password, query and
-/// fragment, in which secrets may stand. A path stays as it is.
+/// An address for a log: a URL without its user, password, query and fragment,
+/// each of which may hold a secret. A path is not changed.
 pub fn without_secrets(address: &str) -> String {
-    let scheme = address.split(':').next().unwrap_or_default();
-    let Ok(mut url) = Url::parse(address) else {
-        // What cannot be parsed may still hold a password.
-        return if is_url(address) { format!("{scheme}:…") } else { address.to_owned() };
-    };
-    if !is_url(address) {
+    if !is_url(address) && !address.starts_with("file:") {
         return address.to_owned();
     }
-    let cleaned = url.set_username("").and_then(|()| url.set_password(None));
-    url.set_query(None);
-    url.set_fragment(None);
-    cleaned.map_or_else(|()| format!("{scheme}:…"), |()| url.to_string())
+    let cleaned = Url::parse(address).ok().and_then(|mut url| {
+        url.set_username("").and_then(|()| url.set_password(None)).ok()?;
+        url.set_query(None);
+        url.set_fragment(None);
+        Some(url.to_string())
+    });
+    // What cannot be parsed may still hold a password, so only its scheme is shown.
+    cleaned.unwrap_or_else(|| format!("{}:…", address.split(':').next().unwrap_or_default()))
 }
 
 /// Where a store is.
@@ -54,14 +53,9 @@ impl Location {
         if !is_url(address) && !address.starts_with("file:") {
             return Ok(Self::Folder(PathBuf::from(address)));
         }
-        // An address that cannot be parsed may still hold a password, so only
-        // its scheme is shown.
-        let scheme = address.split(':').next().unwrap_or_default();
-        let mut url = Url::parse(address).map_err(|error| refuse(&format!("{scheme}:…"), &error.to_string()))?;
+        let url = Url::parse(address).map_err(|error| refuse(&without_secrets(address), &error.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() {
-            let cleaned = url.set_username("").and_then(|()| url.set_password(None));
-            let shown = cleaned.map_or_else(|()| format!("{scheme}:…"), |()| url.to_string());
-            return Err(refuse(&shown, "a user name or password does not belong in an address"));
+            return Err(refuse(&without_secrets(address), "a user name or password does not belong in an address"));
         }
         if url.scheme() == "file" {
             let folder = url.to_file_path().map_err(|()| refuse(address, "it names no folder of this machine"))?;

@@ -39,8 +39,8 @@ def tunable(
 ) -> Callable[[dict[str, Any]], None]:
     """A function for `Tuner`: runs the combination in its config and reports after every `batch` of questions.
 
-    Reported are `objective`, every metric's mean by its name, `cost_usd` if it is known, and `questions`: those answered so far. A scheduler takes
-    that as its time:
+    It reports `objective`, every metric's mean by its name, `cost_usd` if it is known, and `questions`, the number answered so
+    far. A scheduler takes that number as its time:
     `ASHAScheduler(time_attr="questions", metric="objective", mode="max", max_t=…)`.
     Without a generator there are no batches: retrieval is scored for all questions at once, in one report.
 
