@@ -59,15 +59,25 @@ pub(crate) fn function_place(source: &str, file: String, shift: i64) {
 /// Tells that a function is served as a chat model, until this object is gone.
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct ServedFunction {
-    _served: models::ServedFunction,
+    served: models::ServedFunction,
 }
 
 #[pymethods]
 impl ServedFunction {
-    /// `name` is `function:` and the digest, `address` where it is served, `file`
-    /// the file that it is from.
+    /// `digest` is `function:` and the digest, `model` its name at the `address`
+    /// where it is served, `file` the file that it is from.
     #[new]
-    fn new(name: &str, address: &str, file: &str) -> Self {
-        Self { _served: models::ServedFunction::new(name, address, file) }
+    fn new(digest: &str, model: &str, address: &str, file: &str) -> Self {
+        Self { served: models::ServedFunction::new(digest, model, address, file) }
+    }
+
+    /// No model is built for this address from now on.
+    fn withdraw(&self) {
+        self.served.withdraw();
+    }
+
+    /// Whether a model, of this run or of another one, may still ask it.
+    fn is_in_use(&self) -> bool {
+        self.served.is_in_use()
     }
 }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import threading
+import time
 
 import pytest
 
 import reverie
-from reverie._function_models import FunctionModel, digest
+from reverie import experiment as _experiment
+from reverie._function_models import FunctionModel, Served, digest
 from workspace import settings
 
 ROWS = [
@@ -48,6 +51,57 @@ def test_a_function_stands_wherever_an_experiment_names_a_model(small):
     asked = len(calls)
     reverie.Experiment(changes).run(progress=False)
     assert len(calls) == asked
+
+
+def function_experiment(small, **models):
+    """An experiment whose generator is the first of these functions."""
+    changes = settings(small, "http://127.0.0.1:1", name="functions")
+    changes["models"] = models
+    changes["space"] = {**changes["space"], "generator": [{"compact": {"model": next(iter(models))}}]}
+    return reverie.Experiment(changes)
+
+
+def beside(monkeypatch, **functions):
+    """Whenever an experiment serves its functions, another run serves these, right after it."""
+    others = []
+
+    class Both(Served):
+        def __init__(self, own):
+            super().__init__(own)
+            others.append(Served(functions))
+
+    monkeypatch.setattr(_experiment, "Served", Both)
+    return others
+
+
+def test_another_run_with_an_equal_function_may_end_first(small, monkeypatch):
+    answer, calls = counted()
+    experiment = function_experiment(small, app=answer)
+    experiment.run(progress=False)
+    others = beside(monkeypatch, app=answer)
+    pipeline = experiment.pipeline()
+    asked = len(calls)
+    others[0].end()
+    time.sleep(1)
+    assert pipeline.query("When was the mill number 9 built?").text.startswith("1700")
+    assert len(calls) == asked + 1
+
+
+def test_another_run_may_give_an_equal_function_another_name(small, monkeypatch):
+    answer, _ = counted()
+    experiment = function_experiment(small, app=answer)
+    experiment.run(progress=False)
+    beside(monkeypatch, judge=answer)
+    assert experiment.pipeline().query("When was the mill number 9 built?").text.startswith("1700")
+
+
+def test_an_endpoint_ends_when_nobody_may_ask_it():
+    answer, _ = counted()
+    server = Served({"app": answer})
+    thread = next(each for each in threading.enumerate() if each.name == "reverie-models")
+    server.end()
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_a_component_may_hold_the_function_itself(small):

@@ -7,23 +7,24 @@
 //! answered once is found again in the journal.
 
 use crate::{Error, FunctionFailed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The scheme of an address that names a function.
 const SCHEME: &str = "function:";
 
 /// The functions that are served at this moment.
-static SERVED: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static SERVED: Mutex<Vec<Arc<Entry>>> = Mutex::new(Vec::new());
 
 /// A function, and where it is served.
+#[derive(Debug)]
 struct Entry {
-    number: u64,
-    name: String,
+    digest: String,
+    model: String,
     address: String,
     file: String,
 }
 
-fn served() -> MutexGuard<'static, Vec<Entry>> {
+fn served() -> MutexGuard<'static, Vec<Arc<Entry>>> {
     SERVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -31,26 +32,44 @@ fn served() -> MutexGuard<'static, Vec<Entry>> {
 /// dropped.
 #[derive(Debug)]
 pub struct ServedFunction {
-    number: u64,
+    entry: Arc<Entry>,
 }
 
 impl ServedFunction {
-    /// Tells that a function is served at an address of this machine. `name` is
-    /// the `base_url` of its settings, `function:` and its digest; `file` is the
-    /// file that it is from, for messages, and may be empty.
-    pub fn new(name: &str, address: &str, file: &str) -> Self {
-        let mut entries = served();
-        let number = entries.iter().map(|entry| entry.number).max().unwrap_or_default() + 1;
-        let (name, address, file) = (name.to_owned(), address.to_owned(), file.to_owned());
-        entries.push(Entry { number, name, address, file });
-        Self { number }
+    /// Tells that a function is served at an address of this machine. `digest` is
+    /// the `base_url` of its settings, `function:` and its digest; `model` is the
+    /// name by which it is asked there; `file` is the file that it is from, for
+    /// messages, and may be empty.
+    pub fn new(digest: &str, model: &str, address: &str, file: &str) -> Self {
+        let [digest, model, address, file] = [digest, model, address, file].map(str::to_owned);
+        let entry = Arc::new(Entry { digest, model, address, file });
+        served().push(Arc::clone(&entry));
+        Self { entry }
+    }
+
+    /// No model is built for this address from now on.
+    pub fn withdraw(&self) {
+        served().retain(|entry| !Arc::ptr_eq(entry, &self.entry));
+    }
+
+    /// Whether a model may still send calls to this address. It may be one of
+    /// another run: functions that are equal have one digest.
+    pub fn is_in_use(&self) -> bool {
+        let listed = served().iter().filter(|entry| Arc::ptr_eq(entry, &self.entry)).count();
+        Arc::strong_count(&self.entry) > 1 + listed
     }
 }
 
 impl Drop for ServedFunction {
     fn drop(&mut self) {
-        served().retain(|entry| entry.number != self.number);
+        self.withdraw();
     }
+}
+
+/// Keeps a function served for as long as a model may ask it.
+#[derive(Debug, Clone)]
+pub(super) struct Lease {
+    _entry: Arc<Entry>,
 }
 
 /// Whether an address names a function.
@@ -58,17 +77,18 @@ pub(crate) fn is_function(base_url: &str) -> bool {
     base_url.starts_with(SCHEME)
 }
 
-/// The address of an endpoint: where the function is served, if it is one.
+/// The address of an endpoint: where the function is served, if it is one, and
+/// then a lease on it.
 ///
 /// # Errors
 /// If this program does not serve the function.
-pub(super) fn address(model: &str, base: String) -> Result<String, Error> {
+pub(super) fn address(model: &str, base: String) -> Result<(String, Option<Lease>), Error> {
     if !is_function(&base) {
-        return Ok(base);
+        return Ok((base, None));
     }
     let served = served();
-    let entry = served.iter().rev().find(|entry| entry.name == base);
-    entry.map(|entry| entry.address.clone()).ok_or_else(|| {
+    let entry = served.iter().rev().find(|entry| entry.digest == base && entry.model == model);
+    entry.map(|entry| (entry.address.clone(), Some(Lease { _entry: Arc::clone(entry) }))).ok_or_else(|| {
         Error::Config(format!(
             "{model}: this model is a function of a Python program, which is not here, or was changed since: run the \
              experiment from the program that has the function, on the same machine"
@@ -81,7 +101,7 @@ pub(super) fn failure(model: &str, base_url: &str) -> Option<FunctionFailed> {
     if !is_function(base_url) {
         return None;
     }
-    let file = served().iter().rev().find(|entry| entry.name == base_url).map(|entry| entry.file.clone());
+    let file = served().iter().rev().find(|entry| entry.digest == base_url).map(|entry| entry.file.clone());
     let (function, file) = (model.to_owned(), file.unwrap_or_default());
     Some(FunctionFailed { function, file, message: String::new(), traceback: None, passes: false, retry_after: None })
 }
@@ -92,19 +112,35 @@ mod tests {
 
     #[test]
     fn a_function_is_found_while_it_is_served_and_the_last_address_counts() {
-        let name = "function:tests";
-        let at = || address("app", name.to_owned()).ok();
+        let digest = "function:tests";
+        let at = || address("app", digest.to_owned()).ok().map(|(address, _)| address);
         assert_eq!(at(), None);
-        let first = ServedFunction::new(name, "http://127.0.0.1:1/v1", "a.py");
-        let second = ServedFunction::new(name, "http://127.0.0.1:2/v1", "a.py");
+        let first = ServedFunction::new(digest, "app", "http://127.0.0.1:1/v1", "a.py");
+        let second = ServedFunction::new(digest, "app", "http://127.0.0.1:2/v1", "a.py");
         assert_eq!(at().as_deref(), Some("http://127.0.0.1:2/v1"));
         drop(second);
         assert_eq!(at().as_deref(), Some("http://127.0.0.1:1/v1"));
-        assert_eq!(failure("app", name).map(|failed| failed.file).as_deref(), Some("a.py"));
+        assert!(address("judge", digest.to_owned()).is_err(), "it has no such model");
+        assert_eq!(failure("app", digest).map(|failed| failed.file).as_deref(), Some("a.py"));
         drop(first);
-        let error = address("app", name.to_owned()).expect_err("it is gone").to_string();
+        let error = address("app", digest.to_owned()).expect_err("it is gone").to_string();
         assert!(error.contains("app: this model is a function of a Python program"), "{error}");
-        assert_eq!(address("m", "http://h/v1".to_owned()).ok().as_deref(), Some("http://h/v1"));
+        let (plain, lease) = address("m", "http://h/v1".to_owned()).expect("an address is itself");
+        assert_eq!((plain.as_str(), lease.is_some()), ("http://h/v1", false));
         assert_eq!(failure("m", "http://h/v1"), None);
+    }
+
+    #[test]
+    fn a_function_that_is_withdrawn_is_in_use_until_the_last_model_is_gone() {
+        let digest = "function:leased";
+        let function = ServedFunction::new(digest, "app", "http://127.0.0.1:3/v1", "a.py");
+        assert!(!function.is_in_use(), "no model was built");
+        let (_, lease) = address("app", digest.to_owned()).expect("it is served");
+        assert!(function.is_in_use());
+        function.withdraw();
+        assert!(function.is_in_use(), "the model may still ask");
+        assert!(address("app", digest.to_owned()).is_err(), "no other model finds it");
+        drop(lease);
+        assert!(!function.is_in_use());
     }
 }

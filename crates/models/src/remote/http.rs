@@ -13,6 +13,7 @@ pub(super) use settings::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RE
 pub(super) use stream::{Ended, after_the_beginning};
 
 use super::{
+    functions,
     rate_headers::{self, retry_after},
     refusal::Said,
 };
@@ -61,6 +62,8 @@ pub(super) struct Endpoint {
     /// The last announcement of limits. Calls run side by side and the latest
     /// announcement counts, so it belongs to the endpoint and not to a call.
     hints: Mutex<Option<executor::RateHints>>,
+    /// Keeps a function of the program served while this may call it.
+    _function: Option<functions::Lease>,
 }
 
 impl fmt::Debug for Endpoint {

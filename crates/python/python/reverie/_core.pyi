@@ -552,7 +552,11 @@ def experiment_names() -> list[list[str]]:
 class ServedFunction:
     """A function that is served as a chat model, until this object is gone."""
 
-    def __new__(cls, name: str, address: str, file: str) -> ServedFunction: ...
+    def __new__(cls, digest: str, model: str, address: str, file: str) -> ServedFunction: ...
+    def withdraw(self) -> None:
+        """No model is built for this address from now on."""
+    def is_in_use(self) -> bool:
+        """Whether a model, of this run or of another one, may still ask it."""
 
 def function_place(source: str, file: str, shift: int) -> None:
     """Tells that a source stands in this file, and how many lines further down."""

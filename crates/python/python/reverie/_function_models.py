@@ -155,15 +155,10 @@ class Served:
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self._server = _Server(dict(functions)) if functions else None
-        self._told = [
-            _core.ServedFunction(digest(function), self._server.address, _file(function))
-            for function in functions.values()
-            if self._server is not None
-        ]
 
     def end(self) -> None:
-        """Ends the endpoint."""
-        self._told.clear()
+        """Ends the endpoint as soon as no model may ask it any more. That may be later: another run whose functions are
+        equal may have found them here."""
         if self._server is not None:
             self._server.end()
             self._server = None
@@ -284,7 +279,12 @@ class _Server:
         self.path = f"/{secrets.token_urlsafe(24)}/v1"
         self.context = contextvars.copy_context()
         self._server = _Loopback(self)
-        threading.Thread(target=self._server.serve_forever, name="reverie-models", daemon=True).start()
+        self._ended = threading.Event()
+        self._served = [
+            _core.ServedFunction(digest(function), name, self.address, _file(function))
+            for name, function in functions.items()
+        ]
+        threading.Thread(target=self._serve, name="reverie-models", daemon=True).start()
 
     @property
     def address(self) -> str:
@@ -292,8 +292,14 @@ class _Server:
         return f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
 
     def end(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        for function in self._served:
+            function.withdraw()
+        self._ended.set()
+
+    def _serve(self) -> None:
+        with self._server:
+            while not self._ended.is_set() or any(function.is_in_use() for function in self._served):
+                self._server.handle_request()
 
     def answer(self, request: dict[str, Any]) -> tuple[int, dict[str, Any], float | None]:
         """The status, the body, and how long to wait before another call, of what a function was asked."""
@@ -385,6 +391,8 @@ def _status(error: Exception) -> int:
 
 class _Loopback(ThreadingHTTPServer):
     daemon_threads = True
+    # Seconds between two looks at whether it should end.
+    timeout = 0.2
     # Calls in flight are as many as the limiter allows.
     request_queue_size = 256
 

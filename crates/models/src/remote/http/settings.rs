@@ -169,7 +169,7 @@ impl EndpointSettings<'_> {
 
     /// Reads the secrets and checks everything that can be checked here.
     pub(crate) fn connect(&self, cx: &Context) -> Result<Endpoint, Error> {
-        let base = functions::address(self.model, self.base(cx)?)?;
+        let (base, function) = functions::address(self.model, self.base(cx)?)?;
         let timeout = self.duration("timeout_seconds", self.timeout_seconds)?;
         let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
         if self.max_response_bytes < 1024 {
@@ -232,7 +232,7 @@ impl EndpointSettings<'_> {
             .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
         let query = self.query()?;
         let (hints, max_response) = (Mutex::default(), self.max_response_bytes);
-        Ok(Endpoint { client, base, query, model: self.model.to_owned(), timeout, max_response, secrets, hints })
+        Ok(Endpoint { client, base, query, model: self.model.to_owned(), timeout, max_response, secrets, hints, _function: function })
     }
 
     /// Whether the endpoint answers and takes the key.
