@@ -74,6 +74,7 @@ test: build services
 		"tidy" "cargo xtask tidy" \
 		"Rust" "$(TEST)" \
 		"manifests" "$(MAKE) deploy-check" \
+		"API server" "$(MAKE) deploy-server" \
 		"Python" "$(MAKE) python" \
 		"documentation" "$(MAKE) site" \
 		"clippy" "cargo clippy --release --workspace --all-targets --features python/python -- -D warnings" \

@@ -196,11 +196,12 @@ def overwritten(documents: list[dict], around: list[dict]) -> list[str]:
         target = scaler["spec"]["scaleTargetRef"]
         if "replicas" in known.get((target["kind"], target["name"]), {}).get("spec", {}):
             problems.append(f"written: {target['kind']} {target['name']} sets replicas, which its autoscaler writes")
-    for cluster in of_kind(documents, "RayCluster"):
-        if cluster["spec"].get("enableInTreeAutoscaling"):
-            for group in cluster["spec"].get("workerGroupSpecs", []):
+    for document in documents:
+        cluster = ray_cluster(document) or {}
+        if cluster.get("enableInTreeAutoscaling"):
+            for group in cluster.get("workerGroupSpecs", []):
                 if "replicas" in group:
-                    problems.append(f"written: the group {group.get('groupName')} of RayCluster {cluster['metadata']['name']} sets replicas, which the autoscaler writes")
+                    problems.append(f"written: the group {group.get('groupName')} of {document['kind']} {document['metadata']['name']} sets replicas, which Ray's autoscaler writes")
     for each in of_kind(documents, "CronWorkflow"):
         if "suspend" in each["spec"]:
             problems.append(f"written: CronWorkflow {each['metadata']['name']} sets suspend, which people write")

@@ -449,7 +449,9 @@ WRITTEN = {
     "the bundle that the workflow sets": ("Deployment", "reverie-serve", (*POD[:-1], "metadata", "annotations"), {"reverie/bundle": "s3://a"}, "written: Deployment reverie-serve sets spec.template.metadata.annotations.reverie/bundle"),
     "a bundle that the workflow does not set": ("Deployment", "reverie-serve", (*FIRST, "env"), BUNDLE, "written: the workflow writes the annotation reverie/bundle, and"),
     "replicas of an autoscaler": ("Deployment", "reverie-serve", ("spec", "replicas"), 3, "written: Deployment reverie-serve sets replicas"),
-    "replicas of Ray's autoscaler": ("RayCluster", "reverie", ("spec", "workerGroupSpecs", 0, "replicas"), 2, "written: the group cpu"),
+    "replicas of Ray's autoscaler, RayCluster": ("RayCluster", "reverie", ("spec", "workerGroupSpecs", 0, "replicas"), 2, "written: the group cpu of RayCluster reverie sets replicas"),
+    "replicas of Ray's autoscaler, RayJob": ("RayJob", "reverie-experiment", ("spec", "rayClusterSpec", "workerGroupSpecs", 0, "replicas"), 2, "written: the group cpu of RayJob reverie-experiment sets replicas"),
+    "replicas of Ray's autoscaler, RayService": ("RayService", "reverie-graph", ("spec", "rayClusterConfig", "workerGroupSpecs", 0, "replicas"), 2, "written: the group cpu of RayService reverie-graph sets replicas"),
 }
 
 
@@ -457,10 +459,19 @@ WRITTEN = {
 @pytest.mark.parametrize("planted", WRITTEN, ids=lambda each: each)
 def test_what_others_write_is_found(planted, name):
     kind, called, path, value, expected = WRITTEN[planted]
-    documents = overlay(name)
+    documents = [*overlay(name), *later()]
+    assert check.together(documents, []) == []
     spoil(of(documents, kind, called), *path, value=value)
     found = check.together(documents, [])
     assert any(each.startswith(expected) for each in found), found
+
+
+@pytest.mark.parametrize(("kind", "place"), [("RayCluster", ()), ("RayJob", ("rayClusterSpec",)), ("RayService", ("rayClusterConfig",))])
+def test_a_ray_cluster_without_an_autoscaler_may_set_replicas(kind, place):
+    document = one(kind)
+    spoil(document, "spec", *place, "workerGroupSpecs", 0, "replicas", value=2)
+    spoil(document, "spec", *place, "enableInTreeAutoscaling", value=False)
+    assert rules.overwritten([document], []) == []
 
 
 def test_a_variable_that_the_workflow_patches_is_found():

@@ -1,23 +1,29 @@
-"""What deploy/server.py sends, without a server: its objects are valid, and its script says when it is skipped."""
+"""What `make deploy-server` sends, without a server: its objects are valid, and its script says when it is skipped."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import apply_questions  # noqa: E402
 import check  # noqa: E402
+import control_plane  # noqa: E402
+import pod_questions  # noqa: E402
 import server  # noqa: E402
+from pods import made_of  # noqa: E402
 
 
 def test_the_kinds_that_are_sent_are_valid_and_all_there():
-    found = server.definitions()
+    found = control_plane.definitions()
     assert [check.invalid(each) for each in found] == [[]] * len(found)
     kinds = {(each["spec"]["group"], each["spec"]["names"]["kind"]) for each in found}
     for documents in check.rendered().values():
@@ -30,21 +36,21 @@ def test_the_kinds_that_are_sent_are_valid_and_all_there():
 def test_a_schema_with_several_types_is_made_one_that_a_server_takes():
     """A server refuses a list of types: it takes any value there."""
     schema = {"type": "object", "properties": {"factor": {"type": ["number", "string"]}, "names": {"type": "array", "items": {"type": ["string"]}}}}
-    made = server.structural(schema)
+    made = control_plane.structural(schema)
     assert made["properties"]["factor"] == made["properties"]["names"]["items"] == {"x-kubernetes-preserve-unknown-fields": True}
     assert made["type"] == "object" and made["properties"]["names"]["type"] == "array"
 
 
 def test_what_was_not_stored_as_it_was_sent_is_found():
     sent = {"spec": {"env": [{"name": "a", "value": "1"}], "empty": {}, "kept": 2}}
-    assert server.lost(sent, {"spec": {"env": [{"name": "a", "value": "1", "more": True}], "kept": 2, "more": 3}}) == []
-    assert server.lost(sent, {"spec": {"env": [{"name": "a", "value": "2"}]}}) == [".spec.env[0].value", ".spec.kept"]
-    assert server.lost(sent, {"spec": {"env": [], "kept": 2}}) == [".spec.env"]
+    assert apply_questions.lost(sent, {"spec": {"env": [{"name": "a", "value": "1", "more": True}], "kept": 2, "more": 3}}) == []
+    assert apply_questions.lost(sent, {"spec": {"env": [{"name": "a", "value": "2"}]}}) == [".spec.env[0].value", ".spec.kept"]
+    assert apply_questions.lost(sent, {"spec": {"env": [], "kept": 2}}) == [".spec.env"]
 
 
 def test_what_answers_for_rays_dashboards_knows_a_job_after_it_was_sent():
-    dashboards = server.ThreadingHTTPServer(("127.0.0.1", 0), server.Dashboard)
-    server.threading.Thread(target=dashboards.serve_forever, daemon=True).start()
+    dashboards = ThreadingHTTPServer(("127.0.0.1", 0), control_plane.Dashboard)
+    threading.Thread(target=dashboards.serve_forever, daemon=True).start()
     proxy = urllib.request.ProxyHandler({"http": f"http://127.0.0.1:{dashboards.server_address[1]}"})
     ask = urllib.request.build_opener(proxy).open
     address = "http://a-head-svc.reverie.svc.cluster.local:8265/api"
@@ -58,27 +64,27 @@ def test_what_answers_for_rays_dashboards_knows_a_job_after_it_was_sent():
     finally:
         dashboards.shutdown()
         dashboards.server_close()
-    assert ("POST", "a-head-svc.reverie.svc.cluster.local:8265", "api/jobs/", "Bearer t") in server.Dashboard.asked
+    assert ("POST", "a-head-svc.reverie.svc.cluster.local:8265", "api/jobs/", "Bearer t") in control_plane.Dashboard.asked
 
 
 def test_the_commands_that_are_run_are_in_the_documentation():
     """They are found in the text by a part of each: one for each part."""
     for part in ("delete statefulset", "delete pod -l ray.io/cluster=reverie", "for part in", "rollout undo"):
-        assert len(server.commands(part)) == 1, part
+        assert len(control_plane.commands(part)) == 1, part
 
 
 def test_the_pods_that_are_sent_are_valid():
     number = 0
     for documents in check.rendered().values():
         for document in documents:
-            for pod in server.made_of(document):
+            for pod in made_of(document):
                 number += 1
-                assert check.invalid(server.as_object(pod, number)) == [], f"{document['kind']} {pod.name}"
+                assert check.invalid(pod_questions.as_object(pod, number)) == [], f"{document['kind']} {pod.name}"
     assert number > 50
 
 
 def test_certificates_fit_together(tmp_path):
-    server.certificates(tmp_path)
+    control_plane.certificates(tmp_path)
     done = subprocess.run(["openssl", "verify", "-CAfile", "ca.crt", "server.crt"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -100,7 +106,7 @@ def test_a_server_that_does_not_start_ends_the_others(tmp_path, monkeypatch):
     monkeypatch.delenv("KUBE_CONTROLLER_MANAGER", raising=False)
     folder = tmp_path / "work"
     folder.mkdir()
-    servers = server.Servers(folder)
+    servers = control_plane.Servers(folder)
     try:
         servers.control_plane()
         raise AssertionError("it started")

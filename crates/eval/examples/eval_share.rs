@@ -139,7 +139,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (start, before) = (Instant::now(), processor_seconds());
     let scored = stream::iter(&samples)
         .map(|(question, passages, answer)| {
-            let sample = Sample { question, passages, answer: Some(answer) };
+            let sample = Sample { question, passages, answer: Some(answer), columns: None };
             let (configs, metrics) = (&configs, &metrics);
             async move {
                 futures::future::join_all(

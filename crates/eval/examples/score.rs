@@ -259,7 +259,10 @@ async fn score(request: Request) -> Result<Score, Failure> {
     let passages: Vec<Passage> = passages.into_iter().map(passage).collect();
     let answer = answer.map(|text| Answer { text, citations, dropped_passages: 0, calls: 1, ..Answer::default() });
     let metric = metric.build(&context)?;
-    Ok(metric.score(&Sample { question: &question, passages: &passages, answer: answer.as_ref() }).await.score)
+    Ok(metric
+        .score(&Sample { question: &question, passages: &passages, answer: answer.as_ref(), columns: None })
+        .await
+        .score)
 }
 
 fn passage(place: Place) -> Passage {

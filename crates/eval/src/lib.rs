@@ -19,4 +19,4 @@ pub use generate::{
     generate,
 };
 pub use metric::{Metric, MetricConfig, Sample, redacted};
-pub use score::{Missing, Score, Scored};
+pub use score::{Missing, Score, Scored, Unplaced};

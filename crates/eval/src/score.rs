@@ -29,9 +29,12 @@ pub enum Missing {
     /// [`MetricConfig::score`]: crate::MetricConfig::score
     #[error("empty input: {0}")]
     EmptyInput(String),
-    /// Evidence or passages are not placed in a document, so that they cannot be compared.
+    /// Golden evidence has no place in a document, so that no passage can be compared with it.
     #[error("not applicable: {0}")]
     NoPlace(String),
+    /// The passages have no place in a document, so that they cannot be compared with golden evidence.
+    #[error("not applicable: the passages have no place in a document")]
+    PassagesWithoutPlace,
     /// The metric does not apply to this question.
     #[error("not applicable: {0}")]
     NotApplicable(String),
@@ -46,6 +49,15 @@ pub enum Missing {
     NotAsked(String),
 }
 
+/// What has no place in a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unplaced {
+    /// Golden evidence: it can be looked for in the documents.
+    Evidence,
+    /// Passages: only the system that found them knows.
+    Passages,
+}
+
 impl Missing {
     /// The reason in one word, for counting.
     pub fn name(&self) -> &'static str {
@@ -55,7 +67,7 @@ impl Missing {
             Self::FunctionError(_) => "function_error",
             Self::JudgeUnparsable(_) => "judge_unparsable",
             Self::EmptyInput(_) => "empty_input",
-            Self::NoPlace(_) => "no_place",
+            Self::NoPlace(_) | Self::PassagesWithoutPlace => "no_place",
             Self::NotApplicable(_) => "not_applicable",
             Self::NotFinite(_) => "not_finite",
             Self::Cancelled => "cancelled",
@@ -71,9 +83,13 @@ impl Missing {
         }
     }
 
-    /// Whether evidence or passages have no place in a document.
-    pub fn lacks_place(&self) -> bool {
-        matches!(self, Self::NoPlace(_))
+    /// What has no place in a document, if that is the reason.
+    pub fn unplaced(&self) -> Option<Unplaced> {
+        match self {
+            Self::NoPlace(_) => Some(Unplaced::Evidence),
+            Self::PassagesWithoutPlace => Some(Unplaced::Passages),
+            _ => None,
+        }
     }
 
     /// Whether running again asks for the score: its call failed, was not paid
@@ -85,7 +101,7 @@ impl Missing {
     /// Whether there should have been a score. What does not apply, or was
     /// left out on purpose, is the same for every trial and no failure.
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::NotApplicable(_) | Self::NoPlace(_) | Self::NotAsked(_))
+        !matches!(self, Self::NotApplicable(_) | Self::NotAsked(_)) && self.unplaced().is_none()
     }
 }
 

@@ -18,7 +18,7 @@ pub use reach::Reach;
 
 use crate::{
     Error, Session, Setup,
-    frozen::{Frozen, RunRecord},
+    frozen::RunRecord,
     layout::{self, LAYOUT, RunFile},
     spec::Experiment,
     write_whole,
@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    io,
-    path::{Path, PathBuf},
+    io::{self, Read},
+    path::{Component, Path, PathBuf},
     time::SystemTime,
 };
 use store::{ArtifactStore, Key};
@@ -120,7 +120,25 @@ impl Manifest {
         if manifest.digest_of()? != manifest.digest {
             return Err(damaged(&"it is not what was written"));
         }
+        // The record is read by the name of the run, so it must not lead elsewhere.
+        let mut parts = Path::new(&manifest.run).components();
+        if !matches!((parts.next(), parts.next()), (Some(Component::Normal(run)), None) if *run == *manifest.run) {
+            return Err(damaged(&format!("`{}` is no name of a run", manifest.run)));
+        }
         Ok(manifest)
+    }
+
+    /// A file of the bundle.
+    fn file(&self, name: &str, origin: &str) -> Result<&File, Error> {
+        self.files
+            .iter()
+            .find(|file| file.name == name)
+            .ok_or_else(|| Error::Unusable(format!("{origin} has no {name}: make it again with `reverie promote`")))
+    }
+
+    /// The name of a file of the run.
+    fn run_file(&self, file: RunFile) -> String {
+        format!("{STORE}/{}", layout::run_file(&self.run, file))
     }
 }
 
@@ -128,6 +146,8 @@ impl Manifest {
 #[derive(Debug)]
 pub struct Bundle {
     folder: PathBuf,
+    /// Its address for messages, without secrets.
+    origin: String,
     /// What it is.
     pub manifest: Manifest,
 }
@@ -192,10 +212,10 @@ impl Bundle {
             Some(_) => place.fetched(&manifest, cache).await?,
             None => PathBuf::from(address),
         };
-        let bundle = Self { folder, manifest };
-        let (folder, files, address) = (bundle.folder.clone(), bundle.manifest.files.clone(), address.to_owned());
+        let bundle = Self { folder, origin: place.origin, manifest };
+        let (folder, files, origin) = (bundle.folder.clone(), bundle.manifest.files.clone(), bundle.origin.clone());
         let checked =
-            tokio::task::spawn_blocking(move || files.iter().try_for_each(|file| check(&folder, file, &address)));
+            tokio::task::spawn_blocking(move || files.iter().try_for_each(|file| check(&folder, file, &origin)));
         checked.await.map_err(Error::table)??;
         Ok(bundle)
     }
@@ -209,17 +229,23 @@ impl Bundle {
     pub async fn record(address: &str, setup: &Setup) -> Result<(Manifest, RunRecord), Error> {
         let place = Place::of(address, setup)?;
         let manifest = place.manifest().await?;
-        let mut found = Vec::new();
-        for file in [RunFile::Summary, RunFile::Frozen] {
-            let name = format!("{STORE}/{}", layout::run_file(&manifest.run, file));
-            let Some(file) = manifest.files.iter().find(|file| file.name == name) else {
-                return Err(Error::Unusable(format!("{address} has no {name}: make it again with `reverie promote`")));
-            };
-            found.push(file.checked(place.bytes(&name).await?, address)?);
-        }
-        let record = RunRecord::of_files(&found[0], &found[1])
-            .map_err(|error| Error::Unusable(format!("{address}: {error}; make it again with `reverie promote`")))?;
+        let record = place.record(&manifest).await?;
         Ok((manifest, record))
+    }
+
+    /// What the pipeline of a bundle uses beyond the bundle's files. Only the
+    /// files that say so are read, and nothing of it is run.
+    ///
+    /// # Errors
+    /// As of [`Bundle::record`], and if this version of Reverie does not
+    /// understand the experiment.
+    pub async fn reach(address: &str, setup: &Setup) -> Result<Reach, Error> {
+        let place = Place::of(address, setup)?;
+        let manifest = place.manifest().await?;
+        let text = place.checked(&manifest, EXPERIMENT).await?;
+        // Whatever it names beside itself is not there.
+        let experiment = understood(&text, Path::new("."), &place.origin)?;
+        Reach::of(&experiment, &place.record(&manifest).await?)
     }
 
     /// Whether a folder holds a bundle.
@@ -227,46 +253,37 @@ impl Bundle {
         folder.join(MANIFEST).is_file()
     }
 
-    /// What its pipeline uses beyond its own files. Nothing of it is run for that.
-    ///
-    /// # Errors
-    /// If its files cannot be read, or this version of Reverie does not
-    /// understand them.
-    pub fn reach(&self) -> Result<Reach, Error> {
-        let place = self.folder.join(STORE).join(layout::run_file(&self.manifest.run, RunFile::Frozen));
-        let frozen: Frozen = serde_json::from_slice(&read(&place)?).map_err(Error::table)?;
-        // The two are the same unless somebody made them differ.
-        let (written, recorded) = (self.experiment()?, self.understood(&frozen.experiment)?);
-        Ok(Reach::of(&frozen)?.and(&Reach::of_experiment(&written)).and(&Reach::of_experiment(&recorded)))
-    }
-
-    fn experiment(&self) -> Result<Experiment, Error> {
-        self.understood(&String::from_utf8(read(&self.folder.join(EXPERIMENT))?).map_err(Error::table)?)
-    }
-
-    fn understood(&self, text: &str) -> Result<Experiment, Error> {
-        Experiment::parse(text, self.folder.clone()).map_err(|errors| {
-            let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
-            Error::Unusable(format!(
-                "this version of reverie does not understand {}: {}; make the bundle again with `reverie promote`",
-                self.folder.join(EXPERIMENT).display(),
-                reasons.join("; ")
-            ))
-        })
-    }
-
     /// The experiment of the bundle, opened to be asked and not to be written;
-    /// answers of models are kept in `scratch`.
+    /// answers of models are kept in `scratch`. What is returned was read once, and
+    /// is what the manifest says.
     ///
     /// # Errors
-    /// If this version of Reverie does not understand the experiment.
+    /// If a file is not what was written, or this version of Reverie does not
+    /// understand the experiment.
     pub async fn session(&self, setup: Setup, scratch: &Path) -> Result<(Session, RunRecord), Error> {
-        let mut experiment = self.experiment()?;
+        let place = Place { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
+        let text = place.checked(&self.manifest, EXPERIMENT).await?;
+        let mut experiment = understood(&text, &self.folder, &self.origin)?;
         STORE.clone_into(&mut experiment.store);
         let session = Session::open_to_read(experiment, setup, scratch)?;
-        let record = crate::frozen::record_of(&session, &self.manifest.run).await?;
+        let record = place.record(&self.manifest).await?;
         Ok((session, record))
     }
+}
+
+/// The experiment of a bundle.
+fn understood(text: &[u8], folder: &Path, origin: &str) -> Result<Experiment, Error> {
+    let refused = |reason: String| {
+        Error::Unusable(format!(
+            "this version of reverie does not understand {EXPERIMENT} of {origin}: {reason}; make the bundle again with \
+             `reverie promote`"
+        ))
+    };
+    let text = str::from_utf8(text).map_err(|error| refused(error.to_string()))?;
+    Experiment::parse(text, folder).map_err(|errors| {
+        let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+        refused(reasons.join("; "))
+    })
 }
 
 /// Writes the files of a bundle into a new folder.
@@ -343,7 +360,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// The bytes of a file; none if there is none.
 fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    match std::fs::read(path) {
+    match store::open_regular(path).and_then(|mut file| {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    }) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::file("read", path, source)),
@@ -356,9 +376,9 @@ impl File {
         Error::Unusable(format!("{origin}: {} {what}: {again}", self.name))
     }
 
-    /// A name that leaves the folder is nobody's bundle.
+    /// Refuses names with `..` and absolute paths.
     fn check_name(&self, origin: &str) -> Result<(), Error> {
-        if Path::new(&self.name).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+        if Path::new(&self.name).components().any(|part| !matches!(part, Component::Normal(_))) {
             return Err(self.refused("is no name of a file in a bundle", origin));
         }
         Ok(())
@@ -379,7 +399,7 @@ impl File {
 fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
     file.check_name(origin)?;
     let path = folder.join(&file.name);
-    match Key::of_file(&path) {
+    match store::open_regular(&path).and_then(|_| Key::of_file(&path)) {
         Ok(key) if key.hex() == file.blake3 => Ok(()),
         Ok(_) => Err(file.refused("is not what was written", origin)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file.refused("is missing", origin)),
@@ -390,13 +410,29 @@ fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
 /// Where a bundle lies: a folder, or an object store.
 struct Place<'a> {
     address: &'a str,
+    /// The address for messages, without secrets.
+    origin: String,
     remote: Option<ArtifactStore>,
 }
 
 impl<'a> Place<'a> {
     fn of(address: &'a str, setup: &Setup) -> Result<Self, Error> {
         let remote = store::is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT));
-        Ok(Self { address, remote: remote.transpose()? })
+        Ok(Self { address, origin: store::without_secrets(address), remote: remote.transpose()? })
+    }
+
+    /// The bytes of a file that the manifest names.
+    async fn checked(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, Error> {
+        manifest.file(name, &self.origin)?.checked(self.bytes(name).await?, &self.origin)
+    }
+
+    /// The record of the run and its scores.
+    async fn record(&self, manifest: &Manifest) -> Result<RunRecord, Error> {
+        let summary = self.checked(manifest, &manifest.run_file(RunFile::Summary)).await?;
+        let frozen = self.checked(manifest, &manifest.run_file(RunFile::Frozen)).await?;
+        let origin = &self.origin;
+        RunRecord::of_files(&summary, &frozen)
+            .map_err(|error| Error::Unusable(format!("{origin}: {error}; make it again with `reverie promote`")))
     }
 
     /// The bytes of a file; none if there is none.
@@ -408,13 +444,13 @@ impl<'a> Place<'a> {
     }
 
     async fn manifest(&self) -> Result<Manifest, Error> {
-        let address = self.address;
+        let origin = &self.origin;
         let nothing = || {
             Error::Unusable(format!(
-                "{address} holds no bundle: {MANIFEST} is not there; `reverie promote --output {address}` makes one"
+                "{origin} holds no bundle: {MANIFEST} is not there; `reverie promote --output {origin}` makes one"
             ))
         };
-        Manifest::read(&self.bytes(MANIFEST).await?.ok_or_else(nothing)?, address)
+        Manifest::read(&self.bytes(MANIFEST).await?.ok_or_else(nothing)?, origin)
     }
 
     /// The folder on this machine that holds the files, fetched if it is not there.
@@ -426,7 +462,7 @@ impl<'a> Place<'a> {
         }
         let draft = store::staged_path(&folder);
         for file in &manifest.files {
-            let bytes = file.checked(self.bytes(&file.name).await?, self.address)?;
+            let bytes = file.checked(self.bytes(&file.name).await?, &self.origin)?;
             let path = draft.join(&file.name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|source| Error::file("create", parent, source))?;

@@ -1,13 +1,15 @@
-//! One document of the corpus as it is parsed, for whoever quotes from it.
+//! Documents as they are parsed, for whoever quotes from them: one of a
+//! session's corpus, or all at an address.
 
 use crate::{
-    Error, Session, error_chain, nearest,
+    Error, Session, Setup, error_chain, nearest,
     prepare::corpus::{bind_pdf_library, source},
-    task::compute,
+    task::{compute, read},
 };
+use futures::{StreamExt, stream};
 use rag::{
     Document,
-    load::{ReadError, parse},
+    load::{Limits, LoadError, ReadError, Rejected, Source, SourceFile, parse},
 };
 use store::Key;
 
@@ -49,4 +51,49 @@ pub async fn document(session: &Session, path: &str) -> Result<Document, Error> 
     let name = path.to_owned();
     let parsed = compute(move || parse(&name, &bytes, &limits)).await?;
     parsed.map_err(|reason| Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason))))
+}
+
+/// Reads and parses all files at an address, such as `corpus.source` of an
+/// experiment: a folder, a file, a pattern or a URL. Returns the documents by
+/// path, and the files that give none.
+///
+/// # Errors
+/// If the address cannot be listed, or the library that reads its PDF files is
+/// not here.
+pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, Vec<Rejected>), Error> {
+    let refused = |error: rag::Error| Error::Refused(vec![error_chain(&error)]);
+    let source = Source::parse(address, &[], &[], &setup.store_options).map_err(refused)?;
+    let listing = source.survey().await.map_err(refused)?;
+    let keyed: Vec<(SourceFile, Key)> =
+        listing.files.iter().map(|file| (file.clone(), Key::of_bytes(file.path.as_bytes()))).collect();
+    let mut mistakes = Vec::new();
+    bind_pdf_library(&setup.directory, &keyed, &mut mistakes)?;
+    if !mistakes.is_empty() {
+        return Err(Error::Refused(mistakes));
+    }
+    let mut rejected = listing.rejected;
+    let unread = |path: String, reason: String| Rejected { path, reason: LoadError::Unreadable(reason) };
+    rejected.extend(listing.unread.into_iter().map(|file| unread(file.path, file.reason)));
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    let parsed = stream::iter(listing.files).map(|file| parsed(&source, file)).buffered(at_once);
+    let mut parsed = std::pin::pin!(parsed);
+    let mut documents = Vec::new();
+    while let Some(read) = parsed.next().await {
+        match read? {
+            Ok(document) => documents.push(document),
+            Err(file) => rejected.push(file),
+        }
+    }
+    Ok((documents, rejected))
+}
+
+async fn parsed(source: &Source, file: SourceFile) -> Result<Result<Document, Rejected>, Error> {
+    let (path, limits) = (file.path.clone(), Limits::default());
+    let bytes = match read::content(source, &file, &limits).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(reason)) => return Ok(Err(Rejected { path, reason })),
+        Err(unread) => return Ok(Err(Rejected { path, reason: LoadError::Unreadable(unread.reason) })),
+    };
+    let document = compute(move || parse(&file.path, &bytes, &limits)).await?;
+    Ok(document.map_err(|reason| Rejected { path, reason }))
 }

@@ -153,9 +153,48 @@ impl Frozen {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(Error::file("read", &path, source)),
         };
-        let frozen: Self = serde_json::from_slice(&bytes)
-            .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))?;
-        Ok(Some(frozen))
+        let damaged = |error| Error::table(format!("{}: {error}; run again to make it anew", path.display()));
+        match (serde_json::from_slice(&bytes), serde_json::from_slice::<Header>(&bytes)) {
+            (Ok(frozen), _) => Ok(Some(frozen)),
+            // Another version may write what this one does not know. That is not damage.
+            (Err(_), Ok(header)) if !header.is_readable() => Ok(Some(Self::unreadable(header))),
+            (Err(error), _) => Err(damaged(error)),
+        }
+    }
+
+    /// Whether this version of the program reads everything that it names.
+    fn is_readable(&self) -> bool {
+        Header { version: self.version, formats: self.formats.clone() }.is_readable()
+    }
+
+    /// A record of another version, of which only the formats are known.
+    fn unreadable(header: Header) -> Self {
+        Self {
+            version: header.version,
+            formats: header.formats,
+            experiment: String::new(),
+            identities: BTreeMap::new(),
+            documents: Vec::new(),
+            read_ms: 0,
+            trials: Vec::new(),
+            artifacts: BTreeMap::new(),
+            overrides: Vec::new(),
+            file: None,
+        }
+    }
+}
+
+/// The formats of a record: what every version reads.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Header {
+    version: u32,
+    formats: Formats,
+}
+
+impl Header {
+    /// Whether this version of the program reads the record.
+    fn is_readable(&self) -> bool {
+        self.version == VERSION && self.formats.are_readable()
     }
 }
 
@@ -297,7 +336,7 @@ impl RunRecord {
         let frozen = self.frozen.as_ref();
         let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
         // A kind of index that came later changes nothing of this run.
-        if frozen.version != VERSION || !frozen.formats.are_readable() {
+        if !frozen.is_readable() {
             return Err(refuse("another version of reverie wrote it in another format"));
         }
         Ok(frozen)
@@ -306,7 +345,8 @@ impl RunRecord {
     /// The same, for what needs nothing that was computed: whatever the format
     /// of the artifacts.
     pub(crate) fn kept(&self) -> Option<&Frozen> {
-        self.frozen.as_ref()
+        // Of a record that cannot be read only the formats are known.
+        self.frozen.as_ref().filter(|frozen| !frozen.experiment.is_empty())
     }
 
     /// What the command line replaced in the experiment file for this run, as it
@@ -458,10 +498,10 @@ pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error>
 
 /// The experiment of a run as it was. What was withheld as a possible
 /// secret is what the experiment file says now.
-pub(crate) fn experiment_of(session: &Session, record: &RunRecord) -> Result<Experiment, Error> {
+pub(crate) fn experiment_of(experiment: &Experiment, record: &RunRecord) -> Result<Experiment, Error> {
     let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
-    let text = session.experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;
-    Experiment::parse(&text, session.experiment.base.clone()).map_err(|errors| {
+    let text = experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;
+    Experiment::parse(&text, experiment.base.clone()).map_err(|errors| {
         let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
         again(format!(
             "this version of reverie does not understand its experiment ({}): `reverie run` makes it anew",

@@ -46,7 +46,7 @@ pub use budget::BudgetResult;
 pub use bundle::{Bundle, Reach};
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
 pub use check::Check;
-pub use document::document;
+pub use document::{document, documents};
 pub use estimate::{CostEstimate, ModelEstimate};
 pub use files::{write_new, write_whole};
 pub use frozen::{

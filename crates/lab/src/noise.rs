@@ -87,7 +87,7 @@ pub struct NoiseResult {
 /// failed, or fewer than two questions have all their scores.
 pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
     let record = latest_record(session).await?;
-    let (results, experiment) = (record.results(session).await?, experiment_of(session, &record)?);
+    let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
     let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
     let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
@@ -139,11 +139,11 @@ pub async fn noise_cost(
     design: NoiseDesign,
 ) -> Result<CostEstimate, Error> {
     let record = latest_record(session).await?;
-    let (results, experiment) = (record.results(session).await?, experiment_of(session, &record)?);
+    let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
     let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
     let loads = order.iter().flat_map(|&i| {
         let (question, asked) = (&results.questions[i], &found.questions[i]);
-        let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref() };
+        let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref(), columns: None };
         let answers = std::iter::repeat_n(of_item(&generator, question, &asked.passages), design.answers);
         let scores = score_of(&experiment.evaluate, config, &sample);
         answers.flatten().chain(std::iter::repeat_n(scores, design.answers * design.judgements).flatten())
@@ -212,7 +212,7 @@ impl Repeats<'_> {
             let repeated = self.models.repeated(repeat(a));
             let generator = self.generator.build(&repeated.context(self.pipeline.embedder.as_deref()))?;
             let answer = generator.generate(&standalone, passages).await?;
-            let sample = Sample { question, passages, answer: Some(&answer) };
+            let sample = Sample { question, passages, answer: Some(&answer), columns: None };
             let mut row = Vec::new();
             for j in 0..self.design.judgements {
                 let built = self.config.build(&self.models.repeated(repeat(j)).metric_context(self.evaluate))?;

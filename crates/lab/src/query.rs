@@ -107,7 +107,7 @@ impl RunPipeline {
         part: Option<(Part, Way)>,
     ) -> Result<Self, Error> {
         let (trial, inputs, artifacts) = record.searched(trial)?;
-        let experiment = experiment_of(session, record)?;
+        let experiment = experiment_of(&session.experiment, record)?;
         let mut outputs = Outputs::new();
         for id in inputs.all() {
             let Some(name) = artifacts.get(&id) else {

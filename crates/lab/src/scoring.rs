@@ -29,7 +29,7 @@ use crate::{
     spec::ScoringSpec,
 };
 use eval::{
-    MetricConfig, Missing, Sample, Score, Scored,
+    MetricConfig, Missing, Sample, Score, Scored, Unplaced,
     dataset::{AnsweredRow, import_answers, read_answers},
     statistics::Summary,
 };
@@ -152,11 +152,17 @@ impl ScoreResults {
             let n = self.provider_errors;
             notes.push(format!("{n} scores are missing because a model failed: score again to ask for them"));
         }
-        for metric in self.unplaced() {
-            notes.push(format!(
-                "`{metric}` has no scores, because the evidence or the passages have no place in a document: anchor the \
-                 questions in the documents first"
-            ));
+        for (metric, unplaced) in self.unplaced() {
+            notes.push(match unplaced {
+                Unplaced::Evidence => format!(
+                    "`{metric}` has no scores, because the golden evidence has no place in a document: anchor the \
+                     questions in the documents first"
+                ),
+                Unplaced::Passages => format!(
+                    "`{metric}` has no scores, because the passages have no place in a document: write each as an object \
+                     with `text`, `document`, `start_byte` and `end_byte`"
+                ),
+            });
         }
         if self.function_errors > 0 {
             notes.push(format!("{} scores are missing because a function of your own failed", self.function_errors));
@@ -170,15 +176,20 @@ impl ScoreResults {
 
     /// The metrics that apply to no row, because evidence or passages have no
     /// place in a document.
-    pub fn unplaced(&self) -> Vec<&str> {
+    pub fn unplaced(&self) -> Vec<(&str, Unplaced)> {
         let without = self.metrics.iter().filter(|metric| metric.summary.n_scored == 0);
-        let places = |name: &str| {
-            self.rows.iter().filter_map(|row| row.scores.get(name)).any(|scored| match &scored.score {
-                Score::Missing(missing) => missing.lacks_place(),
-                Score::Value(_) => false,
+        let unplaced = |name: &str| {
+            self.rows.iter().filter_map(|row| row.scores.get(name)).find_map(|scored| match &scored.score {
+                Score::Missing(missing) => missing.unplaced(),
+                Score::Value(_) => None,
             })
         };
-        without.map(|metric| metric.name.as_str()).filter(|name| places(name)).collect()
+        without.filter_map(|metric| Some((metric.name.as_str(), unplaced(&metric.name)?))).collect()
+    }
+
+    /// Whether golden evidence without a place is why a metric has no scores.
+    pub fn needs_anchoring(&self) -> bool {
+        self.unplaced().iter().any(|(_, unplaced)| *unplaced == Unplaced::Evidence)
     }
 
     fn count(&self, holds: impl Fn(&Missing) -> bool) -> usize {
@@ -205,15 +216,21 @@ impl ScoreResults {
 
 impl Scoring {
     /// Reads a file of answers (CSV, TSV, JSONL or Parquet) and checks
-    /// everything that can be checked before money is spent.
+    /// everything that can be checked before money is spent. `documents` are
+    /// those that places in the file refer to, none where they are not known.
     ///
     /// # Errors
     /// [`Error::Refused`] with all mistakes, those of the file with their lines.
-    pub async fn open(spec: ScoringSpec, file: &Path, setup: Setup) -> Result<Self, Error> {
+    pub async fn open(
+        spec: ScoringSpec,
+        file: &Path,
+        documents: &[rag::Document],
+        setup: Setup,
+    ) -> Result<Self, Error> {
         let bytes = std::fs::read(file)
             .map_err(|error| Error::Refused(vec![format!("{} cannot be read: {error}", file.display())]))?;
         let name = file.display().to_string();
-        let rows = read(&name, bytes).map_err(Error::Refused)?;
+        let rows = read(&name, bytes, documents).map_err(Error::Refused)?;
         Self::of(spec, name, rows, setup).await
     }
 
@@ -489,18 +506,19 @@ fn sample(row: &AnsweredRow) -> Sample<'_> {
         question: &row.question,
         passages: row.passages.as_deref().unwrap_or_default(),
         answer: row.answer.as_ref(),
+        columns: Some(&row.columns),
     }
 }
 
 /// The rows of a file, or all its faults.
-fn read(name: &str, bytes: Vec<u8>) -> Result<Vec<AnsweredRow>, Vec<String>> {
+fn read(name: &str, bytes: Vec<u8>, documents: &[rag::Document]) -> Result<Vec<AnsweredRow>, Vec<String>> {
     let lines = |errors: Vec<eval::dataset::ImportError>| errors.iter().map(ToString::to_string).collect();
     if !bytes.starts_with(b"PAR1") {
-        return import_answers(name, &bytes).map_err(lines);
+        return import_answers(name, &bytes, documents).map_err(lines);
     }
     let table = parquet::jsonl(bytes).map_err(|reason| vec![format!("{name}: {reason}")])?;
     // This name tells the importer the format of the rows; the file's own name may tell another.
-    import_answers("rows.jsonl", &table).map_err(|errors| {
+    import_answers("rows.jsonl", &table, documents).map_err(|errors| {
         let row = |error: eval::dataset::ImportError| format!("{name}: row {}: {}", error.line, error.message);
         errors.into_iter().map(row).collect()
     })

@@ -168,7 +168,7 @@ fn unreadable(reason: &str) -> String {
 #[pyfunction]
 pub(crate) fn rejection(rejected: &str) -> PyResult<Option<String>> {
     let reason: Option<LoadError> = serde_json::from_str(rejected).map_err(wrong)?;
-    Ok(reason.map(|reason| reason.to_string()))
+    Ok(reason.map(|reason| lab::error_chain(&reason)))
 }
 
 /// The names of the axes of an experiment, in the order of the stages.

@@ -59,12 +59,6 @@ pub(crate) fn score(
     let cancel = Stop::token(stop);
     let progress = Progress::default();
     let documents = documents.map(held_documents).transpose()?.unwrap_or_default();
-    if file.is_some() && !documents.is_empty() {
-        return Err(PyValueError::new_err(
-            "documents: places in a file count bytes, which need no documents; to hold them against documents, give its \
-             rows as a data frame",
-        ));
-    }
     let mut setup = app::library::setup(None, budget_usd, progress.clone(), cancel.clone());
     if let Some(attempts) = attempts {
         if attempts == 0 {
@@ -77,7 +71,7 @@ pub(crate) fn score(
     let kept = &OnceLock::new();
     let work = || async move {
         let scoring = match &file {
-            Some(file) => Scoring::open(spec, file, setup).await?,
+            Some(file) => Scoring::open(spec, file, &documents, setup).await?,
             None => Scoring::of_rows(spec, "data", &rows, &documents, setup).await?,
         };
         // Kept outside: work that takes too long to end is left behind.
@@ -117,7 +111,7 @@ pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) ->
 /// value for each, because there may be many.
 fn table(mut results: ScoreResults) -> PyResult<String> {
     let mut notes = results.notes();
-    if !results.unplaced().is_empty() {
+    if results.needs_anchoring() {
         notes.push("`reverie.golden.anchor(documents, questions).questions` has the places".to_owned());
     }
     let function_failures = results.function_failures();

@@ -38,7 +38,7 @@ impl PyService {
     /// `others` passes requests on to the other parts of a graph, if this is
     /// its gateway.
     #[new]
-    #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, deadline=120.0, first_token=60.0, others=None, open_to_all=false, admin_without_key=false))]
+    #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, searches_at_once=256, deadline=120.0, first_token=60.0, others=None, open_to_all=false, admin_without_key=false))]
     #[expect(clippy::too_many_arguments, reason = "each is a parameter of the Python class, by name")]
     fn new(
         py: Python<'_>,
@@ -48,6 +48,7 @@ impl PyService {
         public_url: Option<String>,
         answers_at_once: usize,
         queue: usize,
+        searches_at_once: usize,
         deadline: f64,
         first_token: f64,
         others: Option<Py<PyAny>>,
@@ -59,6 +60,15 @@ impl PyService {
             let duration = duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             duration.ok_or_else(|| PyValueError::new_err(format!("{name}: {seconds} is no number of seconds above 0")))
         };
+        if searches_at_once == 0 || answers_at_once == 0 {
+            return Err(PyValueError::new_err("answers_at_once and searches_at_once must be at least 1"));
+        }
+        if admin_without_key && (keys.is_some() || public_url.is_some()) {
+            return Err(PyValueError::new_err(
+                "admin_without_key with keys or public_url: what comes through a proxy on this machine may look like a \
+                 program on it; give programs a key with the scope `admin`",
+            ));
+        }
         let keys = keys.map(|text| {
             let keys = KeyFile::read(text).and_then(Keys::new);
             keys.map_err(|reason| PyValueError::new_err(format!("keys: {reason}")))
@@ -72,6 +82,7 @@ impl PyService {
             any_host: true,
             answers_at_once,
             queue,
+            searches_at_once,
             deadline: duration("deadline", deadline)?,
             first_token: duration("first_token", first_token)?,
             ..Settings::default()

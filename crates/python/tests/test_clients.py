@@ -1,4 +1,6 @@
-"""The official clients against `reverie serve`: OpenAI's for Python and Node, and that of the Model Context Protocol.
+"""The official clients against `reverie serve`, and against `reverie.Service` in uvicorn.
+
+They are OpenAI's for Python and Node, and that of the Model Context Protocol.
 
 The programs in crates/app/tests/clients say what they expect; each ends with 1 at the first thing that is wrong.
 """
@@ -13,29 +15,40 @@ from pathlib import Path
 
 import pytest
 
-from workspace import ROOT, TARGET
+import reverie
+from workspace import ROOT, TARGET, run_server
 
 CLIENTS = ROOT / "crates" / "app" / "tests" / "clients"
+PROGRAM = TARGET / "release" / "reverie"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    """The address of a service whose models are at a simulated provider."""
+def bundle(tmp_path_factory):
+    """A promoted trial whose models are at a simulated provider."""
     from workspace import Provider, Workspace
 
     provider = Provider(latency={"constant": {"seconds": 0.01}})
     folder = tmp_path_factory.mktemp("served")
     small = Workspace(folder / "workspace", documents=8)
     experiment = small.experiment("served", provider.url)
-    reverie = TARGET / "release" / "reverie"
     for verb in (["run", "-f", experiment, "--quiet"], ["promote", "t04", "-f", experiment, "--output", folder / "bundle"]):
-        subprocess.run([reverie, *verb], check=True, capture_output=True)
-    command = [reverie, "serve", folder / "bundle", "--listen", "127.0.0.1:0", "--json"]
+        subprocess.run([PROGRAM, *verb], check=True, capture_output=True)
+    yield folder / "bundle"
+    provider.stop()
+
+
+@pytest.fixture(scope="module", params=["reverie serve", "reverie.Service"])
+def service(bundle, request):
+    """The address of the bundle's service: as a program of its own, and as an ASGI application."""
+    if request.param == "reverie.Service":
+        with run_server(reverie.Service(bundle)) as url:
+            yield url
+        return
+    command = [PROGRAM, "serve", bundle, "--listen", "127.0.0.1:0", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     yield json.loads(process.stdout.readline())["url"]
     process.terminate()
     assert process.wait(300) == 0, "the service ends in peace"
-    provider.stop()
 
 
 def run(*command, folder: Path | None = None) -> None:

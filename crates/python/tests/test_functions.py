@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 import reverie
 from reverie.exceptions import FunctionError, FunctionWarning
-from workspace import settings
+from workspace import settings, wait_until
 
 
 @reverie.metric
@@ -283,10 +284,16 @@ def test_a_function_that_never_returns_is_ended_and_named(small, provider):
             pass
         return True
 
-    with pytest.warns(FunctionWarning, match="did not return within 5 s for t01"):
-        results = scored_by(small, provider, endless).run()
-    (row,) = results.failures()
-    assert (row["kind"], row["question_id"], row["function"]) == ("timed_out", "q2", "endless")
+    # On a busy machine a call that returns may be late too. What is late is asked again, and the rest is kept.
+    for _ in range(20):
+        with pytest.warns(FunctionWarning, match="did not return within 5 s for t01"):
+            results = scored_by(small, provider, endless).run()
+        rows = list(results.failures())
+        assert {(row["kind"], row["function"]) for row in rows} == {("timed_out", "endless")}
+        assert "q2" in [row["question_id"] for row in rows]
+        if len(rows) == 1:
+            break
+    assert [row["question_id"] for row in rows] == ["q2"]
     assert results.leaderboard()["endless_scored"] == [5]
 
 
@@ -405,14 +412,6 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def wait_until(true, seconds: float, what: str) -> None:
-    """Waits for something, and fails if it does not come."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked at in /proc")
 @pytest.mark.parametrize("forever", ["while True: pass", "__import__('re').match('(a+)+$', 'a' * 64 + 'b')"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -430,37 +429,43 @@ def test_nothing_of_a_function_outlives_the_program(small, provider, tmp_path, f
         [sys.executable, "-c", f"import json, reverie; reverie.Experiment(json.loads({text!r})).run()"]
     )
     try:
-        wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, 300, "the function was not called")
+        wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, "the function was not called", 300)
         started = [int(pid) for pid in pids.read_text().split()]
         assert all(map(is_there, started))
         program.send_signal(how)
         program.wait(300)
-        wait_until(lambda: not any(map(is_there, started)), 300, "a process goes on")
+        wait_until(lambda: not any(map(is_there, started)), "a process goes on", 300)
     finally:
         program.kill()
         program.wait()
 
 
-def test_ctrl_c_ends_a_function_at_once(small, provider):
-    @reverie.metric
-    def sleeping(answer):
+def test_ctrl_c_ends_a_function_at_once(small, provider, tmp_path):
+    called, interrupted, ended = tmp_path / "called", [], threading.Event()
+
+    def sleeping(answer, called):
         import time
 
+        open(called, "w").close()
         time.sleep(3600)
 
-    import threading
+    def interrupt():
+        wait_until(lambda: called.exists() or ended.is_set(), "the function was not called", 300)
+        if not ended.is_set():
+            interrupted.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
 
-    experiment = scored_by(small, provider, sleeping)
+    experiment = scored_by(small, provider, functools.partial(sleeping, called=str(called)))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(5, os.kill, (os.getpid(), signal.SIGINT))
+    thread = threading.Thread(target=interrupt)
     try:
-        timer.start()
-        began = time.monotonic()
+        thread.start()
         with pytest.raises(KeyboardInterrupt):
             experiment.run()
-        assert time.monotonic() - began < 300
+        assert time.monotonic() - interrupted[0] < 300
     finally:
-        timer.cancel()
+        ended.set()
+        thread.join()
         signal.signal(signal.SIGINT, before)
 
 

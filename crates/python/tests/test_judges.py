@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import json
 import os
 import re
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import reverie
 from reverie.exceptions import FunctionError, FunctionWarning, RateLimitError
-from workspace import settings
+from workspace import Handler, settings
 
 pandas = pytest.importorskip("pandas")
 
@@ -249,6 +251,80 @@ CASES = [
     for i in range(20)
     for item, label in [(f"Mill number {i} was built in {1700 + i}.", True), ("Otters swim upstream quickly.", False)]
 ]
+
+
+def count_calls(fails: int, attempts: int | None, error: type[Exception] = ConnectionError, evaluate=reverie.evaluate):
+    """Asks a judge that raises at its first calls; gives the score, and how often each prompt was asked."""
+    asked: list[str] = []
+
+    def judge(messages):
+        asked.append(messages[-1]["content"])
+        if len(asked) <= fails:
+            raise error("the judge is away")
+        return honest(messages)
+
+    # A store of its own: no reply of another call is reused.
+    settings = {"judge": judge, "store": f"{fails}-{attempts}-{error.__name__}-{evaluate.__name__}", "progress": False}
+    scores = evaluate([EXAMPLE], ["faithfulness"], attempts=attempts, **settings)
+    (score,) = scores["faithfulness"]
+    return score, list(Counter(asked).values())
+
+
+@pytest.mark.filterwarnings("ignore::reverie.exceptions.FunctionWarning")
+def test_a_judge_is_asked_as_often_as_attempts_says_and_no_more_after_it_has_answered():
+    # The metric asks twice: for the statements of the answer, and whether each is supported.
+    assert count_calls(fails=0, attempts=1) == (1.0, [1, 1])
+    assert count_calls(fails=1, attempts=1) == (None, [1])
+    assert count_calls(fails=1, attempts=2) == (1.0, [2, 1])
+    assert count_calls(fails=2, attempts=2) == (None, [2])
+    assert count_calls(fails=2, attempts=3) == (1.0, [3, 1])
+    assert count_calls(fails=1, attempts=None) == (1.0, [2, 1]), "a call is tried again unless it is forbidden"
+    # Another attempt would fail alike.
+    assert count_calls(fails=1, attempts=2, error=ValueError) == (None, [1])
+
+    def wait_for_scores(*arguments, **named):
+        return asyncio.run(reverie.aevaluate(*arguments, **named))
+
+    assert count_calls(fails=1, attempts=1, evaluate=wait_for_scores) == (None, [1])
+    assert count_calls(fails=1, attempts=2, evaluate=wait_for_scores) == (1.0, [2, 1])
+    with pytest.raises(ValueError, match="attempts: .*at least once, not 0 times"):
+        count_calls(fails=0, attempts=0)
+
+
+@pytest.mark.filterwarnings("ignore::reverie.exceptions.FunctionWarning")
+def test_attempts_are_those_of_models_and_a_metric_of_ones_own_is_called_once():
+    calls = []
+
+    def unlucky(answer):
+        calls.append(answer)
+        raise ConnectionError("the metric is away")
+
+    assert reverie.evaluate([EXAMPLE], [unlucky], attempts=3, progress=False)["unlucky"] == [None]
+    assert calls == [EXAMPLE["response"]]
+
+
+def test_an_endpoint_that_fails_is_asked_as_often_as_attempts_says():
+    asked = []
+
+    class Failing(Handler):
+        def do_GET(self):
+            """Lists no models."""
+            self.answer(200, {"data": []})
+
+        def do_POST(self):
+            """Has a fault that lasts."""
+            self.rfile.read(int(self.headers["content-length"]))
+            asked.append(self.path)
+            self.answer(500, {"error": {"message": "out of order"}})
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        models = {"gpt": {"chat": {"openai": {"model": "gpt", "base_url": f"http://127.0.0.1:{server.server_port}/v1"}}}}
+        for attempts in (1, 2):
+            asked.clear()
+            scores = reverie.evaluate([EXAMPLE], "faithfulness", judge="gpt", models=models, attempts=attempts, progress=False)
+            assert scores["faithfulness"] == [None] and len(asked) == attempts
+        server.shutdown()
 
 
 def test_a_judge_is_tried_on_cases_whose_truth_is_known(small):

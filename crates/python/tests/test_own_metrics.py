@@ -50,6 +50,17 @@ def test_objects_methods_lambdas_and_closures_are_metrics():
     assert values(scores, "uses_the_program") == [1, 1, 1, 0, 0, 0]
 
 
+def test_a_metric_sees_the_other_columns_of_its_row():
+    rows = [{**row, "seconds": n, "tags": ["slow"], "my column": None} for n, row in enumerate(ROWS)]
+
+    def by_itself(answer, columns):
+        return columns["seconds"] < 3 and columns["tags"] == ["slow"] and "answer" not in columns
+
+    scores = reverie.evaluate(rows, [by_itself, lambda columns: columns["seconds"] < LIMIT - 1])
+    assert values(scores, "by_itself") == [1, 1, 1, 0, 0, 0]
+    assert values(scores, "lambda") == [1, 1, 0, 0, 0, 0]
+
+
 def test_several_lambdas_have_names_of_their_own():
     scores = reverie.evaluate(ROWS[:2], [lambda answer: 1.0, lambda answer: 0.5])
     assert scores.metrics == ["lambda", "lambda_2"]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
 import reverie
@@ -45,8 +50,65 @@ def test_a_wrong_unit_is_an_error_with_its_row():
         scored({"start_byte": START, "end_byte": end})
     with pytest.raises(ValueError, match="counts characters"):
         scored({"start_byte": START, "end_byte": end}, None)
-    with pytest.raises(ValueError, match="give `documents`"):
+    with pytest.raises(ValueError, match="give the documents"):
         scored({"start": START, "end": end}, None)
+
+
+def test_a_file_is_checked_against_the_documents(tmp_path):
+    # The passage is ASCII and stands behind a letter of two bytes, so only the document shows the wrong unit.
+    text = "Eulen steht hier viel."
+    start = TEXT.index(text)
+    first = len(TEXT[:start].encode())
+    assert first == start + 1 and len(text) == len(text.encode())
+
+    def score(place, documents=DOCUMENTS):
+        context = {"document": "owls.txt", "text": text, **place}
+        row = {"question": "Who?", "contexts": [context], "evidence": [{"document": "owls.txt", "quote": text}]}
+        (tmp_path / "answers.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        return reverie.evaluate("answers.jsonl", ["recall"], documents=documents, progress=False)["recall"]
+
+    characters = {"start": start, "end": start + len(text)}
+    with pytest.raises(ValueError, match=r"answers\.jsonl:1: `contexts` at 1: .*does not stand at bytes 5 to 27"):
+        score({"span": characters})
+    span = {"start": first, "end": first + len(text)}
+    assert score({"span": span}) == [1.0]
+    assert score({"start_byte": span["start"], "end_byte": span["end"]}) == [1.0]
+    assert score(characters) == [1.0]
+    with pytest.raises(ValueError, match=r"answers\.jsonl:1: `contexts` at 1: .*give the documents"):
+        score(characters, None)
+
+
+def test_a_note_names_the_function_that_finds_places_until_the_evidence_has_them():
+    first, last = len(TEXT[:START].encode()), len(TEXT[: START + len(QUOTE)].encode())
+    contexts = [{"document": "owls.txt", "text": QUOTE, "start_byte": first, "end_byte": last}]
+    row = {"id": "owls", "question": "Who lives in the mill?", "answer": "Owls.", "reference": "owls", "contexts": contexts}
+    evidence = [{"document": "owls.txt", "quote": QUOTE}]
+
+    def score(evidence):
+        return reverie.evaluate([{**row, "evidence": evidence}], ["ndcg", "recall", "token_f1"], progress=False)
+
+    unplaced = score(evidence)
+    assert (unplaced["ndcg"], unplaced["recall"], unplaced["token_f1"]) == ([None], [None], [1.0])
+    notes = [
+        f"`{metric}` has no scores, because the golden evidence has no place in a document: anchor the questions in the "
+        "documents first"
+        for metric in ("ndcg", "recall")
+    ]
+    notes.append("`reverie.golden.anchor(documents, questions).questions` has the places")
+    assert unplaced.data["notes"] == notes
+    assert repr(unplaced).splitlines()[-3:] == notes
+    assert all(note in unplaced._repr_html_() for note in notes)
+
+    questions = reverie.golden.anchor(DOCUMENTS, [{**row, "evidence": evidence}]).questions
+    placed = score(questions.to_arrow()["evidence"].to_pylist()[0])
+    assert (placed["ndcg"], placed["recall"], placed["token_f1"]) == ([1.0], [1.0], [1.0])
+    assert placed.data["notes"] == [] and "anchor" not in repr(placed) + placed._repr_html_()
+
+    # Anchored evidence does not help passages that say nothing of their place.
+    bare = {**row, "contexts": ["Owls."], "evidence": questions.to_arrow()["evidence"].to_pylist()[0]}
+    notes = reverie.evaluate([bare], ["ndcg"], progress=False).data["notes"]
+    assert len(notes) == 1 and "`ndcg` has no scores, because the passages have no place" in notes[0]
+    assert "`start_byte`" in notes[0] and "anchor" not in notes[0]
 
 
 def test_files_without_a_document_warn_and_raise_if_there_is_no_other(tmp_path):
@@ -58,6 +120,38 @@ def test_files_without_a_document_warn_and_raise_if_there_is_no_other(tmp_path):
     with pytest.warns(ParseWarning, match=r"(?s)1 of 2 files gave no document.*a\.epub"):
         documents = reverie.parse(str(tmp_path / "docs"))
     assert len(documents) == 1 and documents.rejected["path"] == ["a.epub"]
+
+
+PARSE = """
+import json, sys, warnings
+import reverie
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    documents = reverie.parse(sys.argv[1])
+told = [str(each.message) for each in caught if issubclass(each.category, reverie.exceptions.ParseWarning)]
+print(json.dumps({"told": told, "paths": documents["path"], "rejected": documents.rejected.rows()}))
+"""
+
+
+def test_a_pdf_without_its_library_names_the_command_that_pulls_it(tmp_path):
+    docs, home = tmp_path / "docs", tmp_path / "home"
+    docs.mkdir()
+    home.mkdir()
+    (docs / "a.pdf").write_bytes(b"%PDF-1.7\n%%EOF\n")
+    (docs / "b.txt").write_text("Owls hunt at night.")
+    # A library that is loaded stays loaded, so it is another process that finds none.
+    environment = {name: value for name, value in os.environ.items() if name != "REVERIE_LIBRARIES"}
+    environment["REVERIE_HOME"] = str(home)
+    command = [sys.executable, "-c", PARSE, str(docs)]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    parsed = json.loads(ended.stdout)
+    reason = "PDF needs libpdfium, which is not here; run `reverie models pull pdfium`"
+    assert parsed["paths"] == ["b.txt"]
+    assert [(row["path"], row["reason"]) for row in parsed["rejected"]] == [("a.pdf", reason)]
+    (told,) = parsed["told"]
+    assert "1 of 2 files gave no document" in told and reason in told
 
 
 def test_the_index_of_a_filtered_frame_is_no_column():

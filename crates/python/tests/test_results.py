@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 import re
+import statistics
+import subprocess
+import sys
 
 import pytest
 
 import reverie
-from workspace import settings
+from workspace import Workspace, settings
 
 pytest.importorskip("pyarrow")
 
@@ -173,3 +177,82 @@ def test_passages_count_characters_and_bytes(small, provider):
     again = experiment.results().passages()
     assert all(row["start"] is None and row["start_byte"] is not None for row in again if row["document"] == "00.md")
     assert any(row["start"] is not None for row in again)
+
+
+@reverie.metric
+def varied(passages, question):
+    """A score by lot, which is missing for one question, and for another with three passages."""
+    if "number 3 " in question or "number 5 " in question and len(passages) == 3:
+        return None, "it is left out"
+    import hashlib
+
+    return hashlib.sha256(" ".join([question, *passages]).encode()).digest()[0] / 255
+
+
+def find_differences(results, axis: str, value: str, baseline: str) -> tuple[int, list[float]]:
+    """Pairs of trials that differ on this axis alone, and for each question the mean difference of its scores over them."""
+    labels = {trial.id: trial.labels for trial in results.trials}
+    pairs = [
+        (one, other)
+        for one, ours in labels.items()
+        for other, theirs in labels.items()
+        if (ours[axis], theirs[axis]) == (value, baseline) and {**ours, axis: ""} == {**theirs, axis: ""}
+    ]
+    scores = {(row["trial"], row["question_id"]): row["varied"] for row in results.questions()}
+    differences = []
+    for question in dict.fromkeys(row["question_id"] for row in results.questions()):
+        both = [(scores[one, question], scores[other, question]) for one, other in pairs]
+        if scored := [ours - theirs for ours, theirs in both if ours is not None and theirs is not None]:
+            differences.append(statistics.fmean(scored))
+    return len(pairs), differences
+
+
+def test_effects_are_differences_between_trials_that_are_equal_on_all_other_axes(tmp_path):
+    changes = {
+        "models": None,
+        "space": {
+            "chunker": [{"sentence": {"chunk_size": 32, "chunk_overlap": 0}}, {"token": {"chunk_size": 16, "chunk_overlap": 0}},
+                        {"sentence_window": {"window_size": 1}}],
+            "retriever": [{"bm25": {"top_k": 1}}, {"bm25": {"top_k": 3}}],
+        },
+        "evaluate": {"metrics": [varied], "objective": [varied]},
+    }  # fmt: skip
+    experiment = reverie.Experiment(settings(Workspace(tmp_path, documents=40), "http://127.0.0.1:1", **changes))
+    results = experiment.run(progress=False)
+    assert len(results.trials) == 6
+    effects = results.effects()
+    assert effects.columns == ["axis", "value", "baseline", "pairs", "questions", "difference", "low", "high"]
+
+    # A row for each value that the leading trial does not have, on the two axes on which trials differ.
+    leading = results.trials[0].labels
+    values = {axis: {trial.labels[axis] for trial in results.trials} for axis in ("chunker", "retriever")}
+    others = {(axis, value, leading[axis]) for axis in values for value in values[axis] - {leading[axis]}}
+    assert len(others) == len(effects) == 3
+    assert {(row["axis"], row["value"], row["baseline"]) for row in effects} == others
+    first, second = (row["difference"] for row in effects if row["axis"] == "chunker")
+    assert first >= second, "the better value comes first"
+
+    for row in effects:
+        pairs, differences = find_differences(results, row["axis"], row["value"], row["baseline"])
+        assert (row["pairs"], row["questions"]) == (pairs, len(differences))
+        # The retriever is paired with each of three chunkers; one question has no pair with both scores.
+        assert (pairs, len(differences)) == ((3, 38) if row["axis"] == "retriever" else (2, 39))
+        mean = statistics.fmean(differences)
+        assert row["difference"] == pytest.approx(mean, abs=1e-9)
+        # The interval of the mean over questions: here close to that of Student, with 2.02 standard errors on each side.
+        margin = 2.02 * statistics.stdev(differences) / len(differences) ** 0.5
+        assert [row["low"], row["high"]] == pytest.approx([mean - margin, mean + margin], abs=margin / 4)
+    assert len({row["difference"] for row in effects}) == 3
+
+    path = tmp_path / "effects.toml"
+    path.write_text(experiment.text, encoding="utf-8")
+    command = [sys.executable, "-m", "reverie", "leaderboard", "-f", path]
+    told = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True, encoding="utf-8")
+    found = [{**effect, **(effect["interval"] or {})} for effect in json.loads(told.stdout)["effects"]]
+    assert [[effect[column] for column in effects.columns] for effect in found] == [list(row.values()) for row in effects]
+    told = subprocess.run([*command, "--effects"], check=True, capture_output=True, text=True, encoding="utf-8")
+    table = told.stdout[told.stdout.index("what each axis changes") :].splitlines()
+    for row in effects:
+        shown = f"{row['difference']:+.3f} {row['low']:+.3f} to {row['high']:+.3f} {row['pairs']}"
+        (line,) = (line for line in table if row["value"] in line.split()[:2])
+        assert re.sub(r"[^\w.+-]+", " ", line.replace("−", "-")).strip().endswith(shown), (line, shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import os
@@ -133,6 +134,31 @@ class SlowHandler(Handler):
         """Sends a part of the answer."""
         self.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
         self.wfile.flush()
+
+
+@contextlib.contextmanager
+def run_server(application):
+    """Runs uvicorn with an ASGI application in a thread, as its users do, and gives its address."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="critical"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: server.started or not thread.is_alive(), "uvicorn does not start")
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(120)
+    assert not thread.is_alive(), "uvicorn does not end"
+
+
+def wait_until(holds, otherwise: str, seconds: float = 120) -> None:
+    """Waits until a condition holds. The limit is far beyond what a busy machine needs, so that a hang becomes a failure."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"{otherwise}: not after {seconds} s"
+        time.sleep(0.05)
 
 
 class Workspace:

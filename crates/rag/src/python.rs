@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -49,6 +49,8 @@ const MOST_AT_ONCE: usize = 256;
 
 /// The functions whose processes wait for the next call; the one used last comes first.
 static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
+/// All processes that a function may still call, kept or not.
+static IN_USE: Mutex<Vec<Weak<Turns>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
 const KEPT: usize = 8;
 /// After this many calls in a row that ran out of time, a function is not called for a while.
@@ -336,11 +338,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// while, and functions whose source could not be run, because a missing
 /// package may be installed now.
 pub fn forgive() {
-    forgive_each(&lock(&PROCESSES));
-}
-
-fn forgive_each(processes: &[(Setup, Process)]) {
-    for (_, process) in processes {
+    for process in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
         *lock(&process.strikes) = Strikes::default();
         // If another thread holds the process, it is starting it, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
@@ -558,7 +556,13 @@ fn process(setup: &Setup) -> Process {
     let mut processes = lock(&PROCESSES);
     let entry = match processes.iter().position(|(other, _)| other == setup) {
         Some(i) => processes.remove(i),
-        None => (setup.clone(), Arc::new(Turns::new(setup.at_once))),
+        None => {
+            let turns = Arc::new(Turns::new(setup.at_once));
+            let mut in_use = lock(&IN_USE);
+            in_use.retain(|process| process.strong_count() > 0);
+            in_use.push(Arc::downgrade(&turns));
+            (setup.clone(), turns)
+        }
     };
     let process = entry.1.clone();
     processes.insert(0, entry);

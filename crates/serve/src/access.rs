@@ -19,8 +19,21 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 pub(crate) struct Peer(pub(crate) IpAddr);
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Headers that a proxy adds. What comes through one is not from this machine.
-const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+/// Headers that a proxy adds, besides all that begin with `x-forwarded`. What
+/// comes through a proxy is not from this machine. A proxy that adds none of them
+/// cannot be told from a program here, so `--admin-without-key` is not for a
+/// service behind a proxy.
+const FORWARDED: [&str; 8] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "fastly-client-ip",
+];
 
 /// An origin of web pages that may ask, such as `https://intranet.example.com`,
 /// or all of them.
@@ -121,7 +134,10 @@ fn caller(service: &Service, scope: Scope, request: &Request) -> Result<Arc<str>
 /// Whether a request comes from this machine itself, to a service that lets
 /// everybody on it be its administrator.
 fn is_local_admin(service: &Service, request: &Request) -> bool {
-    let is_forwarded = FORWARDED.iter().any(|name| request.headers().contains_key(*name));
+    let is_forwarded = request
+        .headers()
+        .keys()
+        .any(|name| name.as_str().starts_with("x-forwarded") || FORWARDED.contains(&name.as_str()));
     service.settings.admin_without_key && is_from_here(request) && !is_forwarded && is_local_name(host_name(request))
 }
 
@@ -149,9 +165,17 @@ fn check_origin(service: &Service, request: &Request) -> Result<(), ApiError> {
     }
     // Without `Origin`, a browser tells it of pictures, links and forms by this header.
     match headers.get(FETCH_SITE).map(HeaderValue::as_bytes) {
+        // Whoever follows a link to a source sees it; the page with the link does not, and no model is asked.
+        Some(b"cross-site" | b"same-site") if is_link(request) => Ok(()),
         Some(b"cross-site" | b"same-site") => refused("by Sec-Fetch-Site"),
         _ => Ok(()),
     }
+}
+
+/// Whether a browser follows a link to the page of a source.
+fn is_link(request: &Request) -> bool {
+    let mode = request.headers().get(FETCH_MODE).map(HeaderValue::as_bytes);
+    request.method() == Method::GET && mode == Some(b"navigate") && request.uri().path().starts_with("/rag/sources/")
 }
 
 /// Whether an origin is that of the service's own pages.
@@ -198,11 +222,17 @@ fn is_local_name(name: &str) -> bool {
 
 /// Without keys, only this machine may ask. A web page whose name was made to
 /// lead here (DNS rebinding) sends that name as `Host`, and is refused. A request
-/// with two names is refused everywhere (RFC 9112, 3.2): a proxy in front might
-/// have read the other one.
+/// with two names (RFC 9112, 3.2) is refused everywhere, also one whose target has
+/// another name than its `Host`: a proxy in front might have read the other one.
 pub(crate) fn check_host(service: &Service, request: &Request) -> Result<(), ApiError> {
     if several(request.headers(), &header::HOST) {
         return Err(ApiError::invalid("the request has more than one Host header"));
+    }
+    let sent = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    if let Some((target, sent)) = request.uri().authority().zip(sent)
+        && !target.as_str().eq_ignore_ascii_case(sent)
+    {
+        return Err(ApiError::invalid("the request has one host in its target, and another one in its Host header"));
     }
     let settings = &service.settings;
     // A server around this one decides who reaches it. What comes from this machine itself may be a browser's.

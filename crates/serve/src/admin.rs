@@ -2,7 +2,7 @@
 //! that has begun ends with the pipeline with which it began.
 
 use crate::{
-    Caller, Service,
+    Caller, RequestId, Service,
     error::ApiError,
     lanes::{Candidate, Role},
     request::Body,
@@ -164,16 +164,28 @@ async fn open(service: &Service, bundle: &str) -> Result<Served, ApiError> {
         }
     };
     outcome.map_err(|error| {
-        let reason = lab::error_chain(&error);
-        ApiError::invalid(format!("{reason}; what was served before is served still")).of_parameter("bundle")
+        let reason = format!("{}; what was served before is served still", lab::error_chain(&error));
+        let told = match error {
+            // The store failed, and not who asked.
+            lab::Error::Store(store::Error::Object { .. } | store::Error::Access { .. }) => ApiError::upstream(reason),
+            _ => ApiError::invalid(reason),
+        };
+        told.of_parameter("bundle")
     })
 }
 
 /// Notes what an administrator did.
-fn note(service: &Service, action: &str, caller: &Caller, detail: Value, outcome: &Result<Json<Value>, ApiError>) {
+fn note(service: &Service, action: &str, by: &Administrator, detail: Value, outcome: &Result<Json<Value>, ApiError>) {
     service.log.write(&json!({
-        "time": seconds(), "action": action, "by": &*caller.0, "detail": detail, "outcome": outcome_of(outcome),
+        "time": seconds(), "action": action, "by": &*by.caller.0, "id": &*by.id.0, "detail": detail,
+        "outcome": outcome_of(outcome),
     }));
+}
+
+/// Who asks for a change, in which request.
+struct Administrator {
+    caller: Caller,
+    id: RequestId,
 }
 
 /// A result in words: `done`, or why it failed.
@@ -184,6 +196,7 @@ fn outcome_of<T>(result: &Result<T, ApiError>) -> &str {
 pub(crate) async fn swap(
     State(service): State<Arc<Service>>,
     Extension(caller): Extension<Caller>,
+    Extension(id): Extension<RequestId>,
     Body(swap): Body<Swap>,
 ) -> Result<Json<Value>, ApiError> {
     let work = async move {
@@ -193,7 +206,13 @@ pub(crate) async fn swap(
             Ok(Json(json!({ "serving": told(&next), "before": told(&before) })))
         };
         let outcome = swapped.await;
-        note(&service, "swap", &caller, json!({ "bundle": store::without_secrets(&swap.bundle) }), &outcome);
+        note(
+            &service,
+            "swap",
+            &Administrator { caller, id },
+            json!({ "bundle": store::without_secrets(&swap.bundle) }),
+            &outcome,
+        );
         outcome
     };
     run_to_completion(work).await
@@ -202,13 +221,14 @@ pub(crate) async fn swap(
 pub(crate) async fn try_candidate(
     State(service): State<Arc<Service>>,
     Extension(caller): Extension<Caller>,
+    Extension(id): Extension<RequestId>,
     Body(wanted): Body<Try>,
 ) -> Result<Json<Value>, ApiError> {
     let work = async move {
         let outcome = tried(&service, &wanted).await;
         let bundle = wanted.bundle.as_deref().map(store::without_secrets);
         let detail = json!({ "bundle": bundle, "share": wanted.share, "shadow": wanted.shadow });
-        note(&service, "try", &caller, detail, &outcome);
+        note(&service, "try", &Administrator { caller, id }, detail, &outcome);
         outcome
     };
     run_to_completion(work).await
@@ -250,18 +270,20 @@ async fn tried(service: &Arc<Service>, wanted: &Try) -> Result<Json<Value>, ApiE
 pub(crate) async fn drop_candidate(
     State(service): State<Arc<Service>>,
     Extension(caller): Extension<Caller>,
+    Extension(id): Extension<RequestId>,
 ) -> Result<Json<Value>, ApiError> {
     let outcome = match service.try_candidate(None) {
         Some(_) => whole_status(&service).await.map(Json),
         None => Err(no_candidate()),
     };
-    note(&service, "drop", &caller, Value::Null, &outcome);
+    note(&service, "drop", &Administrator { caller, id }, Value::Null, &outcome);
     outcome
 }
 
 pub(crate) async fn promote_candidate(
     State(service): State<Arc<Service>>,
     Extension(caller): Extension<Caller>,
+    Extension(id): Extension<RequestId>,
 ) -> Result<Json<Value>, ApiError> {
     let outcome = match service.try_candidate(None) {
         Some(candidate) => {
@@ -270,7 +292,7 @@ pub(crate) async fn promote_candidate(
         }
         None => Err(no_candidate()),
     };
-    note(&service, "promote", &caller, Value::Null, &outcome);
+    note(&service, "promote", &Administrator { caller, id }, Value::Null, &outcome);
     outcome
 }
 

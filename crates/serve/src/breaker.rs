@@ -1,5 +1,5 @@
-//! A breaker: after some failures of a model in a row nobody waits for it any
-//! more, until one question shows that it answers again.
+//! A breaker: after some failures of a pipeline's models in a row no question
+//! waits for them any more, until one question shows that they answer again.
 //! Source: M. Nygard, Release It!, 2007, "Circuit Breaker".
 
 use std::{

@@ -129,6 +129,11 @@ impl ApiError {
         self.detail.as_deref()
     }
 
+    /// Whether the service, or what it stands on, failed, and not the client.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.status.is_server_error() || self.code == "insufficient_quota"
+    }
+
     /// Whether a model or its endpoint failed.
     pub(crate) fn is_upstream(&self) -> bool {
         matches!(self.code, "upstream_error" | "model_rate_limited" | "timeout")

@@ -59,6 +59,9 @@ pub(crate) trait Pipeline: Send + Sync + 'static {
         asked: &Asked,
         on_event: impl Fn(Event) + Send + Sync,
     ) -> impl Future<Output = Result<(), lab::Error>> + Send;
+
+    /// Finds the passages for a question.
+    fn find(&self, asked: &Asked) -> impl Future<Output = Result<rag::pipeline::Whole, lab::Error>> + Send;
 }
 
 /// When a chat model last wrote something.
@@ -83,14 +86,17 @@ pub(crate) struct Lane<P = Served> {
     pub(crate) served: Arc<P>,
     pub(crate) role: Role,
     pub(crate) breaker: Breaker,
+    /// Of searches without an answer: what the chat model does says nothing of them.
+    pub(crate) search_breaker: Breaker,
     /// Of this lane's model: what another lane's model writes says nothing about it.
     pub(crate) last_output: LastOutput,
 }
 
 impl<P> Lane<P> {
     pub(crate) fn new(served: Arc<P>, role: Role, settings: &Settings) -> Arc<Self> {
-        let breaker = Breaker::new(settings.failures_to_break, settings.break_for);
-        Arc::new(Self { served, role, breaker, last_output: LastOutput::default() })
+        let breaker = || Breaker::new(settings.failures_to_break, settings.break_for);
+        let (breaker, search_breaker) = (breaker(), breaker());
+        Arc::new(Self { served, role, breaker, search_breaker, last_output: LastOutput::default() })
     }
 }
 

@@ -247,6 +247,7 @@ impl Service {
         let drained = connection::serve(listener, tls, routes(&service), limits, service.metrics.clone(), over).await;
         ending.cancel();
         let _ = sampling.await;
+        service.log.flush();
         match warming.await {
             Ok(Err(error)) => Err(io::Error::other(lab::error_chain(&error))),
             _ => drained,
@@ -306,7 +307,7 @@ impl Service {
 
     /// Counts a failure, and tells the operator what the client is not told.
     pub(crate) fn note_failure(&self, error: &ApiError, id: &str) {
-        if error.status.is_server_error() {
+        if error.is_failure() {
             self.metrics.failures.get_or_create(&Label { kind: failure(error) }).inc();
             models::trace::fail(&tracing::Span::current(), &models::trace::Fails::error_type(error));
         }

@@ -52,7 +52,7 @@ async fn whole_body(State(service): State<Arc<Service>>, request: Request, next:
     }
     let (mut parts, body) = request.into_parts();
     let checked = async {
-        let bytes = request::bytes(&service, Request::from_parts(parts.clone(), body)).await?;
+        let bytes = request::bytes_within(&service, Request::from_parts(parts.clone(), body), MESSAGE_BYTES).await?;
         if is_json(&parts.headers) {
             check_message(&bytes)?;
         }
@@ -85,6 +85,9 @@ fn takes_json(headers: &HeaderMap) -> bool {
     let mut kinds = kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim());
     kinds.any(|kind| matches!(kind, "*/*" | "application/*" | "application/json"))
 }
+
+/// The most bytes of a message: a question has at most 16,000 characters.
+const MESSAGE_BYTES: usize = 256 << 10;
 
 /// Refuses what is no single message of JSON-RPC.
 fn check_message(bytes: &[u8]) -> Result<(), ApiError> {
@@ -263,7 +266,7 @@ impl Tools {
         let outcome = match &*request.name {
             "search" => {
                 only("query")?;
-                self.search(&argument("query")?, base).await
+                self.search(&argument("query")?, base, id).await
             }
             "fetch" => {
                 only("id")?;
@@ -286,9 +289,9 @@ impl Tools {
         .into())
     }
 
-    async fn search(&self, query: &str, base: &str) -> Result<Value, ApiError> {
+    async fn search(&self, query: &str, base: &str, id: &str) -> Result<Value, ApiError> {
         let question = request::question(&self.service, query, "query")?;
-        let asked = Asked { id: Arc::from(""), question, history: Vec::new(), at_most: usize::MAX };
+        let asked = Asked { id: Arc::from(id), question, history: Vec::new(), at_most: usize::MAX };
         let (_, found) = search(&self.service, &asked).await?;
         let sources = sources::of(&found.passages, None, base);
         let result = |source: &sources::Source| json!({ "id": source.id, "title": sources::title(source), "url": source.url, "text": source.quote });

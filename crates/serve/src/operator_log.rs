@@ -1,7 +1,7 @@
 //! Lines of JSON for who operates a service. A line about a failure or a refusal
 //! has the id of the request, which the client has too. Failures may come by the
-//! thousand: of each kind one line a second is written, with the number of the
-//! others.
+//! thousand: of each kind so many lines a second are written, with the number of
+//! the others.
 
 use crate::{Audit, answer::failure, error::ApiError, stream::seconds};
 use axum::http::StatusCode;
@@ -42,15 +42,13 @@ impl OperatorLog {
     /// reason that the client does not get. A request that is refused for another
     /// reason is a mistake of its client, and is only counted.
     pub(crate) fn note(&self, error: &ApiError, id: &str) {
-        let (has_detail, is_failure) = (error.detail().is_some(), error.status.is_server_error());
         let lacks_key = matches!(error.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if !(has_detail || is_failure || lacks_key) {
+        if !(error.detail().is_some() || error.is_failure() || lacks_key) {
             return;
         }
-        let (outcome, kind) =
-            if lacks_key && !has_detail { ("refused", error.code()) } else { ("failed", failure(error)) };
+        let (outcome, kind) = if error.is_failure() { ("failed", failure(error)) } else { ("refused", error.code()) };
         let line = json!({ "time": seconds(), outcome: kind, "id": id, "detail": reason(error) });
-        if has_detail { self.write(&line) } else { self.write_seldom(("", kind), line) }
+        self.write_seldom((error.code(), kind), line);
     }
 
     /// Notes that a pipeline failed and another one answered in its place, so
@@ -62,11 +60,27 @@ impl OperatorLog {
     }
 
     fn write_seldom(&self, name: Name, mut line: Value) {
-        let Some(unwritten) = self.repeated.may_be_written(name, Instant::now()) else { return };
-        if unwritten > 0 {
-            line["unwritten"] = unwritten.into();
+        let now = Instant::now();
+        let written = self.repeated.may_be_written(name, now);
+        if let Some(unwritten) = written {
+            if unwritten > 0 {
+                line["unwritten"] = unwritten.into();
+            }
+            self.write(&line);
         }
-        self.write(&line);
+        // The last ones of a flood are told with the next line, of whatever kind.
+        self.tell_unwritten(self.repeated.settled(now));
+    }
+
+    /// Tells how many lines were not written. Called when the service ends.
+    pub(crate) fn flush(&self) {
+        self.tell_unwritten(self.repeated.all());
+    }
+
+    fn tell_unwritten(&self, kinds: Vec<(Name, u64)>) {
+        for ((of, kind), unwritten) in kinds {
+            self.write(&json!({ "time": seconds(), "more": kind, "of": of, "unwritten": unwritten }));
+        }
     }
 }
 
@@ -75,20 +89,25 @@ fn reason(error: &ApiError) -> &str {
     error.detail().unwrap_or(&error.message)
 }
 
-/// The time between two lines of one kind.
+/// In so much time at most so many lines of one kind are written.
 const EVERY: Duration = Duration::from_secs(1);
+const AT_MOST: u32 = 10;
 
 /// The kinds of lines that came.
 #[derive(Debug, Default)]
 struct Repeated(Mutex<HashMap<Name, Kind>>);
 
-/// The role of a pipeline, if the line is about one, and the kind of failure.
+/// The role of a pipeline, if the line is about one, or else the error in a word;
+/// and the kind of failure.
 type Name = (&'static str, &'static str);
 
 #[derive(Debug)]
 struct Kind {
-    written: Instant,
-    /// How many came since then.
+    /// When the present second began.
+    since: Instant,
+    /// How many were written in it.
+    written: u32,
+    /// How many came and were not told since.
     unwritten: u64,
 }
 
@@ -98,15 +117,34 @@ impl Repeated {
     fn may_be_written(&self, kind: Name, now: Instant) -> Option<u64> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = kinds.get_mut(&kind) else {
-            kinds.insert(kind, Kind { written: now, unwritten: 0 });
+            kinds.insert(kind, Kind { since: now, written: 1, unwritten: 0 });
             return Some(0);
         };
-        if now.saturating_duration_since(known.written) < EVERY {
+        if now.saturating_duration_since(known.since) >= EVERY {
+            (known.since, known.written) = (now, 0);
+        }
+        if known.written == AT_MOST {
             known.unwritten += 1;
             return None;
         }
-        known.written = now;
+        known.written += 1;
         Some(std::mem::take(&mut known.unwritten))
+    }
+
+    /// The kinds of which no more came in the second after some were not written.
+    fn settled(&self, now: Instant) -> Vec<(Name, u64)> {
+        self.take(|kind| now.saturating_duration_since(kind.since) >= EVERY)
+    }
+
+    /// All kinds of which some were not written.
+    fn all(&self) -> Vec<(Name, u64)> {
+        self.take(|_| true)
+    }
+
+    fn take(&self, holds: impl Fn(&Kind) -> bool) -> Vec<(Name, u64)> {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let some = kinds.iter_mut().filter(|(_, kind)| kind.unwritten > 0 && holds(kind));
+        some.map(|(name, kind)| (*name, std::mem::take(&mut kind.unwritten))).collect()
     }
 }
 
@@ -115,15 +153,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_each_kind_one_line_a_second_is_written_with_the_count_of_the_others() {
+    fn of_each_kind_ten_lines_a_second_are_written_and_the_others_are_counted() {
         let (repeated, start) = (Repeated::default(), Instant::now());
         let at = |milliseconds: u64| start + Duration::from_millis(milliseconds);
-        assert_eq!(repeated.may_be_written(("", "shed"), at(0)), Some(0));
-        assert_eq!(repeated.may_be_written(("", "timeout"), at(0)), Some(0));
-        for milliseconds in 1..1000 {
+        for milliseconds in 0..10 {
+            assert_eq!(repeated.may_be_written(("", "shed"), at(milliseconds)), Some(0));
+            assert_eq!(repeated.may_be_written(("", "timeout"), at(milliseconds)), Some(0));
+        }
+        for milliseconds in 10..1000 {
             assert_eq!(repeated.may_be_written(("", "shed"), at(milliseconds)), None);
         }
-        assert_eq!(repeated.may_be_written(("", "shed"), at(1000)), Some(999));
+        assert_eq!(repeated.settled(at(999)), []);
+        assert_eq!(repeated.may_be_written(("", "shed"), at(1000)), Some(990));
         assert_eq!(repeated.may_be_written(("", "timeout"), at(5000)), Some(0));
+    }
+
+    #[test]
+    fn the_last_of_a_flood_are_told_too() {
+        let (repeated, start) = (Repeated::default(), Instant::now());
+        for _ in 0..200 {
+            repeated.may_be_written(("", "shed"), start);
+        }
+        assert_eq!(repeated.settled(start + EVERY), [(("", "shed"), 190)]);
+        assert_eq!(repeated.settled(start + EVERY), [], "once");
+        for _ in 0..12 {
+            repeated.may_be_written(("", "shed"), start + EVERY);
+        }
+        assert_eq!(repeated.all(), [(("", "shed"), 2)]);
     }
 }

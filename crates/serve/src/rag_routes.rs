@@ -5,7 +5,6 @@ use crate::{
     answer::{self, Asked},
     chat::{FinishReason, TokenUsage},
     error::ApiError,
-    lanes::Role,
     metrics::Label,
     request::{Base, Body, Id, Parameters, at_most, question},
     served::Served,
@@ -188,23 +187,7 @@ pub(crate) async fn retrieve(
 pub(crate) async fn search(service: &Service, asked: &Asked) -> Result<(Arc<Served>, rag::pipeline::Whole), ApiError> {
     let clock = service.clock();
     let _place = service.searches.enter(clock.left()).await?;
-    let lanes = service.lanes();
-    let canary = lanes.canary(asked).filter(|canary| !canary.breaker.is_open());
-    let search = |served: Arc<Served>| async move {
-        let found = clock.in_time(served.pipeline.retrieve(&asked.question, &asked.history, asked.at_most)).await?;
-        Ok::<_, ApiError>((served, found))
-    };
-    if let Some(canary) = canary {
-        match search(canary.served.clone()).await {
-            // Whatever is wrong with it, nobody is to notice.
-            Err(error) if error.status.is_server_error() => {
-                service.log.note_hidden(&error, &asked.id, Role::Canary.name());
-                canary.breaker.failed(tokio::time::Instant::now());
-            }
-            found => return found,
-        }
-    }
-    search(lanes.serving.served.clone()).await
+    service.answering.find(asked, clock).await
 }
 
 pub(crate) async fn source(
@@ -289,18 +272,17 @@ pub(crate) async fn feedback(
         Verdict::Up => "up",
         Verdict::Down => "down",
     };
-    service.metrics.feedback.get_or_create(&Label { kind }).inc();
     let line = serde_json::json!({
         "time": crate::stream::seconds(), "request_id": feedback.request_id, "verdict": feedback.verdict,
         "comment": feedback.comment, "version": service.served().version,
     });
     let log = log.clone();
-    let written = tokio::task::spawn_blocking(move || match log.bytes()? {
-        FEEDBACK_BYTES.. => Ok(false),
-        _ => log.append(&line.to_string()).map(|()| true),
-    });
+    let written = tokio::task::spawn_blocking(move || log.append_below(FEEDBACK_BYTES, &line.to_string()));
     match written.await {
-        Ok(Ok(true)) => Ok(StatusCode::NO_CONTENT),
+        Ok(Ok(true)) => {
+            service.metrics.feedback.get_or_create(&Label { kind }).inc();
+            Ok(StatusCode::NO_CONTENT)
+        }
         Ok(Ok(false)) => {
             let reason = format!("the file of feedback is full: it has {FEEDBACK_BYTES} bytes; move it away");
             let full = ApiError::overloaded("this service takes no more feedback for now", Duration::from_secs(3600));

@@ -25,7 +25,11 @@ use std::{
 /// A body of JSON.
 pub(crate) struct Body<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Body<T> {
+/// A body of so many bytes is read in less than a millisecond; a longer one is
+/// read on a thread of its own.
+const QUICK_BYTES: usize = 32 << 10;
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Service>> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, ApiError> {
@@ -36,11 +40,32 @@ impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Body<T> {
             return Err(not_json());
         }
         let bytes = bytes(service, request).await?;
-        let mut body = serde_json::Deserializer::from_slice(&bytes);
-        let parsed = serde_path_to_error::deserialize(&mut body).map_err(|error| unreadable("", &error))?;
-        body.end().map_err(|error| ApiError::invalid(format!("the body is not one value of JSON: {error}")))?;
-        Ok(Self(parsed))
+        let n_bytes = bytes.len();
+        off_thread(n_bytes, move || parsed(&bytes)).await.map(Self)
     }
+}
+
+/// Does work that grows with so many bytes, on a thread of its own if they are
+/// many.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    n_bytes: usize,
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if n_bytes <= QUICK_BYTES {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => Err(ApiError::panicked(&*error.into_panic())),
+        Err(error) => Err(ApiError::internal(error.to_string())),
+    }
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let mut body = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut body).map_err(|error| unreadable("", &error))?;
+    body.end().map_err(|error| ApiError::invalid(format!("the body is not one value of JSON: {error}")))?;
+    Ok(parsed)
 }
 
 /// Refuses a body that is no JSON. A form of any web page can send other kinds
@@ -124,7 +149,12 @@ pub(crate) fn watched(request: Request) -> (Request, Option<Arc<AtomicBool>>) {
 
 /// The bytes of a body, within the limits of size and time.
 pub(crate) async fn bytes(service: &Arc<Service>, request: Request) -> Result<Bytes, ApiError> {
-    let (most, reading) = (service.settings.body_bytes, service.settings.reading);
+    bytes_within(service, request, service.settings.body_bytes).await
+}
+
+/// The same with a limit of its own, if that is less than the service's.
+pub(crate) async fn bytes_within(service: &Arc<Service>, request: Request, most: usize) -> Result<Bytes, ApiError> {
+    let (most, reading) = (most.min(service.settings.body_bytes), service.settings.reading);
     let too_large = || {
         ApiError::invalid(format!("the body is larger than {most} bytes"))
             .with_status(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large")

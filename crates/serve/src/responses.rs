@@ -9,7 +9,9 @@ use crate::{
     answer::{self, Asked, Told},
     chat::{ResponseFormat, ToolChoice},
     error::ApiError,
-    request::{Base, Body, ChatMessage, check_model, check_tool_choice, conversation, left_out, of_user, read},
+    request::{
+        Base, Body, ChatMessage, check_model, check_tool_choice, conversation, left_out, of_user, off_thread, read,
+    },
     sources::{self, Source},
     stream::{named_events, seconds},
 };
@@ -77,6 +79,9 @@ enum Input {
 
 const NOT_REMEMBERED: &str = "answers are not remembered here";
 
+/// About what an item costs to read, in bytes of JSON.
+const ITEM_BYTES: usize = 64;
+
 /// The messages of an input.
 fn messages(input: Value) -> Result<Vec<ChatMessage>, ApiError> {
     let items = match input {
@@ -134,7 +139,9 @@ pub(crate) async fn post(
     let format = request.text.as_ref().and_then(|text| text.format.as_ref());
     format.map_or(Ok(()), |format| format.check("text.format"))?;
     check_tool_choice(request.tool_choice.as_ref(), "tool_choice")?;
-    let messages = messages(request.input)?;
+    let n_items = request.input.as_array().map_or(0, Vec::len);
+    let input = request.input;
+    let messages = off_thread(n_items * ITEM_BYTES, move || messages(input)).await?;
     let (question, history) = conversation(&service, &messages, "input")?;
     let response = Written {
         id: id.0.to_string(),

@@ -59,7 +59,7 @@ impl Served {
             pipeline: Arc::new(pipeline),
             experiment: record.frozen()?.experiment.clone(),
             scores: record.mean_scores(trial),
-            reach: Reach::of_run(session, record)?,
+            reach: Reach::of(&session.experiment, record)?,
             _keep: keep,
             scratch: None,
         })
@@ -117,14 +117,11 @@ impl Served {
         allowed: Option<&Reach>,
     ) -> Result<Self, Error> {
         setup.control.forgets_answers = true;
-        let bundle = Bundle::open(address, &setup, cache).await?;
-        let reach = bundle.reach()?;
-        if let Some(beyond) = allowed.and_then(|allowed| reach.beyond(allowed)) {
-            return Err(Error::Unusable(format!(
-                "{address} uses {beyond}, which the pipelines that this service was started with do not use; start the \
-                 service with this bundle, or with --allow-functions or --allow-other-models"
-            )));
+        if let Some(allowed) = allowed.filter(|_| store::is_url(address)) {
+            // A bundle that is refused is not fetched.
+            check_reach(address, &Bundle::reach(address, &setup).await?, allowed)?;
         }
+        let bundle = Bundle::open(address, &setup, cache).await?;
         let scratch = scratch.join(store::unique_token());
         std::fs::create_dir_all(&scratch).map_err(|source| Error::File {
             operation: "create",
@@ -133,15 +130,20 @@ impl Served {
         })?;
         let opened = async {
             let (session, record) = bundle.session(setup, &scratch).await?;
+            // Of what was read and is used, because its files may have changed since.
+            let reach = Reach::of(&session.experiment, &record)?;
+            if let Some(allowed) = allowed {
+                check_reach(address, &reach, allowed)?;
+            }
             let trial = &bundle.manifest.trial;
             let pipeline = match part {
                 Some((part, others)) => RunPipeline::open_part(&session, &record, trial, part, others).await?,
                 None => RunPipeline::open(&session, &record, trial).await?,
             };
-            Ok::<_, Error>((session, record, pipeline))
+            Ok::<_, Error>((session, record, reach, pipeline))
         };
         match opened.await {
-            Ok((session, record, pipeline)) => Ok(Self {
+            Ok((session, record, reach, pipeline)) => Ok(Self {
                 name: bundle.manifest.name.clone(),
                 version: bundle.manifest.digest().to_owned(),
                 created: bundle.manifest.run_time_ms.div_euclid(1000),
@@ -195,6 +197,16 @@ impl Served {
     }
 }
 
+/// Refuses a bundle that uses more than is allowed.
+fn check_reach(address: &str, reach: &Reach, allowed: &Reach) -> Result<(), Error> {
+    let Some(beyond) = reach.beyond(allowed) else { return Ok(()) };
+    Err(Error::Unusable(format!(
+        "{} uses {beyond}, which the pipelines that this service was started with do not use; start the service with this \
+         bundle, or with --allow-functions or --allow-other-models",
+        store::without_secrets(address)
+    )))
+}
+
 impl Pipeline for Served {
     fn version(&self) -> &str {
         &self.version
@@ -210,6 +222,10 @@ impl Pipeline for Served {
 
     async fn ask(&self, asked: &Asked, on_event: impl Fn(Event) + Send + Sync) -> Result<(), Error> {
         self.pipeline.ask(&asked.question, &asked.history, asked.at_most, on_event).await
+    }
+
+    async fn find(&self, asked: &Asked) -> Result<rag::pipeline::Whole, Error> {
+        self.pipeline.retrieve(&asked.question, &asked.history, asked.at_most).await
     }
 }
 

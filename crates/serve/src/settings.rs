@@ -66,7 +66,7 @@ pub struct Settings {
     /// How long requests may take to end once the service is told to. Default
     /// 30 s.
     pub drain: Duration,
-    /// So many failures of the model in a row open the breaker. Default 5.
+    /// So many failures of a pipeline's models in a row open the breaker. Default 5.
     pub failures_to_break: u32,
     /// How long it stays open before one question is tried. Default 15 s.
     pub break_for: Duration,

@@ -31,14 +31,19 @@ pub(crate) fn request(service: &Service, request: &Request, route: &str, id: &st
     if UNTRACED.contains(&route) {
         return Span::none();
     }
-    let method = request.method().as_str();
+    // A client may send any word as its method; the convention for those that HTTP does not know is `_OTHER`.
+    let method = match request.method().as_str() {
+        known @ ("GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "CONNECT" | "OPTIONS" | "TRACE" | "PATCH") => known,
+        _ => "_OTHER",
+    };
+    let name = if method == "_OTHER" { "HTTP" } else { method };
     // What is no route of ours could be any text.
     let known = route != "other";
     let span = info_span!(
         target: TARGET,
         parent: None,
         "request",
-        "otel.name" = %format_args!("{method}{}{}", if known { " " } else { "" }, if known { route } else { "" }),
+        "otel.name" = %format_args!("{name}{}{}", if known { " " } else { "" }, if known { route } else { "" }),
         "otel.kind" = "server",
         "otel.status_code" = Empty,
         "otel.status_description" = Empty,

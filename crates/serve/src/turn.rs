@@ -91,7 +91,8 @@ pub(crate) struct Answering<P = Served> {
 /// Why an attempt gave no answer, and what follows from it.
 struct Failure {
     error: ApiError,
-    /// Whether the chat model is at fault, so that the breaker counts it.
+    /// Whether one of the pipeline's models is at fault (the chat model, the
+    /// embedder or the reranker), so that the pipeline's breaker counts it.
     blames_model: bool,
     /// Whether another pipeline may do better.
     passes_on: bool,
@@ -175,7 +176,7 @@ impl<P: Pipeline> Answering<P> {
         if clock.left().is_zero() {
             return Err(self.places.waited_too_long());
         }
-        let (mut failed, mut breaker_wait) = (None, Duration::ZERO);
+        let (mut failures, mut breaker_wait) = (Vec::new(), Duration::ZERO);
         for (at, lane) in order.iter().enumerate() {
             if !lane.served.writes_answers() {
                 return Err(ApiError::invalid(
@@ -191,6 +192,7 @@ impl<P: Pipeline> Answering<P> {
             match self.attempt(&attempt, tell).await {
                 Ok(done) => {
                     lane.breaker.succeeded();
+                    self.note_hidden(&failures, asked);
                     told(&Span::current(), &asked.question, &done.answer.text);
                     self.follow_up(lane, asked, done);
                     return Ok(());
@@ -203,17 +205,69 @@ impl<P: Pipeline> Answering<P> {
                     // A canary's faults are its own: the served pipeline is asked whatever they are.
                     let passes_on =
                         failure.passes_on || lane.role == Role::Canary && failure.error.status.is_server_error();
+                    failures.push((failure.error, lane.role));
                     if !passes_on || has_begun {
-                        return Err(failure.error);
+                        break;
                     }
-                    // The next pipeline answers, so the client does not learn of this failure.
-                    self.log.note_hidden(&failure.error, &asked.id, lane.role.name());
-                    failed = Some(failure.error);
                 }
             }
         }
+        Err(self.last_failure(failures, asked, breaker_wait))
+    }
+
+    /// Finds the passages for a question: in the pipeline that would answer it, and
+    /// if that one fails, in the next.
+    ///
+    /// # Errors
+    /// If no pipeline finds any.
+    pub(crate) async fn find(&self, asked: &Asked, clock: Clock) -> Result<(Arc<P>, rag::pipeline::Whole), ApiError> {
+        let order = self.lanes().order(asked);
+        let mut failures = Vec::new();
+        for (at, lane) in order.iter().enumerate() {
+            let others = order.len() - at - 1;
+            if others > 0 && lane.search_breaker.allows(Instant::now()).is_err() {
+                continue;
+            }
+            let begun = Instant::now();
+            let search = tokio::time::timeout_at(clock.end_of_share(others + 1), lane.served.find(asked)).await;
+            let late = || ApiError::search_timeout(format!("the search was not done within {:?}", begun.elapsed()));
+            match search.map_err(|_| late()).and_then(|found| found.map_err(ApiError::from)) {
+                Ok(found) => {
+                    lane.search_breaker.succeeded();
+                    self.note_hidden(&failures, asked);
+                    return Ok((lane.served.clone(), found));
+                }
+                Err(error) => {
+                    if error.status.is_server_error() && !error.is_of_question() {
+                        lane.search_breaker.failed(Instant::now());
+                    }
+                    let passes_on =
+                        error.status.is_server_error() && (lane.role == Role::Canary || !error.is_of_question());
+                    failures.push((error, lane.role));
+                    if !passes_on {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(self.last_failure(failures, asked, Duration::ZERO))
+    }
+
+    /// Notes failures of pipelines of which the client does not learn, because
+    /// another pipeline answered.
+    fn note_hidden(&self, failures: &[(ApiError, Role)], asked: &Asked) {
+        for (error, role) in failures {
+            self.log.note_hidden(error, &asked.id, role.name());
+        }
+    }
+
+    /// The failure that the client is told: the last one. If no pipeline was asked,
+    /// it is told how long they are not.
+    fn last_failure(&self, mut failures: Vec<(ApiError, Role)>, asked: &Asked, breaker_wait: Duration) -> ApiError {
+        let last = failures.pop();
+        self.note_hidden(&failures, asked);
         let reason = "a model failed several times in a row and is not asked for a while; try again later";
-        Err(failed.unwrap_or_else(|| ApiError::overloaded(reason, breaker_wait)))
+        last.map_or_else(|| ApiError::overloaded(reason, breaker_wait), |(error, _)| error)
     }
 
     fn cached(&self, served: &P, asked: &Asked) -> Option<Arc<Done>> {

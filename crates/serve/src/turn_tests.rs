@@ -77,6 +77,21 @@ impl Pipeline for Script {
         Span::none()
     }
 
+    async fn find(&self, asked: &Asked) -> Result<rag::pipeline::Whole, lab::Error> {
+        self.running.fetch_add(1, Relaxed);
+        let _running = Running(&self.running);
+        match self.act(asked) {
+            Act::HangInSearch => std::future::pending().await,
+            Act::Fail { .. } => Err(lab::Error::Model(models::Error::Server {
+                endpoint: "m".into(),
+                status: 500,
+                message: "down".into(),
+                retry_after: None,
+            })),
+            _ => Ok(rag::pipeline::Whole { remarks: vec![self.name.to_owned()], ..rag::pipeline::Whole::default() }),
+        }
+    }
+
     async fn ask(&self, asked: &Asked, on_event: impl Fn(Event) + Send + Sync) -> Result<(), lab::Error> {
         self.asked.fetch_add(1, Relaxed);
         self.running.fetch_add(1, Relaxed);
@@ -389,6 +404,59 @@ fn the_fallback_answers_all_while_the_served_model_hangs() {
             });
         }
     }
+}
+
+#[test]
+fn a_search_that_hangs_or_fails_is_done_by_the_next_pipeline() {
+    for act in [Act::HangInSearch, Act::Fail { after_a_piece: false }] {
+        for is_canary in [true, false] {
+            paused().block_on(async {
+                let bad = vec![act];
+                let candidate = Candidate::new(Script::new("c", bad.clone()), 1.0, false, &settings());
+                let lanes = match is_canary {
+                    true => Lanes {
+                        serving: lane("s", Role::Serving, vec![QUICK]),
+                        candidate: Some(candidate),
+                        fallback: None,
+                    },
+                    false => Lanes {
+                        serving: lane("s", Role::Serving, bad),
+                        candidate: None,
+                        fallback: Some(lane("f", Role::Fallback, vec![QUICK])),
+                    },
+                };
+                let world = world(lanes, 0.0, |_| {});
+                let (begun, mut waited) = (Instant::now(), 0);
+                for number in 0..100 {
+                    let started = Instant::now();
+                    let found = world.answering.find(&asked(number), Clock::begin(DEADLINE)).await;
+                    let expected = if is_canary { "s" } else { "f" };
+                    assert_eq!(found.map(|(_, found)| found.remarks).ok(), Some(vec![expected.to_owned()]), "{number}");
+                    assert!(started.elapsed() <= DEADLINE, "one deadline");
+                    waited += usize::from(started.elapsed() > Duration::ZERO);
+                    sleep(Duration::from_secs(1)).await;
+                }
+                assert!(waited < 40, "{waited} of 100 searches waited for it in {:?}", begun.elapsed());
+                assert_eq!(world.running(), 0);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_search_that_nobody_else_can_do_is_tried_each_time() {
+    paused().block_on(async {
+        let lanes = Lanes {
+            serving: lane("s", Role::Serving, vec![Act::Fail { after_a_piece: false }]),
+            candidate: None,
+            fallback: None,
+        };
+        let world = world(lanes, 0.0, |_| {});
+        for number in 0..20 {
+            let found = world.answering.find(&asked(number), Clock::begin(DEADLINE)).await;
+            assert_eq!(found.map(drop).unwrap_err().status.as_u16(), 502);
+        }
+    });
 }
 
 #[test]

@@ -222,7 +222,7 @@ pub(crate) fn advice(url: &Url, error: &object_store::Error) -> Option<Error> {
     } else {
         return None;
     };
-    Some(Error::Access { address: url.to_string(), problem })
+    Some(Error::Access { address: crate::without_secrets(url.as_str()), problem })
 }
 
 #[cfg(test)]

@@ -128,8 +128,10 @@ impl ArtifactStore {
         layout: &'static dyn Layout,
         reading: bool,
     ) -> Result<Self, Error> {
-        let refuse =
-            |error: object_store::Error| Error::Address { address: address.to_owned(), reason: error.to_string() };
+        let refuse = |error: object_store::Error| Error::Address {
+            address: without_secrets(address),
+            reason: error.to_string(),
+        };
         match Location::parse(address)? {
             Location::Folder(folder) => {
                 if !reading {

@@ -13,6 +13,7 @@ mod key;
 mod layout;
 mod names;
 pub mod registry;
+mod regular;
 mod space;
 mod staged;
 pub mod testing;
@@ -30,6 +31,7 @@ pub use journal::{
 };
 pub use key::{Key, KeyBuilder};
 pub use layout::{Kind, Layout, NoLayout, RunFile};
+pub use regular::open_regular;
 pub use staged::{staged_path, unique_token};
 
 use std::fmt;

@@ -40,6 +40,11 @@ pub struct Arguments {
     /// The embedder of similarities: a model of the file or the catalogue.
     #[arg(long, value_name = "MODEL")]
     embedder: Option<String>,
+    /// The documents that places in the answers refer to: a folder, a file, a
+    /// pattern or a URL. Places are checked against them, `start` and `end` may
+    /// count characters, and quotes of golden evidence are looked for in them.
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    documents: Option<String>,
     /// What this may cost, in US dollars, whatever the file says.
     #[arg(long, value_name = "DOLLARS", value_parser = run::dollars)]
     budget_usd: Option<f64>,
@@ -66,7 +71,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let spec = environment::read_scoring(arguments.experiment.as_deref(), &choice)?;
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let progress = setup.control.progress.clone();
-    let scoring = Scoring::open(spec, &arguments.file, setup).await?;
+    let documents = match &arguments.documents {
+        Some(address) => documents(cx, address, &setup).await?,
+        None => Vec::new(),
+    };
+    let scoring = Scoring::open(spec, &arguments.file, &documents, setup).await?;
     let estimate = scoring.estimate();
     if arguments.question.dry_run {
         if cx.json {
@@ -102,7 +111,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         cx.print_json(&without_detail(&results))?;
     } else {
         cx.print(render::scores(&results));
-        if !results.unplaced().is_empty() {
+        if results.needs_anchoring() {
             cx.print("`reverie golden anchor --yes` finds the places of an experiment's questions");
         }
         if let Some(path) = &arguments.output {
@@ -118,6 +127,18 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         (None, 0, 1..) => 3,
         (None, 0, 0) => 0,
     })
+}
+
+/// The documents at an address. Files that give none are named.
+async fn documents(cx: &Context, address: &str, setup: &lab::Setup) -> Result<Vec<rag::Document>, Failure> {
+    let (documents, rejected) = lab::documents(address, setup).await?;
+    for file in rejected {
+        cx.warn(format_args!("{} gives no document: {}", file.path, lab::error_chain(&file.reason)));
+    }
+    if documents.is_empty() {
+        return Err(Failure::usage(format!("--documents {address}: no file there gives a document")));
+    }
+    Ok(documents)
 }
 
 #[derive(Clone, Copy)]

@@ -55,7 +55,7 @@ pub struct Arguments {
     /// Let everybody ask who reaches the address, without a key. `/metrics` and `/admin` need a key of --keys all the same.
     #[arg(long)]
     open_to_all: bool,
-    /// Let programs on this machine read `/metrics` and use `/admin` without a key.
+    /// Let programs on this machine read `/metrics` and use `/admin` without a key. Not for a service behind a proxy.
     #[arg(long)]
     admin_without_key: bool,
     /// Bundles that `/admin` may open: those at or below this folder or URL; may be given more than once. All by default.
@@ -173,6 +173,13 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             arguments.listen
         )));
     }
+    let beside = [("--keys", keys.is_some()), ("--public-url", arguments.public_url.is_some())];
+    if let Some((flag, _)) = beside.into_iter().find(|(_, is_given)| arguments.admin_without_key && *is_given) {
+        return Err(Failure::usage(format!(
+            "--admin-without-key with {flag}: what comes through a proxy on this machine may look like a program on it; give \
+             programs a key with the scope `admin` (`reverie keys new NAME --scope admin`)"
+        )));
+    }
     if keys.is_none() && arguments.allow_origin.contains(&Origin::Any) {
         return Err(Failure::usage(
             "--allow-origin '*': without keys, any web page could make a visitor's browser ask and pay; add --keys FILE, or \
@@ -260,10 +267,10 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         }
         Arc::new(move |address: String| {
             let (setup, cache, scratch) = (setup.clone(), cache.clone(), scratch.clone());
-            let (is_allowed, allowed) = (places.check(&address), allowed.clone());
+            let (place, allowed) = (places.resolve(&address), allowed.clone());
             async move {
-                is_allowed.map_err(lab::Error::Unusable)?;
-                Served::of_bundle_within(&address, setup, &cache, &scratch, &allowed).await
+                let place = place.map_err(lab::Error::Unusable)?;
+                Served::of_bundle_within(&place, setup, &cache, &scratch, &allowed).await
             }
             .boxed()
         })
@@ -313,7 +320,14 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 fn traces(cx: &Context, flag: Option<&str>) -> Result<Option<Traces>, Failure> {
     let Some(settings) = environment::traces(flag).map_err(Failure::usage)? else { return Ok(None) };
     let told = if settings.content { "; texts of questions, passages and answers are in them" } else { "" };
-    cx.note(format_args!("traces go to {}{told}", settings.endpoint.host_str().unwrap_or_default()));
+    let host = settings.endpoint.host_str().unwrap_or_default();
+    cx.note(format_args!("traces go to {host}{told}"));
+    if !settings.headers.is_empty() && ::models::is_unprotected(settings.endpoint.as_str()) {
+        cx.warn(format_args!(
+            "the headers of traces, which may hold a key, go to {host} without TLS, where everybody on the way can read \
+             them"
+        ));
+    }
     let warn = Arc::new(|text: String| {
         use std::io::Write;
         let _ = writeln!(std::io::stderr(), "{}", crate::render::visible(&text));

@@ -44,7 +44,14 @@ pub async fn run(
 ) -> Result<u8, Failure> {
     let package = pack(experiment)?;
     let wheel = wheel(experiment, ray)?;
-    let jobs = Jobs::new(&ray.address, environment::variable(&ray.token_env)).map_err(Failure::work)?;
+    let token = environment::variable(&ray.token_env);
+    if token.is_some() && models::is_unprotected(&ray.address) {
+        cx.warn(format_args!(
+            "the token in {} goes to {} without TLS, where everybody on the way can read it",
+            ray.token_env, ray.address
+        ));
+    }
+    let jobs = Jobs::new(&ray.address, token).map_err(Failure::work)?;
 
     let name = format!("_ray_pkg_{}.zip", &Key::of_bytes(&package).hex()[..16]);
     let working_dir = jobs.upload(&name, &package).await.map_err(Failure::work)?;

@@ -161,5 +161,11 @@ mod tests {
         assert!(at(41.2).contains("embed: begins"));
         progress.fail(Operator::EMBED, true);
         assert!(at(41.4).contains("embed: ended, 0 rows, 0.0 rows/s, 1 tasks failed"));
+        progress.begin_tasks([(Operator::GENERATE, 600)]);
+        progress.start(Operator::GENERATE);
+        progress.rows(Operator::GENERATE, 600);
+        progress.finish(Operator::GENERATE, 600, 586);
+        let told = at(42.0);
+        assert!(told.contains("generate: done, 14 of 600 rows, "), "{told}");
     }
 }

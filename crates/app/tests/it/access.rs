@@ -50,12 +50,26 @@ async fn without_keys_nobody_is_an_administrator_unless_this_machine_may_be() {
         }
         assert_eq!(status(&service, "POST", swap, &json, &body).await, 403, "{arguments:?}");
     }
-    let service =
-        Service::bare(&workspace, &["bundle", "--admin-without-key", "--public-url", "http://manuals.example"]);
+    let refused = ["serve", "bundle", "--admin-without-key", "--public-url", "http://manuals.example"];
+    workspace.run(&refused).refused_with(&["--public-url", "proxy", "--scope admin"]);
+    key(&workspace, "root", "admin");
+    let refused = ["serve", "bundle", "--admin-without-key", "--keys", "keys.toml"];
+    workspace.run(&refused).refused_with(&["--keys", "proxy"]);
+    let service = Service::bare(&workspace, &["bundle", "--admin-without-key"]);
     for path in OPERATING {
         assert_eq!(get(&service, path, &[]).await, 200, "{path}");
         // What a proxy on this machine passes on is not from this machine.
-        for forwarded in ["x-forwarded-for", "forwarded", "x-real-ip"] {
+        for forwarded in [
+            "x-forwarded-for",
+            "x-forwarded-proto",
+            "x-forwarded",
+            "forwarded",
+            "via",
+            "x-real-ip",
+            "x-client-ip",
+            "true-client-ip",
+            "cf-connecting-ip",
+        ] {
             assert_eq!(get(&service, path, &[(forwarded, "203.0.113.7")]).await, 403, "{path} {forwarded}");
         }
         assert_eq!(get(&service, path, &[("host", "manuals.example")]).await, 403, "{path} by its public name");
@@ -226,6 +240,153 @@ fn hidden_function(workspace: &Workspace, from: &str, name: &str) -> String {
     manifest["digest"] = store::Key::of_bytes(&serde_json::to_vec(&manifest).unwrap()).hex().into();
     std::fs::write(folder.join("manifest.json"), serde_json::to_vec(&manifest).unwrap()).unwrap();
     json!({ "bundle": folder.display().to_string() }).to_string()
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => _ = std::fs::copy(entry.path(), target).unwrap(),
+        }
+    }
+}
+
+/// Writes a bundle's manifest, changed, with its digest made anew.
+fn forge(folder: &std::path::Path, change: impl Fn(&mut Value)) {
+    let path = folder.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    change(&mut manifest);
+    manifest["digest"] = "".into();
+    manifest["digest"] = store::Key::of_bytes(&serde_json::to_vec(&manifest).unwrap()).hex().into();
+    std::fs::write(path, serde_json::to_vec(&manifest).unwrap()).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_opened_is_what_was_checked() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let proof = workspace.file("code-was-run");
+    workspace.write(
+        "own.py",
+        format!("def rerank(question, passages):\n    open({proof:?}, 'w').close()\n    return [0] * len(passages)\n"),
+    );
+    evil(&workspace, "code", |text| {
+        text.replace("[space]\n", "[space]\nreranker = [{ python = { file = \"own.py\" } }]\n")
+    });
+    std::fs::remove_file(&proof).unwrap();
+    let run_of = |bundle: &str| {
+        let manifest = std::fs::read(workspace.file(bundle).join("manifest.json")).unwrap();
+        serde_json::from_slice::<Value>(&manifest).unwrap()["run"].as_str().unwrap().to_owned()
+    };
+    let record = |bundle: &str| workspace.file(bundle).join("store/runs").join(run_of(bundle));
+
+    // The run's name leads to the record of another bundle, the checked one lies where its digest says.
+    let elsewhere = workspace.file("elsewhere");
+    copy(&workspace.file("bundle"), &elsewhere);
+    let target = record("code");
+    let inside = elsewhere.join("store/runs").join(target.strip_prefix("/").unwrap());
+    copy(&record("bundle"), &inside);
+    let target = target.display().to_string();
+    forge(&elsewhere, |manifest| {
+        let run = manifest["run"].as_str().unwrap().to_owned();
+        for file in manifest["files"].as_array_mut().unwrap() {
+            file["name"] =
+                file["name"].as_str().unwrap().replace(&format!("runs/{run}/"), &format!("runs/{target}/")).into();
+        }
+        manifest["run"] = target.clone().into();
+    });
+
+    // The record is a pipe that holds another text each time that it is read.
+    let pipe = workspace.file("pipe");
+    copy(&workspace.file("bundle"), &pipe);
+    let (frozen, clean) = (pipe.join("store/runs").join(run_of("bundle")).join("frozen.json"), record("bundle"));
+    std::fs::remove_file(&frozen).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&frozen).status().unwrap().success());
+    // The record is one that the manifest does not know.
+    let unnamed = workspace.file("unnamed");
+    copy(&workspace.file("code"), &unnamed);
+    forge(&unnamed, |manifest| {
+        manifest["files"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|file| !file["name"].as_str().unwrap().ends_with("frozen.json"));
+    });
+    assert!(clean.join("frozen.json").exists());
+
+    let service = Service::start(&workspace, &["bundle"]);
+    for (bundle, reason) in
+        [(&elsewhere, "no name of a run"), (&pipe, "regular file"), (&unnamed, "has no store/runs/")]
+    {
+        let swap = service.post("/admin/swap", &json!({ "bundle": bundle.display().to_string() })).await;
+        let (status, told) = (swap.status().as_u16(), swap.text().await.unwrap());
+        assert!(status == 400 && told.contains(reason), "{reason}: {status} {told}");
+    }
+    for run in ["../runs/x", "x/", "x/.", "./x", ""] {
+        forge(&unnamed, |manifest| manifest["run"] = run.into());
+        let swap = service.post("/admin/swap", &json!({ "bundle": unnamed.display().to_string() })).await;
+        assert_eq!(swap.status().as_u16(), 400, "{run}");
+    }
+    assert_eq!(get(&service, "/rag/retrieve?query=owls", &[]).await, 200);
+    assert!(!proof.exists(), "no code was run");
+}
+
+#[tokio::test]
+async fn a_secret_in_the_address_of_a_bundle_is_told_to_nobody() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let service = Service::logging(&workspace, &["bundle"]);
+    for address in [
+        "s3://bucket/x?sig=HUNTER2",
+        "s3://u:HUNTER2@bucket/x",
+        "https://h.invalid/x#HUNTER2",
+        "https:/u:HUNTER2@h",
+        "u:HUNTER2@host:/p",
+    ] {
+        let swap = service.post("/admin/swap", &json!({ "bundle": address })).await;
+        let (status, told) = (swap.status().as_u16(), swap.text().await.unwrap());
+        assert!(status >= 400 && !told.contains("HUNTER2"), "{address}: {status} {told}");
+    }
+    let status = service.get("/admin/status").await.text().await.unwrap();
+    assert!(!status.contains("HUNTER2"), "{status}");
+    let said = async || std::fs::read_to_string(workspace.file("serve.err")).unwrap();
+    eventually("all are noted", async || said().await.matches("\"action\":\"swap\"").count() == 5).await;
+    assert!(!said().await.contains("HUNTER2"), "{}", said().await);
+    assert!(said().await.contains("\"id\":\"req-"), "{}", said().await);
+}
+
+#[tokio::test]
+async fn a_failure_is_hidden_only_if_another_pipeline_answered() {
+    let (workspace, server) = promoted(Duration::ZERO).await;
+    let (second, _other) = promoted(Duration::ZERO).await;
+    let said = || std::fs::read_to_string(workspace.file("serve.err")).unwrap_or_default();
+    server.reset().await;
+    let refusal = wiremock::ResponseTemplate::new(500);
+    wiremock::Mock::given(wiremock::matchers::any()).respond_with(refusal).mount(&server).await;
+    {
+        let service = Service::logging(&workspace, &["bundle"]);
+        assert_eq!(get(&service, "/rag/answer?query=owls", &[]).await, 502);
+        eventually("it is noted", async || said().contains("\"failed\":\"upstream\"")).await;
+    }
+    assert!(!said().contains("\"hidden\""), "{}", said());
+    let fallback = second.file("bundle").display().to_string();
+    let service = Service::logging(&workspace, &["bundle", "--fallback", &fallback]);
+    assert_eq!(get(&service, "/rag/answer?query=owls", &[]).await, 200);
+    eventually("what the client does not learn is noted", async || said().contains("\"hidden\":\"upstream\"")).await;
+    assert_eq!(said().matches("\"failed\"").count(), 1, "{}", said());
+}
+
+#[tokio::test]
+async fn a_link_from_another_page_opens_a_source_and_nothing_else() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let service = Service::start(&workspace, &["bundle"]);
+    let found: Value = service.json("/rag/retrieve?query=owls").await;
+    let source = format!("/rag/sources/{}", found["passages"][0]["id"].as_str().unwrap());
+    let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+    assert_eq!(get(&service, &source, &link).await, 200);
+    assert_eq!(get(&service, "/rag/answer?query=owls", &link).await, 403, "a model would be paid");
+    let picture = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")];
+    assert_eq!(get(&service, &source, &picture).await, 403);
 }
 
 #[tokio::test]
@@ -432,6 +593,13 @@ async fn two_host_headers_are_refused() {
     let mut told = String::new();
     stream.read_to_string(&mut told).unwrap();
     assert!(told.starts_with("HTTP/1.1 400"), "{told}");
+    let mut stream = TcpStream::connect(service.url.strip_prefix("http://").unwrap()).unwrap();
+    stream
+        .write_all(b"GET http://127.0.0.1/v1/models HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    told.clear();
+    stream.read_to_string(&mut told).unwrap();
+    assert!(told.starts_with("HTTP/1.1 400"), "{told}");
 }
 
 #[tokio::test]
@@ -482,6 +650,24 @@ async fn failures_of_every_route_are_counted_and_told_to_the_operator_and_not_to
         std::fs::read_to_string(full.file("serve.err")).unwrap().contains("No space left")
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_full_file_of_feedback_takes_no_more_until_it_is_moved_away() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let (path, old) = (workspace.file("feedback.jsonl"), workspace.file("feedback.1.jsonl"));
+    std::fs::File::create(&path).unwrap().set_len(256 << 20).unwrap();
+    let service = Service::logging(&workspace, &["bundle", "--feedback", "feedback.jsonl"]);
+    let opinion = json!({ "request_id": "r", "verdict": "up" });
+    let refused = service.post("/rag/feedback", &opinion).await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"3600".parse().unwrap()));
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 256 << 20);
+    let counted = async || service.get("/metrics").await.text().await.unwrap().contains("reverie_feedback_total{kind");
+    assert!(!counted().await, "what was not kept is not counted");
+    std::fs::rename(&path, &old).unwrap();
+    assert_eq!(service.post("/rag/feedback", &opinion).await.status().as_u16(), 204);
+    assert!(std::fs::read_to_string(&path).unwrap().contains("\"request_id\":\"r\""));
+    assert!(counted().await);
 }
 
 #[tokio::test]

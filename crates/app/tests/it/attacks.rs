@@ -5,7 +5,7 @@
 
 use crate::{
     serve::Service,
-    upstream::{Fault, Upstream, number_word},
+    upstream::{Fault, PAUSE, Upstream, number_word},
     workspace::Workspace,
 };
 use ::fuzz::{Draw, mutated};
@@ -326,7 +326,30 @@ async fn clients_that_vanish_leave_nothing_behind() {
     })
     .await;
     eventually("their connections are closed", async || open_files(&service) <= idle + 8).await;
+    let left = r#"reverie_requests_total{route="/v1/chat/completions",status="499"}"#;
+    eventually("those that left are counted", async || value(&service, left).await > 100.0).await;
     is_unharmed(&workspace, &service).await;
+}
+
+/// The value of a metric; 0 if there is none.
+async fn value(service: &Service, metric: &str) -> f64 {
+    let text = service.get("/metrics").await.text().await.unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(metric)?.trim().parse().ok());
+    value.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_stream_is_timed_to_its_end() {
+    let (_workspace, _upstream, service) = served(&[]);
+    let question = format!("What do owls swallow? {}", Fault::Pauses.word());
+    let message = json!({ "role": "user", "content": question });
+    let body = json!({ "model": "animals", "messages": [message], "stream": true });
+    let streamed = service.post("/v1/chat/completions", &body).await.text().await.unwrap();
+    assert!(streamed.trim_end().ends_with("data: [DONE]"), "{streamed}");
+    let seconds = r#"reverie_request_seconds_sum{route="/v1/chat/completions"}"#;
+    eventually("the stream is timed", async || value(&service, seconds).await > 0.0).await;
+    let seconds = value(&service, seconds).await;
+    assert!(seconds >= PAUSE.as_secs_f64(), "{seconds} s are from its end, not from its beginning");
 }
 
 /// How many connections each worker makes at least, whatever time that takes.

@@ -143,13 +143,16 @@ async fn a_run_of_before_and_what_is_gone_are_told_with_what_to_do() {
     assert_eq!(std::fs::read(&frozen).unwrap().len(), kept.len());
     workspace.run(&["query", QUESTION]).succeeds();
     let text = String::from_utf8(kept).unwrap();
-    let other = text.replacen("\"formats\":{", "\"formats\":{\"graph\":9,", 1);
-    // As another version would write it, with a checksum.
+    let newer = text.replacen("\"formats\":{", "\"formats\":{\"graph\":9,", 1);
+    let other = newer.replace("\"inputs\":{", "\"inputs\":{\"graph\":1,");
+    assert!(newer != text && other != newer);
+    // As another version would write it, with a checksum: one with an index of a kind that is not known here.
     let store =
         store::ArtifactStore::open(&workspace.file("store").display().to_string(), &[], lab::layout::LAYOUT).unwrap();
     store.replace(&format!("runs/{run}/frozen.json"), other.clone()).await.unwrap();
     let told = workspace.run(&["query", QUESTION]).ends_with(1);
     assert!(told.err.contains("another version of reverie wrote it in another format"), "{}", told.err);
+    workspace.run(&["leaderboard"]).succeeds();
     store.replace(&format!("runs/{run}/frozen.json"), text.clone()).await.unwrap();
     std::fs::write(&frozen, other.replacen("\"graph\":9", "\"graph\":98", 1)).unwrap();
     let told = workspace.run(&["query", QUESTION]).ends_with(1);

@@ -163,6 +163,33 @@ async fn all_bad_rows_are_told_with_their_lines_before_any_call() {
     assert!(endpoint::asked(&server).await.is_empty());
 }
 
+#[test]
+fn places_are_checked_against_the_documents_that_are_given() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.file("manuals")).unwrap();
+    workspace.write("manuals/mill.txt", "Mühle: the mill was built in 1700 and burned in 1820.\n");
+    workspace.write("manuals/broken.epub", "no EPUB");
+    let row = |place: Value| {
+        let mut context = json!({ "document": "mill.txt", "text": "the mill was built in 1700" });
+        context.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
+        let evidence = json!([{ "document": "mill.txt", "quote": "built in 1700" }]);
+        jsonl(&[json!({ "question": "When was it built?", "contexts": [context], "evidence": evidence })])
+    };
+    let score = ["score", "answers.jsonl", "--metric", "recall", "--json", "--documents", "manuals"];
+    // In characters, by the name that files have for bytes.
+    workspace.write("answers.jsonl", row(json!({ "span": { "start": 7, "end": 33 } })));
+    workspace.run(&score).refused_with(&["answers.jsonl:1", "does not stand at bytes 7 to 33"]);
+    for place in [json!({ "span": { "start": 8, "end": 34 } }), json!({ "start": 7, "end": 33 })] {
+        workspace.write("answers.jsonl", row(place));
+        let scored = workspace.run(&score).succeeds();
+        assert_eq!(metric(&scored.json(), "recall")["mean"], 1.0, "{}", scored.out);
+        assert!(scored.err.contains("broken.epub gives no document"), "{}", scored.err);
+    }
+    workspace
+        .run(&["score", "answers.jsonl", "--metric", "recall", "--documents", "nowhere"])
+        .refused_with(&["nowhere"]);
+}
+
 #[tokio::test]
 async fn of_three_judges_the_majority_decides_and_each_is_paid() {
     let server = endpoint::start_with(Words).await;

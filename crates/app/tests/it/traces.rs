@@ -25,7 +25,7 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
 
 /// A collector that takes everything.
-async fn collector() -> MockServer {
+pub async fn collector() -> MockServer {
     let server = MockServer::start().await;
     let takes = Mock::given(matchers::method("POST")).and(matchers::path("/v1/traces"));
     takes.respond_with(ResponseTemplate::new(200)).mount(&server).await;
@@ -116,7 +116,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Ends a service in peace, and gives what it said.
-fn ended(mut service: Service) -> String {
+pub fn ended(mut service: Service) -> String {
     service.terminate();
     assert_eq!(service.process.wait().unwrap().code(), Some(0));
     let mut said = String::new();
@@ -459,6 +459,45 @@ async fn a_collector_that_is_gone_costs_one_warning_and_no_answer() {
     workspace
         .run(&["serve", "bundle", "--listen", "127.0.0.1:0", "--traces", "collector"])
         .refused_with(&["is no address"]);
+}
+
+#[tokio::test]
+async fn refused_requests_have_a_span_with_the_reason() {
+    let (workspace, _server) = promoted(Duration::from_millis(500)).await;
+    let collector = collector().await;
+    let key = workspace.run(&["keys", "new", "alice"]).succeeds().out.trim().to_owned();
+    let arguments =
+        ["bundle", "--traces", &collector.uri(), "--keys", "keys.toml", "--answers-at-once", "1", "--queue", "0"];
+    let service = Service::start_with(&workspace, &arguments, &[]);
+    assert_eq!(service.get("/v1/models").await.status(), 401);
+    let post = |path: &str| service.client.post(format!("{}{path}", service.url)).bearer_auth(&key);
+    let long = chat(&"owl ".repeat(1 << 20));
+    assert_eq!(post("/v1/embeddings").json(&long).send().await.unwrap().status(), 413);
+    let secret = reqwest::Method::from_bytes(b"SECRET-WORD").unwrap();
+    let unknown = service.client.request(secret, format!("{}/v1/models", service.url)).bearer_auth(&key);
+    assert_eq!(unknown.send().await.unwrap().status(), 405);
+    // One has the only place, the other ones have none.
+    let ask = || async { post("/v1/chat/completions").json(&chat(QUESTION)).send().await.unwrap().status().as_u16() };
+    let mut statuses = [0; 3];
+    while !statuses.contains(&503) {
+        let (first, second, third) = tokio::join!(ask(), ask(), ask());
+        statuses = [first, second, third];
+    }
+    ended(service);
+    let received = Received::by(&collector).await;
+    let told = |status: &str| {
+        let with = |span: &&Span| attribute(span, "http.response.status_code").as_deref() == Some(status);
+        let span = received.spans.iter().find(with).unwrap_or_else(|| panic!("no span has {status}"));
+        (span.name.clone(), attribute(span, "error.type"), is_marked(span))
+    };
+    // By OpenTelemetry's convention a client's mistake is no error of the server.
+    assert_eq!(told("401"), ("GET /v1/models".to_owned(), None, false));
+    assert_eq!(told("413"), ("POST /v1/embeddings".to_owned(), None, false));
+    assert_eq!(told("503"), ("POST /v1/chat/completions".to_owned(), Some("503".to_owned()), true));
+    assert_eq!(told("405").0, "HTTP /v1/models");
+    let unknown = received.named("HTTP /v1/models");
+    assert_eq!(attribute(unknown, "http.request.method").as_deref(), Some("_OTHER"));
+    assert!(!received.holds("SECRET-WORD"), "a method could be any text");
 }
 
 #[tokio::test]

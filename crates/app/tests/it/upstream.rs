@@ -19,6 +19,9 @@ use tokio::{
     sync::oneshot,
 };
 
+/// How long an answer with [`Fault::Pauses`] stops.
+pub const PAUSE: Duration = Duration::from_millis(500);
+
 /// What the model does with a question that has this word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -36,10 +39,12 @@ pub enum Fault {
     CutOnce,
     /// It answers after 300 ms.
     Slow,
+    /// It pauses for half a second after its first words.
+    Pauses,
 }
 
 impl Fault {
-    const ALL: [(Self, &str); 7] = [
+    const ALL: [(Self, &str); 8] = [
         (Self::Hang, "zzhang"),
         (Self::Fails, "zzfails"),
         (Self::FailsOnce, "zzfailsonce"),
@@ -47,6 +52,7 @@ impl Fault {
         (Self::Cut, "zzcut"),
         (Self::CutOnce, "zzcutonce"),
         (Self::Slow, "zzslow"),
+        (Self::Pauses, "zzpauses"),
     ];
 
     pub fn word(self) -> &'static str {
@@ -186,7 +192,7 @@ async fn answer(stream: &mut (impl AsyncWriteExt + Unpin), asked: &Value, state:
         Some(Fault::Fails) => Some("500 Internal Server Error"),
         Some(Fault::FailsOnce) => is_first().then_some("500 Internal Server Error"),
         Some(Fault::LimitsOnce) => is_first().then_some("429 Too Many Requests"),
-        Some(Fault::Cut | Fault::CutOnce) | None => None,
+        Some(Fault::Cut | Fault::CutOnce | Fault::Pauses) | None => None,
     };
     if let Some(status) = fails {
         let body = json!({ "error": { "message": "planted", "type": "server_error" } }).to_string();
@@ -214,6 +220,10 @@ async fn answer(stream: &mut (impl AsyncWriteExt + Unpin), asked: &Value, state:
         if cuts && at == 4 {
             stream.flush().await?;
             return Ok(false);
+        }
+        if fault == Some(Fault::Pauses) && at == 4 {
+            stream.flush().await?;
+            tokio::time::sleep(PAUSE).await;
         }
         let delta = json!([{ "index": 0, "delta": { "content": word }, "finish_reason": null }]);
         event(stream, &chunk("chat.completion.chunk", delta, &Value::Null).to_string()).await?;

@@ -25,7 +25,8 @@
 //! empty list retrieved nothing. Citations are numbers in brackets for which
 //! there is a passage (`[1]`, `[1, 3]`).
 //!
-//! Columns that are not known are ignored, unless they are nearly one that is.
+//! Other columns are for functions of the user's own as metrics; one whose name
+//! is nearly one of the above is refused.
 
 use super::cells::{is_blank, nearly, text, texts};
 use super::format::Holds;
@@ -57,6 +58,9 @@ pub struct AnsweredRow {
     pub passages: Option<Vec<Passage>>,
     /// What was answered; none if the file does not tell.
     pub answer: Option<Answer>,
+    /// The row's other columns, by name: all that are none of the above, with
+    /// `id` and `tags`.
+    pub columns: Map<String, Value>,
 }
 
 /// Reads a file of answers. The name tells the format (`.jsonl`, `.csv`,
@@ -64,13 +68,13 @@ pub struct AnsweredRow {
 ///
 /// # Errors
 /// All faults of the file, in the order of their lines.
-pub fn import_answers(name: &str, bytes: &[u8]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
+pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
     let (records, mut faults) = rows::read(name, bytes, Holds::Answers);
     if records.is_empty() && faults.is_empty() {
         faults.push((1, "holds no answer: write one JSON object per line, or a CSV file with a header".to_owned()));
     }
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().map(|row| (row.line, &row.fields)).collect();
-    let read = read_all(&records, rows::has_header(name, bytes), Place::Line, &[], faults);
+    let read = read_all(&records, rows::has_header(name, bytes), Place::Line, documents, faults);
     let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
     read.map_err(|faults| faults.into_iter().map(fault).collect())
 }
@@ -219,11 +223,15 @@ fn read(
     };
     let answer = answer.map(|text| Answer { citations: citations(&text), text, ..Answer::default() });
     let question = question.unwrap_or_default();
+    let texts = [QUESTION, ANSWER, PASSAGES, REFERENCE, &["evidence", "answerable", "is_impossible"]].concat();
+    let columns = fields.iter().filter(|(name, _)| !texts.contains(&name.as_str()));
+    let columns = columns.map(|(name, value)| (name.clone(), value.clone())).collect();
     AnsweredRow {
         line,
         question: Question { id, question, reference, evidence, tags, answerable, ..Question::default() },
         passages,
         answer,
+        columns,
     }
 }
 

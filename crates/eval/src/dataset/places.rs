@@ -20,6 +20,9 @@ use std::collections::HashMap;
 /// A shorter quote may stand at several places of a document by chance.
 const TELLING: usize = 24;
 
+/// How the documents are given.
+const DOCUMENTS: &str = "give the documents (`documents`, or `--documents` of `reverie score`)";
+
 /// The texts that places refer to, by the documents' paths.
 #[derive(Debug, Default)]
 pub(super) struct Texts<'a>(HashMap<&'a str, &'a str>);
@@ -86,9 +89,10 @@ pub(super) fn read(
     let Some(text) = texts.0.get(document) else {
         return Err(match texts.is_empty() {
             true => {
-                "`start` and `end` count characters, for which the document's text is needed: give `documents`, or \
+                format!(
+                    "`start` and `end` count characters, for which the document's text is needed: {DOCUMENTS}, or \
                      `start_byte` and `end_byte`"
-                    .to_owned()
+                )
             }
             false => format!("is from `{document}`, which is none of the documents: write its path as they have it"),
         });
@@ -111,7 +115,7 @@ pub(super) fn check(passage: &Passage, texts: &Texts<'_>) -> Result<(), String> 
         return match end - start == characters && length != characters {
             true => Err(format!(
                 "its place has {characters} bytes, and its text {characters} characters in {length} bytes: the place \
-                 counts characters; write it as `start` and `end` with `documents`, or count bytes"
+                 counts characters; write it as `start` and `end`, and {DOCUMENTS}, or count bytes"
             )),
             false => Ok(()),
         };
@@ -153,7 +157,7 @@ pub(super) fn compare(rows: &[AnsweredRow]) -> Vec<Fault> {
                     Compared::Elsewhere => elsewhere.push((row.line, i + 1)),
                     Compared::Differ => faults.push((row.line, format!(
                         "`contexts` at {}: its place overlaps golden evidence of `{}`, and its text has other words \
-                         there: count both in bytes, or give `documents`",
+                         there: count both in bytes, or {DOCUMENTS}",
                         i + 1, passage.document
                     ))),
                 }
@@ -164,7 +168,7 @@ pub(super) fn compare(rows: &[AnsweredRow]) -> Vec<Fault> {
     if let Some((line, number)) = elsewhere.first().filter(|_| elsewhere.len() > agree) {
         faults.push((*line, format!(
             "`contexts` at {number}: its text holds the quote of golden evidence, and its place does not overlap it; so do \
-             {} of {} passages with such a quote: count both in bytes, or give `documents`",
+             {} of {} passages with such a quote: count both in bytes, or {DOCUMENTS}",
             elsewhere.len(), elsewhere.len() + agree
         )));
     }

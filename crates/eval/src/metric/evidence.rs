@@ -80,7 +80,7 @@ pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<Golden<'a>>, Missing
     }
     // Text of another system: where it stands in a document is not known.
     if sample.passages.iter().any(|passage| passage.span.is_empty() && !passage.text.is_empty()) {
-        return Err(Missing::NoPlace("the passages have no place in a document".into()));
+        return Err(Missing::PassagesWithoutPlace);
     }
     Ok(found)
 }
@@ -287,7 +287,7 @@ mod tests {
         let placeless = rag::Passage { text: "some text".to_owned(), ..passage("a.txt", 0, 0) };
         let passages = [passage("a.txt", 0, 10), placeless];
         let missing = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &passages, None)).err();
-        assert!(matches!(missing, Some(Missing::NoPlace(_))), "{missing:?}");
+        assert!(matches!(missing, Some(Missing::PassagesWithoutPlace)), "{missing:?}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ use async_trait::async_trait;
 use describe::{Describe, reference, unanswerable};
 use models::{Chat, Embedder};
 use rag::{Answer, Context, Passage};
+use serde_json::{Map, Value};
 
 /// The registry of metrics, and what can be told of each from its settings.
 macro_rules! metrics {
@@ -340,11 +341,20 @@ pub struct Needs {
     pub judge: bool,
     /// An embedder.
     pub embedder: bool,
+    /// The columns of a row of answers; questions of an experiment have none.
+    pub columns: bool,
 }
 
 impl Needs {
-    const NOTHING: Self =
-        Self { evidence: false, reference: false, answer: false, passages: false, judge: false, embedder: false };
+    const NOTHING: Self = Self {
+        evidence: false,
+        reference: false,
+        answer: false,
+        passages: false,
+        judge: false,
+        embedder: false,
+        columns: false,
+    };
 }
 
 /// One question with what a trial made of it.
@@ -357,6 +367,9 @@ pub struct Sample<'a> {
     pub passages: &'a [Passage],
     /// What was answered, if anything.
     pub answer: Option<&'a Answer>,
+    /// The other columns of its row, by name; none for questions of an
+    /// experiment, which are no rows.
+    pub columns: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Sample<'a> {

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! The function names what it wants: `question`, `answer` (without citations),
-//! `reference`, `passages` (a list of texts, also called `contexts`), at least one
-//! of them; what it
-//! names must be there for it to be called, unless the parameter has a default:
+//! `reference`, `passages` (a list of texts, also called `contexts`), `columns` (a
+//! dictionary of the row's other columns, for answers of the user's own, which are
+//! rows; not in an experiment), at least one of them; what it names must be there for it to be called, unless the parameter has a default:
 //! with `reference=None` it is called for questions without a reference too.
 //! Passages that nobody told of are an empty list. It returns a number in `range`, a
 //! truth value, or `None` where the metric does not apply; or a pair of that and
@@ -40,7 +40,8 @@ use std::sync::Arc;
 pub(super) const VERSION: u32 = 1;
 
 /// `contexts` is another name of `passages`: that of the column.
-const PARAMETERS: [&str; 5] = ["question", "answer", "reference", "passages", "contexts"];
+const PARAMETERS: [&str; 6] = ["question", "answer", "reference", "passages", "contexts", COLUMNS];
+const COLUMNS: &str = "columns";
 
 /// Settings of a function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -134,6 +135,7 @@ impl Describe for Config {
             answer: wants("answer"),
             reference: wants("reference"),
             passages: wants("passages") || wants("contexts"),
+            columns: wants(COLUMNS),
             ..Needs::NOTHING
         }
     }
@@ -190,6 +192,14 @@ impl Python {
     async fn value(&self, sample: &Sample<'_>) -> Result<(f64, Option<String>), Missing> {
         let mut wanted = serde_json::Map::new();
         for &name in self.function.parameters() {
+            if name == COLUMNS {
+                match sample.columns {
+                    Some(columns) => _ = wanted.insert(name.to_owned(), Value::Object(columns.clone())),
+                    None if self.function.is_optional(name) => {}
+                    None => return Err(Missing::NotApplicable("questions of an experiment have no columns".to_owned())),
+                }
+                continue;
+            }
             let text = match name {
                 "answer" => Some(sample.answer_text()),
                 "reference" => Some(sample.reference().map(str::to_owned)),
@@ -249,6 +259,22 @@ mod tests {
         let source = "def score(answer: str, *, passages=None, question):\n    print('noise')\n    return answer == 'ten' and passages == [] and question == 'How many?'\n";
         assert_eq!(scored(source, "ten [1]"), Score::Value(1.0));
         assert_eq!(scored(source, "nine"), Score::Value(0.0));
+    }
+
+    #[test]
+    fn a_row_s_other_columns_are_given_to_who_names_them() {
+        let source = "def score(answer, columns):\n    return columns['seconds'] < 2\n";
+        let config = Config { source: source.to_owned(), ..Config::default() };
+        assert!(config.needs().columns);
+        let metric = config.build(&Context::default()).unwrap();
+        let (question, ten) = (question("How many?", None), answer("ten"));
+        let alone = sample(&question, &[], Some(&ten));
+        assert!(matches!(score(&*metric, &alone).score, Score::Missing(Missing::NotApplicable(_))));
+        let columns = serde_json::from_value(json!({ "seconds": 1.5 })).unwrap();
+        let row = Sample { columns: Some(&columns), ..alone };
+        assert_eq!(score(&*metric, &row).score, Score::Value(1.0));
+        let optional = "def score(answer, columns=None):\n    return columns is None\n";
+        assert_eq!(scored(optional, "ten"), Score::Value(1.0));
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(crate) fn answer(text: &str) -> Answer {
 }
 
 pub(crate) fn sample<'a>(question: &'a Question, passages: &'a [Passage], answer: Option<&'a Answer>) -> Sample<'a> {
-    Sample { question, passages, answer }
+    Sample { question, passages, answer, columns: None }
 }
 
 /// The score of a retrieval metric for evidence and passages of `a.txt`.

@@ -1,7 +1,7 @@
 //! What a bundle uses beyond its own files: code, variables of the environment,
 //! and hosts. A service compares that before it opens a bundle named over HTTP.
 
-use crate::{Error, RunRecord, Session, frozen::Frozen, spec::Experiment};
+use crate::{Error, RunRecord, frozen::experiment_of, spec::Experiment};
 use reqwest::Url;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,34 +14,29 @@ pub struct Reach {
     functions: bool,
     /// Whether all variables and hosts are in it.
     all_models: bool,
-    variables: BTreeSet<String>,
     hosts: BTreeSet<String>,
+    /// The variables, each with the host that its value is sent to.
+    variables: BTreeSet<(String, String)>,
 }
 
 impl Reach {
-    /// The reach of a run's trials.
+    /// The reach of the trials of a run, asked with the models of an experiment.
     ///
     /// # Errors
-    /// If the record of the run cannot be read.
-    pub fn of_run(session: &Session, record: &RunRecord) -> Result<Self, Error> {
+    /// If the record of the run cannot be read, or its experiment cannot be
+    /// understood.
+    pub fn of(experiment: &Experiment, record: &RunRecord) -> Result<Self, Error> {
         let frozen = record.frozen()?;
-        // The models that are asked are those of the session.
-        let mut reach = Self::of(frozen)?.and(&Self::of_experiment(&session.experiment));
-        if let Ok(recorded) = Experiment::parse(&frozen.experiment, session.experiment.base.clone()) {
-            reach = reach.and(&Self::of_experiment(&recorded));
-        }
-        Ok(reach)
-    }
-
-    /// The reach of the trials that a record holds.
-    pub(super) fn of(frozen: &Frozen) -> Result<Self, Error> {
         // In a file, settings may be a table or a list; serialized from their types they are always a table.
-        let record = serde_json::to_value(frozen).map_err(Error::table)?;
-        Ok(Self { functions: has_function(&record), ..Self::default() })
+        let trials = serde_json::to_value(frozen).map_err(Error::table)?;
+        let trials = Self { functions: has_function(&trials), ..Self::default() };
+        // The two experiments are the same unless somebody made them differ.
+        let recorded = experiment_of(experiment, record)?;
+        Ok(trials.and(&Self::of_experiment(experiment)).and(&Self::of_experiment(&recorded)))
     }
 
     /// The reach of an experiment.
-    pub(super) fn of_experiment(experiment: &Experiment) -> Self {
+    fn of_experiment(experiment: &Experiment) -> Self {
         let root = experiment.root();
         let mut reach = Self { functions: has_function(&root), ..Self::default() };
         for (_, kinds) in root["models"].as_object().into_iter().flatten() {
@@ -55,26 +50,17 @@ impl Reach {
     }
 
     fn add(&mut self, provider: &str, settings: &Value) {
-        self.add_variables(settings);
         let address = settings["base_url"].as_str().filter(|address| !address.is_empty());
-        self.hosts.insert(match address.map(|address| (address, Url::parse(address))) {
+        let host = match address.map(|address| (address, Url::parse(address))) {
             Some((_, Ok(url))) if url.has_host() => url.origin().ascii_serialization(),
             Some((address, _)) => address.to_owned(),
             // Without an address it is the provider's own, or none.
             None => format!("the provider {provider}"),
-        });
-        if let Some(name) = settings["api_key_env"].as_str().filter(|name| !name.is_empty()) {
-            self.variables.insert(name.to_owned());
-        }
-    }
-
-    fn add_variables(&mut self, settings: &Value) {
-        match settings {
-            Value::String(text) => self.variables.extend(text.strip_prefix("env:").map(str::to_owned)),
-            Value::Array(values) => values.iter().for_each(|value| self.add_variables(value)),
-            Value::Object(values) => values.values().for_each(|value| self.add_variables(value)),
-            _ => {}
-        }
+        };
+        let key = settings["api_key_env"].as_str().filter(|name| !name.is_empty());
+        let variables = key.into_iter().chain(named_variables(settings));
+        self.variables.extend(variables.map(|name| (name.to_owned(), host.clone())));
+        self.hosts.insert(host);
     }
 
     /// The reach of both.
@@ -104,18 +90,25 @@ impl Reach {
         if self.functions && !allowed.functions {
             beyond.push("functions of Python, which are code that would run here".to_owned());
         }
-        let new = |of: &BTreeSet<String>, allowed: &BTreeSet<String>| {
-            of.difference(allowed).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-        };
-        for (what, new) in [
-            ("the variables", new(&self.variables, &allowed.variables)),
-            ("the hosts", new(&self.hosts, &allowed.hosts)),
-        ] {
+        let variables = self.variables.difference(&allowed.variables);
+        let variables: Vec<_> = variables.map(|(name, host)| format!("`{name}` for `{host}`")).collect();
+        let hosts: Vec<_> = self.hosts.difference(&allowed.hosts).map(|host| format!("`{host}`")).collect();
+        for (what, new) in [("the variables", variables), ("the hosts", hosts)] {
             if !new.is_empty() && !allowed.all_models {
-                beyond.push(format!("{what} {new}"));
+                beyond.push(format!("{what} {}", new.join(", ")));
             }
         }
         (!beyond.is_empty()).then(|| beyond.join(", and "))
+    }
+}
+
+/// The variables that values of settings are taken from, such as headers.
+fn named_variables(settings: &Value) -> Vec<&str> {
+    match settings {
+        Value::String(text) => text.strip_prefix("env:").into_iter().collect(),
+        Value::Array(values) => values.iter().flat_map(named_variables).collect(),
+        Value::Object(values) => values.values().flat_map(named_variables).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -168,6 +161,11 @@ mod tests {
         assert_eq!(evil.beyond(&first.clone().and(&evil)), None);
         assert_eq!(evil.beyond(&first.clone().with_all_models()), None);
         let functions = Reach { functions: true, ..Reach::default() };
+        // A key that is known goes only to the host that has it already.
+        let two = of("openai = { base_url = 'https://api.example.com/v1', api_key_env = 'KEY' }\n\
+                      ollama = { base_url = 'https://other.example' }");
+        let swapped = of("openai = { base_url = 'https://other.example', api_key_env = 'KEY' }");
+        assert_eq!(swapped.beyond(&two).unwrap(), "the variables `KEY` for `https://other.example`");
         assert!(functions.beyond(&first).unwrap().contains("code"));
         assert_eq!(functions.beyond(&first.with_functions()), None);
         assert!(has_function(&serde_json::json!({ "reranker": [{ "python": { "source": "…" } }] })));

@@ -34,7 +34,7 @@ const SECTIONS: [(&str, &str); 4] =
 ///
 /// Files of an object store are compared by name and size only.
 pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String> {
-    let (frozen, then) = match (record.frozen(), experiment_of(session, record)) {
+    let (frozen, then) = match (record.frozen(), experiment_of(&session.experiment, record)) {
         (Ok(frozen), Ok(then)) => (frozen, then),
         (Err(error), _) | (_, Err(error)) => return vec![format!("what changed since is not known: {error}")],
     };

@@ -181,7 +181,12 @@ fn remedy(trials: &[TrialResult], metrics: &[&MetricResult]) -> String {
 fn applies_nowhere(trial: &TrialResult, metric: &MetricResult) -> bool {
     let mut scores = trial.questions.iter().filter_map(|question| question.scores.get(&metric.name)).peekable();
     scores.peek().is_some()
-        && scores.all(|scored| matches!(scored.score, Score::Missing(Missing::NotApplicable(_) | Missing::NoPlace(_))))
+        && scores.all(|scored| {
+            matches!(
+                scored.score,
+                Score::Missing(Missing::NotApplicable(_) | Missing::NoPlace(_) | Missing::PassagesWithoutPlace)
+            )
+        })
 }
 
 /// Why no metric of the experiment chooses.

@@ -9,7 +9,7 @@ use crate::{
     spec::{ScoringSpec, nearest},
     task::Models,
 };
-use eval::{Question, Sample, Scored, dataset::AnsweredRow, metric::Metric};
+use eval::{Missing, Question, Sample, Scored, dataset::AnsweredRow, metric::Metric};
 use futures::future::join_all;
 use models::{Budget, Caps, Client};
 use rag::{Answer, Passage};
@@ -58,10 +58,12 @@ impl Scorer {
             question: Question { id: "1".to_owned(), question: "?".to_owned(), ..Question::default() },
             passages: Some(Vec::new()),
             answer: Some(Answer::default()),
+            columns: serde_json::Map::new(),
         };
         let mut cannot = Vec::new();
         spec.evaluate.metrics.retain(|config| {
-            let reason = lacks(config, &bare);
+            let columns = || Missing::NotApplicable("it has no columns".to_owned());
+            let reason = lacks(config, &bare).or_else(|| config.needs().columns.then(columns));
             if let Some(reason) = &reason {
                 cannot.push(format!("`{}` cannot score what users ask ({reason})", config.label()));
             }
@@ -150,7 +152,7 @@ impl Scorer {
         passages: &[Passage],
         answer: &Answer,
     ) -> BTreeMap<String, Scored> {
-        let sample = Sample { question, passages, answer: Some(answer) };
+        let sample = Sample { question, passages, answer: Some(answer), columns: None };
         let metrics = self.spec.evaluate.metrics.iter().zip(&self.metrics);
         let scored = metrics
             .filter(|(config, _)| config.judged() == judged)

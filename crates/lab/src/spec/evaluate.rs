@@ -51,6 +51,7 @@ pub(super) fn read<'a>(
             (needs.judge && judges.is_empty(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]"),
             (needs.embedder && embedder.is_none(), "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]"),
             (needs.answer && !needed.generator, "scores answers, but [space] has no `generator`"),
+            (needs.columns, "wants `columns`, which only rows of answers have: see `reverie score`"),
         ] {
             if missing {
                 reader.error(*at, format!("evaluate.metrics: `{name}` {message}"));
@@ -124,7 +125,8 @@ pub(super) fn read_embedder<'a>(
 /// Reads a file that the settings name.
 pub(super) fn read_file(base: &Path, path: &str) -> Result<String, String> {
     let path = base.join(path);
-    std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    let text = store::open_regular(&path).and_then(std::io::read_to_string);
+    text.map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 /// `metrics`, with the contents of their files; each is checked, and no label may occur twice.

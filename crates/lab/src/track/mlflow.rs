@@ -116,9 +116,10 @@ impl Tracker for Mlflow {
             None => self.look(view).await?,
         };
         // What the server has is only certain after the server accepted everything.
-        let lacks = self.bring(view, &mut known).await?;
+        let mut notes = self.bring(view, &mut known).await?;
         self.known = Some(known);
-        Ok(lacks)
+        notes.extend(self.server.exposed_secret());
+        Ok(notes)
     }
 }
 

@@ -128,7 +128,7 @@ impl Kind for Score {
                 Some(Err(error)) if self.metric.needs_answer() => Scored::missing(error.missing()),
                 answer => {
                     let answer = answer.and_then(|answer| answer.as_ref().ok());
-                    self.metric.score(&*metric, &Sample { question, passages: found, answer }).await
+                    self.metric.score(&*metric, &Sample { question, passages: found, answer, columns: None }).await
                 }
             };
             making.made(1);

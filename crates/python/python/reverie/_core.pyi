@@ -239,6 +239,7 @@ class Service:
         public_url: str | None = None,
         answers_at_once: int = 64,
         queue: int = 256,
+        searches_at_once: int = 256,
         deadline: float = 120.0,
         first_token: float = 60.0,
         others: Any = None,

@@ -22,7 +22,7 @@ from typing import Any
 from reverie._function_models import _plain, _raised
 
 # What a metric is given of a row.
-_GIVEN = ("question", "answer", "reference", "passages", "contexts")
+_GIVEN = ("question", "answer", "reference", "passages", "contexts", "columns")
 
 _ASKING = '''async def metric({parameters}):
     import asyncio, concurrent.futures, json, urllib.request

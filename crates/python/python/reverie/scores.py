@@ -52,8 +52,8 @@ def evaluate(
     (`reverie.model`).
 
     Metrics of retrieval need places. A context is a text, or a dictionary of `text`, `document` (its path) and its place
-    in the document's text: `start` and `end` in characters, with `documents`, or `start_byte` and `end_byte` in bytes. A
-    place that does not hold its text is an error. `evidence` is a list of dictionaries of `document`, `quote`, and
+    in the document's text: `start` and `end` in characters, with `documents`, or `start_byte` and `end_byte` in bytes. With
+    `documents`, a place that does not hold its text is an error. `evidence` is a list of dictionaries of `document`, `quote`, and
     `start_byte` and `end_byte`; with `documents` the quotes are looked for.
 
     Args:
@@ -68,7 +68,8 @@ def evaluate(
             dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain. A function
             that stands by itself runs in a process of its own. A closure, a lambda, a method, an object that can be
             called, or a function that uses names of your program is called in this process: once at a time, or
-            `concurrency` calls at once (an `async def` 16).
+            `concurrency` calls at once (an `async def` 16). A function is given what its parameters are named after:
+            `question`, `answer`, `reference`, `contexts`, and `columns`, a dictionary of the row's other columns.
         judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs
             here; or a function of your own. Of several the majority decides. A function gets the messages, a list of
             dictionaries with `role` and `content`; where JSON is wanted, the first states its schema. It returns the
@@ -90,7 +91,7 @@ def evaluate(
         store: The folder of the journal of paid calls. Default: `.reverie`, as of experiments.
         documents: The documents that places in `data` refer to: what `reverie.parse` gave or takes, or a data frame, an
             Arrow table or dictionaries with `path` and `text`. Places are held against them, and evidence is found in
-            them. Not for the path of a file, whose `span` counts bytes.
+            them. This holds for a file too: `span` counts bytes there, and characters in other data.
         attempts: How often a call of a model is tried at most when it fails, at least 1. Default: 8.
         deadline_seconds: How long this may take, in seconds. After that nothing is asked or tried again, and it ends
             with `Scores.partial`. Calls of models that are under way then are kept for the next time. Default: as long as

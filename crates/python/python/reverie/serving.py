@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import quote
 
 from reverie import _core
 
@@ -36,6 +38,7 @@ class Service:
             such as nginx, needs it, or `open_to_all`.
         answers_at_once: How many answers are written at once.
         queue: How many questions may wait; more are refused with 503.
+        searches_at_once: How many searches, embeddings and rankings run at once, and how many more may wait.
         deadline: The longest time for an answer, in seconds.
         first_token: The longest time until the chat model writes its first word, in seconds.
         open_to_all: Whether everybody may ask without a key, by whatever name they reach the server.
@@ -43,7 +46,7 @@ class Service:
 
     Raises:
         RuntimeError: If the bundle is damaged or of a newer format, or a model is missing.
-        ValueError: If a setting is no number of seconds, or the keys cannot be read.
+        ValueError: If a setting is no number of seconds or is 0, or the keys cannot be read.
     """
 
     # The way to the other parts, if this is the gateway of a graph.
@@ -58,6 +61,7 @@ class Service:
         public_url: str | None = None,
         answers_at_once: int = 64,
         queue: int = 256,
+        searches_at_once: int = 256,
         deadline: float = 120.0,
         first_token: float = 60.0,
         open_to_all: bool = False,
@@ -74,6 +78,7 @@ class Service:
             public_url,
             answers_at_once,
             queue,
+            searches_at_once,
             deadline,
             first_token,
             self._others,
@@ -104,15 +109,7 @@ class Service:
         body = await _body(receive)
         if body is None:
             return
-        path = scope.get("raw_path") or scope["path"].encode()
-        root = scope.get("root_path", "").encode()
-        target = path.removeprefix(root) or b"/"
-        if scope.get("query_string"):
-            target += b"?" + scope["query_string"]
-        client = scope.get("client")
-        reply = self._core.answer(
-            scope["method"], target.decode("latin-1"), list(scope["headers"]), body, client[0] if client else None
-        )
+        reply = self._core.answer(scope["method"], _target(scope), list(scope["headers"]), body, _peer(scope))
         left = asyncio.ensure_future(_left(receive))
         try:
             await self._pass_on(reply, send, left)
@@ -138,6 +135,45 @@ class Service:
                 await send({"type": "http.response.start", "status": status, "headers": headers})
             else:
                 await send({"type": "http.response.body", "body": told, "more_body": True})
+
+
+def _target(scope: _Scope) -> str:
+    """The path of a request below the path of the application, and its query, as they were sent."""
+    path, root = scope.get("raw_path"), scope.get("root_path", "")
+    if path:
+        target = path.removeprefix(root.encode())
+    else:
+        target = quote(scope["path"].removeprefix(root), errors="replace").encode()
+    target = target or b"/"
+    if scope.get("query_string"):
+        target += b"?" + scope["query_string"]
+    try:
+        return target.decode()
+    except UnicodeDecodeError:
+        # No address has this character, so the request is refused with 400, as by `reverie serve`.
+        return "\0"
+
+
+def _peer(scope: _Scope) -> str | None:
+    """The address that a request comes from, if the server knows it.
+
+    A server may take the client's address from `X-Forwarded-For`, which a web page can set; uvicorn does, for
+    connections from its own machine. The server's own address cannot be set: a connection to a loopback address comes
+    from this machine.
+    """
+    server, client = scope.get("server"), scope.get("client")
+    if server and _is_loopback(server[0]):
+        return server[0]
+    return client[0] if client else None
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        read = ip_address(address)
+    except ValueError:
+        # The name of a server, or the path of a socket.
+        return False
+    return (getattr(read, "ipv4_mapped", None) or read).is_loopback
 
 
 async def _body(receive: _Receive) -> bytes | None:

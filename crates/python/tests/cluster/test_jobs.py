@@ -54,7 +54,7 @@ def test_a_job_is_followed_stopped_by_ctrl_c_and_resumed_by_submitting_again(clu
         rest = f'[engine]\nray = {{ address = "{cluster.dashboard}", wheel = "{wheel()}" }}'
         experiment = workspace.experiment("job", slow.url, rest=rest)
         first = Run("run", "-f", experiment, program=BINARY)
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 600
         while slow.statistics()["answered"] < 60:
             assert first.process.poll() is None, first.end().err
             assert time.monotonic() < deadline, "no calls were made"

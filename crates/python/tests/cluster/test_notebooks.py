@@ -104,7 +104,7 @@ def notebook(tmp_path, s3, monkeypatch):
             **environment,
         }
         client = nbclient.NotebookClient(
-            opened, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+            opened, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
         )
         try:
             client.execute(env=surroundings)

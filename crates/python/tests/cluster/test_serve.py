@@ -25,6 +25,8 @@ serve = pytest.importorskip("ray.serve")
 HOME = Path(os.environ.get("REVERIE_HOME", Path(__file__).parents[4] / ".reverie"))
 PORT = 8431
 URL = f"http://127.0.0.1:{PORT}"
+# No answer is late on a busy machine.
+PATIENT = {"deadline": 600, "first_token": 600}
 
 
 @pytest.fixture
@@ -41,7 +43,8 @@ def served(ray_cluster, s3, workspace, provider):
 
     serve.start(http_options={"host": "127.0.0.1", "port": PORT})
     serve.run(
-        app(bundle, replicas=(1, 2), ongoing=2, down_after=8, cpus=0.5, environment=environment), name="mills", route_prefix="/"
+        app(bundle, replicas=(1, 2), ongoing=2, down_after=8, cpus=0.5, environment=environment, **PATIENT),
+        name="mills", route_prefix="/",
     )
     os.environ.update(environment)
     yield bundle
@@ -53,7 +56,7 @@ def asked(path: str, body: dict | None = None, url: str = URL) -> tuple[int, byt
     data = json.dumps(body).encode() if body else None
     request = urllib.request.Request(url + path, data=data, headers={"content-type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=600) as response:
             return response.status, response.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -89,36 +92,38 @@ def test_answers_are_those_of_a_service_alone_and_replicas_follow_the_load(serve
     assert status == 404 and json.loads(body)["error"]["code"] == "model_not_found"
 
     assert len(replicas()) == 1
-    stop, failed = threading.Event(), []
+    stop, failed, done = threading.Event(), [], []
 
     def load(thread: int) -> None:
         number = 0
         while not stop.is_set():
             number += 1
+            began = time.monotonic()
             status, body = asked(f"/rag/answer?query=Which+mill+is+{thread}+and+{number}%3F")
             if status != 200:
-                failed.append((status, body[:200]))
+                failed.append((began, status, body[:200]))
+            done.append(began)
 
     threads = [threading.Thread(target=load, args=(i,)) for i in range(12)]
     for thread in threads:
         thread.start()
     try:
-        until(lambda: len(replicas()) == 2, 90, "a second replica under load")
+        until(lambda: len(replicas()) == 2, 300, "a second replica under load")
         # A replica dies: what was in flight on it may fail, nothing else, and it comes back.
-        before = len(failed)
+        assert failed == []
         pids = [actor["pid"] for actor in actors()]
         os.kill(pids[0], signal.SIGKILL)
-        until(lambda: pids[0] not in [actor["pid"] for actor in actors()] and len(replicas()) == 2, 90, "a new replica")
-        at_death = len(failed) - before
-        assert at_death <= 12, failed
-        time.sleep(3)
-        assert len(failed) - before == at_death, f"requests fail after the replica came back: {failed[-3:]}"
-        assert before == 0, failed[:3]
+        until(lambda: pids[0] not in [actor["pid"] for actor in actors()] and len(replicas()) == 2, 300, "a new replica")
+        back = time.monotonic()
+        until(lambda: sum(began > back for began in done) >= 36, 300, "more answers")
+        late = [failure for failure in failed if failure[0] > back]
+        assert late == [], "requests fail that began after the replica came back"
+        assert len(failed) <= 12, failed
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    until(lambda: len(replicas()) == 1, 180, "one replica without load")
+    until(lambda: len(replicas()) == 1, 300, "one replica without load")
 
 
 def actors() -> list[dict]:

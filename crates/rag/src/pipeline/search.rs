@@ -310,6 +310,58 @@ fn join(mut lists: Vec<Vec<Hit>>) -> Vec<Hit> {
 mod tests {
     use super::*;
 
+    /// A search that ends only when another task of the runtime lets it.
+    struct Waits(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+    #[async_trait::async_trait]
+    impl Retriever for Waits {
+        async fn retrieve(&self, queries: &[Query<'_>], _: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+            let told = self.0.lock().unwrap().recv_timeout(std::time::Duration::from_secs(60));
+            told.map_err(|error| Error::Failed { component: "test", reason: error.to_string() })?;
+            Ok(vec![Vec::new(); queries.len()])
+        }
+    }
+
+    /// Searches for texts while another task runs on the same threads.
+    async fn search_beside_another_task(texts: &[String]) -> Result<Vec<Refined>, Error> {
+        let (ends, told) = std::sync::mpsc::channel();
+        let stages = SearchStages {
+            chunker: crate::chunk::ChunkerConfig::defaults().swap_remove(0).build(&Context::default())?.into(),
+            retriever: Arc::new(Waits(std::sync::Mutex::new(told))),
+            computes: true,
+        };
+        let (begun, begins) = tokio::sync::oneshot::channel::<()>();
+        let other = tokio::spawn(async move {
+            let _ = begins.await;
+            // Once more through the queue of tasks.
+            tokio::task::yield_now().await;
+            ends.send(())
+        });
+        let fixture = crate::retrieve::tests::Fixture::new();
+        let questions = texts.iter().map(|text| vec![SearchQuery::from(text.as_str())]).collect();
+        let _ = begun.send(());
+        let found = stages.search(fixture.corpus(), questions, None).await;
+        other.await.unwrap().unwrap();
+        found
+    }
+
+    #[test]
+    fn a_search_that_computes_for_long_holds_up_no_other_task() {
+        let long = "owl ".repeat(FEW_BYTES);
+        let one_thread = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let pool = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        for texts in [vec![long.clone()], vec![long.clone(), long]] {
+            for runtime in [one_thread(), pool()] {
+                let texts = texts.clone();
+                // As a task, and not on the thread that waits for the runtime.
+                let found = runtime.block_on(async move {
+                    tokio::spawn(async move { search_beside_another_task(&texts).await.map(|found| found.len()) }).await
+                });
+                assert!(matches!(found, Ok(Ok(1 | 2))), "{found:?}");
+            }
+        }
+    }
+
     #[test]
     fn hits_of_several_queries_are_joined_and_no_row_comes_twice() {
         let hits = |rows: &[u32]| rows.iter().map(|&row| Hit { row, score: 1.0 }).collect::<Vec<_>>();

@@ -22,7 +22,9 @@ use std::{
 
 const DRIVER: &str = include_str!("driver.py");
 /// How long an interpreter that closed its output may take to end.
-const TO_END: Duration = Duration::from_millis(500);
+const TO_END: Duration = Duration::from_secs(5);
+/// How often it is looked at until then.
+const LOOK: Duration = Duration::from_millis(10);
 /// How long one of several calls may take to end after it was cancelled. Then
 /// the function blocks its event loop, and its process is ended. Tests wait longer, because a busy machine may be late
 /// with a call that has not blocked anything.
@@ -290,7 +292,7 @@ fn ended(shared: &Shared) -> String {
         if let Ok(Some(status)) = lock(&shared.child).try_wait() {
             return format!(" ({})", told(status));
         }
-        thread::park_timeout(TO_END / 50);
+        thread::park_timeout(LOOK);
     }
     String::new()
 }

@@ -14,7 +14,11 @@ pub fn is_url(address: &str) -> bool {
 /// each of which may hold a secret. A path is not changed.
 pub fn without_secrets(address: &str) -> String {
     if !is_url(address) && !address.starts_with("file:") {
-        return address.to_owned();
+        // What looks like a user and a password is one, though it is in no URL.
+        return match address.rsplit_once('@') {
+            Some((before, after)) if before.contains(':') => format!("…@{after}"),
+            _ => address.to_owned(),
+        };
     }
     let cleaned = Url::parse(address).ok().and_then(|mut url| {
         url.set_username("").and_then(|()| url.set_password(None)).ok()?;

@@ -1,75 +1,69 @@
 //! Where bundles may come from that somebody names over HTTP.
 
 use super::Failure;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
+use store::Location;
 
 /// The folders and URLs at or below which bundles may be opened; all places if
 /// there are none.
 #[derive(Debug, Clone)]
-pub(super) struct BundlePlaces(Vec<Place>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
-    /// Without links and `..`.
-    Folder(PathBuf),
-    Url(String),
-}
+pub(super) struct BundlePlaces(Vec<Location>);
 
 impl BundlePlaces {
     pub(super) fn new(prefixes: &[String]) -> Result<Self, Failure> {
         let place = |prefix: &String| {
             let wrong = |reason: String| Failure::usage(format!("--bundles-from {prefix}: {reason}"));
-            Place::of(prefix).map_err(wrong)
+            read(prefix).map_err(wrong)
         };
         Ok(Self(prefixes.iter().map(place).collect::<Result<_, _>>()?))
     }
 
-    /// Whether a bundle may be opened from here.
+    /// The address to open for this one, if a bundle may be opened from there:
+    /// what was compared with the places, and no text that is read once more.
     ///
     /// # Errors
     /// The places that it may be opened from. What is or is not elsewhere stays
     /// unsaid.
-    pub(super) fn check(&self, address: &str) -> Result<(), String> {
-        let allowed = self.0.is_empty()
-            || match (store::is_url(address), Place::of(address)) {
-                (true, Ok(Place::Url(url))) => {
-                    self.0.iter().any(|place| matches!(place, Place::Url(prefix) if is_below(&url, prefix)))
-                }
-                (false, Ok(Place::Folder(folder))) => {
-                    self.0.iter().any(|place| matches!(place, Place::Folder(prefix) if folder.starts_with(prefix)))
-                }
-                _ => false,
-            };
-        let names = || {
-            self.0.iter().map(|place| match place {
-                Place::Folder(folder) => folder.display().to_string(),
-                Place::Url(url) => url.clone(),
-            })
-        };
-        if allowed {
-            Ok(())
-        } else {
-            Err(format!("bundles are opened from {} only", names().collect::<Vec<_>>().join(", ")))
+    pub(super) fn resolve(&self, address: &str) -> Result<String, String> {
+        if self.0.is_empty() {
+            return Ok(address.to_owned());
+        }
+        let resolved = read(address).ok().filter(|location| self.0.iter().any(|place| is_below(location, place)));
+        resolved.map(|location| location.to_string()).ok_or_else(|| {
+            let names: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+            format!("bundles are opened from {} only", names.join(", "))
+        })
+    }
+}
+
+/// Reads an address: a folder without links and `..`, or a URL.
+fn read(text: &str) -> Result<Location, String> {
+    match Location::parse(text).map_err(|error| error.to_string())? {
+        Location::Folder(folder) => {
+            std::fs::canonicalize::<PathBuf>(folder).map(Location::Folder).map_err(|error| error.to_string())
+        }
+        Location::Url(url) => {
+            // A store may read these in its own way.
+            if text.contains(['%', '\\']) || text.contains("..") || url.query().is_some() || url.fragment().is_some() {
+                return Err("write the URL without `..`, `%`, `\\`, `?` and `#`".to_owned());
+            }
+            Ok(Location::Url(url))
         }
     }
 }
 
-impl Place {
-    fn of(text: &str) -> Result<Self, String> {
-        if !store::is_url(text) {
-            return std::fs::canonicalize(text).map(Self::Folder).map_err(|error| error.to_string());
+/// Whether a location is a place, or below it.
+fn is_below(location: &Location, place: &Location) -> bool {
+    match (location, place) {
+        (Location::Folder(folder), Location::Folder(place)) => folder.starts_with(place),
+        (Location::Url(url), Location::Url(place)) => {
+            let authority =
+                |url: &reqwest::Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port());
+            let rest = url.path().strip_prefix(place.path().trim_end_matches('/'));
+            authority(url) == authority(place) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }
-        let steps = Path::new(text).components().any(|part| part == Component::ParentDir);
-        if steps || text.contains('%') || text.contains('?') || text.contains('#') {
-            return Err("write the URL without `..`, `%`, `?` and `#`".to_owned());
-        }
-        Ok(Self::Url(text.trim_end_matches('/').to_owned()))
+        _ => false,
     }
-}
-
-/// Whether a URL is a prefix, or continues it after a `/`.
-fn is_below(url: &str, prefix: &str) -> bool {
-    url.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -88,7 +82,7 @@ mod tests {
         for address in
             [path("bundles/a"), path("secret/../bundles/a"), "s3://ours/bundles/a".into(), "s3://ours/bundles".into()]
         {
-            assert_eq!(places.check(&address), Ok(()), "{address}");
+            assert!(places.resolve(&address).is_ok(), "{address}");
         }
         for address in [
             path("bundles-of-others/a"),
@@ -100,11 +94,23 @@ mod tests {
             "s3://ours/bundles/../secret".into(),
             "s3://ours/bundles/%2e%2e/secret".into(),
             "https://ours/bundles/a".into(),
+            // A parser of URLs leaves these characters out, or takes them for a slash.
+            "s3://ours/bundles/.\t./secret".into(),
+            "s3://ours/bundles/\t../secret".into(),
+            "s3://ours/bundles/.\n./secret".into(),
+            "s3://ours/bundles/.\r./secret".into(),
+            "s3://ours/bundles/..\\..\\secret".into(),
+            "s3://ours:99/bundles/a".into(),
+            format!("file://{}", path("secret")),
         ] {
-            let refused = places.check(&address).unwrap_err();
+            let refused = places.resolve(&address).unwrap_err();
             assert!(refused.starts_with("bundles are opened from"), "{address}: {refused}");
         }
-        assert_eq!(BundlePlaces::new(&[]).unwrap().check("/etc"), Ok(()));
+        assert_eq!(BundlePlaces::new(&[]).unwrap().resolve("/etc"), Ok("/etc".to_owned()));
+        // What is opened is what was compared, whatever the link leads to afterwards.
+        std::os::unix::fs::symlink(path("bundles/a"), path("bundles/inside")).unwrap();
+        assert_eq!(places.resolve(&path("bundles/inside")).unwrap(), path("bundles/a"));
+        assert_eq!(places.resolve("S3://ours/bundles/a").unwrap(), "s3://ours/bundles/a");
         assert!(BundlePlaces::new(&[path("nothing")]).is_err());
     }
 }

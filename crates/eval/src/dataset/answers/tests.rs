@@ -3,13 +3,17 @@
 use super::*;
 
 fn one(name: &str, text: &str) -> AnsweredRow {
-    let mut rows = import_answers(name, text.as_bytes()).unwrap();
+    let mut rows = import_answers(name, text.as_bytes(), &[]).unwrap();
     assert_eq!(rows.len(), 1);
     rows.remove(0)
 }
 
 fn faults(name: &str, text: &str) -> Vec<(usize, String)> {
-    import_answers(name, text.as_bytes()).unwrap_err().into_iter().map(|error| (error.line, error.message)).collect()
+    import_answers(name, text.as_bytes(), &[])
+        .unwrap_err()
+        .into_iter()
+        .map(|error| (error.line, error.message))
+        .collect()
 }
 
 fn texts_of(row: &AnsweredRow) -> Vec<&str> {
@@ -68,7 +72,7 @@ fn a_passage_may_say_where_it_stands() {
 fn the_same_question_may_stand_twice_and_an_id_may_not() {
     let twice = "{\"question\": \"Why?\"}\n\n{\"question\": \"Why?\"}";
     let ids: Vec<String> =
-        import_answers("a.jsonl", twice.as_bytes()).unwrap().into_iter().map(|row| row.question.id).collect();
+        import_answers("a.jsonl", twice.as_bytes(), &[]).unwrap().into_iter().map(|row| row.question.id).collect();
     assert_eq!(ids, ["line-1", "line-3"]);
     let same = "{\"id\": 7, \"question\": \"Why?\"}\n{\"id\": \"7\", \"question\": \"How?\"}";
     assert_eq!(faults("a.jsonl", same)[0].0, 2);
@@ -89,7 +93,7 @@ fn all_faults_are_told_with_their_lines() {
     assert_eq!(lines, [2, 3, 3, 4, 5, 6, 7, 8, 8, 8], "{found:?}");
     assert!(found[4].1.contains("`answer`"), "{found:?}");
     assert!(found[6].1.contains("`contexts` at 2 has no `text`"), "{found:?}");
-    let first = &import_answers("a.jsonl", text.as_bytes()).unwrap_err()[0];
+    let first = &import_answers("a.jsonl", text.as_bytes(), &[]).unwrap_err()[0];
     assert_eq!(first.to_string(), "a.jsonl:2: has no column with the question: name it `question` or `user_input`");
 }
 
@@ -166,7 +170,7 @@ fn a_place_in_the_wrong_unit_is_refused_with_its_row() {
     assert!(refused(r#""start_byte": 28, "end_byte": 68"#, &[]).contains("has other words there"));
     assert!(refused(r#""start_byte": 128, "end_byte": 168"#, &[]).contains("does not overlap it"));
     // Characters without a text to count them in.
-    assert!(refused(r#""start": 28, "end": 67"#, &[]).contains("give `documents`"));
+    assert!(refused(r#""start": 28, "end": 67"#, &[]).contains("`--documents`"));
     assert!(refused(r#""span": {"start": 29, "end": 69}"#, &[]).contains("`start_byte`"));
     assert!(refused(r#""start": 28, "end": 670"#, &[owls()]).contains("has 67 characters"));
     assert!(read_answers(&row(r#""start_byte": 29, "end_byte": 69"#), &[]).is_ok());
@@ -181,6 +185,39 @@ fn a_file_counts_bytes_and_is_held_against_the_evidence_too() {
     };
     assert_eq!(one("a.jsonl", &file(29, 69)).passages.unwrap()[0].span, Span { start: 29, end: 69 });
     assert!(faults("a.jsonl", &file(28, 67))[0].1.contains("counts characters"));
+}
+
+#[test]
+fn other_columns_are_kept_for_functions() {
+    let row = r#"{"question": "Who?", "answer": "Me", "contexts": ["x"], "reference": "y", "id": "a", "seconds": 1.5, "tags": ["t"]}"#;
+    let names: Vec<String> = one("a.jsonl", row).columns.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["id", "seconds", "tags"]);
+}
+
+#[test]
+fn a_file_is_checked_against_documents_where_its_own_words_cannot_tell() {
+    // The passage is ASCII and stands behind a letter of two bytes.
+    let file = |place: &str| {
+        format!(
+            r#"{{"question": "Who?", "contexts": [{{"document": "owls.txt", "text": "Eulen steht hier viel.", {place}}}]}}"#
+        )
+    };
+    let read = |place: &str, documents: &[Document]| {
+        let rows =
+            import_answers("a.jsonl", file(place).as_bytes(), documents).map_err(|errors| errors[0].to_string())?;
+        Ok::<_, String>(rows[0].passages.as_ref().unwrap()[0].span)
+    };
+    let (right, characters) = (Span { start: 6, end: 28 }, r#""span": {"start": 5, "end": 27}"#);
+    assert_eq!(&owls().text[right.start..right.end], "Eulen steht hier viel.");
+    assert!(read(characters, &[]).is_ok(), "without the document nobody can know");
+    let refused = read(characters, &[owls()]).unwrap_err();
+    assert!(refused.contains("a.jsonl:1: ") && refused.contains("does not stand at bytes 5 to 27"), "{refused}");
+    for place in
+        [r#""span": {"start": 6, "end": 28}"#, r#""start_byte": 6, "end_byte": 28"#, r#""start": 5, "end": 27"#]
+    {
+        assert_eq!(read(place, &[owls()]), Ok(right), "{place}");
+    }
+    assert!(read(r#""start": 5, "end": 27"#, &[]).unwrap_err().contains("--documents"));
 }
 
 #[test]

@@ -65,6 +65,15 @@ impl Server {
         &self.address
     }
 
+    /// Warns if the password or the token crosses a network without TLS.
+    pub(super) fn exposed_secret(&self) -> Option<String> {
+        let sent = !matches!(self.secret, Secret::None) && models::is_unprotected(&self.address);
+        sent.then(|| {
+            "its password or token is sent over http://, where everybody on the way can read it: use an https:// address"
+                .to_owned()
+        })
+    }
+
     /// Calls a function of the API that changes something.
     pub(super) async fn post(&self, function: &str, body: &Value) -> Result<Value, Failure> {
         let request = self.client.post(format!("{}/{API}/{function}", self.address)).json(body);
@@ -238,5 +247,22 @@ mod tests {
         let other = "https://other:81/api/2.0/mlflow-artifacts/artifacts/1/r/artifacts/a.csv";
         assert_eq!(at("mlflow-artifacts://other:81/1/r/artifacts").as_deref(), Ok(other));
         assert!(at("s3://bucket/1/r").expect_err("no proxy").contains("--artifacts-destination"));
+    }
+
+    #[test]
+    fn a_password_that_crosses_a_network_without_tls_is_told() {
+        let told = |uri: &str, variables: &'static [(&'static str, &'static str)]| {
+            let environment: Environment = std::sync::Arc::new(move |name| {
+                variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
+            });
+            Server::new(uri, &environment).expect("a good address").exposed_secret().is_some()
+        };
+        let password = &[("MLFLOW_TRACKING_USERNAME", "u"), ("MLFLOW_TRACKING_PASSWORD", "p")];
+        let token = &[("MLFLOW_TRACKING_TOKEN", "t")];
+        assert!(told("http://mlflow.example:5000", password));
+        assert!(told("http://mlflow.example:5000", token));
+        assert!(!told("https://mlflow.example", password));
+        assert!(!told("http://127.0.0.1:5000", token));
+        assert!(!told("http://mlflow.example:5000", &[]));
     }
 }

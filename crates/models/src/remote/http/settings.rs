@@ -232,7 +232,17 @@ impl EndpointSettings<'_> {
             .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
         let query = self.query()?;
         let (hints, max_response) = (Mutex::default(), self.max_response_bytes);
-        Ok(Endpoint { client, base, query, model: self.model.to_owned(), timeout, max_response, secrets, hints, _function: function })
+        Ok(Endpoint {
+            client,
+            base,
+            query,
+            model: self.model.to_owned(),
+            timeout,
+            max_response,
+            secrets,
+            hints,
+            _function: function,
+        })
     }
 
     /// Whether the endpoint answers and takes the key.

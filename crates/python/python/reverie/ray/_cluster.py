@@ -17,7 +17,7 @@ from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from reverie import _core
-from reverie.ray._surroundings import settle, surroundings
+from reverie.ray._surroundings import Secrets, surroundings
 
 NAMESPACE = "reverie"
 LIMITS = "reverie-limits"
@@ -87,8 +87,8 @@ class Cluster:
 class Worker:
     """One Rust worker. `ready` reports what is wrong with its environment."""
 
-    def __init__(self, setup: bytes, limits: Any, given: dict[str, str]) -> None:
-        settle(given)
+    def __init__(self, setup: bytes, limits: Any, given: Secrets) -> None:
+        given.settle()
         self._worker: Any = None
         self._error: Exception | None = None
         folder = os.path.join(ray.get_runtime_context().get_temp_dir(), "reverie")

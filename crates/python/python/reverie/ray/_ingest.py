@@ -22,7 +22,7 @@ from reverie._settings import Component
 from reverie.ray._cluster import NAMESPACE
 from reverie.ray._corpus import CorpusDatasource
 from reverie.ray._sinks import WRITTEN, Index, Sink
-from reverie.ray._surroundings import settle, surroundings
+from reverie.ray._surroundings import Secrets, surroundings
 
 # Chunks that one call embeds: a large book is spread over the pool.
 CHUNKS_PER_BLOCK = 256
@@ -191,7 +191,7 @@ def _record() -> Any:
 
 @dataclass(frozen=True)
 class _Stages:
-    around: dict[str, str]
+    around: Secrets
     record: Any
     limits: str
     chunker: str
@@ -199,7 +199,7 @@ class _Stages:
 
     def pipeline(self, listed: _core.Corpus, sink: Sink, pool: _Pool, gpus: float) -> Dataset:
         """The operators."""
-        corpus = CorpusDatasource(listed, functools.partial(settle, self.around))
+        corpus = CorpusDatasource(listed, self.around.settle)
         # Ray merges neighbouring operators that ask for the same resources. The smallest share of a CPU keeps them
         # apart, so that each is shown separately.
         ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
@@ -225,7 +225,7 @@ class _Stages:
 
     def parse(self, table: pa.Table) -> pa.Table:
         """Files to documents; those that give none are recorded before anything goes on."""
-        settle(self.around)
+        self.around.settle()
         batch = _one(table)
         documents = _one(pa.Table.from_batches([_parser(self.limits).parse(batch.select(["path", "bytes"]))]))
         said = zip(batch["failure"].to_pylist(), documents["rejected"].to_pylist())
@@ -244,7 +244,7 @@ class _Stages:
         """Chunks to a sink that is written on the cluster."""
         if not table.num_rows:
             return WRITTEN.empty_table()
-        settle(self.around)
+        self.around.settle()
         written = writer(table)
         self.record.step.remote("write")
         return written
@@ -253,8 +253,8 @@ class _Stages:
 class Embed:
     """Chunks to chunks with vectors: an actor, since it holds a model."""
 
-    def __init__(self, around: dict[str, str], record: Any, embedder: Mapping[str, Any] | str, cores: int) -> None:
-        settle(around)
+    def __init__(self, around: Secrets, record: Any, embedder: Mapping[str, Any] | str, cores: int) -> None:
+        around.settle()
         self._record = record
         self._embedding = _core.Embedding(embedder, cores)
 

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import os
-from typing import Iterable
+from typing import Iterable, Mapping
 
 from reverie import _core
 
 
-def surroundings(names: Iterable[str]) -> dict[str, str]:
+class Secrets:
+    """Variables of the environment for a process of Ray. They go to it as an argument, and no text of it shows a value:
+    Ray shows `env_vars` to everybody who sees its dashboard, and may write the arguments of operators into its logs."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = dict(variables)
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str] | None) -> Secrets | None:
+        return cls(variables) if variables else None
+
+    def __repr__(self) -> str:
+        return f"<{len(self._variables)} variables>"
+
+    def set(self) -> None:
+        """Sets them in this process."""
+        os.environ.update(self._variables)
+
+    def settle(self) -> None:
+        """Sets them in this process, where it has none of its own."""
+        for name, value in self._variables.items():
+            if name != "REVERIE_HOME" or os.path.isdir(value):
+                os.environ.setdefault(name, value)
+
+
+def surroundings(names: Iterable[str]) -> Secrets:
     """The driver's access to object stores, these variables, and its home."""
     prefixes = tuple(_core.store_variables())
     given = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     given.update((name, os.environ[name]) for name in names if name in os.environ)
-    return {**given, "REVERIE_HOME": _core.home()}
-
-
-def settle(given: dict[str, str]) -> None:
-    """Sets them in this process, where it has none of its own."""
-    for name, value in given.items():
-        if name != "REVERIE_HOME" or os.path.isdir(value):
-            os.environ.setdefault(name, value)
+    return Secrets({**given, "REVERIE_HOME": _core.home()})

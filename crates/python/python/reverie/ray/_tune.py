@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable
 
 from reverie import _core
 from reverie._command import _connect
-from reverie.ray._surroundings import settle, surroundings
+from reverie.ray._surroundings import surroundings
 
 AXES = tuple(_core.axes())
 BATCH = 8
@@ -64,7 +64,7 @@ def tunable(
     def trial(config: dict[str, Any]) -> None:
         from ray import tune
 
-        settle(around)
+        around.settle()
         reduced = _reduced(given, config, tune.get_context().get_trial_id())
         if "generator" not in reduced["space"]:
             tune.report(_report(_results(reduced, base, engine)))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +25,7 @@ from ray.serve.handle import DeploymentHandle
 
 import reverie.serving
 from reverie import _core
+from reverie.ray._surroundings import Secrets
 
 __all__ = ["Encoder", "Gateway", "LLM", "QA", "Reranker", "Retriever", "Scale", "Service", "VectorStore", "app", "build", "graph"]
 
@@ -77,24 +77,7 @@ _SCALES = {
 }
 
 
-class _Secrets:
-    """Variables of a replica. They go to it as an argument: Ray shows `env_vars` to everybody who sees its dashboard."""
-
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        self._variables = dict(variables)
-
-    @classmethod
-    def of(cls, variables: Mapping[str, str] | None) -> _Secrets | None:
-        return cls(variables) if variables else None
-
-    def __repr__(self) -> str:
-        return f"<{len(self._variables)} variables>"
-
-    def set(self) -> None:
-        os.environ.update(self._variables)
-
-
-def _set(environment: _Secrets | None) -> None:
+def _set(environment: Secrets | None) -> None:
     if environment is not None:
         environment.set()
 
@@ -115,7 +98,7 @@ class _Routes:
 class Service:
     """A replica: a whole pipeline. Its parameters are those of `reverie.Service`."""
 
-    def __init__(self, bundle: str, environment: _Secrets | None = None, **settings: Any) -> None:
+    def __init__(self, bundle: str, environment: Secrets | None = None, **settings: Any) -> None:
         _set(environment)
         self.service = reverie.serving.Service(bundle, **settings)
 
@@ -191,7 +174,7 @@ class _Part:
 
     part: str
 
-    def __init__(self, bundle: str, environment: _Secrets | None = None, **others: DeploymentHandle[Any]) -> None:
+    def __init__(self, bundle: str, environment: Secrets | None = None, **others: DeploymentHandle[Any]) -> None:
         _set(environment)
         self._others = _Others(others)
         self._core = _core.Part(bundle, self.part, self._others)
@@ -283,7 +266,7 @@ class Gateway:
     def __init__(
         self,
         bundle: str,
-        environment: _Secrets | None,
+        environment: Secrets | None,
         others: dict[str, DeploymentHandle[Any]],
         settings: dict[str, Any],
     ) -> None:
@@ -315,7 +298,7 @@ def app(
         settings: Parameters of `reverie.Service`.
     """
     scale = Scale(replicas=replicas, ongoing=ongoing, cpus=cpus, gpus=gpus, down_after=down_after)
-    return Service.options(**scale.options()).bind(bundle, _Secrets.of(environment), **settings)
+    return Service.options(**scale.options()).bind(bundle, Secrets.of(environment), **settings)
 
 
 def graph(
@@ -360,7 +343,7 @@ def graph(
         needed = list(_SCALES)
 
     def made(deployment: serve.Deployment, part: str, *arguments: Any, **others: Any) -> serve.Application:
-        return deployment.options(**scales[part].options()).bind(bundle, _Secrets.of(environment), *arguments, **others)
+        return deployment.options(**scales[part].options()).bind(bundle, Secrets.of(environment), *arguments, **others)
 
     classes = {"encoder": Encoder, "reranker": Reranker, "llm": LLM}
     models = {part: made(deployment, part) for part, deployment in classes.items() if part in needed}
@@ -384,7 +367,7 @@ def build(arguments: dict[str, str]) -> serve.Application:
     for name in ("deadline", "first_token"):
         if name in given:
             given[name] = float(given[name])
-    for name in ("answers_at_once", "queue"):
+    for name in ("answers_at_once", "queue", "searches_at_once"):
         if name in given:
             given[name] = int(given[name])
     if not is_graph:

@@ -1,0 +1,41 @@
+//! Files whose names somebody else wrote.
+
+use std::{
+    fs::File,
+    io::{Error, ErrorKind, Result},
+    path::Path,
+};
+
+/// Opens a regular file to read it. Whoever opens a pipe or a device waits for
+/// its other end, or reads for ever.
+///
+/// # Errors
+/// If it is not there, cannot be opened, or is no regular file.
+pub fn open_regular(path: &Path) -> Result<File> {
+    let refused = || Error::new(ErrorKind::InvalidInput, "it is no regular file");
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(refused());
+    }
+    let file = File::open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(refused()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regular_file_is_opened_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        assert_eq!(open_regular(&path).unwrap_err().kind(), ErrorKind::NotFound);
+        std::fs::write(&path, "text").unwrap();
+        assert_eq!(std::io::read_to_string(open_regular(&path).unwrap()).unwrap(), "text");
+        assert!(open_regular(folder.path()).unwrap_err().to_string().contains("regular"));
+        #[cfg(target_os = "linux")]
+        assert!(open_regular(Path::new("/dev/zero")).unwrap_err().to_string().contains("regular"));
+    }
+}
