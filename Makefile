@@ -99,7 +99,7 @@ $(SERVICES)/ready: crates/app/tests/services.txt
 	@touch $@
 
 ## The Python package, with the code that `make build` compiled: its tests beside Phoenix's executors, its stubs
-## and its types (500 MB), the report page in Chromium, and every code block of the documentation. A test that is skipped for an unexpected reason is a failure here.
+## and its types (500 MB), the pages in Chromium, and every code block of the documentation. A test that is skipped for an unexpected reason is a failure here.
 PYTHON := .tools/python-test
 BUILT := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 python: $(TOOLS) $(PYTHON)/ready browser
@@ -119,12 +119,12 @@ $(CLIENTS)/ready: crates/python/tests/clients/requirements.txt
 	$(environment)
 	@touch $@
 
-# Tests of the report page drive the system's Chromium, or the one that REVERIE_TEST_CHROMIUM names. Only an
+# Tests of the pages drive the system's Chromium, or the one that REVERIE_TEST_CHROMIUM names. Only an
 # administrator can install it; without it these tests are skipped, with that reason.
 browser:
 	@if [ -z "$$REVERIE_TEST_CHROMIUM" ] && ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-		echo "Chromium for the tests of the report page (100 MB, 350 MB on disk), into the system"; \
-		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; } >/dev/null || echo "Chromium could not be installed; the tests of the report page will be skipped"; \
+		echo "Chromium for the tests of the pages (100 MB, 350 MB on disk), into the system"; \
+		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; } >/dev/null || echo "Chromium could not be installed; the tests of the pages will be skipped"; \
 	fi
 
 $(PYTHON)/ready: crates/python/tests/requirements.txt

@@ -211,7 +211,10 @@ fn host(request: &Request) -> &str {
 
 /// The same without its port.
 fn host_name(request: &Request) -> &str {
-    let host = host(request);
+    without_port(host(request))
+}
+
+fn without_port(host: &str) -> &str {
     let port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
     host.rsplit_once(':').filter(port).map_or(host, |(name, _)| name)
 }
@@ -230,7 +233,7 @@ pub(crate) fn check_host(service: &Service, request: &Request) -> Result<(), Api
     }
     let sent = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
     if let Some((target, sent)) = request.uri().authority().zip(sent)
-        && !target.as_str().eq_ignore_ascii_case(sent)
+        && !without_port(target.as_str()).eq_ignore_ascii_case(without_port(sent))
     {
         return Err(ApiError::invalid("the request has one host in its target, and another one in its Host header"));
     }

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 const TELLING: usize = 24;
 
 /// How the documents are given.
-const DOCUMENTS: &str = "give the documents (`documents`, or `--documents` of `reverie score`)";
+const DOCUMENTS: &str = "give the documents that places refer to (`documents`)";
 
 /// The texts that places refer to, by the documents' paths.
 #[derive(Debug, Default)]

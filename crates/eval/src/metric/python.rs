@@ -196,7 +196,9 @@ impl Python {
                 match sample.columns {
                     Some(columns) => _ = wanted.insert(name.to_owned(), Value::Object(columns.clone())),
                     None if self.function.is_optional(name) => {}
-                    None => return Err(Missing::NotApplicable("questions of an experiment have no columns".to_owned())),
+                    None => {
+                        return Err(Missing::NotApplicable("questions of an experiment have no columns".to_owned()));
+                    }
                 }
                 continue;
             }

@@ -112,19 +112,63 @@ function start() {
   findModel().catch((error) => byId("notice").replaceChildren(troubleNode(error, start)));
 }
 
-// ---- the text of an answer: code, bold words and the markers of sources
-const MARKER = /\[\s*(?:sources?\s+)?(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\s*\]([.,;:!?)]*)/gi;
+// ---- the text of an answer: headings, lists, code, bold words and the markers of sources
+// `[1]`, `[source 1, 2]`, and what some models write instead: `【1】`, `【1†source】`.
+const MARKER = /[[【]\s*(?:sources?\s+)?(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\s*(?:†[^\]】\n]{0,80})?[\]】]([.,;:!?)。，；：！？）]*)/gi;
+const [HEADING, RULE, ITEM] = [/^ {0,3}(#{1,6})\s+(.*)/, /^ {0,3}([-*_])(?: *\1){2,} *$/, /^ *(?:[-*+•]|(\d{1,3})[.)])\s+(.*)/];
 function written(text, sources) {
-  return text.split(/^```[^\n]*\n([\s\S]*?)(?:^```[^\n]*$\n?|$(?![\s\S]))/m).map((part, i) => {
-    if (i % 2) return element("pre", { tabindex: "0" }, element("code", {}, part.replace(/\n$/, "")));
-    const trimmed = part.replace(/^\n+|\s+$/g, "");
-    return trimmed ? element("div", { class: "text", dir: "auto" }, ...inline(trimmed, sources)) : null;
-  }).filter(Boolean);
+  return text.split(/^ *```[^\n]*\n([\s\S]*?)(?:^ *```[^\n]*$\n?|$(?![\s\S]))/m).flatMap((part, i) => {
+    if (i % 2) return [element("pre", { tabindex: "0" }, element("code", {}, part.replace(/\n$/, "")))];
+    return blocks(part, sources);
+  });
+}
+// The blocks of Markdown in a text: headings, rules, lists and paragraphs. Line breaks in a paragraph are kept.
+function blocks(text, sources) {
+  const root = element("div");
+  const lists = []; // The open lists, outermost first.
+  let [words, blank] = [null, 0];
+  const list = () => lists[lists.length - 1];
+  const holder = () => list()?.node.lastChild ?? root;
+  for (const untabbed of text.split("\n")) {
+    const line = untabbed.replace(/^\s+/, (space) => space.replaceAll("\t", "    ")).trimEnd();
+    const indent = line.search(/\S/);
+    const [heading, item] = [HEADING.exec(line), ITEM.exec(line)];
+    if (!line) {
+      blank += 1;
+      continue;
+    }
+    if (heading || RULE.test(line)) {
+      [lists.length, words] = [0, null];
+      // The page's own headings come first: its name is h1, a question is h3.
+      root.append(heading ? element(`h${Math.min(heading[1].length + 3, 6)}`, { dir: "auto" }, ...inline(heading[2], sources)) : element("hr"));
+    } else if (item) {
+      const kind = item[1] ? "ol" : "ul";
+      while (list() && (indent < list().indent || (indent < list().indent + 2 && list().kind !== kind))) lists.pop();
+      if (!list() || indent >= list().indent + 2) {
+        const node = element(kind, { start: item[1], dir: "auto" });
+        holder().append(node);
+        lists.push({ node, kind, indent });
+      }
+      words = element("div", { class: "text" }, ...inline(item[2], sources));
+      list().node.append(element("li", {}, words));
+    } else {
+      // An indented line belongs to the item above it; any other ends the list.
+      while (list() && indent < list().indent + 2) {
+        lists.pop();
+        words = null;
+      }
+      const content = inline(lists.length ? line.trim() : line, sources);
+      if (words) words.append("\n".repeat(blank + 1), ...content);
+      else holder().append(words = element("div", { class: "text", dir: "auto" }, ...content));
+    }
+    blank = 0;
+  }
+  return [...root.childNodes];
 }
 function inline(text, sources) {
-  return text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).flatMap((part, i) => {
+  return text.split(/(`[^`\n]+`|\*\*[^*\s](?:[^*\n]*[^*\s])?\*\*)/).flatMap((part, i) => {
     if (i % 2 === 0) return marked(part, sources);
-    return part[0] === "`" ? [element("code", {}, part.slice(1, -1))] : [element("strong", {}, ...marked(part.slice(2, -2), sources))];
+    return part[0] === "`" ? [element("code", {}, part.slice(1, -1))] : [element("strong", {}, ...inline(part.slice(2, -2), sources))];
   });
 }
 // A marker of a source that is known is a button, and stays on one line with the full stop after it; any other stays text.
@@ -134,6 +178,7 @@ function marked(text, sources) {
   for (const found of text.matchAll(MARKER)) {
     const named = found[1].split(/[,;]/).map((number) => sources.find((source) => source.number === Number(number)));
     if (!named.every(Boolean)) continue;
+    for (const source of named) source.cited = true; // The service does not count markers such as `【1】`.
     const buttons = named.map((source) => element("button", { type: "button", class: "marker", title: source.title, "aria-label": `[${source.number}] ${source.title}`, onclick: () => openSource(source) }, `[${source.number}]`));
     nodes.push(text.slice(at, found.index), element("span", { class: "together" }, ...buttons, found[2]));
     at = found.index + found[0].length;
@@ -146,7 +191,7 @@ const fixed = (score) => (typeof score === "number" ? score.toFixed(3) : null);
 function readSources(list) {
   return list.flatMap(({ source, document: texts, metadata }) => (metadata ?? []).map((about, i) => ({
     ...about, id: about.id ?? source?.id, title: about.book || about.file || source?.name || "Source", text: about.quote ?? texts?.[i] ?? "",
-  }))).sort((a, b) => Boolean(b.cited) - Boolean(a.cited) || a.number - b.number);
+  })));
 }
 const where = (about) => [about.book ? about.file : null, known(about.page) ? `page ${about.page}` : null, about.heading, fixed(about.score) && `score ${fixed(about.score)}`].filter(Boolean);
 const separated = (parts) => parts.flatMap((part, i) => [i ? " · " : "", element("bdi", {}, part)]);
@@ -159,7 +204,8 @@ function card(source) {
   source.card = node;
   return node;
 }
-function sourceList(sources) {
+function sourceList(found) {
+  const sources = [...found].sort((a, b) => Boolean(b.cited) - Boolean(a.cited) || a.number - b.number);
   const cited = sources.filter((source) => source.cited).length;
   // What was not cited is shown as far as there is room, and the rest when it is asked for.
   const shown = sources.length <= 6 ? sources.length : Math.max(cited, 5);

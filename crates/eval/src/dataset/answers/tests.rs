@@ -170,7 +170,7 @@ fn a_place_in_the_wrong_unit_is_refused_with_its_row() {
     assert!(refused(r#""start_byte": 28, "end_byte": 68"#, &[]).contains("has other words there"));
     assert!(refused(r#""start_byte": 128, "end_byte": 168"#, &[]).contains("does not overlap it"));
     // Characters without a text to count them in.
-    assert!(refused(r#""start": 28, "end": 67"#, &[]).contains("`--documents`"));
+    assert!(refused(r#""start": 28, "end": 67"#, &[]).contains("give the documents"));
     assert!(refused(r#""span": {"start": 29, "end": 69}"#, &[]).contains("`start_byte`"));
     assert!(refused(r#""start": 28, "end": 670"#, &[owls()]).contains("has 67 characters"));
     assert!(read_answers(&row(r#""start_byte": 29, "end_byte": 69"#), &[]).is_ok());
@@ -217,7 +217,7 @@ fn a_file_is_checked_against_documents_where_its_own_words_cannot_tell() {
     {
         assert_eq!(read(place, &[owls()]), Ok(right), "{place}");
     }
-    assert!(read(r#""start": 5, "end": 27"#, &[]).unwrap_err().contains("--documents"));
+    assert!(read(r#""start": 5, "end": 27"#, &[]).unwrap_err().contains("give the documents"));
 }
 
 #[test]
