@@ -59,6 +59,8 @@ pub struct Scoring {
     /// The file's name.
     file: String,
     rows: Vec<AnsweredRow>,
+    /// Whether places in the rows were checked against documents.
+    places_are_checked: bool,
     control: Control,
     deadline: Option<Duration>,
     /// What was scored before the interruption, if there was one.
@@ -124,6 +126,8 @@ pub struct ScoreResults {
     /// Entries of the journal that were damaged, so that their calls were
     /// made again.
     pub damaged_entries: u64,
+    /// The metrics that compared places which no document was there to check.
+    pub unchecked_places: Vec<String>,
 }
 
 impl ScoreResults {
@@ -163,6 +167,13 @@ impl ScoreResults {
                      with `text`, `document`, `start_byte` and `end_byte`"
                 ),
             });
+        }
+        if !self.unchecked_places.is_empty() {
+            let metrics: Vec<String> = self.unchecked_places.iter().map(|metric| format!("`{metric}`")).collect();
+            notes.push(format!(
+                "{}: the places were not checked, and a place in a wrong unit gives a wrong score: give the documents",
+                metrics.join(", ")
+            ));
         }
         if self.function_errors > 0 {
             notes.push(format!("{} scores are missing because a function of your own failed", self.function_errors));
@@ -231,7 +242,7 @@ impl Scoring {
             .map_err(|error| Error::Refused(vec![format!("{} cannot be read: {error}", file.display())]))?;
         let name = file.display().to_string();
         let rows = read(&name, bytes, documents).map_err(Error::Refused)?;
-        Self::of(spec, name, rows, setup).await
+        Self::of(spec, name, rows, !documents.is_empty(), setup).await
     }
 
     /// The same for answers that a program holds, with the columns of a file.
@@ -250,10 +261,16 @@ impl Scoring {
         let told = |(row, message): (usize, String)| format!("{name}, row {row} (from 0): {message}");
         let rows =
             read_answers(rows, documents).map_err(|faults| Error::Refused(faults.into_iter().map(told).collect()))?;
-        Self::of(spec, name.to_owned(), rows, setup).await
+        Self::of(spec, name.to_owned(), rows, !documents.is_empty(), setup).await
     }
 
-    async fn of(spec: ScoringSpec, name: String, rows: Vec<AnsweredRow>, mut setup: Setup) -> Result<Self, Error> {
+    async fn of(
+        spec: ScoringSpec,
+        name: String,
+        rows: Vec<AnsweredRow>,
+        places_are_checked: bool,
+        mut setup: Setup,
+    ) -> Result<Self, Error> {
         let mistakes = lacking(&spec.evaluate.metrics, &rows);
         // A deadline ends the scoring alone, and not its caller.
         setup.control.cancel = setup.control.cancel.child_token();
@@ -264,7 +281,7 @@ impl Scoring {
             Ok(Some(Arc::new(Journal::open(store.join(Journal::FILE))?)))
         };
         let scorer = Scorer::new(spec, setup, mistakes, journal).await?;
-        Ok(Self { scorer, file: name, rows, control, deadline: None, so_far: Mutex::default() })
+        Ok(Self { scorer, file: name, rows, places_are_checked, control, deadline: None, so_far: Mutex::default() })
     }
 
     /// The same with a deadline: once it has passed, nothing is begun or
@@ -439,6 +456,17 @@ impl Scoring {
         judges.map(|judge| JudgeResult { judge: judge.clone(), record: record(judge) }).collect()
     }
 
+    /// The metrics whose scores stand on places that nothing was there to check.
+    fn unchecked_places(&self, metrics: &[MetricScores]) -> Vec<String> {
+        let mut passages = self.rows.iter().flat_map(|row| row.passages.iter().flatten());
+        if self.places_are_checked || passages.all(|passage| passage.span.is_empty()) {
+            return Vec::new();
+        }
+        let scored = self.scorer.spec.evaluate.metrics.iter().zip(metrics);
+        let scored = scored.filter(|(config, metric)| config.needs().evidence && metric.summary.n_scored > 0);
+        scored.map(|(_, metric)| metric.name.clone()).collect()
+    }
+
     fn results(&self, scored: Vec<Scored>) -> ScoreResults {
         let configs = &self.scorer.spec.evaluate.metrics;
         let mut scored = scored.into_iter();
@@ -453,7 +481,8 @@ impl Scoring {
             })
             .collect();
         let judges = self.judges();
-        let metrics = configs.iter().map(|config| summary(config, &rows, &judges)).collect();
+        let metrics: Vec<MetricScores> = configs.iter().map(|config| summary(config, &rows, &judges)).collect();
+        let unchecked_places = self.unchecked_places(&metrics);
         let all = || rows.iter().flat_map(|row| row.scores.values());
         let failed = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::ProviderError(_)));
         let provider_errors = all().filter(failed).count();
@@ -470,6 +499,7 @@ impl Scoring {
             budget,
             provider_errors,
             function_errors,
+            unchecked_places,
             damaged_entries: self.scorer.journal.as_ref().map_or(0, |journal| journal.n_damaged()),
         }
     }

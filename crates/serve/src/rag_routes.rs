@@ -24,6 +24,8 @@ use tracing::Span;
 
 /// The most characters of a comment on an answer.
 const COMMENT: usize = 4000;
+/// The most characters of the id of a request.
+const REQUEST_ID: usize = 200;
 /// The most bytes of the file of feedback: anybody who may ask can write to it.
 const FEEDBACK_BYTES: u64 = 256 << 20;
 
@@ -265,8 +267,9 @@ pub(crate) async fn feedback(
     if feedback.comment.as_ref().is_some_and(|comment| comment.chars().count() > COMMENT) {
         return Err(ApiError::invalid(format!("a comment has at most {COMMENT} characters")).of_parameter("comment"));
     }
-    if feedback.request_id.len() > 200 {
-        return Err(ApiError::invalid("that is no id of a request").of_parameter("request_id"));
+    if feedback.request_id.chars().count() > REQUEST_ID {
+        let reason = format!("the id of a request has at most {REQUEST_ID} characters");
+        return Err(ApiError::invalid(reason).of_parameter("request_id"));
     }
     let kind = match feedback.verdict {
         Verdict::Up => "up",

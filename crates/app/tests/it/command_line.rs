@@ -251,3 +251,16 @@ fn messages_name_what_is_there_and_no_types_of_the_program() {
     let told = workspace.run(&["score", "answers.csv", "--metric", "token_f1"]).ends_with(2);
     assert!(told.err.lines().count() < 60, "{}", told.err.lines().count());
 }
+
+#[test]
+fn a_key_that_crosses_a_network_without_tls_is_told() {
+    let workspace = workspace();
+    // Nothing listens there, and it is no address of this machine alone.
+    for (url, is_told) in [("http://0.0.0.0:1", true), ("http://127.0.0.1:1", false), ("https://0.0.0.0:1", false)] {
+        let mut command = workspace.command(&["query", "Why?", "--url", url]);
+        let outcome = crate::workspace::Outcome::of(command.env("REVERIE_KEY", "secret-key").output().unwrap());
+        assert_ne!(outcome.code, Some(0));
+        assert_eq!(outcome.err.contains("without TLS"), is_told, "{}", outcome.err);
+        assert!(!outcome.err.contains("secret-key"), "{}", outcome.err);
+    }
+}

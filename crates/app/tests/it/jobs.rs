@@ -151,3 +151,18 @@ fn an_engine_that_contradicts_the_address_is_refused_before_anything_runs() {
     assert!(run.err.contains("leave one of them out"), "{}", run.err);
     assert!(!workspace.file("store").exists());
 }
+
+#[test]
+fn a_token_that_crosses_a_network_without_tls_is_told() {
+    let workspace = workspace("\"recall\"");
+    // Nothing listens there, and it is no address of this machine alone.
+    for (address, is_told) in [("http://0.0.0.0:1", true), ("http://127.0.0.1:1", false), ("https://0.0.0.0:1", false)]
+    {
+        let mut command = workspace.command(&["run", "--address", address]);
+        let outcome = crate::workspace::Outcome::of(command.env("RAY_AUTH_TOKEN", "secret-token").output().unwrap());
+        assert_ne!(outcome.code, Some(0));
+        let told = format!("the token in RAY_AUTH_TOKEN goes to {address} without TLS");
+        assert_eq!(outcome.err.contains(&told), is_told, "{}", outcome.err);
+        assert!(!outcome.err.contains("secret-token"), "{}", outcome.err);
+    }
+}

@@ -140,8 +140,12 @@ async fn lists_of_texts_comments_and_ids_are_taken_up_to_their_limits() {
         ("/v1/rerank", rerank(1_000_000, 0.into()), "documents has 1000000 texts; 1 to 1000 are taken"),
         ("/rag/feedback", commented("é".repeat(4001)), "a comment has at most 4000 characters"),
         ("/rag/feedback", commented("x".repeat(2_000_000)), "a comment has at most 4000 characters"),
-        ("/rag/feedback", identified(format!("{}x", "é".repeat(100))), "that is no id of a request"),
-        ("/rag/feedback", identified("x".repeat(200_000)), "that is no id of a request"),
+        (
+            "/rag/feedback",
+            identified(format!("{}x", "é".repeat(200))),
+            "the id of a request has at most 200 characters",
+        ),
+        ("/rag/feedback", identified("x".repeat(200_000)), "the id of a request has at most 200 characters"),
     ] {
         let answer = status_and_message(post(&service, path, body.to_string()).await).await;
         assert_eq!(answer, (400, expected.to_owned()), "{path}");

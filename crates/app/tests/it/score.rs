@@ -185,6 +185,16 @@ fn places_are_checked_against_the_documents_that_are_given() {
         assert_eq!(metric(&scored.json(), "recall")["mean"], 1.0, "{}", scored.out);
         assert!(scored.err.contains("broken.epub gives no document"), "{}", scored.err);
     }
+    workspace.write("answers.jsonl", row(json!({ "span": { "start": 8, "end": 34 } })));
+    // Without the documents evidence needs a place of its own.
+    let text = std::fs::read_to_string(workspace.file("answers.jsonl")).unwrap();
+    let quote = "\"quote\":\"built in 1700\"";
+    workspace.write("answers.jsonl", text.replace(quote, &format!("{quote},\"span\":{{\"start\":21,\"end\":34}}")));
+    let (told, recall) = ("`recall`: the places were not checked", ["score", "answers.jsonl", "--metric", "recall"]);
+    let without = workspace.run(&recall).succeeds().out;
+    assert!(without.contains(told), "{without}");
+    let with = workspace.run(&[&recall[..], &["--documents", "manuals"]].concat()).succeeds().out;
+    assert!(!with.contains(told), "{with}");
     workspace
         .run(&["score", "answers.jsonl", "--metric", "recall", "--documents", "nowhere"])
         .refused_with(&["nowhere"]);

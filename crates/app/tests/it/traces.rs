@@ -501,6 +501,23 @@ async fn refused_requests_have_a_span_with_the_reason() {
 }
 
 #[tokio::test]
+async fn headers_of_traces_that_cross_a_network_without_tls_are_told() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let headers = [("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret-word")];
+    // Nothing listens there, and it is no address of this machine alone.
+    for (address, variables, is_told) in [
+        ("http://0.0.0.0:1", &headers[..], true),
+        ("http://0.0.0.0:1", &[], false),
+        ("http://127.0.0.1:1", &headers, false),
+    ] {
+        let service = Service::start_with(&workspace, &["bundle", "--traces", address], variables);
+        let said = ended(service);
+        assert_eq!(said.contains("the headers of traces, which may hold a key, go to"), is_told, "{said}");
+        assert!(!said.contains("secret-word"), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_sampler_leaves_whole_traces_out_and_heeds_its_caller() {
     let (workspace, _server) = promoted(Duration::ZERO).await;
     let collector = collector().await;

@@ -37,7 +37,10 @@ class NotAloneError(ValueError):
 
 
 class Function:
-    """A function that stands in an experiment; it can still be called. Made by one of the decorators."""
+    """A function that stands in an experiment; it can still be called. Made by one of the decorators.
+
+    Like every pickle, a pickled one runs code when it is loaded: load only what you trust.
+    """
 
     def __init__(self, function: Callable[..., Any], settings: dict[str, Any], kind: str) -> None:
         self.function = function
