@@ -20,7 +20,7 @@ use crate::{
     Error, Session, Setup,
     frozen::RunRecord,
     layout::{self, LAYOUT, RunFile},
-    spec::Experiment,
+    spec::{Experiment, SEALED},
     write_whole,
 };
 use eval::statistics::Summary;
@@ -40,6 +40,8 @@ const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
 const STORE: &str = "store";
+/// The most bytes of the files that say what a bundle is.
+const SMALL_BYTES: u64 = 256 << 20;
 
 /// What a bundle is: `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -243,8 +245,7 @@ impl Bundle {
         let place = Place::of(address, setup)?;
         let manifest = place.manifest().await?;
         let text = place.checked(&manifest, EXPERIMENT).await?;
-        // Whatever it names beside itself is not there.
-        let experiment = understood(&text, Path::new("."), &place.origin)?;
+        let experiment = understood(&text, &place.origin)?;
         Reach::of(&experiment, &place.record(&manifest).await?)
     }
 
@@ -263,16 +264,21 @@ impl Bundle {
     pub async fn session(&self, setup: Setup, scratch: &Path) -> Result<(Session, RunRecord), Error> {
         let place = Place { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
         let text = place.checked(&self.manifest, EXPERIMENT).await?;
-        let mut experiment = understood(&text, &self.folder, &self.origin)?;
-        STORE.clone_into(&mut experiment.store);
+        let mut experiment = understood(&text, &self.origin)?;
+        let folder = std::path::absolute(&self.folder).map_err(|error| Error::file("find", &self.folder, error))?;
+        experiment.store = folder.join(STORE).to_string_lossy().into_owned();
         let session = Session::open_to_read(experiment, setup, scratch)?;
         let record = place.record(&self.manifest).await?;
+        for name in record.frozen()?.artifacts() {
+            self.manifest.file(&format!("{STORE}/{name}"), &self.origin)?;
+        }
         Ok((session, record))
     }
 }
 
-/// The experiment of a bundle.
-fn understood(text: &[u8], folder: &Path, origin: &str) -> Result<Experiment, Error> {
+/// The experiment of a bundle. It holds the contents of all files that it names,
+/// so that none is read from where it is opened.
+fn understood(text: &[u8], origin: &str) -> Result<Experiment, Error> {
     let refused = |reason: String| {
         Error::Unusable(format!(
             "this version of reverie does not understand {EXPERIMENT} of {origin}: {reason}; make the bundle again with \
@@ -280,7 +286,7 @@ fn understood(text: &[u8], folder: &Path, origin: &str) -> Result<Experiment, Er
         ))
     };
     let text = str::from_utf8(text).map_err(|error| refused(error.to_string()))?;
-    Experiment::parse(text, folder).map_err(|errors| {
+    Experiment::parse(text, SEALED).map_err(|errors| {
         let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
         refused(reasons.join("; "))
     })
@@ -399,12 +405,22 @@ impl File {
 fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
     file.check_name(origin)?;
     let path = folder.join(&file.name);
-    match store::open_regular(&path).and_then(|_| Key::of_file(&path)) {
+    if let Some(link) = link_in(folder, &path) {
+        return Err(file.refused(&format!("leads through the link {}", link.display()), origin));
+    }
+    match store::open_regular(&path).and_then(Key::of_reader) {
         Ok(key) if key.hex() == file.blake3 => Ok(()),
         Ok(_) => Err(file.refused("is not what was written", origin)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file.refused("is missing", origin)),
         Err(source) => Err(Error::file("read", &path, source)),
     }
+}
+
+/// The first link on the way from a folder to a file in it.
+fn link_in(folder: &Path, path: &Path) -> Option<PathBuf> {
+    let inside = path.ancestors().take_while(|ancestor| *ancestor != folder);
+    let is_link = |path: &&Path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    inside.filter(is_link).last().map(Path::to_owned)
 }
 
 /// Where a bundle lies: a folder, or an object store.
@@ -423,7 +439,7 @@ impl<'a> Place<'a> {
 
     /// The bytes of a file that the manifest names.
     async fn checked(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, Error> {
-        manifest.file(name, &self.origin)?.checked(self.bytes(name).await?, &self.origin)
+        manifest.file(name, &self.origin)?.checked(self.small(name).await?, &self.origin)
     }
 
     /// The record of the run and its scores.
@@ -443,6 +459,19 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// The same of a file that is read into memory as a whole.
+    async fn small(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let bytes = match &self.remote {
+            Some(remote) => remote.size(name).await?,
+            None => std::fs::metadata(Path::new(self.address).join(name)).ok().map(|found| found.len()),
+        };
+        if bytes.is_some_and(|bytes| bytes > SMALL_BYTES) {
+            let origin = &self.origin;
+            return Err(Error::Unusable(format!("{origin}: {name} has more than {SMALL_BYTES} bytes")));
+        }
+        self.bytes(name).await
+    }
+
     async fn manifest(&self) -> Result<Manifest, Error> {
         let origin = &self.origin;
         let nothing = || {
@@ -450,7 +479,7 @@ impl<'a> Place<'a> {
                 "{origin} holds no bundle: {MANIFEST} is not there; `reverie promote --output {origin}` makes one"
             ))
         };
-        Manifest::read(&self.bytes(MANIFEST).await?.ok_or_else(nothing)?, origin)
+        Manifest::read(&self.small(MANIFEST).await?.ok_or_else(nothing)?, origin)
     }
 
     /// The folder on this machine that holds the files, fetched if it is not there.
@@ -461,6 +490,15 @@ impl<'a> Place<'a> {
             return Ok(folder);
         }
         let draft = store::staged_path(&folder);
+        let fetched = self.fetch_into(manifest, &draft).await;
+        // Another process may have fetched it meanwhile; then its folder is as good.
+        if fetched.is_err() || std::fs::rename(&draft, &folder).is_err() {
+            let _ = std::fs::remove_dir_all(&draft);
+        }
+        fetched.map(|()| folder)
+    }
+
+    async fn fetch_into(&self, manifest: &Manifest, draft: &Path) -> Result<(), Error> {
         for file in &manifest.files {
             let bytes = file.checked(self.bytes(&file.name).await?, &self.origin)?;
             let path = draft.join(&file.name);
@@ -469,12 +507,7 @@ impl<'a> Place<'a> {
             }
             std::fs::write(&path, &bytes).map_err(|source| Error::file("write", &path, source))?;
         }
-        manifest.write(&draft)?;
-        // Another process may have fetched it meanwhile; then its folder is as good.
-        if std::fs::rename(&draft, &folder).is_err() {
-            let _ = std::fs::remove_dir_all(&draft);
-        }
-        Ok(folder)
+        manifest.write(draft)
     }
 }
 

@@ -100,6 +100,11 @@ pub struct RunRecord {
 }
 
 impl Frozen {
+    /// The names of the artifacts that the trials search.
+    pub(crate) fn artifacts(&self) -> impl Iterator<Item = &str> {
+        self.artifacts.values().map(String::as_str)
+    }
+
     pub(crate) fn of(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Self {
         let (plan, sources) = (&prepared.plan, &prepared.sources);
         // The outcome knows the names of partial outputs, which differ from

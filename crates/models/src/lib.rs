@@ -40,7 +40,7 @@ pub use model::{
     FunctionFailed, Identity, InputKind, Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role,
     Told, Usage,
 };
-pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
+pub use provider::{ChatConfig, EmbeddingConfig, EndpointAccess, ModelConfig, RerankConfig};
 pub use remote::{ServedFunction, is_unprotected};
 
 use model::{CONTEXT_LENGTH, estimated_tokens, schema, visible};

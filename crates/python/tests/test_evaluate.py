@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import http.server
 import json
+import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
-from workspace import Handler
+from test_judges import honest
+from workspace import Handler, run_handler, wait_for_stopped_scores
 
 import reverie
 from reverie.exceptions import FunctionError, FunctionWarning
@@ -178,6 +182,124 @@ def test_a_judge_is_one_of_the_models_and_is_paid_once(provider):
     assert again["faithfulness"] == scores["faithfulness"] and provider.statistics()["requests"] == asked
 
 
+WITHOUT_ADDRESS = """
+import json, sys
+import reverie
+
+rows = [{"question": "Why?", "answer": "So.", "reference": "So.", "contexts": ["So."]}]
+settings = json.loads(sys.argv[1])
+try:
+    reverie.evaluate(rows, **settings, progress=False)
+except ValueError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"metrics": "answer_similarity", "embedder": "m", "models": {"m": {"embedding": {"openai": {"model": "e"}}}}},
+        {"metrics": "faithfulness", "judge": "m", "models": {"m": {"chat": {"openai": {"model": "c"}}}}},
+    ],
+    ids=["embedder", "judge"],
+)
+def test_a_model_without_an_address_is_at_openai_and_a_missing_key_is_named_before_any_call(settings, tmp_path):
+    hosts = []
+
+    class Proxy(Handler):
+        def do_CONNECT(self):
+            """Lets nobody through."""
+            hosts.append(self.path)
+            self.answer(403, {})
+
+    with run_handler(Proxy) as url:
+        ours = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+        clean = {name: value for name, value in os.environ.items() if name not in ours and "proxy" not in name.lower()}
+
+        def evaluate(**variables):
+            command = [sys.executable, "-c", WITHOUT_ADDRESS, json.dumps(settings)]
+            environment = {**clean, "HTTPS_PROXY": url, **variables}
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300
+            )
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout)
+
+        refused = evaluate()
+        assert "models.m: the environment variable `OPENAI_API_KEY` is not set" in refused and hosts == []
+        refused = evaluate(OPENAI_API_KEY="key-of-a-test")
+        assert "models.m: https://api.openai.com/v1 cannot be reached" in refused
+        assert set(hosts) == {"api.openai.com:443"}
+
+
+FULL_DISK = """
+import json, resource, sys
+import reverie
+
+settings = json.loads(sys.argv[1])
+if settings.pop("is_full_at_once"):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+try:
+    scores = reverie.evaluate(**settings)
+    print(json.dumps({"scores": scores["faithfulness"]}))
+except Exception as error:
+    print(json.dumps({"raised": type(error).__name__, "message": str(error)}))
+"""
+
+
+@pytest.mark.parametrize("full_at", [0, 9])
+def test_a_journal_that_cannot_grow_ends_it_with_what_to_do_and_costs_at_most_the_calls_in_flight(full_at, tmp_path):
+    resource = pytest.importorskip("resource")
+    asked, lock, processes = [], threading.Lock(), []
+
+    class Judge(Handler):
+        def do_GET(self):
+            """Lists no models."""
+            self.answer(200, {"data": []})
+
+        def do_POST(self):
+            """Judges by words; at one call, no file of the caller can grow from here on."""
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            with lock:
+                asked.append(body["messages"][-1]["content"])
+                if len(asked) == full_at:
+                    resource.prlimit(processes[0].pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            content = honest(body["messages"])
+            self.answer(200, {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]})
+
+    with run_handler(Judge) as url:
+        endpoint = {"model": "gpt", "base_url": f"{url}/v1", "concurrency": 2, "omit": ["logprobs", "response_format"]}
+        settings = {
+            "data": [
+                {"question": f"When, {i}?", "answer": f"Built in 1700, {i}.", "contexts": [f"Built in 1700, {i}."]}
+                for i in range(30)
+            ],
+            "metrics": "faithfulness",
+            "judge": "gpt",
+            "models": {"gpt": {"chat": {"openai": endpoint}}},
+            "store": "store",
+            "progress": False,
+        }
+
+        def evaluate(**more):
+            command = [sys.executable, "-c", FULL_DISK, json.dumps({**settings, **more})]
+            processes[:] = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)]
+            out, err = processes[0].communicate(timeout=300)
+            assert processes[0].returncode == 0, err
+            return json.loads(out)
+
+        ended = evaluate(is_full_at_once=full_at == 0)
+        assert ended["raised"] == "RuntimeError" and "free space there and run again" in ended["message"]
+        assert "journal" in ended["message"]
+        paid = len(asked)
+        assert full_at <= paid <= full_at + 2, "nothing is asked after it, but for the calls in flight"
+
+        # The disk has space again.
+        assert None not in evaluate(is_full_at_once=False)["scores"]
+        twice = len(asked) - len(set(asked))
+        assert len(set(asked)) == 60 and twice <= 2 and twice <= paid
+
+
 def test_the_answers_of_two_systems_are_compared_question_by_question(tmp_path):
     questions = [f"What is thing {i}?" for i in range(8)]
     rows = [{"question": question, "reference": f"thing {i}"} for i, question in enumerate(questions)]
@@ -209,16 +331,6 @@ def test_many_are_scored_at_once_in_an_event_loop():
 
     with pytest.raises(ValueError, match="token_f1"):
         asyncio.run(wrong())
-
-
-def wait_for_stopped_scores():
-    """Waits until the calls in flight have ended, and returns the scores that the stopped evaluation has made."""
-    for _ in range(1200):
-        try:
-            return reverie.stopped_scores()
-        except RuntimeError:
-            time.sleep(0.1)
-    raise AssertionError("the calls do not end")
 
 
 def test_an_await_that_is_cancelled_ends_the_work():

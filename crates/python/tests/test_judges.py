@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import pytest
 
 import reverie
 from reverie.exceptions import FunctionError, FunctionWarning, RateLimitError
-from workspace import Handler, settings
+from workspace import Gate, Handler, run_handler, settings, wait_for_stopped_scores
 
 pandas = pytest.importorskip("pandas")
 
@@ -162,6 +163,87 @@ def test_functions_judge_many_answers_at_once_and_vote():
     assert scores["faithfulness"] == [1.0] * 12 and most > 1
     voted = reverie.evaluate([EXAMPLE], "faithfulness", judge=[honest, patient, slow], progress=False)
     assert voted["faithfulness"] == [1.0] and voted.data["judges"] == ["honest", "patient", "slow"]
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_concurrency_is_how_many_calls_of_a_function_judge_run_at_once(limit):
+    gate = Gate(limit)
+
+    def judge(messages):
+        with gate:
+            return honest(messages)
+
+    rows = [{**EXAMPLE, "user_input": f"When, {i}?"} for i in range(12)]
+    scores = reverie.evaluate(rows, "faithfulness", judge=judge, concurrency=limit, progress=False)
+    assert scores["faithfulness"] == [1.0] * 12 and gate.most == limit
+
+
+class HeldJudge:
+    """A judge that replies to its first calls at once, and to later ones when it is released.
+
+    Attributes:
+        prompts: The prompts of all calls, in the order in which they began.
+        is_stuck: Set when `concurrency` calls wait, so that every earlier reply has arrived.
+    """
+
+    def __init__(self, replies: int, concurrency: int) -> None:
+        self.prompts: list[str] = []
+        self.replies, self.concurrency, self.lock = replies, concurrency, threading.Lock()
+        self.is_stuck, self.is_released = threading.Event(), threading.Event()
+
+    def __call__(self, messages: list[dict[str, str]]) -> str:
+        with self.lock:
+            self.prompts.append(messages[-1]["content"])
+            number = len(self.prompts)
+        if number == self.replies + self.concurrency:
+            self.is_stuck.set()
+        if number > self.replies:
+            self.is_released.wait(120)
+        return honest(messages)
+
+
+@pytest.mark.parametrize("stop", ["Ctrl-C", "cancellation"])
+def test_replies_of_a_function_judge_from_before_a_stop_are_kept_and_only_the_rest_is_asked(stop):
+    judge = HeldJudge(replies=9, concurrency=2)
+    rows = [
+        {**EXAMPLE, "response": f"Built in 1700, part {i}.", "retrieved_contexts": [f"Built in 1700, part {i}."]}
+        for i in range(20)
+    ]
+    given = {"metrics": "faithfulness", "judge": judge, "concurrency": 2, "progress": False}
+
+    def interrupt():
+        if judge.is_stuck.wait(120):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    async def cancel():
+        task = asyncio.ensure_future(reverie.aevaluate(rows, **given))
+        assert await asyncio.to_thread(judge.is_stuck.wait, 120)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    if stop == "Ctrl-C":
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            reverie.evaluate(rows, **given)
+    else:
+        asyncio.run(cancel())
+    judge.is_released.set()
+    wait_for_stopped_scores()
+    kept, in_flight = judge.prompts[:9], judge.prompts[9:]
+    assert len(in_flight) == 2, "nothing is begun after it"
+
+    scores = reverie.evaluate(rows, **given)
+    assert None not in scores["faithfulness"]
+    # The metric asks twice: for the statements of each answer, and whether each is supported.
+    asked = Counter(judge.prompts)
+    assert len(asked) == 2 * len(rows)
+    assert {asked[prompt] for prompt in kept} == {1}
+    assert {prompt for prompt, n in asked.items() if n > 1} <= set(in_flight)
+
+    n_asked = len(judge.prompts)
+    again = reverie.evaluate(rows, **given)
+    assert again["faithfulness"] == scores["faithfulness"] and len(judge.prompts) == n_asked
 
 
 def broken(messages: list[dict[str, str]]) -> str:

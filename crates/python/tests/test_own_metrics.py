@@ -9,6 +9,7 @@ import time
 import pytest
 
 import reverie
+from workspace import Gate, Handler, run_handler
 
 LIMIT = 3
 ROWS = [{"question": f"Why {i}?", "answer": " ".join(["so"] * i), "contexts": ["because"]} for i in range(1, 7)]
@@ -100,6 +101,41 @@ def test_what_is_not_async_is_called_once_at_a_time_and_async_calls_run_side_by_
 
     assert everybody is not None and reverie.evaluate(ROWS, [waits]).metrics == ["waits"]
     assert most == {"sync": 1, "async": len(ROWS)}
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_concurrency_is_how_many_calls_of_an_async_metric_run_at_once(limit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": f"Why {i}?", "answer": "so"} for i in range(12)]
+    gate = Gate(limit)
+
+    async def here(answer):
+        with gate:
+            return 1.0
+
+    assert values(reverie.evaluate(rows, [here], concurrency=limit, progress=False), "here") == [1.0] * 12
+    assert gate.most == limit
+
+    gate_elsewhere = Gate(limit)
+
+    class Gated(Handler):
+        def do_GET(self):
+            """Answers after the gate."""
+            with gate_elsewhere:
+                pass
+            self.answer(200, {})
+
+    with run_handler(Gated) as url:
+        # It stands by itself, so it runs in a process of its own.
+        async def elsewhere(answer, url=url):
+            import asyncio
+            import urllib.request
+
+            await asyncio.to_thread(urllib.request.urlopen, url)
+            return 1.0
+
+        scores = reverie.evaluate(rows, [elsewhere], concurrency=limit, progress=False)
+    assert values(scores, "elsewhere") == [1.0] * 12 and gate_elsewhere.most == limit
 
 
 def test_what_it_raises_is_no_score_and_named():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -49,6 +52,44 @@ def test_a_wheel_is_for_any_machine_whatever_the_shell_exports(build):
 def test_a_wheel_for_this_machine_is_there_for_who_asks(build):
     told = build(GGML_AVX512="ON", REVERIE_NATIVE="1")
     assert told["GGML_AVX512"] == "ON" and "CARGO_TARGET_DIR" not in told
+
+
+def test_pyarrow_is_installed_with_the_package_and_pandas_is_not():
+    needed = importlib.metadata.requires("reverie")
+    always = {re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in needed if "extra ==" not in each}
+    assert always == {"pyarrow"}
+    assert any(each.startswith("pandas") and "extra ==" in each for each in needed)
+
+
+def test_the_package_is_imported_and_scores_dictionaries_where_there_is_no_pandas(tmp_path):
+    code = """
+        import json, sys
+
+        class NoPandas:
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] == "pandas":
+                    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        sys.meta_path.insert(0, NoPandas())
+        import reverie
+
+        rows = [{"question": "Who?", "answer": "Owls hunt.", "reference": "Owls hunt."},
+                {"question": "When?", "answer": "At noon.", "reference": "At night."}]
+        scores = reverie.evaluate(rows, ["exact_match", "token_f1"], progress=False)
+        table = scores.table().to_arrow()
+        try:
+            scores.to_pandas()
+        except ImportError as error:
+            raised = str(error)
+        print(json.dumps([scores["exact_match"], table.column_names, table.num_rows, repr(scores), raised]))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=tmp_path, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    matches, columns, n_rows, shown, raised = json.loads(done.stdout)
+    assert matches == [1.0, 0.0] and n_rows == 2 and "exact_match" in columns
+    assert "token_f1" in shown and "pandas" in raised
 
 
 @pytest.mark.parametrize(("code", "ends"), [(0, 0), (1, 1), (2, 2), (3, 0), (4, 0), (5, 0), (130, 130)])

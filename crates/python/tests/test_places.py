@@ -78,6 +78,31 @@ def test_a_file_is_checked_against_the_documents(tmp_path):
         score(characters, None)
 
 
+def test_places_of_the_passages_of_a_query_are_those_of_the_document_s_text(tmp_path):
+    (tmp_path / "docs").mkdir()
+    before = "Über der Mühle hängt Öl für die Flügel. " * 20
+    (tmp_path / "docs" / "owls.txt").write_text(f"{before}{TEXT} {before}", encoding="utf-8")
+    (tmp_path / "docs" / "owls.md").write_text(f"# Größe\n\n{before}\n\n## Höhlen\n\n{TEXT}\n", encoding="utf-8")
+    texts = {row["path"]: row["text"] for row in reverie.parse(tmp_path / "docs")}
+    experiment = reverie.Experiment(
+        name="owls",
+        corpus=str(tmp_path / "docs"),
+        chunker=reverie.chunker.Sentence(chunk_size=24, chunk_overlap=4),
+        retriever=reverie.retriever.Bm25(top_k=4),
+    )
+    experiment.run(progress=False)
+    pipeline = experiment.pipeline("t01")
+    answer = pipeline.query("Zehn Eulen wohnen am Bach")
+    found = next(event for event in pipeline.stream("Zehn Eulen wohnen am Bach") if event.kind == "found")
+    assert {passage.document for passage in answer.passages} == set(texts)
+    for passage in (*answer.passages, *found.passages):
+        text = texts[passage.document]
+        assert text.encode()[passage.start_byte : passage.end_byte].decode() == passage.text
+        # The same numbers as characters are another text.
+        assert text[passage.start_byte : passage.end_byte] != passage.text
+    assert any(QUOTE in passage.text for passage in answer.passages)
+
+
 def test_a_note_names_the_function_that_finds_places_until_the_evidence_has_them():
     first, last = len(TEXT[:START].encode()), len(TEXT[: START + len(QUOTE)].encode())
     contexts = [{"document": "owls.txt", "text": QUOTE, "start_byte": first, "end_byte": last}]

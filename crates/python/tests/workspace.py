@@ -136,6 +136,46 @@ class SlowHandler(Handler):
         self.wfile.flush()
 
 
+class Gate:
+    """Holds calls until so many run at once, and counts how many do.
+
+    Attributes:
+        most: The most calls that ran at once.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.running, self.most = wanted, 0, 0
+        self.lock, self.is_full = threading.Lock(), threading.Event()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            if self.running >= self.wanted:
+                self.is_full.set()
+        if not self.is_full.wait(60):
+            # The test fails soon: the calls after this one are not held.
+            self.is_full.set()
+        # Gives a call above the limit the time to begin.
+        time.sleep(0.05)
+
+    def __exit__(self, *_) -> None:
+        with self.lock:
+            self.running -= 1
+
+
+@contextlib.contextmanager
+def run_handler(handler: type[Handler]):
+    """Runs an endpoint in a thread, and gives its address."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
 @contextlib.contextmanager
 def run_server(application):
     """Runs uvicorn with an ASGI application in a thread, as its users do, and gives its address."""
@@ -159,6 +199,18 @@ def wait_until(holds, otherwise: str, seconds: float = 120) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"{otherwise}: not after {seconds} s"
         time.sleep(0.05)
+
+
+def wait_for_stopped_scores():
+    """Waits until the calls in flight have ended, and returns the scores that the stopped evaluation has made."""
+    import reverie
+
+    for _ in range(1200):
+        try:
+            return reverie.stopped_scores()
+        except RuntimeError:
+            time.sleep(0.1)
+    raise AssertionError("the calls do not end")
 
 
 class Workspace:

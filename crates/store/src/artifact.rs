@@ -459,7 +459,11 @@ impl ArtifactStore {
         self.folder.as_ref().map_or(Ok(()), |folder| folder.is_there())
     }
 
-    async fn size(&self, name: &str) -> Result<Option<u64>, Error> {
+    /// How many bytes an object has; none if there is no such object.
+    ///
+    /// # Errors
+    /// If the store does not say.
+    pub async fn size(&self, name: &str) -> Result<Option<u64>, Error> {
         let path = object_path(name)?;
         let found = patiently(|| self.objects.head(&path)).await.map(|found| found.size);
         self.if_there("read", name, found)

@@ -31,6 +31,15 @@ impl Key {
         Ok(Self(*blake3::Hasher::new().update_mmap_rayon(path)?.finalize().as_bytes()))
     }
 
+    /// The same for what is read from an open file. A file that is cut off
+    /// meanwhile is an error here, and ends the process where it is mapped.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of_reader(reader: impl io::Read) -> io::Result<Self> {
+        Ok(Self(*blake3::Hasher::new().update_reader(reader)?.finalize().as_bytes()))
+    }
+
     /// All 64 hexadecimal digits.
     pub fn hex(&self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()

@@ -1,10 +1,16 @@
 //! Files whose names somebody else wrote.
 
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{Error, ErrorKind, Result},
     path::Path,
 };
+
+/// `O_NONBLOCK`. It changes nothing of a regular file.
+#[cfg(target_os = "linux")]
+const NOT_WAITING: i32 = 0o4000;
+#[cfg(target_os = "macos")]
+const NOT_WAITING: i32 = 4;
 
 /// Opens a regular file to read it. Whoever opens a pipe or a device waits for
 /// its other end, or reads for ever.
@@ -16,7 +22,12 @@ pub fn open_regular(path: &Path) -> Result<File> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(refused());
     }
-    let file = File::open(path)?;
+    let mut options = OpenOptions::new();
+    options.read(true);
+    // If it becomes a pipe in this moment, opening it does not wait for a writer.
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, NOT_WAITING);
+    let file = options.open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(refused()),

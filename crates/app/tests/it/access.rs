@@ -314,14 +314,49 @@ async fn what_is_opened_is_what_was_checked() {
             .retain(|file| !file["name"].as_str().unwrap().ends_with("frozen.json"));
     });
     assert!(clean.join("frozen.json").exists());
+    // Its files lie elsewhere.
+    let linked = workspace.file("linked");
+    copy(&workspace.file("bundle"), &linked);
+    std::fs::rename(linked.join("store"), workspace.file("moved-store")).unwrap();
+    std::os::unix::fs::symlink(workspace.file("moved-store"), linked.join("store")).unwrap();
+    // An index that the manifest does not know.
+    let unlisted = workspace.file("unlisted");
+    copy(&workspace.file("bundle"), &unlisted);
+    forge(&unlisted, |manifest| {
+        let files = manifest["files"].as_array_mut().unwrap();
+        let is_artifact = |file: &Value| file["name"].as_str().unwrap().starts_with("store/artifacts/");
+        let at = files.iter().position(is_artifact).unwrap();
+        files.remove(at);
+    });
+    // A prompt that is read from where the service runs.
+    let prompted = workspace.file("prompted");
+    copy(&workspace.file("bundle"), &prompted);
+    workspace.write("private.toml", "DB_PASSWORD = \"HUNTER2\"\n");
+    let private = workspace.file("private.toml").display().to_string();
+    let experiment = std::fs::read_to_string(prompted.join("experiment.toml")).unwrap();
+    let changed = experiment.replace("[space]\n", &format!("[space]\nprompt = [{private:?}]\n"));
+    assert_ne!(experiment, changed);
+    std::fs::write(prompted.join("experiment.toml"), &changed).unwrap();
+    forge(&prompted, |manifest| {
+        let files = manifest["files"].as_array_mut().unwrap();
+        let file = files.iter_mut().find(|file| file["name"] == "experiment.toml").unwrap();
+        file["bytes"] = changed.len().into();
+        file["blake3"] = store::Key::of_bytes(changed.as_bytes()).hex().into();
+    });
 
     let service = Service::start(&workspace, &["bundle"]);
-    for (bundle, reason) in
-        [(&elsewhere, "no name of a run"), (&pipe, "regular file"), (&unnamed, "has no store/runs/")]
-    {
+    for (bundle, reason) in [
+        (&elsewhere, "no name of a run"),
+        (&pipe, "regular file"),
+        (&unnamed, "has no store/runs/"),
+        (&linked, "leads through the link"),
+        (&unlisted, "has no store/artifacts/"),
+        (&prompted, "is not in the bundle"),
+    ] {
         let swap = service.post("/admin/swap", &json!({ "bundle": bundle.display().to_string() })).await;
         let (status, told) = (swap.status().as_u16(), swap.text().await.unwrap());
         assert!(status == 400 && told.contains(reason), "{reason}: {status} {told}");
+        assert!(!told.contains("DB_PASSWORD"), "{told}");
     }
     for run in ["../runs/x", "x/", "x/.", "./x", ""] {
         forge(&unnamed, |manifest| manifest["run"] = run.into());
@@ -342,6 +377,9 @@ async fn a_secret_in_the_address_of_a_bundle_is_told_to_nobody() {
         "https://h.invalid/x#HUNTER2",
         "https:/u:HUNTER2@h",
         "u:HUNTER2@host:/p",
+        "s3:/b/x?sig=HUNTER2",
+        "token=HUNTER2@h://x",
+        "data:text,HUNTER2",
     ] {
         let swap = service.post("/admin/swap", &json!({ "bundle": address })).await;
         let (status, told) = (swap.status().as_u16(), swap.text().await.unwrap());
@@ -350,7 +388,7 @@ async fn a_secret_in_the_address_of_a_bundle_is_told_to_nobody() {
     let status = service.get("/admin/status").await.text().await.unwrap();
     assert!(!status.contains("HUNTER2"), "{status}");
     let said = async || std::fs::read_to_string(workspace.file("serve.err")).unwrap();
-    eventually("all are noted", async || said().await.matches("\"action\":\"swap\"").count() == 5).await;
+    eventually("all are noted", async || said().await.matches("\"action\":\"swap\"").count() == 8).await;
     assert!(!said().await.contains("HUNTER2"), "{}", said().await);
     assert!(said().await.contains("\"id\":\"req-"), "{}", said().await);
 }

@@ -2,6 +2,7 @@
 //! and hosts. A service compares that before it opens a bundle named over HTTP.
 
 use crate::{Error, RunRecord, frozen::experiment_of, spec::Experiment};
+use models::ModelConfig;
 use reqwest::Url;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -17,6 +18,9 @@ pub struct Reach {
     hosts: BTreeSet<String>,
     /// The variables, each with the host that its value is sent to.
     variables: BTreeSet<(String, String)>,
+    /// Headers with their values, each with the host that they are sent to: a
+    /// gateway may send a request on by one.
+    headers: BTreeSet<(String, String)>,
 }
 
 impl Reach {
@@ -39,27 +43,24 @@ impl Reach {
     fn of_experiment(experiment: &Experiment) -> Self {
         let root = experiment.root();
         let mut reach = Self { functions: has_function(&root), ..Self::default() };
-        for (_, kinds) in root["models"].as_object().into_iter().flatten() {
-            for (_, providers) in kinds.as_object().into_iter().flatten() {
-                for (provider, settings) in providers.as_object().into_iter().flatten() {
-                    reach.add(provider, settings);
-                }
-            }
+        for model in experiment.models.values() {
+            reach.add(model);
         }
         reach
     }
 
-    fn add(&mut self, provider: &str, settings: &Value) {
-        let address = settings["base_url"].as_str().filter(|address| !address.is_empty());
-        let host = match address.map(|address| (address, Url::parse(address))) {
-            Some((_, Ok(url))) if url.has_host() => url.origin().ascii_serialization(),
-            Some((address, _)) => address.to_owned(),
-            // Without an address it is the provider's own, or none.
-            None => format!("the provider {provider}"),
+    fn add(&mut self, model: &ModelConfig) {
+        let Some(access) = model.endpoint_access() else {
+            self.hosts.extend(local_file(model));
+            return;
         };
-        let key = settings["api_key_env"].as_str().filter(|name| !name.is_empty());
-        let variables = key.into_iter().chain(named_variables(settings));
-        self.variables.extend(variables.map(|name| (name.to_owned(), host.clone())));
+        let host = match Url::parse(&access.address) {
+            Ok(url) if url.has_host() && !access.address.contains(' ') => url.origin().ascii_serialization(),
+            _ => access.address,
+        };
+        self.variables.extend(access.variables.into_iter().map(|name| (name, host.clone())));
+        let headers = access.headers.into_iter().map(|(name, value)| (format!("{name}: {value}"), host.clone()));
+        self.headers.extend(headers);
         self.hosts.insert(host);
     }
 
@@ -68,6 +69,7 @@ impl Reach {
     pub fn and(mut self, other: &Self) -> Self {
         self.functions |= other.functions;
         self.variables.extend(other.variables.iter().cloned());
+        self.headers.extend(other.headers.iter().cloned());
         self.hosts.extend(other.hosts.iter().cloned());
         self
     }
@@ -90,10 +92,13 @@ impl Reach {
         if self.functions && !allowed.functions {
             beyond.push("functions of Python, which are code that would run here".to_owned());
         }
-        let variables = self.variables.difference(&allowed.variables);
-        let variables: Vec<_> = variables.map(|(name, host)| format!("`{name}` for `{host}`")).collect();
+        let pairs = |of: &BTreeSet<(String, String)>, allowed: &BTreeSet<(String, String)>| -> Vec<String> {
+            of.difference(allowed).map(|(name, host)| format!("`{name}` for `{host}`")).collect()
+        };
+        let variables = pairs(&self.variables, &allowed.variables);
+        let headers = pairs(&self.headers, &allowed.headers);
         let hosts: Vec<_> = self.hosts.difference(&allowed.hosts).map(|host| format!("`{host}`")).collect();
-        for (what, new) in [("the variables", variables), ("the hosts", hosts)] {
+        for (what, new) in [("the variables", variables), ("the headers", headers), ("the hosts", hosts)] {
             if !new.is_empty() && !allowed.all_models {
                 beyond.push(format!("{what} {}", new.join(", ")));
             }
@@ -102,14 +107,16 @@ impl Reach {
     }
 }
 
-/// The variables that values of settings are taken from, such as headers.
-fn named_variables(settings: &Value) -> Vec<&str> {
-    match settings {
-        Value::String(text) => text.strip_prefix("env:").into_iter().collect(),
-        Value::Array(values) => values.iter().flat_map(named_variables).collect(),
-        Value::Object(values) => values.values().flat_map(named_variables).collect(),
-        _ => Vec::new(),
-    }
+/// A model of this process that is no model of the catalogue: any file may be
+/// given to the library that reads it.
+fn local_file(model: &ModelConfig) -> Option<String> {
+    let settings = serde_json::to_value(model).ok()?;
+    // `{ kind: { provider: { model: … } } }`, as it is written.
+    let (_, kind) = settings.as_object()?.iter().next()?;
+    let (provider, settings) = kind.as_object()?.iter().next()?;
+    let name = settings["model"].as_str().unwrap_or_default();
+    let is_listed = models::Catalogue::embedded().find(name).is_some();
+    (!is_listed).then(|| format!("the {provider} model {name}"))
 }
 
 /// Whether a function of Python is anywhere in settings, which were serialized
@@ -130,11 +137,12 @@ mod tests {
 
     #[test]
     fn a_reach_names_what_is_beyond_another() {
-        let of = |models: &str| {
+        let of = |chat: &str| {
             let mut reach = Reach::default();
-            let models: toml::Table = toml::from_str(models).unwrap();
-            for (provider, settings) in serde_json::to_value(models).unwrap().as_object().unwrap() {
-                reach.add(provider, settings);
+            let providers: toml::Table = toml::from_str(chat).unwrap();
+            for (provider, settings) in providers {
+                let model = serde_json::json!({ "chat": { provider: settings } });
+                reach.add(&serde_json::from_value(model).unwrap());
             }
             reach
         };
@@ -147,7 +155,7 @@ mod tests {
         let evil = of("openai = { base_url = 'https://evil.example', headers = { x = 'env:AWS_SECRET_ACCESS_KEY' } }");
         let beyond = evil.beyond(&first).unwrap();
         assert!(beyond.contains("`AWS_SECRET_ACCESS_KEY`") && beyond.contains("`https://evil.example`"), "{beyond}");
-        assert!(of("openai = { api_key_env = 'OTHER' }").beyond(&first).unwrap().contains("the provider openai"));
+        assert!(of("openai = { api_key_env = 'OTHER' }").beyond(&first).unwrap().contains("OPENAI_BASE_URL"));
         for address in [
             "https:evil.example/v1",
             "https:\\\\evil.example",
@@ -161,6 +169,16 @@ mod tests {
         assert_eq!(evil.beyond(&first.clone().and(&evil)), None);
         assert_eq!(evil.beyond(&first.clone().with_all_models()), None);
         let functions = Reach { functions: true, ..Reach::default() };
+        // The provider's own variable is named by the settings that leave it out.
+        let own = of("openai = { model = 'm' }").beyond(&of("openai = { model = 'm', api_key_env = 'KEY' }")).unwrap();
+        assert!(own.starts_with("the variables `OPENAI_API_KEY` for `https://api.openai.com/v1"), "{own}");
+        let routed =
+            of("openai = { base_url = 'https://api.example.com', api_key_env = 'KEY', headers = { X-To = 'evil' } }");
+        assert_eq!(routed.beyond(&first).unwrap(), "the headers `x-to: evil` for `https://api.example.com`");
+        // A model of the catalogue is known; any other file is named.
+        let file = of("local = { model = '/tmp/x.gguf' }").beyond(&first).unwrap();
+        assert_eq!(file, "the hosts `the local model /tmp/x.gguf`");
+        assert_eq!(of("local = { model = 'qwen2.5-coder-0.5b-instruct' }").beyond(&first), None);
         // A key that is known goes only to the host that has it already.
         let two = of("openai = { base_url = 'https://api.example.com/v1', api_key_env = 'KEY' }\n\
                       ollama = { base_url = 'https://other.example' }");

@@ -122,8 +122,14 @@ pub(super) fn read_embedder<'a>(
     embedder
 }
 
+/// The folder of an experiment that may read no files. No file has this name.
+pub(crate) const SEALED: &str = "\0";
+
 /// Reads a file that the settings name.
 pub(super) fn read_file(base: &Path, path: &str) -> Result<String, String> {
+    if base == Path::new(SEALED) {
+        return Err(format!("{path} is not in the bundle, which holds what its experiment needs"));
+    }
     let path = base.join(path);
     let text = store::open_regular(&path).and_then(std::io::read_to_string);
     text.map_err(|error| format!("{} cannot be read: {error}", path.display()))

@@ -14,6 +14,7 @@ mod track;
 mod wording;
 
 pub use engine::{EngineSpec, LocalEngineSpec, RayEngineSpec, StageSpec};
+pub(crate) use evaluate::SEALED;
 pub use overrides::Override;
 pub use reader::{SpecError, nearest};
 pub use scoring::{Choice, ScoringSpec};

@@ -113,6 +113,11 @@ pub(crate) trait ModelSettings: Listed {
     /// What is missing, and what to do about it.
     async fn ready(&self, cx: &Context) -> Result<(), Error>;
 
+    /// What leaves this process for the model; none for a model in this process.
+    fn endpoint_access(&self) -> Option<EndpointAccess> {
+        None
+    }
+
     /// Dollars per million tokens read and written, if the settings state them;
     /// none for a model in this process.
     fn prices(&self) -> Option<(f64, f64)> {
@@ -181,6 +186,12 @@ macro_rules! providers {
                 match self { $( Self::$Variant(config) => config.ready(cx).await, )+ }
             }
 
+            /// What leaves this process for the model; none for a model in this
+            /// process.
+            pub fn endpoint_access(&self) -> Option<EndpointAccess> {
+                match self { $( Self::$Variant(config) => config.endpoint_access(), )+ }
+            }
+
             /// Dollars per million tokens read and written, if the settings
             /// state them; none for a model in this process.
             pub fn prices(&self) -> Option<(f64, f64)> {
@@ -191,6 +202,18 @@ macro_rules! providers {
 }
 
 every_provider!(providers);
+
+/// Where a model is asked, and what is sent there besides questions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointAccess {
+    /// The address in the settings, else the provider's own, with the variable
+    /// that replaces it.
+    pub address: String,
+    /// The variables of the environment whose values are sent.
+    pub variables: Vec<String>,
+    /// Headers with values from the settings, by name.
+    pub headers: Vec<(String, String)>,
+}
 
 /// What a model is built with. Clones share everything.
 #[derive(Clone)]
@@ -283,6 +306,15 @@ impl ModelConfig {
             Self::Chat(config) => config.ready(cx).await,
             Self::Embedding(config) => config.ready(cx).await,
             Self::Rerank(config) => config.ready(cx).await,
+        }
+    }
+
+    /// What leaves this process for the model; none for a model in this process.
+    pub fn endpoint_access(&self) -> Option<EndpointAccess> {
+        match self {
+            Self::Chat(config) => config.endpoint_access(),
+            Self::Embedding(config) => config.endpoint_access(),
+            Self::Rerank(config) => config.endpoint_access(),
         }
     }
 

@@ -101,6 +101,10 @@ impl ModelSettings for Config {
         Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, |_| Ok(embedding))?))
     }
 
+    fn endpoint_access(&self) -> Option<crate::EndpointAccess> {
+        Some(self.settings().access())
+    }
+
     async fn ready(&self, cx: &Context) -> Result<(), Error> {
         self.settings().ready(cx).await
     }

@@ -357,3 +357,20 @@ async fn an_endpoint_is_ready_when_it_answers_and_takes_the_key() {
     let ready = settings("http://127.0.0.1:9/v1", &headers()).ready(&Bench::new().await.context()).await;
     assert!(matches!(ready, Err(Error::Connection { .. })));
 }
+
+#[tokio::test]
+async fn headers_of_the_connection_and_secrets_in_headers_are_refused() {
+    let bench = Bench::new().await;
+    for (name, reason) in [
+        ("Host", "the connection's own"),
+        ("transfer-encoding", "the connection's own"),
+        ("Connection", "the connection's own"),
+        ("X-Api-Key", "is a secret"),
+    ] {
+        let headers = BTreeMap::from([(name.to_owned(), "evil.example".to_owned())]);
+        let base_url = bench.base_url();
+        let refused = settings(&base_url, &headers).connect(&bench.context()).map(drop).expect_err("a refusal");
+        assert!(refused.to_string().contains(reason), "{name}: {refused}");
+    }
+    assert_eq!(bench.n_requests().await, 0);
+}

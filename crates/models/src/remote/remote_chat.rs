@@ -178,6 +178,10 @@ where
         Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, chat)?))
     }
 
+    fn endpoint_access(&self) -> Option<crate::EndpointAccess> {
+        Some(self.settings().access())
+    }
+
     async fn ready(&self, cx: &Context) -> Result<(), Error> {
         self.identity(cx)?;
         self.settings().ready(cx).await

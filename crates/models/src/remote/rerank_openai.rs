@@ -65,6 +65,10 @@ impl ModelSettings for Config {
         Ok(Arc::new(Remote::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(rerank))?))
     }
 
+    fn endpoint_access(&self) -> Option<crate::EndpointAccess> {
+        Some(self.endpoint().access())
+    }
+
     async fn ready(&self, cx: &Context) -> Result<(), Error> {
         self.endpoint().ready(cx).await
     }

@@ -13,6 +13,17 @@ pub fn is_url(address: &str) -> bool {
 /// An address for a log: a URL without its user, password, query and fragment,
 /// each of which may hold a secret. A path is not changed.
 pub fn without_secrets(address: &str) -> String {
+    let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    if scheme.contains(['=', '@', '/']) && is_url(address) {
+        // Before a real scheme stands something else.
+        return "…".to_owned();
+    }
+    // One letter is a drive, and no scheme.
+    if !is_url(address) && scheme.len() > 1 && is_name(scheme) && !address.contains('@') {
+        let shown = address.split(['?', '#', ',']).next().unwrap_or_default();
+        return if shown == address { shown.to_owned() } else { format!("{shown}…") };
+    }
     if !is_url(address) && !address.starts_with("file:") {
         // What looks like a user and a password is one, though it is in no URL.
         return match address.rsplit_once('@') {
@@ -77,6 +88,29 @@ impl fmt::Display for Location {
         match self {
             Self::Folder(folder) => write!(f, "{}", folder.display()),
             Self::Url(url) => write!(f, "{url}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_in_a_log_holds_no_secret_however_it_is_written() {
+        for (address, shown) in [
+            ("s3://bucket/x", "s3://bucket/x"),
+            ("s3://u:secret@bucket/x?sig=secret#secret", "s3://bucket/x"),
+            ("https:/u:secret@h", "…@h"),
+            ("u:secret@host:/p", "…@host:/p"),
+            ("s3:/b/x?sig=secret", "s3:/b/x…"),
+            ("token=secret@h://x", "…"),
+            ("data:text,secret", "data:text…"),
+            ("/folder/with:colon@home", "…@home"),
+            ("/folder/x", "/folder/x"),
+            ("C:\\folder", "C:\\folder"),
+        ] {
+            assert_eq!(without_secrets(address), shown, "{address}");
         }
     }
 }

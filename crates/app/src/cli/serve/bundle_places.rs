@@ -40,7 +40,10 @@ impl BundlePlaces {
 fn read(text: &str) -> Result<Location, String> {
     match Location::parse(text).map_err(|error| error.to_string())? {
         Location::Folder(folder) => {
-            std::fs::canonicalize::<PathBuf>(folder).map(Location::Folder).map_err(|error| error.to_string())
+            let folder = std::fs::canonicalize::<PathBuf>(folder).map_err(|error| error.to_string())?;
+            // It is opened by its text, which must be the same name.
+            let is_text = folder.to_str().is_some();
+            is_text.then_some(Location::Folder(folder)).ok_or_else(|| "its name is no text".to_owned())
         }
         Location::Url(url) => {
             // A store may read these in its own way.

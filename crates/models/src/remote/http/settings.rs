@@ -16,6 +16,20 @@ const FROM_ENVIRONMENT: &str = "env:";
 /// Headers whose value is a secret, so that it may not stand in a file.
 const SECRET_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
+/// Headers of the connection: another `Host` would lead a key past the address
+/// of the settings.
+const CONNECTION_HEADERS: [&str; 10] = [
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "te",
+    "trailer",
+    "upgrade",
+    "keep-alive",
+    "proxy-connection",
+    "expect",
+];
 /// The same for parameters of the address: they are shown where the address is.
 const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "sig"];
 /// In seconds.
@@ -131,6 +145,23 @@ impl EndpointSettings<'_> {
         self.conventions.default_endpoint.filter(|_| self.base_url.is_empty())
     }
 
+    /// Where the endpoint is, and what is sent there besides requests.
+    pub(crate) fn access(&self) -> crate::EndpointAccess {
+        let address = match self.default_endpoint() {
+            Some(default) => format!("{} or what {} says", default.address, default.address_env),
+            None => self.base_url.to_owned(),
+        };
+        let (mut variables, mut headers) = (Vec::new(), Vec::new());
+        variables.extend(self.key_variable().map(str::to_owned));
+        for (name, value) in self.headers {
+            match value.strip_prefix(FROM_ENVIRONMENT) {
+                Some(variable) => variables.push(variable.to_owned()),
+                None => headers.push((name.to_lowercase(), value.clone())),
+            }
+        }
+        crate::EndpointAccess { address, variables, headers }
+    }
+
     /// The variable that holds the key; none where the endpoint wants no key.
     pub(crate) fn key_variable(&self) -> Option<&str> {
         let variable = self.api_key_env.or_else(|| self.default_endpoint().map(|default| default.api_key_env));
@@ -194,6 +225,9 @@ impl EndpointSettings<'_> {
         for (name, value) in self.headers {
             let header = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| Error::Config(format!("{}: `{name}` cannot be the name of a header", self.model)))?;
+            if CONNECTION_HEADERS.contains(&header.as_str()) {
+                return Err(Error::Config(format!("{}: the header `{name}` is the connection's own", self.model)));
+            }
             let value = match value.strip_prefix(FROM_ENVIRONMENT) {
                 Some(variable) => self.secret(cx, variable, &mut secrets)?,
                 None if SECRET_HEADERS.contains(&header.as_str()) => {

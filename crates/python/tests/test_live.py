@@ -1,0 +1,97 @@
+"""The live table of a notebook: what it shows while an evaluation runs, and what stays after its end or its interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+import threading
+import types
+
+import pytest
+
+import reverie
+
+ROWS = [{"question": f"Why {i}?", "answer": "So."} for i in range(30)]
+INTERRUPTED = r'<p style="opacity:.6">ended before the end, after \d+ s; what is done is kept</p>'
+
+
+class Display:
+    """What IPython has for the output below a cell.
+
+    Attributes:
+        shown: The pages that the cell has shown, each in the place of the one before.
+        is_drawn: Set when there is a table of operators.
+    """
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.n_displays = 0
+        self.is_drawn = threading.Event()
+
+    def display(self, page: str, display_id: bool) -> Display:
+        assert display_id, "a page without an id cannot be replaced"
+        self.n_displays += 1
+        self.update(page)
+        return self
+
+    def update(self, page: str) -> None:
+        self.shown.append(page)
+        if "<th>operator</th>" in page:
+            self.is_drawn.set()
+
+
+@pytest.fixture
+def cell(tmp_path, monkeypatch):
+    """The output of a notebook's cell."""
+    monkeypatch.chdir(tmp_path)
+    cell = Display()
+    ipython, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    ipython.display = display
+    display.display, display.HTML = cell.display, str
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return cell
+
+
+def test_a_table_of_a_notebook_is_replaced_by_the_time_at_the_end(cell):
+    def waits_for_the_table(answer):
+        return 1.0 if cell.is_drawn.wait(120) else 0.0
+
+    scores = reverie.evaluate(ROWS, [waits_for_the_table])
+    assert scores["waits_for_the_table"] == [1.0] * 30
+    assert cell.n_displays == 1, "one output, which is updated"
+    assert re.fullmatch(r'<p style="opacity:.6">finished in \d+ s</p>', cell.shown[-1])
+
+
+@pytest.mark.parametrize("stop", ["Ctrl-C", "cancellation"])
+def test_after_an_interruption_a_notebook_shows_that_it_ended_early_and_no_table(cell, stop):
+    main, is_stopped = threading.main_thread().ident, threading.Event()
+
+    def interrupting(answer):
+        assert cell.is_drawn.wait(120)
+        if stop == "Ctrl-C" and not is_stopped.is_set():
+            is_stopped.set()
+            signal.pthread_kill(main, signal.SIGINT)
+        # Nothing is scored before the end.
+        is_stopped.wait(120)
+        return 1.0
+
+    async def cancel():
+        task = asyncio.ensure_future(reverie.aevaluate(ROWS, [interrupting]))
+        assert await asyncio.to_thread(cell.is_drawn.wait, 120)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        is_stopped.set()
+
+    if stop == "Ctrl-C":
+        with pytest.raises(KeyboardInterrupt):
+            reverie.evaluate(ROWS, [interrupting])
+    else:
+        asyncio.run(cancel())
+    assert cell.is_drawn.is_set() and cell.n_displays == 1
+    assert re.fullmatch(INTERRUPTED, cell.shown[-1]), cell.shown[-1]
+    assert sum("ended before the end" in page for page in cell.shown) == 1
