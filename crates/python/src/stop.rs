@@ -21,6 +21,11 @@ impl Stop {
     fn stop(&self) {
         self.token.cancel();
     }
+
+    /// Whether it was told to stop. The work may have ended all the same.
+    fn is_stopped(&self) -> bool {
+        self.token.is_cancelled()
+    }
 }
 
 impl Stop {

@@ -219,9 +219,7 @@ def test_a_model_without_an_address_is_at_openai_and_a_missing_key_is_named_befo
         def evaluate(**variables):
             command = [sys.executable, "-c", WITHOUT_ADDRESS, json.dumps(settings)]
             environment = {**clean, "HTTPS_PROXY": url, **variables}
-            done = subprocess.run(
-                command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300
-            )
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
             assert done.returncode == 0, done.stderr
             return json.loads(done.stdout)
 
@@ -283,7 +281,8 @@ def test_a_journal_that_cannot_grow_ends_it_with_what_to_do_and_costs_at_most_th
 
         def evaluate(**more):
             command = [sys.executable, "-c", FULL_DISK, json.dumps({**settings, **more})]
-            processes[:] = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            processes[:] = [subprocess.Popen(command, **pipes, text=True, cwd=tmp_path)]
             out, err = processes[0].communicate(timeout=300)
             assert processes[0].returncode == 0, err
             return json.loads(out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import http.server
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import reverie
+from reverie._function_models import function_name, limited
 from reverie.exceptions import FunctionError, FunctionWarning, RateLimitError
 from workspace import Gate, Handler, run_handler, settings, wait_for_stopped_scores
 
@@ -461,3 +463,33 @@ def test_where_noise_comes_from_is_told_of_a_run(small, provider):
         reverie.noise(experiment, "t01", "f1")
     with pytest.raises(ValueError, match="price"):
         reverie.noise(experiment, "t01", "token_f1", budget_usd=1)
+
+
+def test_an_evaluation_that_ends_although_it_was_stopped_has_its_scores():
+    begun, rows = threading.Event(), [{"question": f"q{i}", "answer": "a"} for i in range(3)]
+
+    async def waits(answer):
+        begun.set()
+        await asyncio.sleep(0.5)
+        return 1.0
+
+    async def main():
+        task = asyncio.ensure_future(reverie.aevaluate(rows, [waits], progress=False))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    stopped = wait_for_stopped_scores()
+    assert len(stopped.data["rows"]) == len(rows)
+
+
+def test_concurrency_changes_no_name_of_a_judge_that_is_an_object():
+    class Own:
+        def __call__(self, messages):
+            return "0"
+
+    names = [function_name(each, set()) for each in (Own(), limited(Own(), 3), limited(functools.partial(Own()), 3))]
+    assert names == ["Own", "Own", "partial"]

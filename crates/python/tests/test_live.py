@@ -1,4 +1,4 @@
-"""The live table of a notebook: what it shows while an evaluation runs, and what stays after its end or its interruption."""
+"""The live table of a notebook: what it shows during an evaluation, and what stays after its end or interruption."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import types
 import pytest
 
 import reverie
+from workspace import wait_for_stopped_scores
 
-ROWS = [{"question": f"Why {i}?", "answer": "So."} for i in range(30)]
-INTERRUPTED = r'<p style="opacity:.6">ended before the end, after \d+ s; what is done is kept</p>'
+ROWS = [{"question": f"Why {i}?", "answer": "So."} for i in range(500)]
 
 
 class Display:
@@ -22,6 +22,7 @@ class Display:
 
     Attributes:
         shown: The pages that the cell has shown, each in the place of the one before.
+        n_displays: How many outputs the cell has.
         is_drawn: Set when there is a table of operators.
     """
 
@@ -38,7 +39,12 @@ class Display:
 
     def update(self, page: str) -> None:
         self.shown.append(page)
-        if "<th>operator</th>" in page:
+        if ">operator</th>" in page:
+            self.is_drawn.set()
+
+    def wait_for_the_table(self) -> None:
+        """Waits until it is drawn. If it never is, the test fails later: no other call waits for it."""
+        if not self.is_drawn.wait(60):
             self.is_drawn.set()
 
 
@@ -56,13 +62,15 @@ def cell(tmp_path, monkeypatch):
     return cell
 
 
-def test_a_table_of_a_notebook_is_replaced_by_the_time_at_the_end(cell):
+def test_the_table_of_a_notebook_is_replaced_by_the_time_at_the_end(cell):
     def waits_for_the_table(answer):
-        return 1.0 if cell.is_drawn.wait(120) else 0.0
+        cell.wait_for_the_table()
+        return 1.0
 
-    scores = reverie.evaluate(ROWS, [waits_for_the_table])
-    assert scores["waits_for_the_table"] == [1.0] * 30
+    scores = reverie.evaluate(ROWS[:3], [waits_for_the_table])
+    assert scores["waits_for_the_table"] == [1.0] * 3
     assert cell.n_displays == 1, "one output, which is updated"
+    assert any(">operator</th>" in page for page in cell.shown)
     assert re.fullmatch(r'<p style="opacity:.6">finished in \d+ s</p>', cell.shown[-1])
 
 
@@ -70,18 +78,18 @@ def test_a_table_of_a_notebook_is_replaced_by_the_time_at_the_end(cell):
 def test_after_an_interruption_a_notebook_shows_that_it_ended_early_and_no_table(cell, stop):
     main, is_stopped = threading.main_thread().ident, threading.Event()
 
-    def interrupting(answer):
-        assert cell.is_drawn.wait(120)
+    def interrupted(answer):
+        cell.wait_for_the_table()
         if stop == "Ctrl-C" and not is_stopped.is_set():
             is_stopped.set()
             signal.pthread_kill(main, signal.SIGINT)
         # Nothing is scored before the end.
-        is_stopped.wait(120)
+        is_stopped.wait(60)
         return 1.0
 
     async def cancel():
-        task = asyncio.ensure_future(reverie.aevaluate(ROWS, [interrupting]))
-        assert await asyncio.to_thread(cell.is_drawn.wait, 120)
+        task = asyncio.ensure_future(reverie.aevaluate(ROWS, [interrupted]))
+        await asyncio.to_thread(cell.wait_for_the_table)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -89,9 +97,11 @@ def test_after_an_interruption_a_notebook_shows_that_it_ended_early_and_no_table
 
     if stop == "Ctrl-C":
         with pytest.raises(KeyboardInterrupt):
-            reverie.evaluate(ROWS, [interrupting])
+            reverie.evaluate(ROWS, [interrupted])
     else:
         asyncio.run(cancel())
-    assert cell.is_drawn.is_set() and cell.n_displays == 1
-    assert re.fullmatch(INTERRUPTED, cell.shown[-1]), cell.shown[-1]
-    assert sum("ended before the end" in page for page in cell.shown) == 1
+    # A cancelled `await` ends before the thread that finishes what has begun.
+    wait_for_stopped_scores()
+    assert cell.n_displays == 1 and any(">operator</th>" in page for page in cell.shown)
+    ended = r'<p style="opacity:.6">ended before the end, after \d+ s; what is done is kept</p>'
+    assert re.fullmatch(ended, cell.shown[-1])

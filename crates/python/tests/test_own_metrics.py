@@ -12,6 +12,7 @@ import reverie
 from workspace import Gate, Handler, run_handler
 
 LIMIT = 3
+MANY = [{"question": f"Why {i}?", "answer": "so"} for i in range(12)]
 ROWS = [{"question": f"Why {i}?", "answer": " ".join(["so"] * i), "contexts": ["because"]} for i in range(1, 7)]
 
 
@@ -88,7 +89,7 @@ def test_what_is_not_async_is_called_once_at_a_time_and_async_calls_run_side_by_
         leave()
         return 1.0
 
-    reverie.evaluate(ROWS, [sync])
+    reverie.evaluate(ROWS, [sync], concurrency=3)
     everybody = asyncio.Event()
 
     async def waits(answer):
@@ -104,29 +105,30 @@ def test_what_is_not_async_is_called_once_at_a_time_and_async_calls_run_side_by_
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-def test_concurrency_is_how_many_calls_of_an_async_metric_run_at_once(limit, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rows = [{"question": f"Why {i}?", "answer": "so"} for i in range(12)]
+def test_concurrency_is_how_many_calls_of_an_async_metric_of_this_process_run_at_once(limit):
     gate = Gate(limit)
 
     async def here(answer):
         with gate:
             return 1.0
 
-    assert values(reverie.evaluate(rows, [here], concurrency=limit, progress=False), "here") == [1.0] * 12
-    assert gate.most == limit
+    scores = reverie.evaluate(MANY, [here], concurrency=limit, progress=False)
+    assert values(scores, "here") == [1.0] * len(MANY) and gate.most == limit
 
-    gate_elsewhere = Gate(limit)
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_concurrency_is_how_many_calls_of_an_async_metric_of_another_process_run_at_once(limit):
+    gate = Gate(limit)
 
     class Gated(Handler):
         def do_GET(self):
             """Answers after the gate."""
-            with gate_elsewhere:
+            with gate:
                 pass
             self.answer(200, {})
 
     with run_handler(Gated) as url:
-        # It stands by itself, so it runs in a process of its own.
+        # It stands by itself, so it does not run here.
         async def elsewhere(answer, url=url):
             import asyncio
             import urllib.request
@@ -134,8 +136,8 @@ def test_concurrency_is_how_many_calls_of_an_async_metric_run_at_once(limit, tmp
             await asyncio.to_thread(urllib.request.urlopen, url)
             return 1.0
 
-        scores = reverie.evaluate(rows, [elsewhere], concurrency=limit, progress=False)
-    assert values(scores, "elsewhere") == [1.0] * 12 and gate_elsewhere.most == limit
+        scores = reverie.evaluate(MANY, [elsewhere], concurrency=limit, progress=False)
+    assert values(scores, "elsewhere") == [1.0] * len(MANY) and gate.most == limit
 
 
 def test_what_it_raises_is_no_score_and_named():

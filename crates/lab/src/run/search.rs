@@ -115,7 +115,8 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
     let mut is_over = true;
     loop {
         let asked = strategy.next(&seen);
-        let questions = step_questions(&asked, &seen, &scores, (&order, prepared.plan.ranges()));
+        let can_be_retried = |trial, question| scores.can_be_retried(trial, question);
+        let questions = step_questions(&asked, &seen, can_be_retried, (&order, prepared.plan.ranges()));
         if questions.iter().all(Vec::is_empty) {
             break;
         }
@@ -155,7 +156,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
 fn step_questions(
     asked: &[usize],
     seen: &[Seen],
-    scores: &SearchScores<'_>,
+    can_be_retried: impl Fn(usize, usize) -> bool,
     (order, ranges): (&[usize], &Ranges),
 ) -> Vec<Vec<usize>> {
     let of_trial = |trial: usize| {
@@ -163,7 +164,7 @@ fn step_questions(
         if all <= known {
             return Vec::new();
         }
-        let failed = order[..known].iter().filter(|&&question| scores.can_be_retried(trial, question));
+        let failed = order[..known].iter().filter(|&&question| can_be_retried(trial, question));
         let open = order[known..all].iter().chain(failed);
         let open: HashSet<usize> = open.map(|&question| ranges.range_of_scores(question)).collect();
         order[..all].iter().copied().filter(|&question| open.contains(&ranges.range_of_scores(question))).collect()
@@ -260,6 +261,22 @@ mod tests {
         assert_eq!(places(None), (vec![0, 2], vec![1]));
         assert_eq!(places(Some(2)), (vec![0], vec![1]));
         assert_eq!(places(Some(0)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_step_asks_eliminated_trials_nothing_and_the_others_what_is_new_or_failed() {
+        // Places 0 to 63, 64 to 127 and so on of the order are scored together.
+        let questions = (0..200).map(|i| Question { id: format!("q{i}"), ..Question::default() });
+        let (ranges, order) = (Ranges::new(&questions.collect::<Vec<_>>()), question_order(200));
+        let seen = vec![vec![Some(1.0); 70]; 3];
+        // The first trial was eliminated. A question of the first two failed, and may have a score now.
+        let failed = |trial: usize, question: usize| trial < 2 && question == order[3];
+        let step = |asked: [usize; 3]| step_questions(&asked, &seen, failed, (&order, &ranges));
+        let questions = step([70, 140, 140]);
+        assert_eq!(questions[0], [0; 0], "nothing, although it has a question that failed");
+        assert_eq!(questions[1], order[..140], "what failed is asked again, with what is scored together with it");
+        assert_eq!(questions[2], order[64..140], "what is new, with what is scored together with it");
+        assert_eq!(step([70, 70, 70]), vec![Vec::<usize>::new(); 3], "the search is over");
     }
 
     #[test]

@@ -362,6 +362,8 @@ class Stop:
     def __new__(cls) -> Stop: ...
     def stop(self) -> None:
         """Calls that have begun are finished, and kept; nothing more begins."""
+    def is_stopped(self) -> bool:
+        """Whether it was told to stop. The work may have ended all the same."""
 
 def runs(store: str, base: str | os.PathLike[str]) -> str:
     """The finished runs in a store on this machine, the last first, as JSON."""

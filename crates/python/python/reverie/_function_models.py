@@ -262,7 +262,8 @@ def _code(code: CodeType) -> str:
 
 
 def function_name(function: Callable[..., Any], taken: set[str]) -> str:
-    plain = getattr(function, "__name__", None) or type(function).__name__
+    own = function.function if isinstance(function, FunctionModel) else function
+    plain = getattr(own, "__name__", None) or type(own).__name__
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in plain).strip("_") or "function"
     free = name
     number = 2

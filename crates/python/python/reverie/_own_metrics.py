@@ -57,7 +57,7 @@ class OwnMetric:
         self.function, self.name = function, name
         is_async = inspect.iscoroutinefunction(_plain(function))
         # A function that knows of no other call at the same time is called once at a time.
-        self.concurrency = concurrency or (16 if is_async else 1)
+        self.concurrency = (concurrency or 16) if is_async else 1
         try:
             parameters = inspect.signature(function).parameters.values()
         except (TypeError, ValueError) as error:

@@ -67,8 +67,8 @@ def evaluate(
         metrics: What to score by: names such as `"token_f1"`, objects such as `reverie.metric.Faithfulness()`,
             dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain. A function
             that stands by itself runs in a process of its own. A closure, a lambda, a method, an object that can be
-            called, or a function that uses names of your program is called in this process: once at a time, or
-            `concurrency` calls at once (an `async def` 16). A function is given what its parameters are named after:
+            called, or a function that uses names of your program is called in this process: once at a time, an
+            `async def` in 16 calls at once, or `concurrency`. A function is given what its parameters are named after:
             `question`, `answer`, `reference`, `contexts`, and `columns`, a dictionary of the row's other columns.
         judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs
             here; or a function of your own. Of several the majority decides. A function gets the messages, a list of
@@ -196,7 +196,11 @@ class _Call:
         global _stopped
         _stopped = None
         try:
-            return watched(self._watching, work)
+            scores = watched(self._watching, work)
+            if stop is not None and stop.is_stopped():
+                # It was stopped when all had begun: nobody gets these otherwise.
+                _stopped = scores
+            return scores
         except KeyboardInterrupt as raised:
             scored = getattr(raised, "_partial", None)
             if scored is not None:

@@ -362,6 +362,35 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_filter_that_leaves_no_more_chunks_than_were_found_is_remarked_once_with_its_numbers() {
+        let mut fixture = crate::retrieve::tests::Fixture::new();
+        // The four chunks that are searched are on pages 1 to 4.
+        let on_page = |chunk: &crate::Chunk| crate::Chunk { page: Some(chunk.number), ..chunk.clone() };
+        fixture.table = Arc::new(ChunkTable::new(fixture.table.chunks().iter().map(on_page).collect()));
+        let chunker = crate::chunk::ChunkerConfig::defaults().swap_remove(0).build(&Context::default()).unwrap();
+        let settings = serde_json::json!({ "dense": { "top_k": 2 } });
+        let retriever: crate::retrieve::RetrieverConfig = serde_json::from_value(settings).unwrap();
+        let retriever = retriever.build(&Context::default()).unwrap();
+        let found = async |last_page: u32, n_queries: usize| {
+            let filter = serde_json::json!({ "page": { "le": last_page } });
+            let filter: crate::Filter = serde_json::from_value(filter).unwrap();
+            let query = Query { filter: Some(&filter), ..fixture.query("cat", &[1.0, 0.0]) };
+            let questions = [vec![query; n_queries]];
+            let mut found = find(&*chunker, &*retriever, &fixture.corpus(), &questions).await.unwrap();
+            let Refined { passages, remarks, .. } = found.pop().unwrap();
+            (passages.len(), remarks)
+        };
+        let remark = |left: u32| {
+            format!(r#"the filter {{"page":{{"le":{left}}}}} leaves {left} of 4 chunks, and all of them were taken"#)
+        };
+        assert_eq!(found(1, 1).await, (1, vec![remark(1)]));
+        assert_eq!(found(2, 1).await, (2, vec![remark(2)]));
+        assert_eq!(found(2, 3).await, (2, vec![remark(2)]), "three queries with one filter");
+        assert_eq!(found(3, 1).await, (2, Vec::new()), "one of three was not taken");
+        assert_eq!(found(4, 1).await, (2, Vec::new()), "every chunk passes");
+    }
+
     #[test]
     fn hits_of_several_queries_are_joined_and_no_row_comes_twice() {
         let hits = |rows: &[u32]| rows.iter().map(|&row| Hit { row, score: 1.0 }).collect::<Vec<_>>();
