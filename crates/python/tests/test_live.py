@@ -76,16 +76,20 @@ def test_the_table_of_a_notebook_is_replaced_by_the_time_at_the_end(cell):
 
 @pytest.mark.parametrize("stop", ["Ctrl-C", "cancellation"])
 def test_after_an_interruption_a_notebook_shows_that_it_ended_early_and_no_table(cell, stop):
-    main, is_stopped = threading.main_thread().ident, threading.Event()
+    main, is_sent, is_stopped = threading.main_thread().ident, threading.Event(), threading.Event()
 
     def interrupted(answer):
         cell.wait_for_the_table()
-        if stop == "Ctrl-C" and not is_stopped.is_set():
-            is_stopped.set()
+        if stop == "Ctrl-C" and not is_sent.is_set():
+            is_sent.set()
             signal.pthread_kill(main, signal.SIGINT)
-        # Nothing is scored before the end.
+        # Nothing is scored before the program has been told.
         is_stopped.wait(60)
         return 1.0
+
+    def tell(number, frame):
+        is_stopped.set()
+        signal.default_int_handler(number, frame)
 
     async def cancel():
         task = asyncio.ensure_future(reverie.aevaluate(ROWS, [interrupted]))
@@ -96,8 +100,12 @@ def test_after_an_interruption_a_notebook_shows_that_it_ended_early_and_no_table
         is_stopped.set()
 
     if stop == "Ctrl-C":
-        with pytest.raises(KeyboardInterrupt):
-            reverie.evaluate(ROWS, [interrupted])
+        before = signal.signal(signal.SIGINT, tell)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                reverie.evaluate(ROWS, [interrupted])
+        finally:
+            signal.signal(signal.SIGINT, before)
     else:
         asyncio.run(cancel())
     # A cancelled `await` ends before the thread that finishes what has begun.
