@@ -11,7 +11,6 @@ use rag::{
     Document,
     load::{Limits, LoadError, ReadError, Rejected, Source, SourceFile, parse},
 };
-use store::Key;
 
 /// Paths that are named where one is not there.
 const NAMED: usize = 5;
@@ -39,7 +38,7 @@ pub async fn document(session: &Session, path: &str) -> Result<Document, Error> 
         };
         return Err(Error::NotFound(format!("the corpus has no file `{path}`{meant}")));
     };
-    bind_pdf_library(&session.context().directory, &[(file.clone(), Key::of_bytes(path.as_bytes()))], &mut mistakes)?;
+    bind_pdf_library(&session.context().directory, [path], &mut mistakes)?;
     if !mistakes.is_empty() {
         return Err(Error::Refused(mistakes));
     }
@@ -64,10 +63,8 @@ pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, V
     let refused = |error: rag::Error| Error::Refused(vec![error_chain(&error)]);
     let source = Source::parse(address, &[], &[], &setup.store_options).map_err(refused)?;
     let listing = source.survey().await.map_err(refused)?;
-    let keyed: Vec<(SourceFile, Key)> =
-        listing.files.iter().map(|file| (file.clone(), Key::of_bytes(file.path.as_bytes()))).collect();
     let mut mistakes = Vec::new();
-    bind_pdf_library(&setup.directory, &keyed, &mut mistakes)?;
+    bind_pdf_library(&setup.directory, listing.files.iter().map(|file| file.path.as_str()), &mut mistakes)?;
     if !mistakes.is_empty() {
         return Err(Error::Refused(mistakes));
     }

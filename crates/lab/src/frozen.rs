@@ -159,24 +159,23 @@ impl Frozen {
             Err(source) => return Err(Error::file("read", &path, source)),
         };
         let damaged = |error| Error::table(format!("{}: {error}; run again to make it anew", path.display()));
-        match (serde_json::from_slice(&bytes), serde_json::from_slice::<Header>(&bytes)) {
-            (Ok(frozen), _) => Ok(Some(frozen)),
-            // Another version may write what this one does not know. That is not damage.
-            (Err(_), Ok(header)) if !header.is_readable() => Ok(Some(Self::unreadable(header))),
-            (Err(error), _) => Err(damaged(error)),
-        }
+        Self::parse(&bytes).map(Some).map_err(damaged)
     }
 
-    /// Whether this version of the program reads everything that it names.
-    fn is_readable(&self) -> bool {
-        Header { version: self.version, formats: self.formats.clone() }.is_readable()
+    /// Reads a record. Another version may write what this one does not know; that
+    /// is not damage, and only the formats of such a record are kept.
+    fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(bytes).or_else(|error| match serde_json::from_slice(bytes) {
+            Ok(Header { version, formats }) if !is_readable(version, &formats) => Ok(Self::empty(version, formats)),
+            _ => Err(error),
+        })
     }
 
-    /// A record of another version, of which only the formats are known.
-    fn unreadable(header: Header) -> Self {
+    /// A record of which only the formats are known.
+    fn empty(version: u32, formats: Formats) -> Self {
         Self {
-            version: header.version,
-            formats: header.formats,
+            version,
+            formats,
             experiment: String::new(),
             identities: BTreeMap::new(),
             documents: Vec::new(),
@@ -189,18 +188,16 @@ impl Frozen {
     }
 }
 
-/// The formats of a record: what every version reads.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// The part of a record that every version reads.
+#[derive(Deserialize)]
 struct Header {
     version: u32,
     formats: Formats,
 }
 
-impl Header {
-    /// Whether this version of the program reads the record.
-    fn is_readable(&self) -> bool {
-        self.version == VERSION && self.formats.are_readable()
-    }
+/// Whether this version of the program reads a record and all that it names.
+fn is_readable(version: u32, formats: &Formats) -> bool {
+    version == VERSION && formats.are_readable()
 }
 
 /// A session's experiment file, relative to the folder of its store if it is
@@ -270,24 +267,13 @@ impl RunRecord {
     pub(crate) fn of_files(summary: &[u8], frozen: &[u8]) -> Result<Self, Error> {
         let of_other = || Error::Unusable("another version of reverie wrote its scores in another format".to_owned());
         let summary = Summary::read(summary).ok_or_else(of_other)?;
-        Ok(Self { summary, frozen: Some(serde_json::from_slice(frozen).map_err(Error::table)?) })
+        Ok(Self { summary, frozen: Some(Frozen::parse(frozen).map_err(Error::table)?) })
     }
 
     /// A record of these results, by an experiment of this text.
     #[cfg(test)]
     pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
-        let frozen = Frozen {
-            version: VERSION,
-            formats: Formats::current(),
-            experiment: experiment.to_owned(),
-            identities: BTreeMap::new(),
-            documents: Vec::new(),
-            read_ms: 0,
-            trials: Vec::new(),
-            artifacts: BTreeMap::new(),
-            overrides: Vec::new(),
-            file: None,
-        };
+        let frozen = Frozen { experiment: experiment.to_owned(), ..Frozen::empty(VERSION, Formats::current()) };
         Self { summary: Summary::of(results, 0), frozen: Some(frozen) }
     }
 
@@ -341,7 +327,7 @@ impl RunRecord {
         let frozen = self.frozen.as_ref();
         let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
         // A kind of index that came later changes nothing of this run.
-        if !frozen.is_readable() {
+        if !is_readable(frozen.version, &frozen.formats) {
             return Err(refuse("another version of reverie wrote it in another format"));
         }
         Ok(frozen)

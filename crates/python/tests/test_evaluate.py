@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
 import os
 import pickle
@@ -15,7 +14,7 @@ import time
 
 import pytest
 from test_judges import honest
-from workspace import Handler, run_handler, wait_for_stopped_scores
+from workspace import Handler, run_failing_endpoint, run_handler, wait_for_stopped_scores
 
 import reverie
 from reverie.exceptions import FunctionError, FunctionWarning
@@ -422,29 +421,13 @@ def test_after_the_deadline_nothing_is_begun():
 
 
 def test_a_deadline_ends_the_retries_of_a_model_that_fails():
-    refused = []
-
-    class Failing(Handler):
-        def do_GET(self):
-            """Lists no models."""
-            self.answer(200, {"data": []})
-
-        def do_POST(self):
-            """Has a fault that lasts."""
-            self.rfile.read(int(self.headers["content-length"]))
-            refused.append(self.path)
-            self.answer(500, {"error": {"message": "out of order"}})
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/v1"
+    with run_failing_endpoint() as (url, refused):
         models = {"gpt": {"chat": {"openai": {"model": "gpt", "base_url": url}}}}
         answers = [{**row, "contexts": ["So it is."]} for row in rows(3)]
         scores = reverie.evaluate(answers, ["faithfulness"], judge="gpt", models=models, deadline_seconds=1, progress=False)
         # Without a deadline there would be eight attempts for each of the three, with waits of about 40 seconds.
         assert len(refused) < 3 * 8
         assert scores["faithfulness"] == [None] * 3 and "the deadline of 1 s" in scores.partial
-        server.shutdown()
 
 
 def test_citation_marks_do_not_count_where_nobody_told_what_was_retrieved():

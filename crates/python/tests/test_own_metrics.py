@@ -128,7 +128,7 @@ def test_concurrency_is_how_many_calls_of_an_async_metric_of_another_process_run
             self.answer(200, {})
 
     with run_handler(Gated) as url:
-        # It stands by itself, so it does not run here.
+        # This function uses no names from around it, so it runs in another process.
         async def elsewhere(answer, url=url):
             import asyncio
             import urllib.request

@@ -55,7 +55,7 @@ def test_a_wrong_unit_is_an_error_with_its_row():
 
 
 def test_a_file_is_checked_against_the_documents(tmp_path):
-    # The passage is ASCII and stands behind a letter of two bytes, so only the document shows the wrong unit.
+    # The passage is ASCII and comes after a two-byte letter. Only the document shows that the unit is wrong.
     text = "Eulen steht hier viel."
     start = TEXT.index(text)
     first = len(TEXT[:start].encode())

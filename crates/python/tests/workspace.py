@@ -59,7 +59,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Nobody reads a log."""
 
 
-class Slow(http.server.ThreadingHTTPServer):
+class Endpoint(http.server.ThreadingHTTPServer):
+    """An endpoint of a test in a thread, which answers from `start` on."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[Handler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+
+    def start(self) -> None:
+        """Begins to answer."""
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request, client_address) -> None:
+        """Stays silent: tests end answers early, which breaks connections."""
+
+
+class Slow(Endpoint):
     """An endpoint that streams a word every twentieth of a second, and notes whether somebody reads to the end.
 
     Attributes:
@@ -69,16 +90,15 @@ class Slow(http.server.ThreadingHTTPServer):
         in_flight: How many calls wait for `go_on` now.
     """
 
-    daemon_threads = True
     words = [f"word{i} " for i in range(40)]
     held_after = 10
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), SlowHandler)
+        super().__init__(SlowHandler)
         self.sent, self.broken_off, self.fails, self.status = 0, threading.Event(), False, 400
         self.go_on, self.endless, self.in_flight, self.lock = threading.Event(), False, 0, threading.Lock()
         self.go_on.set()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.start()
 
     def hold(self) -> None:
         """Waits until a test sets `go_on`, but not for ever, so that a hang becomes a failure."""
@@ -87,14 +107,6 @@ class Slow(http.server.ThreadingHTTPServer):
         self.go_on.wait(120)
         with self.lock:
             self.in_flight -= 1
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, request, client_address) -> None:
-        """Tests end streams early."""
 
 
 class SlowHandler(Handler):
@@ -167,13 +179,32 @@ class Gate:
 @contextlib.contextmanager
 def run_handler(handler: type[Handler]):
     """Runs an endpoint in a thread, and gives its address."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Endpoint(handler) as server:
+        server.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield server.url
         finally:
             server.shutdown()
+
+
+@contextlib.contextmanager
+def run_failing_endpoint():
+    """Runs an endpoint that refuses every call of a model, and gives its address and the paths of the calls."""
+    asked = []
+
+    class Failing(Handler):
+        def do_GET(self):
+            """Lists no models."""
+            self.answer(200, {"data": []})
+
+        def do_POST(self):
+            """Has a fault that lasts."""
+            self.rfile.read(int(self.headers["content-length"]))
+            asked.append(self.path)
+            self.answer(500, {"error": {"message": "out of order"}})
+
+    with run_handler(Failing) as url:
+        yield f"{url}/v1", asked
 
 
 @contextlib.contextmanager

@@ -205,8 +205,11 @@ fn check_body_kind(request: &Request) -> Result<(), ApiError> {
 
 /// What a request says that it wants to reach.
 fn host(request: &Request) -> &str {
-    let sent = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-    request.uri().authority().map(|authority| authority.as_str()).or(sent).unwrap_or_default()
+    request.uri().authority().map(|authority| authority.as_str()).or_else(|| host_header(request)).unwrap_or_default()
+}
+
+fn host_header(request: &Request) -> Option<&str> {
+    request.headers().get(header::HOST)?.to_str().ok()
 }
 
 /// The same without its port.
@@ -231,8 +234,7 @@ pub(crate) fn check_host(service: &Service, request: &Request) -> Result<(), Api
     if several(request.headers(), &header::HOST) {
         return Err(ApiError::invalid("the request has more than one Host header"));
     }
-    let sent = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-    if let Some((target, sent)) = request.uri().authority().zip(sent)
+    if let Some((target, sent)) = request.uri().authority().zip(host_header(request))
         && !without_port(target.as_str()).eq_ignore_ascii_case(without_port(sent))
     {
         return Err(ApiError::invalid("the request has one host in its target, and another one in its Host header"));

@@ -9,7 +9,11 @@ use crate::{
     served::Served,
     stream::seconds,
 };
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::{FromRequestParts, State},
+    http::{StatusCode, request::Parts},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -183,9 +187,19 @@ fn note(service: &Service, action: &str, by: &Administrator, detail: Value, outc
 }
 
 /// Who asks for a change, in which request.
-struct Administrator {
+pub(crate) struct Administrator {
     caller: Caller,
     id: RequestId,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Administrator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let (caller, id) = (parts.extensions.get().cloned(), parts.extensions.get().cloned());
+        let found = caller.zip(id).map(|(caller, id)| Self { caller, id });
+        found.ok_or_else(|| ApiError::internal("the request was not admitted"))
+    }
 }
 
 /// A result in words: `done`, or why it failed.
@@ -195,8 +209,7 @@ fn outcome_of<T>(result: &Result<T, ApiError>) -> &str {
 
 pub(crate) async fn swap(
     State(service): State<Arc<Service>>,
-    Extension(caller): Extension<Caller>,
-    Extension(id): Extension<RequestId>,
+    by: Administrator,
     Body(swap): Body<Swap>,
 ) -> Result<Json<Value>, ApiError> {
     let work = async move {
@@ -206,13 +219,7 @@ pub(crate) async fn swap(
             Ok(Json(json!({ "serving": told(&next), "before": told(&before) })))
         };
         let outcome = swapped.await;
-        note(
-            &service,
-            "swap",
-            &Administrator { caller, id },
-            json!({ "bundle": store::without_secrets(&swap.bundle) }),
-            &outcome,
-        );
+        note(&service, "swap", &by, json!({ "bundle": store::without_secrets(&swap.bundle) }), &outcome);
         outcome
     };
     run_to_completion(work).await
@@ -220,15 +227,14 @@ pub(crate) async fn swap(
 
 pub(crate) async fn try_candidate(
     State(service): State<Arc<Service>>,
-    Extension(caller): Extension<Caller>,
-    Extension(id): Extension<RequestId>,
+    by: Administrator,
     Body(wanted): Body<Try>,
 ) -> Result<Json<Value>, ApiError> {
     let work = async move {
         let outcome = tried(&service, &wanted).await;
         let bundle = wanted.bundle.as_deref().map(store::without_secrets);
         let detail = json!({ "bundle": bundle, "share": wanted.share, "shadow": wanted.shadow });
-        note(&service, "try", &Administrator { caller, id }, detail, &outcome);
+        note(&service, "try", &by, detail, &outcome);
         outcome
     };
     run_to_completion(work).await
@@ -269,21 +275,19 @@ async fn tried(service: &Arc<Service>, wanted: &Try) -> Result<Json<Value>, ApiE
 
 pub(crate) async fn drop_candidate(
     State(service): State<Arc<Service>>,
-    Extension(caller): Extension<Caller>,
-    Extension(id): Extension<RequestId>,
+    by: Administrator,
 ) -> Result<Json<Value>, ApiError> {
     let outcome = match service.try_candidate(None) {
         Some(_) => whole_status(&service).await.map(Json),
         None => Err(no_candidate()),
     };
-    note(&service, "drop", &Administrator { caller, id }, Value::Null, &outcome);
+    note(&service, "drop", &by, Value::Null, &outcome);
     outcome
 }
 
 pub(crate) async fn promote_candidate(
     State(service): State<Arc<Service>>,
-    Extension(caller): Extension<Caller>,
-    Extension(id): Extension<RequestId>,
+    by: Administrator,
 ) -> Result<Json<Value>, ApiError> {
     let outcome = match service.try_candidate(None) {
         Some(candidate) => {
@@ -292,7 +296,7 @@ pub(crate) async fn promote_candidate(
         }
         None => Err(no_candidate()),
     };
-    note(&service, "promote", &Administrator { caller, id }, Value::Null, &outcome);
+    note(&service, "promote", &by, Value::Null, &outcome);
     outcome
 }
 

@@ -52,9 +52,9 @@ impl LineLog {
         // No other process may write between a line that is cut off and its removal.
         let is_locked = file.lock().is_ok();
         let before = file.metadata().map(|metadata| metadata.len());
-        let has_space = before.as_ref().is_ok_and(|bytes| *bytes < limit);
+        let is_full = before.as_ref().is_ok_and(|bytes| *bytes >= limit);
         let mut written = Ok(());
-        if has_space {
+        if !is_full {
             // What was cut off earlier must not become the beginning of this line.
             let begin = if *is_torn { "\n" } else { "" };
             written = file.write_all(format!("{begin}{line}\n").as_bytes());
@@ -67,7 +67,7 @@ impl LineLog {
         if is_locked {
             let _ = file.unlock();
         }
-        written.map(|()| has_space)
+        written.map(|()| !is_full)
     }
 }
 

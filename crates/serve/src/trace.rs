@@ -32,11 +32,12 @@ pub(crate) fn request(service: &Service, request: &Request, route: &str, id: &st
         return Span::none();
     }
     // A client may send any word as its method; the convention for those that HTTP does not know is `_OTHER`.
-    let method = match request.method().as_str() {
-        known @ ("GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "CONNECT" | "OPTIONS" | "TRACE" | "PATCH") => known,
-        _ => "_OTHER",
+    let (method, name) = match request.method().as_str() {
+        method @ ("GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "CONNECT" | "OPTIONS" | "TRACE" | "PATCH") => {
+            (method, method)
+        }
+        _ => ("_OTHER", "HTTP"),
     };
-    let name = if method == "_OTHER" { "HTTP" } else { method };
     // What is no route of ours could be any text.
     let known = route != "other";
     let span = info_span!(

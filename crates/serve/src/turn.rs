@@ -107,6 +107,14 @@ impl From<ApiError> for Failure {
     }
 }
 
+impl Failure {
+    /// Whether the next pipeline is asked after one in this role. A canary's faults
+    /// are its own: the served pipeline is asked whatever they are.
+    fn passes_on_from(&self, role: Role) -> bool {
+        self.passes_on || role == Role::Canary && self.error.status.is_server_error()
+    }
+}
+
 /// How far an attempt has come.
 struct Progress {
     begun: Instant,
@@ -179,6 +187,7 @@ impl<P: Pipeline> Answering<P> {
         let (mut failures, mut breaker_wait) = (Vec::new(), Duration::ZERO);
         for (at, lane) in order.iter().enumerate() {
             if !lane.served.writes_answers() {
+                self.note_hidden(&failures, asked);
                 return Err(ApiError::invalid(
                     "the pipeline that is served has no generator: it finds passages and writes no answers; ask /rag/retrieve",
                 ));
@@ -202,9 +211,7 @@ impl<P: Pipeline> Answering<P> {
                         lane.breaker.failed(Instant::now());
                     }
                     let has_begun = attempt.sent.has_begun();
-                    // A canary's faults are its own: the served pipeline is asked whatever they are.
-                    let passes_on =
-                        failure.passes_on || lane.role == Role::Canary && failure.error.status.is_server_error();
+                    let passes_on = failure.passes_on_from(lane.role);
                     failures.push((failure.error, lane.role));
                     if !passes_on || has_begun {
                         break;
@@ -238,12 +245,12 @@ impl<P: Pipeline> Answering<P> {
                     return Ok((lane.served.clone(), found));
                 }
                 Err(error) => {
-                    if error.status.is_server_error() && !error.is_of_question() {
+                    let failure = Failure::from(error);
+                    if failure.passes_on {
                         lane.search_breaker.failed(Instant::now());
                     }
-                    let passes_on =
-                        error.status.is_server_error() && (lane.role == Role::Canary || !error.is_of_question());
-                    failures.push((error, lane.role));
+                    let passes_on = failure.passes_on_from(lane.role);
+                    failures.push((failure.error, lane.role));
                     if !passes_on {
                         break;
                     }
@@ -253,16 +260,16 @@ impl<P: Pipeline> Answering<P> {
         Err(self.last_failure(failures, asked, Duration::ZERO))
     }
 
-    /// Notes failures of pipelines of which the client does not learn, because
-    /// another pipeline answered.
+    /// Notes failures that the client does not see, because another pipeline was
+    /// asked afterwards.
     fn note_hidden(&self, failures: &[(ApiError, Role)], asked: &Asked) {
         for (error, role) in failures {
             self.log.note_hidden(error, &asked.id, role.name());
         }
     }
 
-    /// The failure that the client is told: the last one. If no pipeline was asked,
-    /// it is told how long they are not.
+    /// Returns the error for the client: the last failure. If no pipeline was asked,
+    /// the error says how long to wait for the breakers.
     fn last_failure(&self, mut failures: Vec<(ApiError, Role)>, asked: &Asked, breaker_wait: Duration) -> ApiError {
         let last = failures.pop();
         self.note_hidden(&failures, asked);

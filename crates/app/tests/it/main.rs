@@ -57,6 +57,7 @@ mod snapshots;
 mod soak;
 mod stores;
 mod surroundings;
+mod swapped_bundles;
 mod tls;
 mod traces;
 mod upstream;

@@ -15,7 +15,7 @@ use wiremock::{MockServer, Request, Respond, ResponseTemplate};
 /// The documents tell of each.
 const ANIMALS: [&str; 4] = ["owls", "beavers", "otters", "wolves"];
 
-/// Makes every question stand alone, and answers each call in other words.
+/// Rewrites each question as a standalone one, and gives a different answer to each call.
 #[derive(Clone, Default)]
 struct Talk {
     calls: Arc<AtomicUsize>,

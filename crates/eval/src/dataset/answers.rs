@@ -45,6 +45,8 @@ const ANSWER: &[&str] = &["answer", "response", "actual_output", "prediction", "
 const PASSAGES: &[&str] = &["contexts", "retrieved_contexts", "retrieval_context", "passages"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths", "expected_output", "expected"];
 const OTHER: &[&str] = &["evidence", "tags", "answerable", "is_impossible", "reference_contexts"];
+/// The columns that are read into a row's own fields.
+const OWN: [&[&str]; 5] = [QUESTION, ANSWER, PASSAGES, REFERENCE, &["evidence", "answerable", "is_impossible"]];
 const TEXT: &[&str] = &["text", "content", "page_content"];
 
 /// What a system made of one question.
@@ -223,8 +225,7 @@ fn read(
     };
     let answer = answer.map(|text| Answer { citations: citations(&text), text, ..Answer::default() });
     let question = question.unwrap_or_default();
-    let texts = [QUESTION, ANSWER, PASSAGES, REFERENCE, &["evidence", "answerable", "is_impossible"]].concat();
-    let columns = fields.iter().filter(|(name, _)| !texts.contains(&name.as_str()));
+    let columns = fields.iter().filter(|(name, _)| !OWN.iter().any(|names| names.contains(&name.as_str())));
     let columns = columns.map(|(name, value)| (name.clone(), value.clone())).collect();
     AnsweredRow {
         line,

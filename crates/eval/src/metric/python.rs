@@ -16,7 +16,8 @@
 //! The function names what it wants: `question`, `answer` (without citations),
 //! `reference`, `passages` (a list of texts, also called `contexts`), `columns` (a
 //! dictionary of the row's other columns, for answers of the user's own, which are
-//! rows; not in an experiment), at least one of them; what it names must be there for it to be called, unless the parameter has a default:
+//! rows; not in an experiment), at least one of them; what it names must be there
+//! for it to be called, unless the parameter has a default:
 //! with `reference=None` it is called for questions without a reference too.
 //! Passages that nobody told of are an empty list. It returns a number in `range`, a
 //! truth value, or `None` where the metric does not apply; or a pair of that and
@@ -192,27 +193,19 @@ impl Python {
     async fn value(&self, sample: &Sample<'_>) -> Result<(f64, Option<String>), Missing> {
         let mut wanted = serde_json::Map::new();
         for &name in self.function.parameters() {
-            if name == COLUMNS {
-                match sample.columns {
-                    Some(columns) => _ = wanted.insert(name.to_owned(), Value::Object(columns.clone())),
-                    None if self.function.is_optional(name) => {}
-                    None => {
-                        return Err(Missing::NotApplicable("questions of an experiment have no columns".to_owned()));
-                    }
-                }
-                continue;
-            }
-            let text = match name {
-                "answer" => Some(sample.answer_text()),
-                "reference" => Some(sample.reference().map(str::to_owned)),
-                _ => None,
+            let value = match name {
+                "question" => Ok(json!(sample.question.question)),
+                "answer" => sample.answer_text().map(Value::from),
+                "reference" => sample.reference().map(Value::from),
+                COLUMNS => sample.columns.cloned().map(Value::Object).ok_or_else(|| {
+                    Missing::NotApplicable("questions of an experiment have no columns".to_owned())
+                }),
+                _ => Ok(json!(sample.passages.iter().map(|passage| passage.text.as_str()).collect::<Vec<_>>())),
             };
-            let value = match text {
+            let value = match value {
                 // The function's own default stands for what is not there.
-                Some(Err(_)) if self.function.is_optional(name) => continue,
-                Some(text) => json!(text?),
-                None if name == "question" => json!(sample.question.question),
-                None => json!(sample.passages.iter().map(|passage| passage.text.as_str()).collect::<Vec<_>>()),
+                Err(_) if self.function.is_optional(name) => continue,
+                value => value?,
             };
             wanted.insert(name.to_owned(), value);
         }

@@ -34,7 +34,7 @@ impl Reach {
         // In a file, settings may be a table or a list; serialized from their types they are always a table.
         let trials = serde_json::to_value(frozen).map_err(Error::table)?;
         let trials = Self { functions: has_function(&trials), ..Self::default() };
-        // The two experiments are the same unless somebody made them differ.
+        // A forged bundle may hold two different experiments, so both are judged.
         let recorded = experiment_of(experiment, record)?;
         Ok(trials.and(&Self::of_experiment(experiment)).and(&Self::of_experiment(&recorded)))
     }
@@ -54,9 +54,10 @@ impl Reach {
             self.hosts.extend(local_file(model));
             return;
         };
-        let host = match Url::parse(&access.address) {
-            Ok(url) if url.has_host() && !access.address.contains(' ') => url.origin().ascii_serialization(),
-            _ => access.address,
+        let host = match (access.address_variable, Url::parse(&access.address)) {
+            (Some(variable), _) => format!("{} or what {variable} says", access.address),
+            (None, Ok(url)) if url.has_host() => url.origin().ascii_serialization(),
+            (None, _) => access.address,
         };
         self.variables.extend(access.variables.into_iter().map(|name| (name, host.clone())));
         let headers = access.headers.into_iter().map(|(name, value)| (format!("{name}: {value}"), host.clone()));

@@ -61,7 +61,7 @@ impl Worker {
             ));
         }
         let not_pulled = pull_missing(&session, &told.pdf_library).await;
-        let library = bind_pdf_library(&session.context().directory, &[], &mut mistakes)?;
+        let library = bind_pdf_library(&session.context().directory, [], &mut mistakes)?;
         if told.pdf_library != NO_LIBRARY && library != told.pdf_library {
             mistakes.push(
                 "the PDF library differs from the driver's or is missing: `reverie models pull pdfium`, with the same \

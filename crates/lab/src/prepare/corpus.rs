@@ -84,7 +84,11 @@ pub(super) async fn find(session: &Session, mistakes: &mut Vec<String>) -> Resul
         Some(source) => files(session, source, mistakes).await,
         None => CorpusFiles::default(),
     };
-    let pdf_library = bind_pdf_library(&session.context().directory, &files.files, mistakes)?;
+    let pdf_library = bind_pdf_library(
+        &session.context().directory,
+        files.files.iter().map(|(file, _)| file.path.as_str()),
+        mistakes,
+    )?;
     let metadata = metadata::read(session, &files, mistakes)?;
     Ok(Found { source, read_ms, files, metadata, pdf_library })
 }
@@ -139,9 +143,9 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
 
 /// Makes the PDF library ready, and returns its identity. That it is not there
 /// is a mistake if one of these files needs it.
-pub(crate) fn bind_pdf_library(
+pub(crate) fn bind_pdf_library<'a>(
     directory: &ModelDirectory,
-    files: &[(SourceFile, Key)],
+    paths: impl IntoIterator<Item = &'a str>,
     mistakes: &mut Vec<String>,
 ) -> Result<String, Error> {
     let is_pdf =
@@ -155,7 +159,7 @@ pub(crate) fn bind_pdf_library(
             Ok(Key::of_bytes(&bytes).hex())
         }
         Err(error) => {
-            if files.iter().any(|(file, _)| is_pdf(&file.path)) {
+            if paths.into_iter().any(is_pdf) {
                 mistakes.push(format!("the corpus holds PDF files: {}", error_chain(&error)));
             }
             Ok(NO_LIBRARY.to_owned())

@@ -181,11 +181,9 @@ fn remedy(trials: &[TrialResult], metrics: &[&MetricResult]) -> String {
 fn applies_nowhere(trial: &TrialResult, metric: &MetricResult) -> bool {
     let mut scores = trial.questions.iter().filter_map(|question| question.scores.get(&metric.name)).peekable();
     scores.peek().is_some()
-        && scores.all(|scored| {
-            matches!(
-                scored.score,
-                Score::Missing(Missing::NotApplicable(_) | Missing::NoPlace(_) | Missing::PassagesWithoutPlace)
-            )
+        && scores.all(|scored| match &scored.score {
+            Score::Missing(missing) => matches!(missing, Missing::NotApplicable(_)) || missing.unplaced().is_some(),
+            Score::Value(_) => false,
         })
 }
 

@@ -8,7 +8,7 @@ use super::{
     http::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, told_tokens},
 };
 use crate::{
-    EmbeddingModel, Error, Identity, InputKind, Matrix, Usage, estimated_tokens,
+    EmbeddingModel, EndpointAccess, Error, Identity, InputKind, Matrix, Usage, estimated_tokens,
     provider::{Context, ModelSettings},
     trace,
 };
@@ -101,7 +101,7 @@ impl ModelSettings for Config {
         Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, |_| Ok(embedding))?))
     }
 
-    fn endpoint_access(&self) -> Option<crate::EndpointAccess> {
+    fn endpoint_access(&self) -> Option<EndpointAccess> {
         Some(self.settings().access())
     }
 

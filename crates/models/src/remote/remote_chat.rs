@@ -17,7 +17,7 @@ use super::{
     http::{Conventions, Endpoint, EndpointSettings},
 };
 use crate::{
-    CONTEXT_LENGTH, ChatModel, Error, Identity,
+    CONTEXT_LENGTH, ChatModel, EndpointAccess, Error, Identity,
     provider::{Context, Listed, ModelSettings},
 };
 use asking::Chat;
@@ -178,7 +178,7 @@ where
         Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, chat)?))
     }
 
-    fn endpoint_access(&self) -> Option<crate::EndpointAccess> {
+    fn endpoint_access(&self) -> Option<EndpointAccess> {
         Some(self.settings().access())
     }
 

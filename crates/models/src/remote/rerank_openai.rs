@@ -7,7 +7,7 @@ use super::{
     http::told_tokens,
 };
 use crate::{
-    Error, Identity, RerankModel, Usage, estimated_tokens,
+    EndpointAccess, Error, Identity, RerankModel, Usage, estimated_tokens,
     provider::{Context, ModelSettings},
     trace,
 };
@@ -65,7 +65,7 @@ impl ModelSettings for Config {
         Ok(Arc::new(Remote::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(rerank))?))
     }
 
-    fn endpoint_access(&self) -> Option<crate::EndpointAccess> {
+    fn endpoint_access(&self) -> Option<EndpointAccess> {
         Some(self.endpoint().access())
     }
 

@@ -198,7 +198,7 @@ class _Call:
         try:
             scores = watched(self._watching, work)
             if stop is not None and stop.is_stopped():
-                # It was stopped when all had begun: nobody gets these otherwise.
+                # All rows were scored before the stop took effect. The caller gets an exception, so keep the scores.
                 _stopped = scores
             return scores
         except KeyboardInterrupt as raised:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from workspace import TARGET, Handler
+from workspace import TARGET, Endpoint, Handler
 
 PROGRAM = TARGET / "release" / "reverie"
 
 
-class ScriptedModel(http.server.ThreadingHTTPServer):
+class ScriptedModel(Endpoint):
     """An OpenAI chat endpoint that streams the reply a test sets.
 
     Attributes:
@@ -28,14 +27,12 @@ class ScriptedModel(http.server.ThreadingHTTPServer):
         questions: The last message of each call.
     """
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), ScriptedModelHandler)
+        super().__init__(ScriptedModelHandler)
         self.questions: list[str] = []
         self.resume = threading.Event()
         self.script([])
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.start()
 
     def script(
         self, reply: list[str], *, finish: str = "stop", pause_after: int | None = None, break_after: int | None = None,
@@ -45,14 +42,6 @@ class ScriptedModel(http.server.ThreadingHTTPServer):
         self.reply, self.finish, self.status = reply, finish, status
         self.pause_after, self.break_after = pause_after, break_after
         self.resume.clear()
-
-    @property
-    def url(self) -> str:
-        """Its address."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, request, client_address) -> None:
-        """Stays silent: tests stop answers, which breaks connections."""
 
 
 class ScriptedModelHandler(Handler):

@@ -14,31 +14,25 @@ pub fn is_url(address: &str) -> bool {
 /// each of which may hold a secret. A path is not changed.
 pub fn without_secrets(address: &str) -> String {
     let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
-    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    if scheme.contains(['=', '@', '/']) && is_url(address) {
-        // Before a real scheme stands something else.
-        return "…".to_owned();
+    // One letter is a drive.
+    let has_scheme = scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    if is_url(address) || address.starts_with("file:") {
+        let cleaned = Url::parse(address).ok().and_then(|mut url| {
+            url.set_username("").and_then(|()| url.set_password(None)).ok()?;
+            url.set_query(None);
+            url.set_fragment(None);
+            Some(url.to_string())
+        });
+        // What cannot be parsed may still hold a password, so at most its scheme is shown.
+        return cleaned.unwrap_or_else(|| if has_scheme { format!("{scheme}:…") } else { "…".to_owned() });
     }
-    // One letter is a drive, and no scheme.
-    if !is_url(address) && scheme.len() > 1 && is_name(scheme) && !address.contains('@') {
-        let shown = address.split(['?', '#', ',']).next().unwrap_or_default();
-        return if shown == address { shown.to_owned() } else { format!("{shown}…") };
+    // A path, or a URL with a slash too few.
+    let end = address.find(['?', '#', ',']).filter(|_| has_scheme);
+    let shown = end.map_or_else(|| address.to_owned(), |end| format!("{}…", &address[..end]));
+    match shown.rsplit_once('@') {
+        Some((before, after)) if before.contains(':') => format!("…@{after}"),
+        _ => shown,
     }
-    if !is_url(address) && !address.starts_with("file:") {
-        // What looks like a user and a password is one, though it is in no URL.
-        return match address.rsplit_once('@') {
-            Some((before, after)) if before.contains(':') => format!("…@{after}"),
-            _ => address.to_owned(),
-        };
-    }
-    let cleaned = Url::parse(address).ok().and_then(|mut url| {
-        url.set_username("").and_then(|()| url.set_password(None)).ok()?;
-        url.set_query(None);
-        url.set_fragment(None);
-        Some(url.to_string())
-    });
-    // What cannot be parsed may still hold a password, so only its scheme is shown.
-    cleaned.unwrap_or_else(|| format!("{}:…", address.split(':').next().unwrap_or_default()))
 }
 
 /// Where a store is.
@@ -102,6 +96,7 @@ mod tests {
             ("s3://bucket/x", "s3://bucket/x"),
             ("s3://u:secret@bucket/x?sig=secret#secret", "s3://bucket/x"),
             ("https:/u:secret@h", "…@h"),
+            ("https:/u:secret@h?sig=secret", "…@h…"),
             ("u:secret@host:/p", "…@host:/p"),
             ("s3:/b/x?sig=secret", "s3:/b/x…"),
             ("token=secret@h://x", "…"),

@@ -110,7 +110,7 @@ mod tests {
             assert!(refused.starts_with("bundles are opened from"), "{address}: {refused}");
         }
         assert_eq!(BundlePlaces::new(&[]).unwrap().resolve("/etc"), Ok("/etc".to_owned()));
-        // What is opened is what was compared, whatever the link leads to afterwards.
+        // The link is resolved once: changing it afterwards has no effect.
         std::os::unix::fs::symlink(path("bundles/a"), path("bundles/inside")).unwrap();
         assert_eq!(places.resolve(&path("bundles/inside")).unwrap(), path("bundles/a"));
         assert_eq!(places.resolve("S3://ours/bundles/a").unwrap(), "s3://ours/bundles/a");

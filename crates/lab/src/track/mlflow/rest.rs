@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_password_that_crosses_a_network_without_tls_is_told() {
-        let told = |uri: &str, variables: &'static [(&'static str, &'static str)]| {
+        let warns = |uri: &str, variables: &'static [(&'static str, &'static str)]| {
             let environment: Environment = std::sync::Arc::new(move |name| {
                 variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
             });
@@ -259,10 +259,10 @@ mod tests {
         };
         let password = &[("MLFLOW_TRACKING_USERNAME", "u"), ("MLFLOW_TRACKING_PASSWORD", "p")];
         let token = &[("MLFLOW_TRACKING_TOKEN", "t")];
-        assert!(told("http://mlflow.example:5000", password));
-        assert!(told("http://mlflow.example:5000", token));
-        assert!(!told("https://mlflow.example", password));
-        assert!(!told("http://127.0.0.1:5000", token));
-        assert!(!told("http://mlflow.example:5000", &[]));
+        assert!(warns("http://mlflow.example:5000", password));
+        assert!(warns("http://mlflow.example:5000", token));
+        assert!(!warns("https://mlflow.example", password));
+        assert!(!warns("http://127.0.0.1:5000", token));
+        assert!(!warns("http://mlflow.example:5000", &[]));
     }
 }

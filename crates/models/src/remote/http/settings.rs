@@ -2,7 +2,7 @@
 //! an endpoint is made of it: addresses checked, secrets read.
 
 use super::Endpoint;
-use crate::{EndpointLimits, Error, model::innermost, provider::Context, remote::functions};
+use crate::{EndpointAccess, EndpointLimits, Error, model::innermost, provider::Context, remote::functions};
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -16,6 +16,8 @@ const FROM_ENVIRONMENT: &str = "env:";
 /// Headers whose value is a secret, so that it may not stand in a file.
 const SECRET_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
+/// The same for parameters of the address: they are shown where the address is.
+const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "sig"];
 /// Headers of the connection: another `Host` would lead a key past the address
 /// of the settings.
 const CONNECTION_HEADERS: [&str; 10] = [
@@ -30,8 +32,6 @@ const CONNECTION_HEADERS: [&str; 10] = [
     "proxy-connection",
     "expect",
 ];
-/// The same for parameters of the address: they are shown where the address is.
-const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "sig"];
 /// In seconds.
 const YEAR: f64 = 365.0 * 86_400.0;
 const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
@@ -146,20 +146,19 @@ impl EndpointSettings<'_> {
     }
 
     /// Where the endpoint is, and what is sent there besides requests.
-    pub(crate) fn access(&self) -> crate::EndpointAccess {
-        let address = match self.default_endpoint() {
-            Some(default) => format!("{} or what {} says", default.address, default.address_env),
-            None => self.base_url.to_owned(),
-        };
-        let (mut variables, mut headers) = (Vec::new(), Vec::new());
-        variables.extend(self.key_variable().map(str::to_owned));
+    pub(crate) fn access(&self) -> EndpointAccess {
+        let default = self.default_endpoint();
+        let address = default.map_or(self.base_url, |default| default.address).to_owned();
+        let address_variable = default.map(|default| default.address_env);
+        let mut variables: Vec<String> = self.key_variable().map(str::to_owned).into_iter().collect();
+        let mut headers = Vec::new();
         for (name, value) in self.headers {
             match value.strip_prefix(FROM_ENVIRONMENT) {
                 Some(variable) => variables.push(variable.to_owned()),
                 None => headers.push((name.to_lowercase(), value.clone())),
             }
         }
-        crate::EndpointAccess { address, variables, headers }
+        EndpointAccess { address, address_variable, variables, headers }
     }
 
     /// The variable that holds the key; none where the endpoint wants no key.

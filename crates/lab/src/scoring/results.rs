@@ -1,0 +1,165 @@
+//! The scores of answers: by metric, by row, and what has to be known beside them.
+
+use crate::{budget::BudgetResult, results::FunctionFailure};
+use eval::{Missing, Score, Scored, Unplaced, statistics::Summary};
+use models::Spending;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One metric over all rows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetricScores {
+    /// Its name.
+    pub name: String,
+    /// Whether judges gave it.
+    pub judged: bool,
+    /// Whether the record of each judge says that it can tell right from wrong here.
+    pub qualified: bool,
+    /// Its least and greatest value.
+    pub range: (f64, f64),
+    /// Whether more is better.
+    pub higher_is_better: bool,
+    /// Mean, interval and counts.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// How many rows have no score, by the reason in one word.
+    pub missing: BTreeMap<String, usize>,
+}
+
+/// One row's scores.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowScores {
+    /// Its line in the file, from 1; in a Parquet file its row. The number of a
+    /// program's row, from 0.
+    pub line: usize,
+    /// The question's id.
+    pub id: String,
+    /// The question.
+    pub question: String,
+    /// Scores by metric, each with what a person needs to check it.
+    pub scores: BTreeMap<String, Scored>,
+}
+
+/// The results.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScoreResults {
+    /// The file.
+    pub file: String,
+    /// The judges' names.
+    pub judges: Vec<String>,
+    /// The metrics, in the order asked for.
+    pub metrics: Vec<MetricScores>,
+    /// The rows, in the order of the file.
+    pub rows: Vec<RowScores>,
+    /// Calls and tokens by model.
+    pub spending: BTreeMap<String, Spending>,
+    /// What became of the budget, if there was one.
+    pub budget: Option<BudgetResult>,
+    /// Why not everything was scored, if the budget, the deadline or a person
+    /// ended it early.
+    pub partial: Option<String>,
+    /// Scores that are missing because a provider failed.
+    pub provider_errors: usize,
+    /// Scores that are missing because a user's function failed.
+    pub function_errors: usize,
+    /// Entries of the journal that were damaged, so that their calls were
+    /// made again.
+    pub damaged_entries: u64,
+    /// The metrics that compared places which no document was there to check.
+    pub unchecked_places: Vec<String>,
+}
+
+impl ScoreResults {
+    /// What has to be known beside the numbers, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.metrics.iter().any(|metric| metric.judged) {
+            let judges = self.judges.join(", ");
+            let judged = || self.metrics.iter().filter(|metric| metric.judged);
+            let open: Vec<&str> =
+                judged().filter(|metric| !metric.qualified).map(|metric| metric.name.as_str()).collect();
+            notes.push(match open.len() {
+                0 => format!("* judged by {judges}, qualified on labelled data"),
+                n if n == judged().count() => format!("* judged by {judges}, not qualified on labelled data"),
+                _ => format!("* judged by {judges}, not qualified on labelled data for {}", open.join(", ")),
+            });
+        }
+        if let Some(partial) = &self.partial {
+            notes.push(format!("PARTIAL: {partial}"));
+        }
+        let unpaid = self.count(|missing| matches!(missing, Missing::Budget(_)));
+        if unpaid > 0 {
+            notes.push(format!("{unpaid} scores were not asked for, because of the budget: score again to go on"));
+        }
+        if self.provider_errors > 0 {
+            let n = self.provider_errors;
+            notes.push(format!("{n} scores are missing because a model failed: score again to ask for them"));
+        }
+        for (metric, unplaced) in self.unplaced() {
+            notes.push(match unplaced {
+                Unplaced::Evidence => format!(
+                    "`{metric}` has no scores, because the golden evidence has no place in a document: anchor the \
+                     questions in the documents first"
+                ),
+                Unplaced::Passages => format!(
+                    "`{metric}` has no scores, because the passages have no place in a document: write each as an object \
+                     with `text`, `document`, `start_byte` and `end_byte`"
+                ),
+            });
+        }
+        if !self.unchecked_places.is_empty() {
+            let metrics: Vec<String> = self.unchecked_places.iter().map(|metric| format!("`{metric}`")).collect();
+            notes.push(format!(
+                "{}: the places were not checked, and a place in a wrong unit gives a wrong score: give the documents",
+                metrics.join(", ")
+            ));
+        }
+        if self.function_errors > 0 {
+            notes.push(format!("{} scores are missing because a function of your own failed", self.function_errors));
+        }
+        if self.damaged_entries > 0 {
+            let n = self.damaged_entries;
+            notes.push(format!("{n} entries of the journal were damaged, and their calls made again"));
+        }
+        notes
+    }
+
+    /// The metrics that apply to no row, because evidence or passages have no
+    /// place in a document.
+    pub fn unplaced(&self) -> Vec<(&str, Unplaced)> {
+        let without = self.metrics.iter().filter(|metric| metric.summary.n_scored == 0);
+        let unplaced = |name: &str| {
+            self.rows.iter().filter_map(|row| row.scores.get(name)).find_map(|scored| match &scored.score {
+                Score::Missing(missing) => missing.unplaced(),
+                Score::Value(_) => None,
+            })
+        };
+        without.filter_map(|metric| Some((metric.name.as_str(), unplaced(&metric.name)?))).collect()
+    }
+
+    /// Whether golden evidence without a place is why a metric has no scores.
+    pub fn needs_anchoring(&self) -> bool {
+        self.unplaced().iter().any(|(_, unplaced)| *unplaced == Unplaced::Evidence)
+    }
+
+    fn count(&self, holds: impl Fn(&Missing) -> bool) -> usize {
+        let scores = self.rows.iter().flat_map(|row| row.scores.values());
+        scores.filter(|scored| matches!(&scored.score, Score::Missing(missing) if holds(missing))).count()
+    }
+
+    /// The failures of user functions.
+    pub fn function_failures(&self) -> Vec<FunctionFailure> {
+        let rows =
+            self.rows.iter().flat_map(|row| row.scores.iter().map(move |(metric, scored)| (row, metric, scored)));
+        let told = rows.filter_map(|(row, metric, scored)| match &scored.score {
+            Score::Missing(Missing::FunctionError(failure)) => Some(FunctionFailure {
+                trial: String::new(),
+                label: metric.clone(),
+                question: Some(row.id.clone()),
+                failure: (**failure).clone(),
+            }),
+            _ => None,
+        });
+        told.collect()
+    }
+}
