@@ -5,11 +5,11 @@ use crate::{
     experiment::{error, json, wait},
     remote::runtime,
 };
-use lab::{Error, RunPipeline};
+use lab::{Answered, Error, RunPipeline};
 use models::Piece;
 use pyo3::prelude::*;
-use rag::pipeline::Event;
-use serde_json::{Value, json as value};
+use rag::{Passage, pipeline::Event};
+use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -22,9 +22,20 @@ pub(crate) struct Events {
     work: std::sync::Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
+/// An event as Python reads it, written as JSON without a `serde_json::Value` between: that would widen the scores of
+/// passages to other numbers than the answer has.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum QueryEvent {
+    Found { passages: Vec<Passage> },
+    Piece { text: String },
+    Restart,
+    Answer { answered: Box<Answered> },
+}
+
 /// What was told and not read yet.
 struct Told {
-    events: mpsc::UnboundedReceiver<Result<Value, Error>>,
+    events: mpsc::UnboundedReceiver<Result<QueryEvent, Error>>,
     /// Why there are no more events; what came before it is read first.
     failed: Option<Error>,
 }
@@ -35,17 +46,17 @@ impl Events {
         let work = runtime()?.spawn(async move {
             // If nobody reads any more, the event is dropped.
             let on_event = |event: &Event| {
-                let told = match event {
-                    Event::Found(passages) => value!({ "kind": "found", "passages": passages }),
-                    Event::Piece(Piece::Text(text)) => value!({ "kind": "piece", "text": text }),
-                    Event::Piece(Piece::Restart) => value!({ "kind": "restart" }),
+                let event = match event {
+                    Event::Found(passages) => QueryEvent::Found { passages: passages.clone() },
+                    Event::Piece(Piece::Text(text)) => QueryEvent::Piece { text: text.clone() },
+                    Event::Piece(Piece::Restart) => QueryEvent::Restart,
                     // It comes with everything around it, as the last event.
                     Event::Fallback(_) | Event::Remark(_) | Event::Answered(_) => return,
                 };
-                _ = tell.send(Ok(told));
+                _ = tell.send(Ok(event));
             };
             let answered = opened.query_watched(&question, Some(&on_event)).await;
-            _ = tell.send(answered.map(|answered| value!({ "kind": "answer", "answered": answered })));
+            _ = tell.send(answered.map(|answered| QueryEvent::Answer { answered: Box::new(answered) }));
         });
         let work = std::sync::Mutex::new(Some(AbortOnDropHandle::new(work)));
         Ok(Self { told: Arc::new(Mutex::new(Told { events, failed: None })), work })
@@ -53,7 +64,7 @@ impl Events {
 }
 
 /// The next events, as many as there are; none after the last one.
-async fn next(told: &Mutex<Told>, cancel: &CancellationToken) -> Result<Option<Vec<Value>>, Error> {
+async fn next(told: &Mutex<Told>, cancel: &CancellationToken) -> Result<Option<Vec<QueryEvent>>, Error> {
     let mut told = told.lock().await;
     if let Some(error) = told.failed.take() {
         return Err(error);

@@ -35,6 +35,7 @@ def test_an_answer_comes_in_pieces_while_it_is_written(pipeline, slow):
     assert list(events[0].passages) == answer.passages
     kept = pipeline.query("Which mill grinds oats?")
     assert kept.text == answer.text and slow.sent == 40, "a stream and a query are the same call"
+    assert kept.passages == answer.passages, "with the same scores"
 
 
 def test_streams_share_an_event_loop(pipeline, slow):

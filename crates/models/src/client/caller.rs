@@ -2,7 +2,7 @@
 //! journal, or made within the limits and the budget and then journalled.
 
 use super::{
-    Budget, Client, Spending, answer_stream::View, budget::Estimate, finishing::until_cancelled, journal_error,
+    Budget, Client, Spending, answer_stream::View, budget::Estimate, finishing::{end_of_cancelled, until_cancelled}, journal_error,
     texts::shares, unkept::Running,
 };
 use crate::{Error, Identity, ModelUsage, Usage, ledger, trace};
@@ -189,12 +189,20 @@ impl Caller {
             let draft = view.as_ref().map(|view| &view.draft);
             let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
+                // Looked up now, because this call may be on its way by itself later.
+                let before = end_of_cancelled(&key).filter(|_| self.keeps());
                 // Others may wait for the call and drive it; it stays a part of what began it.
-                async move { caller.journalled(key, estimate, make).await }.in_current_span()
+                async move {
+                    if let Some(ended) = before {
+                        ended.cancelled().await;
+                    }
+                    caller.journalled(key, estimate, make).await
+                }
+                .in_current_span()
             });
             let joined = flight.joined;
             // Whoever began the call sees to its end, also if this future is dropped.
-            let _finishes = (!joined && self.keeps()).then(|| self.client.finishing(flight.call()));
+            let _finishes = (!joined && self.keeps()).then(|| self.client.finishing(key, flight.call()));
             let answer = tokio::select! {
                 biased;
                 answer = flight.answer(view.as_deref_mut()) => answer,

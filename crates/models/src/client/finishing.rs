@@ -4,7 +4,13 @@
 use super::{Client, flight::CallFuture};
 use crate::Error;
 use futures::future::Shared;
-use std::{pin::Pin, time::Duration};
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use store::Key;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long a call goes on at most.
@@ -13,6 +19,45 @@ const AT_MOST: Duration = Duration::from_secs(120);
 const WAIT: Duration = Duration::from_secs(10);
 /// How often it is looked whether an attempt still runs.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// The end of each call that goes on in this process, whichever client began it.
+static ON_THEIR_WAY: LazyLock<Mutex<HashMap<Key, CancellationToken>>> = LazyLock::new(Mutex::default);
+
+fn on_their_way() -> MutexGuard<'static, HashMap<Key, CancellationToken>> {
+    ON_THEIR_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The end of an equal call that goes on although it was cancelled. Whoever waits for it finds the answer in the journal,
+/// and pays for it only once: a cell of a notebook that was stopped and is run again asks the same.
+pub(super) fn end_of_cancelled(key: &Key) -> Option<CancellationToken> {
+    on_their_way().get(key).cloned()
+}
+
+/// A call in [`ON_THEIR_WAY`], until this is dropped.
+struct OnItsWay {
+    key: Key,
+    ended: CancellationToken,
+}
+
+impl OnItsWay {
+    fn new(key: Key) -> Self {
+        let ended = CancellationToken::new();
+        on_their_way().insert(key, ended.clone());
+        Self { key, ended }
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        // Two clients may have begun equal calls at once: the later one stays.
+        let mut calls = on_their_way();
+        if calls.get(&self.key).is_some_and(|other| *other == self.ended) {
+            calls.remove(&self.key);
+        }
+        drop(calls);
+        self.ended.cancel();
+    }
+}
 
 /// Awaits a call until it is cancelled: then an attempt that `goes_on` is awaited, and no other follows.
 pub(super) async fn until_cancelled<T>(
@@ -36,6 +81,7 @@ pub(super) async fn until_cancelled<T>(
 
 /// A call that is handed on when its caller is cancelled.
 pub(super) struct Finishing {
+    key: Key,
     call: Shared<CallFuture>,
     cancel: CancellationToken,
     tasks: TaskTracker,
@@ -48,15 +94,19 @@ impl Drop for Finishing {
         }
         // Without a runtime, the program is about to end.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let call = self.call.clone();
-        self.tasks.spawn_on(async move { drop(tokio::time::timeout(AT_MOST, call).await) }, &runtime);
+        let (call, on_its_way) = (self.call.clone(), OnItsWay::new(self.key));
+        let to_its_end = async move {
+            drop(tokio::time::timeout(AT_MOST, call).await);
+            drop(on_its_way);
+        };
+        self.tasks.spawn_on(to_its_end, &runtime);
     }
 }
 
 impl Client {
     /// Sees to the end of a call if what this returns is dropped after a cancellation.
-    pub(super) fn finishing(&self, call: Shared<CallFuture>) -> Finishing {
-        Finishing { call, cancel: self.cancel.clone(), tasks: self.inner.finishing.clone() }
+    pub(super) fn finishing(&self, key: Key, call: Shared<CallFuture>) -> Finishing {
+        Finishing { key, call, cancel: self.cancel.clone(), tasks: self.inner.finishing.clone() }
     }
 
     /// How many calls go on although they were cancelled, because they are paid.

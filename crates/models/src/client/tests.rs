@@ -318,6 +318,29 @@ async fn a_call_that_has_begun_is_kept_after_a_cancellation_and_none_follows() {
 }
 
 #[tokio::test]
+async fn who_asks_again_while_a_cancelled_call_goes_on_waits_for_its_answer() {
+    let (_folder, journal) = journal();
+    let toy = Arc::new(Toy::gated());
+    let cancel = CancellationToken::new();
+    let stopped = client(Some(journal.clone())).with_cancellation(cancel.clone());
+    let (chat, asked) = (stopped.chat(toy.clone()), request("asked again"));
+    let conduct = async {
+        toy.begun.notified().await;
+        cancel.cancel();
+    };
+    let (ended, ()) = tokio::join!(chat.chat(&asked), conduct);
+    assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+    assert_eq!(stopped.n_finishing(), 1);
+    let later = client(Some(journal)).chat(toy.clone());
+    let opened = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        toy.gate.as_ref().expect("a gate").notify_one();
+    };
+    let (answered, ()) = tokio::join!(later.chat(&asked), opened);
+    assert_eq!((answered.expect("an answer").text.as_str(), toy.n_calls()), ("1", 1));
+}
+
+#[tokio::test]
 async fn a_call_that_fails_after_a_cancellation_is_not_made_again() {
     let (_folder, journal) = journal();
     let toy = Arc::new(Toy { outcomes: Mutex::new(vec![Some(server_error(500))]), ..Toy::gated() });

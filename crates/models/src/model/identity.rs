@@ -1,5 +1,6 @@
 //! The identity of a model, which decides its answers, and where the model computes.
 
+use crate::remote;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -64,10 +65,12 @@ impl Identity {
 
     /// Where the model computes. Identities are kept in files and compared
     /// across versions, so this is not a field of its own: a model at an
-    /// endpoint is identified by its address, a model of this process by the
+    /// endpoint is identified by its address, a function that stands for a
+    /// model by its digest as an address, a model of this process by the
     /// contents of its files. For a configured model, its settings tell.
     pub fn place(&self) -> Place {
-        match self.revision.starts_with("http://") || self.revision.starts_with("https://") {
+        let schemes = ["http://", "https://", remote::FUNCTION_SCHEME];
+        match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {
             true => Place::Remote,
             false => Place::Here,
         }

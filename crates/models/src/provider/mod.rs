@@ -203,12 +203,14 @@ macro_rules! providers {
 
 every_provider!(providers);
 
-/// Where a model is asked, and what is sent there besides questions.
+/// The address of a model's endpoint, and the variables and headers that are sent
+/// with each call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointAccess {
-    /// The address in the settings, else the provider's own, with the variable
-    /// that replaces it.
+    /// The address in the settings, else the provider's own.
     pub address: String,
+    /// The variable that replaces the provider's own address.
+    pub address_variable: Option<&'static str>,
     /// The variables of the environment whose values are sent.
     pub variables: Vec<String>,
     /// Headers with values from the settings, by name.
@@ -445,6 +447,14 @@ mod tests {
             assert_ne!(next, identity.clone().of_version(version + 2, place), "{name}");
             assert_ne!(next.of_calls(), identity.of_calls(), "{name}: nor are its answers taken from the journal");
         }
+    }
+
+    #[test]
+    fn the_answers_of_a_function_are_kept_as_those_of_an_endpoint() {
+        let written = serde_json::json!({ "chat": { "openai": { "model": "mine", "base_url": "function:digest" } } });
+        let config: ModelConfig = serde_json::from_value(written).expect("settings");
+        let (identity, ..) = description(&config, &remote::testing::context());
+        assert!(config.is_function() && identity.is_remote(), "{identity:?}");
     }
 
     #[test]

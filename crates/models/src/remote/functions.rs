@@ -10,7 +10,7 @@ use crate::{Error, FunctionFailed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The scheme of an address that names a function.
-const SCHEME: &str = "function:";
+pub(crate) const SCHEME: &str = "function:";
 
 /// The functions that are served at this moment.
 static SERVED: Mutex<Vec<Arc<Entry>>> = Mutex::new(Vec::new());
