@@ -197,9 +197,11 @@ impl Python {
                 "question" => Ok(json!(sample.question.question)),
                 "answer" => sample.answer_text().map(Value::from),
                 "reference" => sample.reference().map(Value::from),
-                COLUMNS => sample.columns.cloned().map(Value::Object).ok_or_else(|| {
-                    Missing::NotApplicable("questions of an experiment have no columns".to_owned())
-                }),
+                COLUMNS => sample
+                    .columns
+                    .cloned()
+                    .map(Value::Object)
+                    .ok_or_else(|| Missing::NotApplicable("questions of an experiment have no columns".to_owned())),
                 _ => Ok(json!(sample.passages.iter().map(|passage| passage.text.as_str()).collect::<Vec<_>>())),
             };
             let value = match value {

@@ -2,8 +2,13 @@
 //! journal, or made within the limits and the budget and then journalled.
 
 use super::{
-    Budget, Client, Spending, answer_stream::View, budget::Estimate, finishing::{end_of_cancelled, until_cancelled}, journal_error,
-    texts::shares, unkept::Running,
+    Budget, Client, Spending,
+    answer_stream::View,
+    budget::Estimate,
+    finishing::{end_of_cancelled, until_cancelled},
+    journal_error,
+    texts::shares,
+    unkept::Running,
 };
 use crate::{Error, Identity, ModelUsage, Usage, ledger, trace};
 use executor::{Limiter, OutcomeKind, RateHints, Retryable};
