@@ -248,6 +248,33 @@ fn formatting(root: &Path, complaints: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::without_tests;
+    use std::process::Command;
+
+    #[test]
+    fn all_parts_of_make_test_run_and_one_that_fails_is_counted_and_told_by_the_exit_code() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../.ci/parts");
+        let run = |parts: &[(&str, &str)]| {
+            let parts = parts.iter().flat_map(|(name, command)| [*name, *command]);
+            let output = Command::new("bash").arg(script).args(parts).output().expect("bash runs it");
+            (output.status.success(), String::from_utf8(output.stdout).expect("text"))
+        };
+        let rust = "printf '     Summary [ 2.1s] 7 tests run: 5 passed, 2 failed, 3 skipped\\n'; false";
+        let python = "echo '=== 4 passed, 1 skipped in 0.5s ==='";
+        let (ok, said) = run(&[("tidy", "true"), ("Rust", rust), ("Python", python), ("clippy", "exit 3")]);
+        assert!(!ok, "{said}");
+        assert!(said.ends_with("10 passed, 3 failed, 4 skipped\n"), "{said}");
+        let table = said.rsplit_once("seconds\n").expect("a table").1;
+        let row = |name: &str| {
+            let row = table.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {said}"));
+            row.split_whitespace().skip(1).take(3).map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(["tidy", "Rust", "Python", "clippy"].map(row), ["1 0 0", "5 2 3", "4 0 1", "0 1 0"]);
+        // Tests that pass do not hide that their part ended with an error.
+        let (ok, said) = run(&[("Python", "echo '2 passed in 0.1s'; exit 1")]);
+        assert!(!ok && said.ends_with("2 passed, 1 failed, 0 skipped\n"), "{said}");
+        let (ok, said) = run(&[("tidy", "true"), ("Python", python)]);
+        assert!(ok && said.ends_with("5 passed, 0 failed, 1 skipped\n"), "{said}");
+    }
 
     #[test]
     fn only_what_is_compiled_for_tests_is_left_out() {

@@ -40,8 +40,10 @@ const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
 const STORE: &str = "store";
-/// The most bytes of the files that say what a bundle is.
-const SMALL_BYTES: u64 = 256 << 20;
+/// The most bytes of the manifest. As values of JSON they fill fifty times the memory.
+const MANIFEST_BYTES: u64 = 4 << 20;
+/// The most bytes of each other file that says what a bundle is.
+const SMALL_BYTES: u64 = 64 << 20;
 
 /// What a bundle is: `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -164,6 +166,7 @@ impl Bundle {
         let taken = || {
             Error::Unusable(format!("{output} is there already; a bundle is never changed, so choose another place"))
         };
+        check_address(output)?;
         if !store::is_url(output) {
             let folder = Path::new(output);
             if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
@@ -267,7 +270,7 @@ impl Bundle {
         let mut experiment = understood(&text, &self.origin)?;
         let folder = std::path::absolute(&self.folder).map_err(|error| Error::file("find", &self.folder, error))?;
         experiment.store = folder.join(STORE).to_string_lossy().into_owned();
-        let session = Session::open_to_read(experiment, setup, scratch)?;
+        let session = Session::open_bundle(experiment, setup, scratch)?;
         let record = place.record(&self.manifest).await?;
         for name in record.frozen()?.artifacts() {
             self.manifest.file(&format!("{STORE}/{name}"), &self.origin)?;
@@ -364,11 +367,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|source| Error::file("read", path, source))
 }
 
-/// The bytes of a file; none if there is none.
-fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    match store::open_regular(path).and_then(|mut file| {
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map(|_| bytes)
+/// The beginning of a file, at most so many bytes; none if there is no file.
+fn read_at_most(path: &Path, bytes: u64) -> Result<Option<Vec<u8>>, Error> {
+    match store::open_regular(path).and_then(|file| {
+        let mut content = Vec::new();
+        file.take(bytes).read_to_end(&mut content).map(|_| content)
     }) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -408,8 +411,14 @@ fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
     if let Some(link) = link_in(folder, &path) {
         return Err(file.refused(&format!("leads through the link {}", link.display()), origin));
     }
-    match store::open_regular(&path).and_then(Key::of_reader) {
-        Ok(key) if key.hex() == file.blake3 => Ok(()),
+    let opened = store::open_regular(&path).and_then(|found| Ok((found.metadata()?.len(), found)));
+    // A file may be larger than anybody wants to read.
+    let key = opened.and_then(|(bytes, found)| match bytes == file.bytes {
+        true => Key::of_reader(found.take(bytes)).map(Some),
+        false => Ok(None),
+    });
+    match key {
+        Ok(Some(key)) if key.hex() == file.blake3 => Ok(()),
         Ok(_) => Err(file.refused("is not what was written", origin)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file.refused("is missing", origin)),
         Err(source) => Err(Error::file("read", &path, source)),
@@ -423,6 +432,27 @@ fn link_in(folder: &Path, path: &Path) -> Option<PathBuf> {
     inside.filter(is_link).last().map(Path::to_owned)
 }
 
+/// Refuses a folder that is named as a URL: it would be read as an object store,
+/// which follows links and waits for pipes.
+fn check_address(address: &str) -> Result<(), Error> {
+    match address.strip_prefix("file:") {
+        Some(path) => Err(Error::Unusable(format!(
+            "{address} is a folder of this machine: name it by its path, {}",
+            path.strip_prefix("//").unwrap_or(path)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A folder that is being filled; what is not renamed is removed, also if its future is dropped.
+struct Draft(PathBuf);
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Where a bundle lies: a folder, or an object store.
 struct Place<'a> {
     address: &'a str,
@@ -433,13 +463,15 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn of(address: &'a str, setup: &Setup) -> Result<Self, Error> {
+        check_address(address)?;
         let remote = store::is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT));
         Ok(Self { address, origin: store::without_secrets(address), remote: remote.transpose()? })
     }
 
     /// The bytes of a file that the manifest names.
     async fn checked(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, Error> {
-        manifest.file(name, &self.origin)?.checked(self.small(name).await?, &self.origin)
+        let bytes = self.bytes(name, SMALL_BYTES).await?;
+        manifest.file(name, &self.origin)?.checked(bytes, &self.origin)
     }
 
     /// The record of the run and its scores.
@@ -451,25 +483,20 @@ impl<'a> Place<'a> {
             .map_err(|error| Error::Unusable(format!("{origin}: {error}; make it again with `reverie promote`")))
     }
 
-    /// The bytes of a file; none if there is none.
-    async fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        match &self.remote {
-            Some(remote) => Ok(remote.get(name).await?.map(|bytes| bytes.to_vec())),
-            None => read_if_there(&Path::new(self.address).join(name)),
-        }
-    }
-
-    /// The same of a file that is read into memory as a whole.
-    async fn small(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let bytes = match &self.remote {
-            Some(remote) => remote.size(name).await?,
-            None => std::fs::metadata(Path::new(self.address).join(name)).ok().map(|found| found.len()),
+    /// The bytes of a file, which may have so many; none if there is no such file.
+    async fn bytes(&self, name: &str, at_most: u64) -> Result<Option<Vec<u8>>, Error> {
+        let one_more = at_most.saturating_add(1);
+        let found = match &self.remote {
+            Some(remote) => remote.get_at_most(name, one_more).await?,
+            None => read_at_most(&Path::new(self.address).join(name), one_more)?,
         };
-        if bytes.is_some_and(|bytes| bytes > SMALL_BYTES) {
-            let origin = &self.origin;
-            return Err(Error::Unusable(format!("{origin}: {name} has more than {SMALL_BYTES} bytes")));
+        match found {
+            Some(bytes) if bytes.len() as u64 > at_most => {
+                let origin = &self.origin;
+                Err(Error::Unusable(format!("{origin}: {name} has more than {at_most} bytes")))
+            }
+            found => Ok(found),
         }
-        self.bytes(name).await
     }
 
     async fn manifest(&self) -> Result<Manifest, Error> {
@@ -479,7 +506,8 @@ impl<'a> Place<'a> {
                 "{origin} holds no bundle: {MANIFEST} is not there; `reverie promote --output {origin}` makes one"
             ))
         };
-        Manifest::read(&self.small(MANIFEST).await?.ok_or_else(nothing)?, origin)
+        let (bytes, origin) = (self.bytes(MANIFEST, MANIFEST_BYTES).await?.ok_or_else(nothing)?, origin.clone());
+        tokio::task::spawn_blocking(move || Manifest::read(&bytes, &origin)).await.map_err(Error::table)?
     }
 
     /// The folder on this machine that holds the files, fetched if it is not there.
@@ -489,23 +517,30 @@ impl<'a> Place<'a> {
         if Bundle::is_at(&folder) {
             return Ok(folder);
         }
-        let draft = store::staged_path(&folder);
-        let fetched = self.fetch_into(manifest, &draft).await;
+        let draft = Draft(store::staged_path(&folder));
+        self.fetch_into(manifest, &draft.0).await?;
         // Another process may have fetched it meanwhile; then its folder is as good.
-        if fetched.is_err() || std::fs::rename(&draft, &folder).is_err() {
-            let _ = std::fs::remove_dir_all(&draft);
-        }
-        fetched.map(|()| folder)
+        let _ = std::fs::rename(&draft.0, &folder);
+        Ok(folder)
     }
 
     async fn fetch_into(&self, manifest: &Manifest, draft: &Path) -> Result<(), Error> {
+        let Some(remote) = &self.remote else {
+            return Err(Error::table("only a bundle of an object store is fetched"));
+        };
         for file in &manifest.files {
-            let bytes = file.checked(self.bytes(&file.name).await?, &self.origin)?;
+            file.check_name(&self.origin)?;
             let path = draft.join(&file.name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|source| Error::file("create", parent, source))?;
             }
-            std::fs::write(&path, &bytes).map_err(|source| Error::file("write", &path, source))?;
+            // A file may be far larger than the manifest says.
+            if !remote.save_at_most(&file.name, file.bytes.saturating_add(1), &path).await? {
+                return Err(file.refused("is missing", &self.origin));
+            }
+            let (draft, file, origin) = (draft.to_owned(), file.clone(), self.origin.clone());
+            let checked = tokio::task::spawn_blocking(move || check(&draft, &file, &origin));
+            checked.await.map_err(Error::table)??;
         }
         manifest.write(draft)
     }

@@ -60,6 +60,12 @@ impl Session {
         Ok(Self::of(experiment, setup, workspace))
     }
 
+    /// [`Session::open_to_read`] for the experiment of a bundle.
+    pub(crate) fn open_bundle(experiment: Experiment, setup: Setup, scratch: &Path) -> Result<Self, Error> {
+        let workspace = Workspace::open_bundle(&experiment, &setup, scratch)?;
+        Ok(Self::of(experiment, setup, workspace))
+    }
+
     fn of(experiment: Experiment, setup: Setup, workspace: Workspace) -> Self {
         let file_caps = experiment.evaluate.budget;
         let budget = match (&setup.cluster.allowance, &setup.cluster.lessor) {

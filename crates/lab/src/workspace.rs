@@ -54,14 +54,24 @@ impl Workspace {
 
     /// Opens everything to be read; what is written goes into `scratch`.
     pub(crate) fn open_to_read(experiment: &Experiment, setup: &Setup, scratch: &Path) -> Result<Self, Error> {
+        let kept = Self::journal_path(experiment);
+        let kept = kept.is_file().then(|| Journal::open_to_read(&kept)).transpose()?;
+        Self::open_with(experiment, setup, scratch, kept)
+    }
+
+    /// Opens the store of a bundle to be read. A bundle has no journal, so a file of that name in its folder is not the
+    /// bundle's, and is not opened: it could be a pipe, or a link to another file.
+    pub(crate) fn open_bundle(experiment: &Experiment, setup: &Setup, scratch: &Path) -> Result<Self, Error> {
+        Self::open_with(experiment, setup, scratch, None)
+    }
+
+    fn open_with(experiment: &Experiment, setup: &Setup, scratch: &Path, kept: Option<Journal>) -> Result<Self, Error> {
         let home = root(experiment);
         if !store::is_url(&experiment.store) && !home.is_dir() {
             let (experiment, place) = (experiment.name.clone(), home.display().to_string());
             return Err(Error::NoRun { experiment, what: "finished run", place });
         }
         let base = ArtifactStore::open_to_read(&Self::address(experiment), &setup.store_options, LAYOUT)?;
-        let kept = home.join(Journal::FILE);
-        let kept = kept.is_file().then(|| Journal::open_to_read(&kept)).transpose()?;
         let written = Arc::new(Journal::open(scratch.join(Journal::FILE))?);
         let journal = SharedJournal::to_read(written, kept, base.is_remote().then(|| base.clone()));
         let store = base.with_scratch(&scratch.join("store"))?;

@@ -52,6 +52,30 @@ impl ChunkTable {
         Self { chunks, searchable, first, documents: OnceLock::new(), passing: Mutex::default() }
     }
 
+    /// [`ChunkTable::new`] of chunks that were read from a file, which may be any file: steps follow the numbers of
+    /// other chunks until there is none, and a circle of them would never end.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the numbers of a document's chunks are not 0, 1, 2, …, if a chunk names one that is not there,
+    /// or if its parent or the chunk before it does not come before it, or the next one after it.
+    pub fn checked(chunks: Vec<Chunk>) -> Result<Self, Error> {
+        for of_document in chunks.chunk_by(|a, b| a.document == b.document && b.number != 0) {
+            for (number, chunk) in (0u32..).zip(of_document) {
+                let is_before = |other: Option<u32>| other.is_none_or(|other| other < number);
+                let is_after = |other: u32| number < other && (other as usize) < of_document.len();
+                let is_right = chunk.number == number
+                    && is_before(chunk.parent)
+                    && is_before(chunk.previous)
+                    && chunk.next.is_none_or(is_after);
+                if !is_right {
+                    let reason = format!("{}: chunk {} names chunks that it cannot", chunk.document, chunk.number);
+                    return Err(Error::Failed { component: "table of chunks", reason });
+                }
+            }
+        }
+        Ok(Self::new(chunks))
+    }
+
     /// How many chunks there are, parents included.
     pub fn len(&self) -> usize {
         self.chunks.len()
@@ -219,6 +243,33 @@ mod tests {
             chunks
         };
         ChunkTable::new(documents.iter().flat_map(chunks_of).collect())
+    }
+
+    #[test]
+    fn chunks_that_name_one_another_in_a_circle_are_no_table() {
+        let two = "Raise the mast before noon today. Then tie it to the post.";
+        let chunks = table(&[document("b", two), document("a", "Wait."), document("c", two)]).chunks;
+        assert_eq!(ChunkTable::checked(chunks.clone()).unwrap().len(), 5);
+        assert!(ChunkTable::checked(Vec::new()).unwrap().is_empty());
+        let changes: [fn(&mut Vec<Chunk>); 8] = [
+            |chunks| chunks[1].parent = Some(1),
+            |chunks| chunks[0].parent = Some(1),
+            |chunks| chunks[0].parent = Some(u32::MAX),
+            |chunks| chunks[1].previous = Some(1),
+            |chunks| chunks[0].next = Some(0),
+            |chunks| chunks[1].next = Some(2),
+            |chunks| chunks[2].number = 1,
+            |chunks| drop(chunks.remove(0)),
+        ];
+        for change in changes {
+            let mut changed = chunks.clone();
+            change(&mut changed);
+            let error = ChunkTable::checked(changed).unwrap_err().to_string();
+            assert!(error.contains("table of chunks: ") && error.contains(": chunk "), "{error}");
+        }
+        let mut right = chunks;
+        right[1].parent = Some(0);
+        ChunkTable::checked(right).unwrap();
     }
 
     #[test]

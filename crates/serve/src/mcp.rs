@@ -8,7 +8,7 @@ use crate::{
     answer::Asked,
     error::ApiError,
     rag_routes::search,
-    request::{self, Base},
+    request::{self, Base, off_thread},
     sources,
 };
 use axum::{
@@ -54,7 +54,8 @@ async fn whole_body(State(service): State<Arc<Service>>, request: Request, next:
     let checked = async {
         let bytes = request::bytes_within(&service, Request::from_parts(parts.clone(), body), MESSAGE_BYTES).await?;
         if is_json(&parts.headers) {
-            check_message(&bytes)?;
+            let message = bytes.clone();
+            off_thread(bytes.len(), move || check_message(&message)).await?;
         }
         Ok::<_, ApiError>((bytes, Base::from_request_parts(&mut parts, &service).await?))
     };
@@ -88,6 +89,24 @@ fn takes_json(headers: &HeaderMap) -> bool {
 
 /// The most bytes of a message: a question has at most 16,000 characters.
 const MESSAGE_BYTES: usize = 256 << 10;
+/// The most values in a message. The protocol's library reads the message on an async thread, in time that grows with
+/// them; a long text takes it none.
+const MESSAGE_VALUES: usize = 1000;
+
+/// Whether there are more values than this within a value, itself counted.
+fn has_more_values_than(most: usize, value: &Value) -> bool {
+    let (mut left, mut open) = (most, vec![value]);
+    while let Some(value) = open.pop() {
+        let Some(rest) = left.checked_sub(1) else { return true };
+        left = rest;
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(fields) => open.extend(fields.values()),
+            _ => {}
+        }
+    }
+    false
+}
 
 /// Refuses what is no single message of JSON-RPC.
 fn check_message(bytes: &[u8]) -> Result<(), ApiError> {
@@ -96,6 +115,9 @@ fn check_message(bytes: &[u8]) -> Result<(), ApiError> {
         Ok(message) => message,
         Err(error) => return invalid(format!("the body is not JSON: {error}")),
     };
+    if has_more_values_than(MESSAGE_VALUES, &message) {
+        return invalid(format!("a message has at most {MESSAGE_VALUES} values, and this one has more"));
+    }
     let Value::Object(message) = message else {
         return match message {
             Value::Array(_) => invalid(
@@ -336,6 +358,24 @@ mod tests {
         ] {
             check_message(body.as_bytes()).unwrap();
         }
+    }
+
+    #[test]
+    fn a_message_of_very_many_values_never_reaches_the_protocol_s_library() {
+        // The object, its three other values, and the list.
+        let of = |values: usize| {
+            let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping", "params": vec![json!({}); values - 5] });
+            check_message(body.to_string().as_bytes())
+        };
+        of(MESSAGE_VALUES).unwrap();
+        for values in [MESSAGE_VALUES + 1, 100 * MESSAGE_VALUES] {
+            let refused = of(values).unwrap_err();
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+            assert!(refused.message.contains("at most 1000 values"), "{}", refused.message);
+        }
+        let nested =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}1{}}}"#, "[".repeat(120), "]".repeat(120));
+        check_message(nested.as_bytes()).unwrap();
     }
 
     #[test]

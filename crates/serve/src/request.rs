@@ -456,3 +456,21 @@ pub(crate) fn check_model(service: &Service, asked: &str) -> Result<(), ApiError
     )
     .of_parameter("model"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::{ThreadId, current};
+
+    #[tokio::test]
+    async fn a_body_above_32_kib_is_read_on_another_thread() {
+        async fn reader(n_bytes: usize) -> ThreadId {
+            off_thread(n_bytes, || Ok(current().id())).await.expect("its thread")
+        }
+        let here = current().id();
+        assert_eq!([reader(0).await, reader(QUICK_BYTES).await], [here, here]);
+        assert_ne!(reader(QUICK_BYTES + 1).await, here);
+        let failed = off_thread(QUICK_BYTES + 1, || -> Result<(), ApiError> { panic!("a mistake") }).await;
+        assert_eq!(failed.expect_err("it panicked").status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
+}

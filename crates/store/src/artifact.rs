@@ -28,6 +28,7 @@ use object_store::{
     prefix::PrefixStore,
 };
 use std::{collections::BTreeMap, io, path::Path, sync::Arc};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use transfer::Content;
 
 /// How long the checksum of a replaced object is kept: another process may be
@@ -459,6 +460,52 @@ impl ArtifactStore {
         self.folder.as_ref().map_or(Ok(()), |folder| folder.is_there())
     }
 
+    /// The beginning of an object, at most so many bytes, or `None` if there is no such object. They are counted as they
+    /// arrive, so a store that sends more than it said fills no memory. They are compared with no checksum.
+    ///
+    /// # Errors
+    /// If the object cannot be read.
+    pub async fn get_at_most(&self, name: &str, bytes: u64) -> Result<Option<Vec<u8>>, Error> {
+        let path = object_path(name)?;
+        let found = patiently(|| async {
+            let mut content = Vec::new();
+            self.copy_at_most(&path, bytes, &mut content).await?;
+            Ok(content)
+        });
+        self.if_there("read", name, found.await)
+    }
+
+    /// [`ArtifactStore::get_at_most`] into a file, which is made. `false` if there is no such object.
+    ///
+    /// # Errors
+    /// If the object cannot be read, or the file not be written.
+    pub async fn save_at_most(&self, name: &str, bytes: u64, file: &Path) -> Result<bool, Error> {
+        let path = object_path(name)?;
+        let saved = patiently(|| async {
+            let mut target = tokio::fs::File::create(file).await.map_err(not_written)?;
+            self.copy_at_most(&path, bytes, &mut target).await
+        });
+        Ok(self.if_there("copy", name, saved.await)?.is_some())
+    }
+
+    async fn copy_at_most(
+        &self,
+        path: &ObjectPath,
+        bytes: u64,
+        target: &mut (impl AsyncWrite + Unpin),
+    ) -> object_store::Result<()> {
+        let (mut pieces, mut left) = (self.objects.get(path).await?.into_stream(), bytes);
+        while let Some(piece) = pieces.try_next().await? {
+            let taken = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+            target.write_all(&piece[..taken]).await.map_err(not_written)?;
+            left -= taken as u64;
+            if left == 0 {
+                break;
+            }
+        }
+        target.flush().await.map_err(not_written)
+    }
+
     /// How many bytes an object has; none if there is no such object.
     ///
     /// # Errors
@@ -505,6 +552,10 @@ impl ArtifactStore {
 
 /// The problem of an object that does not match its checksum.
 const MISMATCH: &str = "its content does not match its checksum";
+
+fn not_written(source: io::Error) -> object_store::Error {
+    object_store::Error::Generic { store: "file", source: source.into() }
+}
 
 fn object_path(name: &str) -> Result<ObjectPath, Error> {
     ObjectPath::parse(name).map_err(|source| object_error("read", name, source.into()))

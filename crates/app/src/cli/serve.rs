@@ -9,11 +9,11 @@ use super::{
     options::{ExperimentFile, RunChoice},
 };
 use crate::{audit::Audit, environment, traces::Traces};
-use ::serve::{Drained, KeyFile, Keys, LineLog, Origin, Served, Service, Settings, Stop, Traffic};
+use ::serve::{Drained, KeyFile, LineLog, Origin, Served, Service, Settings, Stop, Traffic};
 use bundle_places::BundlePlaces;
 use descriptors::connections;
 use futures::FutureExt;
-use key_watch::watch_keys;
+use key_watch::WatchedKeys;
 use serde_json::json;
 use std::{
     any::Any,
@@ -64,8 +64,8 @@ pub struct Arguments {
     /// Let bundles that `/admin` opens bring functions of Python, which are code.
     #[arg(long)]
     allow_functions: bool,
-    /// Let bundles that `/admin` opens ask models at other hosts, and with other variables as keys, than the bundles that
-    /// are named here.
+    /// Let bundles that `/admin` opens ask models at other addresses, and send them other variables, headers and fields,
+    /// than the bundles that are named here.
     #[arg(long)]
     allow_other_models: bool,
     /// The address that people use, for links to sources, such as https://manuals.example.com.
@@ -165,7 +165,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let keys = arguments.keys.as_deref().map(read_keys).transpose()?;
+    let keys = arguments.keys.as_deref().map(WatchedKeys::read).transpose()?;
     if keys.is_none() && !arguments.open_to_all && !arguments.listen.ip().is_loopback() {
         return Err(Failure::usage(format!(
             "--listen {}: others than this machine could ask, and there are no keys; add --keys FILE (`reverie keys new` \
@@ -233,7 +233,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let lame_duck = Duration::from_secs(if arguments.listen.ip().is_loopback() { 0 } else { 5 });
     let connections = connections(cx, arguments.answers_at_once.get() + arguments.searches_at_once.get());
     let settings = Settings {
-        keys: keys.clone(),
+        keys: keys.as_ref().map(|keys| keys.keys.clone()),
         open_to_all: arguments.open_to_all,
         admin_without_key: arguments.admin_without_key,
         public_url: arguments.public_url.clone(),
@@ -277,12 +277,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     };
     let audit = Audit::begin(std::io::stderr()).map_err(Failure::work)?;
     let auditing = audit.clone();
-    let _watching = match (&arguments.keys, keys) {
-        (Some(path), Some(keys)) => {
-            Some(AbortOnDropHandle::new(tokio::spawn(watch_keys(path.clone(), keys, audit.clone()))))
-        }
-        _ => None,
-    };
+    let _watching = keys.map(|keys| AbortOnDropHandle::new(tokio::spawn(keys.watch(audit.clone()))));
     let service = Service::new(served, settings)
         .with_fallback(fallback)
         .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
@@ -401,18 +396,4 @@ async fn scorer(
     let mut setup = lab::Setup { budget_usd: arguments.score_budget_usd, ..setup };
     setup.control.retry = None;
     Ok(Some(Arc::new(lab::Scorer::of_service(served.experiment(), &choice, setup).await?)))
-}
-
-fn read_keys(path: &Path) -> Result<Keys, Failure> {
-    let told = |reason: &dyn std::fmt::Display| Failure::usage(format!("--keys {}: {reason}", path.display()));
-    let file = read_key_file(path).map_err(|reason| told(&reason))?;
-    if file.key.is_empty() {
-        return Err(told(&"there is no key in it, so nobody could ask; `reverie keys new NAME` adds one"));
-    }
-    Keys::new(file).map_err(|reason| told(&reason))
-}
-
-fn read_key_file(path: &Path) -> Result<KeyFile, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    KeyFile::read(&text)
 }

@@ -201,6 +201,10 @@ async fn what_is_opened_is_what_was_checked() {
         assert!(status == 400 && told.contains(reason), "{reason}: {status} {told}");
         assert!(!told.contains("DB_PASSWORD"), "{told}");
     }
+    let address = format!("file://{}", workspace.file("bundle").display());
+    let swap = service.post("/admin/swap", &json!({ "bundle": address })).await;
+    let (status, told) = (swap.status().as_u16(), swap.text().await.unwrap());
+    assert!(status == 400 && told.contains("name it by its path"), "{status} {told}");
     for run in ["../runs/x", "x/", "x/.", "./x", ""] {
         forge(&unnamed, |manifest| manifest["run"] = run.into());
         let swap = service.post("/admin/swap", &json!({ "bundle": unnamed.display().to_string() })).await;
@@ -208,6 +212,32 @@ async fn what_is_opened_is_what_was_checked() {
     }
     assert_eq!(get(&service, "/rag/retrieve?query=owls", &[]).await, 200);
     assert!(!proof.exists(), "no code was run");
+}
+
+#[tokio::test]
+async fn a_journal_beside_the_files_of_a_bundle_is_not_opened() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let folder = workspace.file("journalled");
+    copy(&workspace.file("bundle"), &folder);
+    let store = folder.join("store");
+    let journal = store::Journal::open(store.join("journal.db")).unwrap();
+    drop(journal);
+    std::fs::write(store.join("journal.db-wal"), "").unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(store.join("journal.replacement")).status().unwrap().success());
+    let names = || {
+        let mut names: Vec<_> = std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let service = Service::start(&workspace, &["bundle"]);
+    let body = json!({ "bundle": folder.display().to_string() });
+    let swap = tokio::time::timeout(Duration::from_secs(120), service.post("/admin/swap", &body))
+        .await
+        .expect("no pipe is opened");
+    assert_eq!(swap.status().as_u16(), 200, "{}", swap.text().await.unwrap());
+    assert_eq!(get(&service, "/rag/retrieve?query=owls", &[]).await, 200);
+    assert_eq!(names(), before, "nothing is written beside it");
 }
 
 #[tokio::test]

@@ -20,12 +20,16 @@ pub use vectors::{decode_vectors, encode_vectors};
 
 use crate::Error;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt8Array, UInt32Array, UInt64Array,
+    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, StringViewArray, UInt8Array, UInt32Array,
+    UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
 use parquet::{
-    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
+    arrow::{
+        ArrowWriter,
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    },
     basic::{Compression, ZstdLevel},
     file::properties::WriterProperties,
 };
@@ -171,15 +175,15 @@ pub fn encode<T: Table>(rows: &[T]) -> Result<Bytes, Error> {
 /// If the file is damaged or of another kind.
 pub fn decode<T: Table>(bytes: Bytes) -> Result<Vec<T>, Error> {
     let mut rows = Vec::new();
-    for batch in read(bytes)? {
-        rows.extend(T::rows(&Batch(&batch))?);
+    for batch in batches(bytes)? {
+        rows.extend(T::rows(&Batch(&batch?))?);
     }
     Ok(rows)
 }
 
 /// Whether a table can be read, whatever its kind.
 pub(crate) fn check(bytes: Bytes) -> Result<(), Error> {
-    read(bytes).map(drop)
+    batches(bytes)?.try_for_each(|batch| batch.map(drop))
 }
 
 /// Rows as one Arrow batch, with the columns of their table.
@@ -214,12 +218,103 @@ fn write(batch: &RecordBatch) -> Result<Bytes, Error> {
     Ok(Bytes::from(writer.into_inner().map_err(Error::table)?))
 }
 
-fn read(bytes: Bytes) -> Result<Vec<RecordBatch>, Error> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).and_then(ParquetRecordBatchReaderBuilder::build);
-    reader.map_err(Error::table)?.collect::<Result<_, _>>().map_err(Error::table)
+/// Rows that are unpacked at once.
+const ROWS_AT_ONCE: usize = 256;
+/// The most numbers of a vector.
+const MOST_NUMBERS: i32 = 1 << 16;
+/// A table may unpack to this many bytes, and to [`MOST_TIMES`] the bytes of its file beyond them. What we write has 2 to
+/// 30 times its file's bytes; a file that is made to fill the memory has a hundred thousand times.
+const MOST_BYTES: u64 = 256 << 20;
+const MOST_TIMES: u64 = 100;
+
+/// The batches of a Parquet file, as long as what is unpacked stays in proportion to the file, which may be made to fill
+/// the memory: it may hold a long text once and name it in all rows. So texts are read as views of the file's pages, and
+/// counted before they are copied.
+fn batches(bytes: Bytes) -> Result<impl Iterator<Item = Result<RecordBatch, Error>>, Error> {
+    let n_bytes = bytes.len() as u64;
+    let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new()).map_err(Error::table)?;
+    let views = metadata.schema().fields().iter().map(|field| view_of(field)).collect::<Result<Vec<_>, _>>()?;
+    let (schema, views) = (metadata.schema().clone(), Schema::new_with_metadata(views, HashMap::new()));
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(views));
+    let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).map_err(Error::table)?;
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata).with_batch_size(ROWS_AT_ONCE);
+    let mut unpacked = 0;
+    Ok(reader.build().map_err(Error::table)?.map(move |batch| {
+        let batch = batch.map_err(Error::table)?;
+        unpacked += batch.columns().iter().map(|column| unpacked_bytes(column)).sum::<u64>();
+        if unpacked > MOST_BYTES + MOST_TIMES * n_bytes {
+            let reason = format!("it has {n_bytes} bytes, and unpacks to far more than a table does");
+            return Err(Error::table(reason));
+        }
+        let columns = batch.columns().iter().map(|column| match column.as_any().downcast_ref::<StringViewArray>() {
+            Some(texts) => Arc::new(texts.iter().collect::<StringArray>()) as ArrayRef,
+            None => column.clone(),
+        });
+        RecordBatch::try_new(schema.clone(), columns.collect()).map_err(Error::table)
+    }))
+}
+
+/// The field of a table as it is read. All types of columns are listed here: of others, a few bytes may unpack to a row
+/// that fills the memory.
+fn view_of(field: &Field) -> Result<Field, Error> {
+    use DataType::{Boolean, FixedSizeList, Float32, Float64, UInt8, UInt32, UInt64, Utf8, Utf8View};
+    match field.data_type() {
+        Utf8 => Ok(field.clone().with_data_type(Utf8View)),
+        Boolean | Float64 | UInt8 | UInt32 | UInt64 => Ok(field.clone()),
+        FixedSizeList(item, 0..=MOST_NUMBERS) if *item.data_type() == Float32 => Ok(field.clone()),
+        other => Err(Error::table(format!("the column `{}` is of the type {other}, which no table has", field.name()))),
+    }
+}
+
+/// The bytes of a column once its texts are copied.
+fn unpacked_bytes(column: &ArrayRef) -> u64 {
+    match column.as_any().downcast_ref::<StringViewArray>() {
+        // The lowest half of a view is the length of its text.
+        Some(texts) => texts.views().iter().map(|view| u64::from(*view as u32)).sum(),
+        None => column.get_array_memory_size() as u64,
+    }
 }
 
 /// An empty column of the given type, for tables without rows.
 fn empty_field(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of many rows, all with one long text, which the file holds once.
+    fn of_one_text(rows: usize) -> Bytes {
+        const BYTES: usize = 120_000;
+        let schema = Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, false)]));
+        let text = "otters live ".repeat(BYTES / 12);
+        let column = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text.as_str(), 100)));
+        let batch = RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
+        let level = ZstdLevel::try_new(3).unwrap();
+        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties)).unwrap();
+        for _ in 0..rows / 100 {
+            writer.write(&batch).unwrap();
+        }
+        Bytes::from(writer.into_inner().unwrap())
+    }
+
+    #[test]
+    fn a_file_that_unpacks_to_far_more_than_a_table_is_refused_before_it_fills_the_memory() {
+        let bomb = of_one_text(3000);
+        assert!(bomb.len() < 20_000, "{} bytes", bomb.len());
+        let refused = check(bomb).unwrap_err().to_string();
+        assert!(refused.contains("unpacks to far more"), "{refused}");
+        check(of_one_text(1000)).unwrap();
+    }
+
+    #[test]
+    fn a_column_of_a_type_that_no_table_has_is_refused_before_it_is_read() {
+        let column = Arc::new(arrow_array::Int64Array::from(vec![7; 3]));
+        let schema = Arc::new(Schema::new(vec![Field::new("more", DataType::Int64, false)]));
+        let refused =
+            check(write(&RecordBatch::try_new(schema, vec![column]).unwrap()).unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("the column `more` is of the type Int64"), "{refused}");
+    }
 }

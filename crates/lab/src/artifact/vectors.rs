@@ -1,6 +1,6 @@
 //! What `embed` makes: one vector per searchable chunk (or question), in order.
 
-use super::{empty_field, read, write};
+use super::{batches, empty_field, write};
 use crate::Error;
 use arrow_array::{Array, FixedSizeListArray, Float32Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -27,7 +27,8 @@ pub fn encode_vectors(matrix: &Matrix) -> Result<Bytes, Error> {
 /// If the file is damaged or of another kind.
 pub fn decode_vectors(bytes: Bytes) -> Result<Matrix, Error> {
     let mut matrix = Matrix::default();
-    for batch in read(bytes)? {
+    for batch in batches(bytes)? {
+        let batch = batch?;
         let list =
             batch.column_by_name("vector").and_then(|column| column.as_any().downcast_ref::<FixedSizeListArray>());
         let list = list.ok_or_else(|| Error::table("the column `vector` is missing or of another type"))?;

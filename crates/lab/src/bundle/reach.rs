@@ -1,5 +1,5 @@
 //! What a bundle uses beyond its own files: code, variables of the environment,
-//! and hosts. A service compares that before it opens a bundle named over HTTP.
+//! and addresses. A service compares that before it opens a bundle named over HTTP.
 
 use crate::{Error, RunRecord, frozen::experiment_of, spec::Experiment};
 use models::ModelConfig;
@@ -8,20 +8,35 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// What a pipeline uses beyond its own files: functions of Python, which are
-/// code, variables of the environment, which may hold keys, and the hosts that
-/// its models are asked at.
+/// code, the addresses that its models are asked at, and what is sent there besides
+/// texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     functions: bool,
-    /// Whether all variables and hosts are in it.
+    /// Whether all addresses and all that is sent there are in it.
     all_models: bool,
-    hosts: BTreeSet<String>,
-    /// The variables, each with the host that its value is sent to.
-    variables: BTreeSet<(String, String)>,
-    /// Headers with their values, each with the host that they are sent to: a
-    /// gateway may send a request on by one.
-    headers: BTreeSet<(String, String)>,
+    /// With their paths: a gateway may send a request on by its path.
+    addresses: BTreeSet<String>,
+    sent: BTreeSet<Sent>,
 }
+
+/// Something that calls of a model hold by its settings. A gateway may send a
+/// request on by each of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Sent {
+    /// Its kind, in the plural.
+    kind: &'static str,
+    /// Its name, and its value if that is no secret.
+    text: String,
+    /// The address that it is sent to.
+    address: String,
+}
+
+const VARIABLES: &str = "the variables";
+const HEADERS: &str = "the headers";
+const PARAMETERS: &str = "the query parameters";
+const FIELDS: &str = "the fields of requests";
+const KINDS: [&str; 4] = [VARIABLES, HEADERS, PARAMETERS, FIELDS];
 
 impl Reach {
     /// The reach of the trials of a run, asked with the models of an experiment.
@@ -51,27 +66,36 @@ impl Reach {
 
     fn add(&mut self, model: &ModelConfig) {
         let Some(access) = model.endpoint_access() else {
-            self.hosts.extend(local_file(model));
+            self.addresses.extend(local_file(model));
             return;
         };
-        let host = match (access.address_variable, Url::parse(&access.address)) {
+        let address = match (access.address_variable, Url::parse(&access.address)) {
             (Some(variable), _) => format!("{} or what {variable} says", access.address),
-            (None, Ok(url)) if url.has_host() => url.origin().ascii_serialization(),
+            (None, Ok(url)) if url.has_host() => url.as_str().trim_end_matches('/').to_owned(),
             (None, _) => access.address,
         };
-        self.variables.extend(access.variables.into_iter().map(|name| (name, host.clone())));
-        let headers = access.headers.into_iter().map(|(name, value)| (format!("{name}: {value}"), host.clone()));
-        self.headers.extend(headers);
-        self.hosts.insert(host);
+        let mut add = |kind, text: String| self.sent.insert(Sent { kind, text, address: address.clone() });
+        for name in access.variables {
+            add(VARIABLES, name);
+        }
+        for (name, value) in access.headers {
+            add(HEADERS, format!("{name}: {value}"));
+        }
+        for (name, value) in access.query {
+            add(PARAMETERS, format!("{name}={value}"));
+        }
+        for (name, value) in access.fields.iter().filter(|(name, value)| !is_harmless(name, value)) {
+            add(FIELDS, format!("{name}: {value}"));
+        }
+        self.addresses.insert(address);
     }
 
     /// The reach of both.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.functions |= other.functions;
-        self.variables.extend(other.variables.iter().cloned());
-        self.headers.extend(other.headers.iter().cloned());
-        self.hosts.extend(other.hosts.iter().cloned());
+        self.sent.extend(other.sent.iter().cloned());
+        self.addresses.extend(other.addresses.iter().cloned());
         self
     }
 
@@ -81,7 +105,7 @@ impl Reach {
         Self { functions: true, ..self }
     }
 
-    /// The same, and all variables and hosts too.
+    /// The same, and all addresses and all that is sent there too.
     #[must_use]
     pub fn with_all_models(self) -> Self {
         Self { all_models: true, ..self }
@@ -93,15 +117,16 @@ impl Reach {
         if self.functions && !allowed.functions {
             beyond.push("functions of Python, which are code that would run here".to_owned());
         }
-        let pairs = |of: &BTreeSet<(String, String)>, allowed: &BTreeSet<(String, String)>| -> Vec<String> {
-            of.difference(allowed).map(|(name, host)| format!("`{name}` for `{host}`")).collect()
-        };
-        let variables = pairs(&self.variables, &allowed.variables);
-        let headers = pairs(&self.headers, &allowed.headers);
-        let hosts: Vec<_> = self.hosts.difference(&allowed.hosts).map(|host| format!("`{host}`")).collect();
-        for (what, new) in [("the variables", variables), ("the headers", headers), ("the hosts", hosts)] {
-            if !new.is_empty() && !allowed.all_models {
-                beyond.push(format!("{what} {}", new.join(", ")));
+        if !allowed.all_models {
+            let sent: Vec<&Sent> = self.sent.difference(&allowed.sent).collect();
+            let of_kind = |kind| -> Vec<String> {
+                let sent = sent.iter().filter(|sent| sent.kind == kind);
+                sent.map(|sent| format!("`{}` for `{}`", sent.text, sent.address)).collect()
+            };
+            let addresses = self.addresses.difference(&allowed.addresses).map(|address| format!("`{address}`"));
+            let new = KINDS.map(|kind| (kind, of_kind(kind))).into_iter();
+            for (kind, new) in new.chain([("the addresses", addresses.collect())]).filter(|(_, new)| !new.is_empty()) {
+                beyond.push(format!("{kind} {}", new.join(", ")));
             }
         }
         (!beyond.is_empty()).then(|| beyond.join(", and "))
@@ -118,6 +143,17 @@ fn local_file(model: &ModelConfig) -> Option<String> {
     let name = settings["model"].as_str().unwrap_or_default();
     let is_listed = models::Catalogue::embedded().find(name).is_some();
     (!is_listed).then(|| format!("the {provider} model {name}"))
+}
+
+/// Whether a field of a request, with this value as JSON, can lead it nowhere: it
+/// is a number or a switch, or says how long a model thinks.
+fn is_harmless(name: &str, value: &str) -> bool {
+    let is_text = || value.len() < 20 && value.trim_matches('"').bytes().all(|byte| byte.is_ascii_alphabetic());
+    match serde_json::from_str(value) {
+        Ok(Value::Null | Value::Bool(_) | Value::Number(_)) => true,
+        Ok(Value::String(_)) => name == "reasoning_effort" && is_text(),
+        _ => false,
+    }
 }
 
 /// Whether a function of Python is anywhere in settings, which were serialized
@@ -150,8 +186,13 @@ mod tests {
         let first =
             of("openai = { base_url = 'https://api.example.com/v1', api_key_env = 'KEY' }\nlocal = { model = 'm' }");
         assert_eq!(
-            of("openai = { base_url = 'https://API.example.com/other', api_key_env = 'KEY' }").beyond(&first),
+            of("openai = { base_url = 'https://API.example.com:443/v1/', api_key_env = 'KEY' }").beyond(&first),
             None
+        );
+        let other = of("openai = { base_url = 'https://api.example.com/evil', api_key_env = 'KEY' }");
+        assert_eq!(
+            other.beyond(&first).unwrap(),
+            "the variables `KEY` for `https://api.example.com/evil`, and the addresses `https://api.example.com/evil`"
         );
         let evil = of("openai = { base_url = 'https://evil.example', headers = { x = 'env:AWS_SECRET_ACCESS_KEY' } }");
         let beyond = evil.beyond(&first).unwrap();
@@ -164,7 +205,7 @@ mod tests {
             "HTTPS://EVIL.example:443",
         ] {
             let beyond = of(&format!("openai = {{ base_url = '{address}' }}")).beyond(&first).unwrap();
-            assert!(beyond.contains("`https://evil.example`"), "{address}: {beyond}");
+            assert!(beyond.contains("`https://evil.example"), "{address}: {beyond}");
         }
         assert!(of("openai = { base_url = 'nonsense' }").beyond(&first).unwrap().contains("`nonsense`"));
         assert_eq!(evil.beyond(&first.clone().and(&evil)), None);
@@ -173,12 +214,28 @@ mod tests {
         // The provider's own variable is named by the settings that leave it out.
         let own = of("openai = { model = 'm' }").beyond(&of("openai = { model = 'm', api_key_env = 'KEY' }")).unwrap();
         assert!(own.starts_with("the variables `OPENAI_API_KEY` for `https://api.openai.com/v1"), "{own}");
-        let routed =
-            of("openai = { base_url = 'https://api.example.com', api_key_env = 'KEY', headers = { X-To = 'evil' } }");
-        assert_eq!(routed.beyond(&first).unwrap(), "the headers `x-to: evil` for `https://api.example.com`");
+        let routed = |by: &str| {
+            of(&format!("openai = {{ base_url = 'https://api.example.com/v1', api_key_env = 'KEY', {by} }}"))
+        };
+        for (by, named) in [
+            ("headers = { X-To = 'evil' }", "the headers `x-to: evil`"),
+            ("query = { upstream = 'http://evil' }", "the query parameters `upstream=http://evil`"),
+            ("extra = { api_base = 'http://evil' }", "the fields of requests `api_base: \"http://evil\"`"),
+            ("extra = { data_sources = [{}] }", "the fields of requests `data_sources: [{}]`"),
+            (
+                "extra = { reasoning_effort = 'http://evil' }",
+                "the fields of requests `reasoning_effort: \"http://evil\"`",
+            ),
+        ] {
+            let named = format!("{named} for `https://api.example.com/v1`");
+            assert_eq!(routed(by).beyond(&first).unwrap(), named);
+            assert_eq!(routed(by).beyond(&first.clone().and(&routed(by))), None);
+        }
+        let settings = "extra = { reasoning_effort = 'low', top_k = 20, enable_thinking = false }";
+        assert_eq!(routed(settings).beyond(&first), None, "how it samples and thinks leads it nowhere");
         // A model of the catalogue is known; any other file is named.
         let file = of("local = { model = '/tmp/x.gguf' }").beyond(&first).unwrap();
-        assert_eq!(file, "the hosts `the local model /tmp/x.gguf`");
+        assert_eq!(file, "the addresses `the local model /tmp/x.gguf`");
         assert_eq!(of("local = { model = 'qwen2.5-coder-0.5b-instruct' }").beyond(&first), None);
         // A key that is known goes only to the host that has it already.
         let two = of("openai = { base_url = 'https://api.example.com/v1', api_key_env = 'KEY' }\n\

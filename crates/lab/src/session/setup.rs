@@ -78,10 +78,10 @@ impl Setup {
         }
     }
 
-    /// What all models are built with, within a CPU budget of so many cores;
-    /// of all of the machine's if left out.
+    /// What all models are built with, within a CPU budget of so many cores, at
+    /// most the machine's, which are the default.
     pub(crate) fn context(&self, cores: Option<usize>) -> provider::Context {
-        let cpu = cores.map_or_else(CpuBudget::machine, CpuBudget::new);
+        let cpu = cores.map_or_else(CpuBudget::machine, CpuBudget::at_most);
         provider::Context { directory: self.directory.clone(), cpu, environment: self.environment.clone() }
     }
 }

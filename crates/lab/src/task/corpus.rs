@@ -67,7 +67,7 @@ pub(crate) async fn chunk_table(cx: &Execution, inputs: &Outputs, chunks: &[Task
         for &shard in chunks {
             all.extend(artifact::decode::<Chunk>(cx.read(inputs, shard).await?)?);
         }
-        Ok(ChunkTable::new(all))
+        Ok(ChunkTable::checked(all)?)
     };
     cx.tables.get(names, load).await
 }

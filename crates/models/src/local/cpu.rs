@@ -23,6 +23,12 @@ impl CpuBudget {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
+    /// So many cores, but no more than the process may use: a thread beyond them
+    /// only slows the others down, and thousands of them end the program.
+    pub fn at_most(cores: usize) -> Self {
+        Self::new(cores.min(Self::machine().cores))
+    }
+
     /// The size of the budget.
     pub fn cores(&self) -> usize {
         self.cores
@@ -33,5 +39,19 @@ impl CpuBudget {
     pub async fn acquire(&self, threads: usize) -> Option<OwnedSemaphorePermit> {
         let threads = threads.clamp(1, self.cores) as u32;
         self.free.clone().acquire_many_owned(threads).await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_that_settings_state_is_never_more_than_the_machine() {
+        let machine = CpuBudget::machine().cores();
+        assert_eq!(
+            [1, machine, machine + 1, usize::MAX].map(|n| CpuBudget::at_most(n).cores()),
+            [1, machine, machine, machine]
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! The identity of a model, which decides its answers, and where the model computes.
 
-use crate::remote;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -29,6 +28,8 @@ pub struct Identity {
     pub parameters: serde_json::Value,
 }
 
+/// The scheme of an address that names a function of the program.
+pub(crate) const FUNCTION_SCHEME: &str = "function:";
 /// The parameter of a chat model's identity that holds the most tokens of
 /// prompt and answer together.
 pub(crate) const CONTEXT_LENGTH: &str = "context_length";
@@ -69,7 +70,7 @@ impl Identity {
     /// model by its digest as an address, a model of this process by the
     /// contents of its files. For a configured model, its settings tell.
     pub fn place(&self) -> Place {
-        let schemes = ["http://", "https://", remote::FUNCTION_SCHEME];
+        let schemes = ["http://", "https://", FUNCTION_SCHEME];
         match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {
             true => Place::Remote,
             false => Place::Here,

@@ -20,7 +20,7 @@ pub use matrix::Matrix;
 pub use rerank::RerankModel;
 
 pub(crate) use error::innermost;
-pub(crate) use identity::CONTEXT_LENGTH;
+pub(crate) use identity::{CONTEXT_LENGTH, FUNCTION_SCHEME};
 
 use serde::{Deserialize, Serialize};
 

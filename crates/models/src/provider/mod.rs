@@ -215,6 +215,10 @@ pub struct EndpointAccess {
     pub variables: Vec<String>,
     /// Headers with values from the settings, by name.
     pub headers: Vec<(String, String)>,
+    /// Parameters of the address of each call.
+    pub query: Vec<(String, String)>,
+    /// Fields of the body of each call that the settings add, as JSON.
+    pub fields: Vec<(String, String)>,
 }
 
 /// What a model is built with. Clones share everything.

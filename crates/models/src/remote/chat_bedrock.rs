@@ -7,7 +7,7 @@
 //! seed and there are no probabilities of tokens.
 
 use super::{
-    http::{Conventions, Probe},
+    http::{Conventions, Probe, path_segment},
     remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
 };
 
@@ -39,5 +39,5 @@ impl Preset for Bedrock {
 
 /// Names of models have colons, and those of inference profiles slashes.
 fn path(model: &str) -> String {
-    format!("model/{}/converse", model.replace(':', "%3A").replace('/', "%2F"))
+    format!("model/{}/converse", path_segment(model))
 }

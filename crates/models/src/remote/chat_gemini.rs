@@ -6,7 +6,7 @@
 //! `low`, bounds that. There are no probabilities of tokens.
 
 use super::{
-    http::Conventions,
+    http::{Conventions, path_segment},
     remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
 };
 
@@ -28,8 +28,8 @@ impl Preset for Gemini {
         conventions: Conventions { key_header: Some("x-goog-api-key"), ..Conventions::OPENAI },
         protocol: Protocol::Translated(Translation {
             language: Language::Gemini,
-            path: |model| format!("models/{model}:generateContent"),
-            stream_path: |model| format!("models/{model}:streamGenerateContent?alt=sse"),
+            path: |model| format!("models/{}:generateContent", path_segment(model)),
+            stream_path: |model| format!("models/{}:streamGenerateContent?alt=sse", path_segment(model)),
             takes_schema: true,
             extra: Extra::AllBut(&["contents", "systemInstruction", "generationConfig"]),
         }),

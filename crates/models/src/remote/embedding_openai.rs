@@ -242,6 +242,21 @@ mod tests {
         texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
+    #[test]
+    fn without_an_address_it_is_openai_s_own() {
+        let config = Config { model: "text-embedding-3-small".to_owned(), ..Config::default() };
+        let cx = Context {
+            environment: Arc::new(|name: &str| (name == "OPENAI_API_KEY").then(|| "key".to_owned())),
+            ..crate::remote::testing::context()
+        };
+        let identity = config.identity(&cx).expect("a model");
+        assert_eq!(identity.revision, "https://api.openai.com/v1");
+        config.build(&cx).expect("its key is that of OpenAI");
+        let own = Config { base_url: "http://h/v1".to_owned(), ..config };
+        let sent = own.endpoint_access().expect("an endpoint").variables;
+        assert!(sent.is_empty(), "another address gets no key of OpenAI: {sent:?}");
+    }
+
     #[tokio::test]
     async fn vectors_of_both_forms_come_in_order_with_length_one() {
         let bench = Bench::new().await;

@@ -6,11 +6,8 @@
 //! the address, which is another one in each process: what the function
 //! answered once is found again in the journal.
 
-use crate::{Error, FunctionFailed};
+use crate::{Error, FunctionFailed, model::FUNCTION_SCHEME};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The scheme of an address that names a function.
-pub(crate) const SCHEME: &str = "function:";
 
 /// The functions that are served at this moment.
 static SERVED: Mutex<Vec<Arc<Entry>>> = Mutex::new(Vec::new());
@@ -74,7 +71,7 @@ pub(super) struct Lease {
 
 /// Whether an address names a function.
 pub(crate) fn is_function(base_url: &str) -> bool {
-    base_url.starts_with(SCHEME)
+    base_url.starts_with(FUNCTION_SCHEME)
 }
 
 /// The address of an endpoint: where the function is served, if it is one, and

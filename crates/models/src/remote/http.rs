@@ -22,6 +22,7 @@ use crate::{
     model::{innermost, visible::visible},
     trace,
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use redact::REDACTED;
 use reqwest::{
     StatusCode,
@@ -70,6 +71,12 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("base", &self.base).field("model", &self.model).finish_non_exhaustive()
     }
+}
+
+/// A name of a model as one part of the path of an address, whatever characters it has.
+pub(super) fn path_segment(model: &str) -> String {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(model, KEPT).to_string()
 }
 
 impl Endpoint {

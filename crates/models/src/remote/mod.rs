@@ -17,7 +17,7 @@ mod remote_chat;
 mod translated;
 
 pub use functions::ServedFunction;
-pub(crate) use functions::{SCHEME as FUNCTION_SCHEME, is_function};
+pub(crate) use functions::is_function;
 pub use http::is_unprotected;
 
 every_provider!(modules remote);

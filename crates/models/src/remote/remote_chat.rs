@@ -179,7 +179,8 @@ where
     }
 
     fn endpoint_access(&self) -> Option<EndpointAccess> {
-        Some(self.settings().access())
+        let fields = self.extra.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
+        Some(EndpointAccess { fields, ..self.settings().access() })
     }
 
     async fn ready(&self, cx: &Context) -> Result<(), Error> {

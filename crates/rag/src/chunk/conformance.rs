@@ -71,15 +71,13 @@ fn configs() -> Vec<(ChunkerConfig, Option<usize>)> {
 pub(super) fn check(document: &Document, chunks: &[Chunk], size: Option<usize>, name: &str) {
     let text = &document.text;
     let mut covered = 0;
+    ChunkTable::checked(chunks.to_vec()).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut last: Option<&Chunk> = None;
     for (number, chunk) in chunks.iter().enumerate() {
         assert_eq!(chunk.number as usize, number, "{name}");
         assert_eq!(text.get(chunk.span.start..chunk.span.end), Some(chunk.text.as_str()), "{name}");
         assert!(!chunk.text.trim_matches(is_blank).is_empty(), "{name}");
         assert_eq!(chunk.page, document.page_at(chunk.span.start).map(|page| page.number), "{name}");
-        for other in [chunk.parent, chunk.previous, chunk.next].into_iter().flatten() {
-            assert!((other as usize) < chunks.len(), "{name}");
-        }
         if !chunk.searchable {
             continue;
         }

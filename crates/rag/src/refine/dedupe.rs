@@ -61,7 +61,7 @@ impl PassageStep for Dedupe {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let mut texts: Vec<String> = Vec::with_capacity(passages.len());
         let mut sequences: Vec<HashSet<String>> = Vec::new();
-        let is_new = |passage: &Passage| {
+        let mut is_new = |passage: &Passage| {
             let text = folded(&passage.text);
             let finder = Finder::new(&text);
             if texts.iter().any(|better| holds(better, &finder)) {
@@ -77,9 +77,16 @@ impl PassageStep for Dedupe {
             texts.push(text);
             true
         };
-        let mut passages = passages;
-        passages.retain(is_new);
-        Ok(passages)
+        let mut kept = Vec::with_capacity(passages.len());
+        for passage in passages {
+            if is_new(&passage) {
+                kept.push(passage);
+            }
+            // Each is compared with all before it: among thousands, other work of this thread has its turn in between,
+            // and a deadline is seen.
+            tokio::task::yield_now().await;
+        }
+        Ok(kept)
     }
 }
 

@@ -80,6 +80,8 @@ impl PassageStep for Parents {
                 }
                 None => found.push((part, whole.unwrap_or(passage))),
             }
+            // Each is compared with all before it.
+            tokio::task::yield_now().await;
         }
         Ok(found.into_iter().map(|(_, passage)| passage).collect())
     }

@@ -1,11 +1,12 @@
 //! The file of keys, read again when it changes: a key is revoked or added
 //! without a restart.
 
-use super::{KeyFile, read_key_file};
+use super::{Failure, KeyFile};
 use crate::audit::Audit;
 use ::serve::Keys;
 use serde_json::json;
 use std::{
+    io::Read,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -13,36 +14,120 @@ use std::{
 /// How often the file is looked at. A mounted secret changes by a link, which no
 /// notice of the file itself would tell.
 const EVERY: Duration = Duration::from_secs(2);
+/// The most bytes of the file: ten thousand keys have less.
+const MOST_BYTES: u64 = 4 << 20;
 
 /// What a change of the file changes.
-#[derive(PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
     bytes: u64,
     path: Option<PathBuf>,
+    /// The number of the file, and when it was changed in any way, which no program can set back.
+    #[cfg(unix)]
+    changed: (u64, i64, i64),
 }
 
 fn stamp(path: &Path) -> Option<Stamp> {
+    #[cfg(unix)]
+    use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::metadata(path).ok()?;
-    Some(Stamp { modified: metadata.modified().ok(), bytes: metadata.len(), path: std::fs::canonicalize(path).ok() })
+    Some(Stamp {
+        modified: metadata.modified().ok(),
+        bytes: metadata.len(),
+        path: std::fs::canonicalize(path).ok(),
+        #[cfg(unix)]
+        changed: (metadata.ino(), metadata.ctime(), metadata.ctime_nsec()),
+    })
 }
 
-/// Reads the keys again whenever their file has changed, until it is dropped. A
-/// file that cannot be read leaves the keys as they were; the audit says so.
-pub(super) async fn watch_keys(path: PathBuf, keys: Keys, audit: Audit) {
-    let mut read = stamp(&path);
-    loop {
-        tokio::time::sleep(EVERY).await;
-        let now = stamp(&path);
-        if now == read {
-            continue;
+fn read(path: &Path) -> Result<KeyFile, String> {
+    let mut text = String::new();
+    let file = store::open_regular(path).map_err(|error| error.to_string())?;
+    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(format!("it has more than {MOST_BYTES} bytes"));
+    }
+    KeyFile::read(&text)
+}
+
+/// The keys of a file, and what the file was when they were read.
+pub(super) struct WatchedKeys {
+    pub(super) keys: Keys,
+    path: PathBuf,
+    stamp: Option<Stamp>,
+}
+
+impl WatchedKeys {
+    /// Reads the keys of a file.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let told = |reason: &dyn std::fmt::Display| Failure::usage(format!("--keys {}: {reason}", path.display()));
+        // Taken first: what changes afterwards is a change.
+        let stamp = stamp(path);
+        let file = read(path).map_err(|reason| told(&reason))?;
+        if file.key.is_empty() {
+            return Err(told(&"there is no key in it, so nobody could ask; `reverie keys new NAME` adds one"));
         }
-        let replaced = read_key_file(&path).and_then(|file: KeyFile| keys.replace(file));
-        let told = match &replaced {
-            Ok(count) => json!({ "action": "keys", "keys": count, "outcome": "done" }),
-            Err(reason) => json!({ "action": "keys", "outcome": format!("the keys of before hold: {reason}") }),
-        };
-        audit.tell(&told);
-        read = now;
+        let keys = Keys::new(file).map_err(|reason| told(&reason))?;
+        Ok(Self { keys, path: path.to_owned(), stamp })
+    }
+
+    /// Reads the keys again whenever their file has changed, until it is dropped. A
+    /// file that cannot be read leaves the keys as they were; the audit says so.
+    pub(super) async fn watch(self, audit: Audit) {
+        let Self { keys, path, stamp: mut known } = self;
+        loop {
+            let file = path.clone();
+            // A file system that hangs holds up this thread alone.
+            let looked = tokio::task::spawn_blocking(move || {
+                let now = stamp(&file);
+                (now != known).then(|| read(&file)).map(|read| (now, read)).ok_or(known)
+            });
+            match looked.await {
+                Ok(Ok((now, file))) => {
+                    let told = match file.and_then(|file| keys.replace(file)) {
+                        Ok(count) => json!({ "action": "keys", "keys": count, "outcome": "done" }),
+                        Err(reason) => {
+                            json!({ "action": "keys", "outcome": format!("the keys of before hold: {reason}") })
+                        }
+                    };
+                    audit.tell(&told);
+                    known = now;
+                }
+                Ok(Err(as_before)) => known = as_before,
+                Err(_) => return,
+            }
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_changes_has_another_stamp_though_its_size_and_time_are_set_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        std::fs::write(&path, "a").unwrap();
+        let (before, times) = (stamp(&path), std::fs::metadata(&path).unwrap().modified().unwrap());
+        assert_eq!(stamp(&path), before);
+        std::thread::sleep(Duration::from_millis(20));
+        std::fs::write(&path, "b").unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(times).unwrap();
+        assert_ne!(stamp(&path), before);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_or_a_very_large_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(read(&pipe).is_err());
+        let large = folder.path().join("large");
+        std::fs::write(&large, vec![b'#'; MOST_BYTES as usize + 1]).unwrap();
+        assert!(read(&large).unwrap_err().contains("more than"));
     }
 }

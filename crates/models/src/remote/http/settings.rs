@@ -158,7 +158,8 @@ impl EndpointSettings<'_> {
                 None => headers.push((name.to_lowercase(), value.clone())),
             }
         }
-        EndpointAccess { address, address_variable, variables, headers }
+        let query = self.query.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        EndpointAccess { address, address_variable, variables, headers, query, fields: Vec::new() }
     }
 
     /// The variable that holds the key; none where the endpoint wants no key.
