@@ -10,6 +10,10 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -337,6 +341,54 @@ async fn silent_store() -> (String, tokio::sync::watch::Sender<bool>) {
         }
     });
     (url, release)
+}
+
+/// An object store in which every object has no end, whatever it says of its size; and how many bytes it has sent.
+async fn endless_store() -> (String, Arc<AtomicU64>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let sent = Arc::new(AtomicU64::new(0));
+    let counter = sent.clone();
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let counter = counter.clone();
+            tokio::spawn(async move {
+                let (mut request, piece) = ([0; 4096], vec![b' '; 1 << 16]);
+                let read = connection.read(&mut request).await.unwrap_or_default();
+                let is_head = request[..read].starts_with(b"HEAD");
+                let length: u64 = if is_head { 100 } else { 1 << 40 };
+                let date = "Wed, 25 Nov 2026 00:00:00 GMT";
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nlast-modified: {date}\r\netag: \"1\"\r\n\r\n"
+                );
+                let _ = connection.write_all(head.as_bytes()).await;
+                while !is_head && connection.write_all(&piece).await.is_ok() {
+                    counter.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    (url, sent)
+}
+
+#[tokio::test]
+async fn of_an_object_store_that_sends_without_end_no_more_is_read_than_a_manifest_may_have() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let (store, sent) = endless_store().await;
+    let variables = [
+        ("AWS_ENDPOINT_URL", &*store),
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("AWS_SECRET_ACCESS_KEY", "b"),
+        ("AWS_REGION", "r"),
+    ];
+    let service = Service::start_with(&workspace, &["bundle"], &variables);
+    let swap = service.post("/admin/swap", &json!({ "bundle": "s3://bucket/endless" })).await;
+    let (status, told) = (swap.status().as_u16(), swap.text().await.unwrap());
+    assert!(status == 400 && told.contains("manifest.json has more than 4194304 bytes"), "{status} {told}");
+    // What the two systems hold between them comes on top.
+    let sent = sent.load(Ordering::Relaxed);
+    assert!((4 << 20..64 << 20).contains(&sent), "{sent} bytes were sent");
 }
 
 #[tokio::test]
