@@ -109,15 +109,36 @@ python: $(TOOLS) $(PYTHON)/ready browser
 	$(PYTHON)/bin/stubtest --mypy-config-file pyproject.toml reverie._core
 	$(PYTHON)/bin/mypy
 
-## Clients of other authors, for Python and Node, against the service with a stub for its models (750 MB; Node is taken
-## from the system). What they need set up is in docs/clients.md.
+## Clients of other authors, for Python and Node, against the service with a stub for its models. What they need set up is
+## in docs/clients.md. Their dependencies conflict, so there are three Python environments (2.3 GB). Node is taken from the
+## system; each run installs packages for it into a temporary folder (750 MB).
 CLIENTS := .tools/clients
-clients: build $(CLIENTS)/ready
-	$(CLIENTS)/bin/python -m pytest -q --confcutdir crates/python/tests/clients crates/python/tests/clients
+CLIENT_TESTS := crates/python/tests/clients
+PROMTOOL := .tools/promtool
+client-tests = $(1)/bin/python -m pytest -q --confcutdir $(CLIENT_TESTS) $(addprefix $(CLIENT_TESTS)/,$(2))
+clients: build promtool $(CLIENTS)/ready $(CLIENTS)-apart/ready $(CLIENTS)-proxy/ready
+	PATH="$(CURDIR)/$(PROMTOOL):$$PATH" .ci/parts \
+		"Python and Node" "$(call client-tests,$(CLIENTS),test_python_clients.py test_node_clients.py)" \
+		"Python, apart" "$(call client-tests,$(CLIENTS)-apart,test_apart.py)" \
+		"LiteLLM's proxy" "$(call client-tests,$(CLIENTS)-proxy,test_litellm_proxy.py)"
 
-$(CLIENTS)/ready: crates/python/tests/clients/requirements.txt
+$(CLIENTS)/ready: $(CLIENT_TESTS)/requirements.txt
 	$(environment)
 	@touch $@
+
+$(CLIENTS)-%/ready: $(CLIENT_TESTS)/requirements-%.txt
+	$(environment)
+	@touch $@
+
+# Prometheus' program that checks metrics, taken out of a Debian package without installing the server that is in it.
+# Where that is not possible, its test is skipped, with that reason.
+.PHONY: promtool
+promtool:
+	@if ! command -v promtool >/dev/null && [ ! -x $(PROMTOOL)/promtool ] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then \
+		echo "promtool (20 MB, 50 MB on disk), into $(PROMTOOL)"; \
+		mkdir -p $(PROMTOOL) && cd $(PROMTOOL) && { apt-get download --quiet prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract --strip-components 3 ./usr/bin/promtool; } >/dev/null || echo "promtool could not be downloaded; its test will be skipped"; \
+		rm -f prometheus_*.deb; \
+	fi
 
 # Tests of the pages drive the system's Chromium, or the one that REVERIE_TEST_CHROMIUM names. Only an
 # administrator can install it; without it these tests are skipped, with that reason.

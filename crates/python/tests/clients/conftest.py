@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import subprocess
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -27,6 +29,8 @@ DOCUMENTS = {
 class Stub(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     calls = 0
+    # A question with PAUSE: its stream waits for this after the first event. If it is not set, the stream breaks off.
+    go_on = threading.Event()
 
     def log_message(self, *_):
         pass
@@ -61,8 +65,22 @@ class Stub(BaseHTTPRequestHandler):
         chunks.append({"delta": {}, "finish_reason": finish})
         lines = [{"choices": [{"index": 0, **chunk}], "model": body["model"]} for chunk in chunks]
         lines.append({"choices": [], "usage": usage, "model": body["model"]})
-        data = "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "data: [DONE]\n\n"
-        return self.reply(data.encode(), "text/event-stream")
+        events = [f"data: {json.dumps(line)}\n\n".encode() for line in lines] + [b"data: [DONE]\n\n"]
+        if "PAUSE" in prompt:
+            return self.pause(events)
+        return self.reply(b"".join(events), "text/event-stream")
+
+    def pause(self, events: list[bytes]):
+        """Sends the first event, and the others once a test has received it."""
+        Stub.go_on.clear()
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.wfile.write(events[0])
+        if Stub.go_on.wait(120):
+            self.wfile.write(b"".join(events[1:]))
 
 
 def vector(text: str) -> list[float]:
@@ -71,6 +89,12 @@ def vector(text: str) -> list[float]:
     for word in re.findall(r"\w+", text.lower()):
         numbers[hashlib.sha256(word.encode()).digest()[0] % 64] += 1.0
     return numbers
+
+
+def unit_vector(text: str) -> list[float]:
+    """The vector with length 1, as the service returns it."""
+    numbers = vector(text)
+    return [number / math.hypot(*numbers) for number in numbers]
 
 
 @pytest.fixture(scope="session")
@@ -82,8 +106,8 @@ def stub():
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory, stub):
-    """The address of a service of the experiment `mast`."""
+def folder(tmp_path_factory, stub):
+    """A folder with the bundle of the experiment `mast`."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "documents").mkdir()
     for name, text in DOCUMENTS.items():
@@ -104,12 +128,45 @@ query = ["join"]
 generator = ["compact"]
 """
     )
-    environment = {**os.environ, "REVERIE_HOME": str(folder / "home")}
     for verb in (["run", "--quiet"], ["promote", "--output", "bundle"]):
-        done = subprocess.run([REVERIE, *verb], cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    command = [REVERIE, "serve", "bundle", "--listen", "127.0.0.1:0", "--json", "--admin-without-key"]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
-    yield json.loads(process.stdout.readline())["url"]
-    process.terminate()
-    assert process.wait(60) == 0
+        reverie(folder, *verb)
+    return folder
+
+
+def environment(folder) -> dict[str, str]:
+    return {**os.environ, "REVERIE_HOME": str(folder / "home")}
+
+
+def reverie(folder, *arguments) -> str:
+    """What the program prints."""
+    done = subprocess.run([REVERIE, *arguments], cwd=folder, env=environment(folder), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextmanager
+def serve(folder, *options):
+    """The address of a service of the bundle, until the block ends."""
+    command = [REVERIE, "serve", "bundle", "--listen", "127.0.0.1:0", "--json", *options]
+    process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=subprocess.PIPE, text=True)
+    try:
+        yield json.loads(process.stdout.readline())["url"]
+    finally:
+        process.terminate()
+        code = process.wait(60)
+    assert code == 0
+
+
+@pytest.fixture(scope="session")
+def service(folder):
+    """The address of a service that needs no key."""
+    with serve(folder, "--admin-without-key") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def locked(folder):
+    """The address of a service that needs a key, and such a key."""
+    key = reverie(folder, "keys", "new", "alice").strip()
+    with serve(folder, "--keys", "keys.toml") as url:
+        yield url, key

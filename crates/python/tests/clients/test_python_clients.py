@@ -237,6 +237,21 @@ def test_prometheus_reads_the_metrics(service):
     assert openmetrics
 
 
+def test_promtool_approves_the_metrics(service):
+    import json
+    import shutil
+    import subprocess
+
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not installed: it comes in the package `prometheus` of Debian and Ubuntu")
+    # So that the metrics of answers and searches have numbers.
+    answer = json.load(urllib.request.urlopen(f"{service}/rag/answer?query=rope"))
+    metrics = urllib.request.urlopen(f"{service}/metrics").read()
+    assert answer["answer"] and b"reverie_answers_total{" in metrics
+    done = subprocess.run(["promtool", "check", "metrics"], input=metrics, capture_output=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
 def test_the_description_is_openapi(service):
     import json
 
