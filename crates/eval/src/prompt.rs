@@ -5,7 +5,7 @@
 //! template's own marks. They are put between tags, and whatever could pass
 //! for one of these tags is escaped, so that nothing inside can end the fence.
 
-use rag::generate::fence::marks;
+use rag::fence::marks;
 use regex::{Captures, Regex};
 use std::sync::LazyLock;
 

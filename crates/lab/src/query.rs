@@ -13,10 +13,9 @@ use crate::{
 use futures::{StreamExt, future};
 use models::{Embedder, InputKind, Kind, Message, Piece};
 use rag::{
-    Answer, Chunk, ChunkTable, Component, Models, Passage, Pipeline, Span,
+    Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, Query, Span,
     load::Source,
     pipeline::{AskedQuestion, Event, Found, Whole},
-    retrieve::{Corpus, Query},
 };
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};

@@ -12,12 +12,12 @@
 
 use models::{Client, CpuBudget, Embedder, InputKind, Matrix, ModelConfig, ModelDirectory, provider};
 use rag::{
-    Chunk, ChunkTable, NamedModels, Passage,
+    Chunk, ChunkTable, Corpus, NamedModels, Passage, Query,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseIndex, OpenIndex, TokenBlock, TokenIndex, TokenWriter},
     load::{self, Limits, Source},
     rerank::RerankerConfig,
-    retrieve::{Corpus, Query, RetrieverConfig},
+    retrieve::RetrieverConfig,
 };
 use std::{
     error::Error,

@@ -7,11 +7,11 @@
 
 use models::Matrix;
 use rag::{
-    Choice, ChunkTable, Component, Context, Document, Format, Hit, Passage, PassageStage,
+    Choice, ChunkTable, Component, Context, Corpus, Document, Format, Hit, Passage, PassageStage, Query,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseIndex, OpenIndex},
     refine::RefineConfig,
-    retrieve::{Corpus, Query, RetrieverConfig},
+    retrieve::RetrieverConfig,
 };
 use serde_json::{Value, json};
 use std::{error::Error, io::Write, sync::Arc, time::Instant};

@@ -4,11 +4,11 @@
 //!
 //! Every prompt that shows text from a corpus, of any stage, goes through here.
 
-use super::budget;
 use crate::Passage;
 use models::{Message, Role};
 use regex::{Captures, Regex};
 use std::{borrow::Cow, sync::LazyLock};
+use unicode_segmentation::UnicodeSegmentation;
 
 /// How the common chat templates mark who speaks.
 const SPEAKERS: &str = r"<\||</?s>|</?(?:start|end)_of_turn>|<</?SYS>>|\[/?INST\]";
@@ -52,10 +52,27 @@ pub fn source(number: u32, passage: &Passage, text: &str) -> String {
     fenced
 }
 
+/// The end of the longest beginning of a text that is at most `limit` tokens:
+/// after a sentence if one fits, else after a word, else after a character.
+pub(crate) fn cut(text: &str, limit: usize, count: &dyn Fn(&str) -> usize) -> usize {
+    if count(text) <= limit {
+        return text.len();
+    }
+    let fit = |ends: Vec<usize>| {
+        let n = ends.partition_point(|&end| count(text[..end].trim_end()) <= limit);
+        n.checked_sub(1).map(|last| ends[last])
+    };
+    let end = |(start, part): (usize, &str)| start + part.len();
+    fit(text.split_sentence_bound_indices().map(end).collect())
+        .or_else(|| fit(text.split_word_bound_indices().filter(|(_, word)| !word.trim().is_empty()).map(end).collect()))
+        .or_else(|| fit(text.char_indices().map(|(start, c)| start + c.len_utf8()).collect()))
+        .unwrap_or(0)
+}
+
 /// The beginning of a text that is at most `limit` tokens, up to the end of a
 /// sentence if one fits.
 pub fn beginning<'a>(text: &'a str, limit: usize, count: &dyn Fn(&str) -> usize) -> &'a str {
-    text[..budget::cut(text, limit, count)].trim()
+    text[..cut(text, limit, count)].trim()
 }
 
 /// A text that a model wrote after reading sources: no more to be trusted than they.
@@ -223,5 +240,13 @@ mod tests {
     fn plain_text_is_untouched() {
         let text = "if a < b && c > d { <b>bold</b> } \u{1f600} |> pipe";
         assert!(matches!(neutral(text), Cow::Borrowed(same) if same == text));
+    }
+
+    #[test]
+    fn without_a_sentence_the_cut_is_after_a_word_and_without_a_word_after_a_character() {
+        let words = |text: &str| text.split_whitespace().count();
+        assert_eq!(cut("one two three", 2, &words), 7);
+        assert_eq!(cut("äöü", 2, &|text| text.chars().count()), 4);
+        assert_eq!(cut("abc", 0, &str::len), 0);
     }
 }

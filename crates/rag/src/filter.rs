@@ -6,7 +6,7 @@
 //! `language`, the front matter of Markdown) and the columns of the corpus'
 //! table of metadata.
 
-use crate::{Chunk, ChunkTable, Document, Error};
+use crate::{Chunk, Document, Error};
 use glob::{MatchOptions, Pattern};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -145,24 +145,23 @@ impl Filter {
         Matcher(conditions.collect())
     }
 
-    /// The entries of a table's indexes that pass, in order.
+    /// The entries that pass, in order, of indexes of these chunks.
     ///
     /// # Errors
     /// If no chunk has a field that it names.
-    pub(crate) fn entries(&self, table: &ChunkTable) -> Result<Vec<u32>, Error> {
+    pub(crate) fn entries<'c>(&self, chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Result<Vec<u32>, Error> {
         let mut unknown: BTreeSet<&str> = self.fields().collect();
         let matcher = self.matcher();
         let mut entries = Vec::new();
-        for (entry, &row) in (0u32..).zip(table.searchable()) {
-            let chunk = table.chunk(row);
+        for (entry, chunk) in (0u32..).zip(chunks.clone()) {
             unknown.retain(|field| value(chunk, field).is_none());
             if matcher.passes(chunk) {
                 entries.push(entry);
             }
         }
         match unknown.into_iter().next() {
-            Some(field) if !table.searchable().is_empty() => {
-                let reason = format!("no document has the field `{field}`; there are {}", fields(table).join(", "));
+            Some(field) if chunks.clone().next().is_some() => {
+                let reason = format!("no document has the field `{field}`; there are {}", fields(chunks).join(", "));
                 Err(Error::Config { component: "filter", reason })
             }
             _ => Ok(entries),
@@ -185,11 +184,10 @@ pub fn add_fields(fields: &mut BTreeSet<String>, document: &Document) {
 }
 
 /// The fields that some chunk has.
-pub fn fields(table: &ChunkTable) -> Vec<String> {
-    let chunks = || table.searchable().iter().map(|&row| table.chunk(row));
-    let own = ["path", "title", "page", "heading"];
-    let own = own.into_iter().filter(|field| chunks().any(|chunk| value(chunk, field).is_some())).map(str::to_owned);
-    let more: BTreeSet<&String> = chunks().flat_map(|chunk| chunk.metadata.keys()).collect();
+pub fn fields<'c>(chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Vec<String> {
+    let has = |field: &&str| chunks.clone().any(|chunk| value(chunk, field).is_some());
+    let own = ["path", "title", "page", "heading"].into_iter().filter(has).map(str::to_owned);
+    let more: BTreeSet<&String> = chunks.clone().flat_map(|chunk| chunk.metadata.keys()).collect();
     own.chain(more.into_iter().cloned()).collect()
 }
 
@@ -315,10 +313,10 @@ mod tests {
 
     #[test]
     fn a_field_that_no_document_has_is_named_with_those_that_there_are() {
-        let table = ChunkTable::new(vec![Chunk { number: 0, searchable: true, ..chunk() }]);
-        assert_eq!(read(json!({ "year": 2021 })).unwrap().entries(&table).unwrap(), [0]);
-        assert!(read(json!({ "year": 1 })).unwrap().entries(&table).unwrap().is_empty());
-        let error = read(json!({ "yaer": 2021 })).unwrap().entries(&table).unwrap_err().to_string();
+        let table = crate::ChunkTable::new(vec![Chunk { number: 0, searchable: true, ..chunk() }]);
+        assert_eq!(read(json!({ "year": 2021 })).unwrap().entries(table.searchable_chunks()).unwrap(), [0]);
+        assert!(read(json!({ "year": 1 })).unwrap().entries(table.searchable_chunks()).unwrap().is_empty());
+        let error = read(json!({ "yaer": 2021 })).unwrap().entries(table.searchable_chunks()).unwrap_err().to_string();
         assert!(error.contains("no document has the field `yaer`; there are path"), "{error}");
         assert!(error.contains("year"), "{error}");
     }

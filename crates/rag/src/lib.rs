@@ -6,7 +6,10 @@
 //! chunker, a retriever, …) is one file in the folder and one line in its
 //! `mod.rs`.
 
+mod axes;
 mod component;
+mod corpus;
+pub mod fence;
 pub mod filter;
 pub mod index;
 pub mod load;
@@ -14,6 +17,7 @@ pub mod load;
 mod pins_tests;
 pub mod pipeline;
 pub mod python;
+mod sampling;
 mod searcher;
 mod stage;
 mod table;
@@ -23,7 +27,7 @@ mod types;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-stage::stages! {
+axes::stages! {
     /// How documents become chunks, and hits become context.
     Chunker chunker: chunk::ChunkerConfig, in chunk, Documents => Chunks;
     /// What is written beside the chunks, to be searched with them.
@@ -44,14 +48,16 @@ stage::stages! {
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;
 }
 
+pub use axes::{ReadSpace, schema_of};
 pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings};
+pub use corpus::{Corpus, Query};
 pub use filter::Filter;
-pub use load::Format;
+pub use load::{Document, Format};
 pub use pipeline::Pipeline;
 pub use searcher::Searcher;
-pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace, Refined, schema_of};
+pub use stage::{Data, Listed, PassageStage, PassageStep, Refined};
 pub use table::ChunkTable;
-pub use types::{Answer, Chunk, Document, Heading, Hit, Metadata, Page, Passage, Span};
+pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};
 
 /// What can go wrong in a stage.
 #[derive(Debug, Clone, thiserror::Error)]

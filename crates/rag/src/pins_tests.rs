@@ -5,11 +5,12 @@
 use crate::{
     Answer, Chunk, ChunkTable, Component, Context, Document, Hit, Passage, Span,
     chunk::ChunkerConfig,
+    corpus::{Corpus, Query},
     generate::{GeneratorConfig, tests::Script},
     index::{Bm25Index, DenseIndex, Index, IndexKind, Indexes, TokenBlock, TokenIndex, dense_tests::matrix},
     load::{self, Limits},
     rerank::{self, RerankerConfig},
-    retrieve::{Corpus, Query, RetrieverConfig, tests::opened},
+    retrieve::{RetrieverConfig, tests::opened},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};

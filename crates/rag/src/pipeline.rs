@@ -11,10 +11,10 @@ pub use search::{FUSION_VERSION, find};
 
 use crate::{
     Answer, ChunkTable, Component, Context, Error, Models, Passage, PipelineConfig, Refined,
+    corpus::{Corpus, Query},
     generate::Generator,
     index::{DenseIndex, IndexKind, Indexes, OpenIndex},
     query::SearchQuery,
-    retrieve::{Corpus, Query},
     trace,
 };
 use async_trait::async_trait;

@@ -2,10 +2,10 @@
 
 use crate::{
     Component, Context, Error, Filter, Passage, PipelineConfig,
+    corpus::Corpus,
     index::IndexKind,
     pipeline::SearchStages,
     query::{SearchQuery, vectors},
-    retrieve::Corpus,
 };
 use models::Embedder;
 

@@ -119,6 +119,11 @@ impl ChunkTable {
         &self.searchable
     }
 
+    /// The searchable chunks, in the order of the entries of indexes.
+    pub fn searchable_chunks(&self) -> impl Iterator<Item = &Chunk> + Clone {
+        self.searchable.iter().map(|&row| self.chunk(row))
+    }
+
     /// The entries that pass a filter.
     ///
     /// # Errors
@@ -128,7 +133,7 @@ impl ChunkTable {
         if let Some((_, passing)) = known().iter().find(|(known, _)| known == filter) {
             return Ok(passing.clone());
         }
-        let entries = filter.entries(self)?;
+        let entries = filter.entries(self.searchable_chunks())?;
         let mut mask = vec![false; self.searchable.len()];
         entries.iter().for_each(|&entry| mask[entry as usize] = true);
         let passing = Arc::new(Passing { entries, mask });

@@ -272,10 +272,7 @@ async fn a_client_that_leaves_ends_the_call_of_the_part_that_writes() {
 #[tokio::test]
 async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none() {
     use rag::{Chunk, ChunkTable, Context, Hit, Span, refine::RefinerConfig, rerank::RerankerConfig};
-    use rag::{
-        PipelineConfig,
-        retrieve::{Corpus, Query},
-    };
+    use rag::{Corpus, PipelineConfig, Query};
 
     let text = "Barn owls swallow mice. They hunt at night over open fields.";
     let chunk = |number: u32| Chunk {

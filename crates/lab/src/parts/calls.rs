@@ -8,10 +8,9 @@ use async_trait::async_trait;
 use futures::{Stream, StreamExt, stream};
 use models::Matrix;
 use rag::{
-    Error, Passage, Refined,
+    Error, Passage, Query, Refined,
     pipeline::{AskedQuestion, ChunksElsewhere, Found, RetrievalElsewhere},
     query::SearchQuery,
-    retrieve::Query,
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;

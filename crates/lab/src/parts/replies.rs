@@ -4,7 +4,7 @@ use super::{Embedded, Request, Said, wire::Failure};
 use crate::{Error, RunPipeline, engine::Turn};
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream, stream::BoxStream};
 use models::ChatRequest;
-use rag::{Models as _, pipeline::AskedQuestion, python::on_behalf_of, retrieve::Query};
+use rag::{Models as _, Query, pipeline::AskedQuestion, python::on_behalf_of};
 use serde::Serialize;
 use std::sync::Arc;
 

@@ -26,8 +26,8 @@ mod caller;
 use caller::{EMBEDDER, models};
 use models::{Matrix, Message};
 use rag::{
-    Chunk, ChunkTable, Component, Context, Document, Filter, Format, Hit, Metadata, Models, NamedModels, Passage,
-    PassageStage,
+    Chunk, ChunkTable, Component, Context, Corpus, Document, Filter, Format, Hit, Metadata, Models, NamedModels,
+    Passage, PassageStage, Query,
     chunk::{Chunker, ChunkerConfig},
     enrich::EnrichConfig,
     index::{Bm25Index, DenseIndex, OpenIndex},
@@ -35,7 +35,7 @@ use rag::{
     query::{QueryConfig, SearchQuery, vectors},
     refine::RefineConfig,
     rerank::RerankerConfig,
-    retrieve::{Corpus, Query, RetrieverConfig},
+    retrieve::RetrieverConfig,
 };
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

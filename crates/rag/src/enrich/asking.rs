@@ -1,10 +1,7 @@
 //! What enrichers that ask a chat model share: settings, estimates, and the
 //! part of a document that a model is shown beside a chunk.
 
-use crate::{
-    Ask, Chunk, Context, Document, Error, Item,
-    generate::{check_sampling, fence},
-};
+use crate::{Ask, Chunk, Context, Document, Error, Item, fence, sampling::check_sampling};
 use futures::{FutureExt, future::join_all};
 use models::{Chat, ChatRequest, Kind};
 use regex::{Captures, Regex};

@@ -1,8 +1,9 @@
 //! Which passages, and how much of them, fit into a number of tokens.
 
-use super::fence;
-use crate::Passage;
-use unicode_segmentation::UnicodeSegmentation;
+use crate::{
+    Passage,
+    fence::{self, cut},
+};
 
 /// Less of a passage than this is not worth showing, in tokens.
 const LEAST: usize = 16;
@@ -72,23 +73,6 @@ pub(super) fn groups<T>(items: Vec<T>, window: usize, tokens: impl Fn(&T) -> usi
     groups
 }
 
-/// The end of the longest beginning of a text that is at most `limit` tokens:
-/// after a sentence if one fits, else after a word, else after a character.
-pub(super) fn cut(text: &str, limit: usize, count: &dyn Fn(&str) -> usize) -> usize {
-    if count(text) <= limit {
-        return text.len();
-    }
-    let fit = |ends: Vec<usize>| {
-        let n = ends.partition_point(|&end| count(text[..end].trim_end()) <= limit);
-        n.checked_sub(1).map(|last| ends[last])
-    };
-    let end = |(start, part): (usize, &str)| start + part.len();
-    fit(text.split_sentence_bound_indices().map(end).collect())
-        .or_else(|| fit(text.split_word_bound_indices().filter(|(_, word)| !word.trim().is_empty()).map(end).collect()))
-        .or_else(|| fit(text.char_indices().map(|(start, c)| start + c.len_utf8()).collect()))
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,12 +124,5 @@ mod tests {
     fn groups_hold_as_much_as_fits() {
         assert_eq!(groups(vec![3, 3, 3, 9, 1], 6, |&size| size), [vec![3, 3], vec![3], vec![9], vec![1]]);
         assert!(groups(Vec::<usize>::new(), 6, |&size| size).is_empty());
-    }
-
-    #[test]
-    fn without_a_sentence_the_cut_is_after_a_word_and_without_a_word_after_a_character() {
-        assert_eq!(cut("one two three", 2, &words), 7);
-        assert_eq!(cut("äöü", 2, &|text| text.chars().count()), 4);
-        assert_eq!(cut("abc", 0, &str::len), 0);
     }
 }

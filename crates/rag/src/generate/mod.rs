@@ -2,14 +2,11 @@
 
 mod budget;
 mod citation;
-pub mod fence;
-mod prompt;
 mod settings;
 mod settled;
 
-pub use prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
+pub use crate::prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
 pub use settings::Settings;
-pub(crate) use settings::check_sampling;
 
 use crate::{Answer, Error, Listed, Passage, component::components, prompt::PromptConfig};
 use async_trait::async_trait;

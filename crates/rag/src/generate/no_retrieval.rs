@@ -6,10 +6,9 @@
 
 use super::{
     Answer, Generator, Onlooker,
-    prompt::NO_ANSWER,
     settings::{Asker, Settings},
 };
-use crate::{Ask, Component, Context, Error, Item, Passage};
+use crate::{Ask, Component, Context, Error, Item, Passage, prompt::NO_ANSWER};
 use async_trait::async_trait;
 use models::Message;
 use serde::{Deserialize, Serialize};

@@ -31,11 +31,11 @@
 
 use super::{
     Answer, Generator, NO_ANSWER, Onlooker,
-    prompt::Prompt,
     settings::{Asker, Draft, Settings, Tally},
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage, function_settings,
+    prompt::Prompt,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;

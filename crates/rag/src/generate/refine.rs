@@ -7,11 +7,10 @@
 
 use super::{
     Answer, Generator, Onlooker,
-    prompt::Task,
     settings::{Asker, Draft, Settings, Tally},
     settled::says_nothing,
 };
-use crate::{Ask, Component, Context, Error, Item, Passage};
+use crate::{Ask, Component, Context, Error, Item, Passage, prompt::Task};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 

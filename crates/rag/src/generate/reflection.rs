@@ -22,13 +22,14 @@
 //! groundedness in NVIDIA's RAG blueprint.
 
 use super::{
-    Answer, Generator, Onlooker, Prompt, citation,
-    prompt::Task,
-    refine,
+    Answer, Generator, Onlooker, Prompt, citation, refine,
     settings::{Asker, Draft, Settings, Tally},
     settled::says_nothing,
 };
-use crate::{Ask, Component, Context, Error, Item, Passage, generate::fence, prompt::Template};
+use crate::{
+    Ask, Component, Context, Error, Item, Passage, fence,
+    prompt::{Task, Template},
+};
 use async_trait::async_trait;
 use models::Message;
 use serde::{Deserialize, Serialize};

@@ -5,10 +5,13 @@ use super::{
     Onlooker,
     budget::{self, Source},
     citation,
-    prompt::{Instructions, NO_ANSWER, Prompt, Task},
     settled::{plain, says_nothing, settled},
 };
-use crate::{Answer, Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage, prompt::Template};
+use crate::{
+    Answer, Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage,
+    prompt::{Instructions, NO_ANSWER, Prompt, Task, Template},
+    sampling::check_sampling,
+};
 use futures::StreamExt;
 use models::{Chat, ChatRequest, Finish, Kind, Message, Piece, Usage};
 use serde::{Deserialize, Serialize};
@@ -21,17 +24,6 @@ const STOP: &[&str] = &["\nQuestion:", "<source"];
 const OWN_STOP: &[&str] = &["<source"];
 /// Less room for sources than this makes no sense.
 const LEAST_ROOM: usize = 64;
-
-/// What is wrong with the settings of any component that a chat model writes for.
-pub(crate) fn check_sampling(max_tokens: u32, temperature: f32) -> Result<(), String> {
-    if max_tokens == 0 {
-        return Err("max_tokens must be at least 1".to_owned());
-    }
-    if !(0.0..=2.0).contains(&temperature) {
-        return Err(format!("temperature is {temperature}, but must be between 0 and 2"));
-    }
-    Ok(())
-}
 
 /// Settings of every generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -3,7 +3,8 @@
 //! front of the last full stop, a citation of nothing is taken out, and a
 //! reply that only says that there is no answer gets the usual words.
 
-use super::{citation, prompt::NO_ANSWER};
+use super::citation;
+use crate::prompt::NO_ANSWER;
 
 /// What models like to begin with, and no answer shows.
 const LABEL: &str = "Answer:";

@@ -7,14 +7,10 @@
 
 use super::{
     Answer, Generator, Onlooker,
-    prompt::Task,
     settings::{Asker, Draft, Settings, Tally, Watch},
     settled::says_nothing,
 };
-use crate::{
-    Ask, Component, Context, Error, Item, Passage,
-    generate::{budget, fence},
-};
+use crate::{Ask, Component, Context, Error, Item, Passage, fence, generate::budget, prompt::Task};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use models::Message;
@@ -80,7 +76,7 @@ impl TreeSummarize {
         let frame = count(&fence::draft(""));
         let longest = (room / 2).saturating_sub(frame).max(1);
         let shorten = |draft: &Draft| {
-            let end = budget::cut(&draft.text, longest, &count);
+            let end = fence::cut(&draft.text, longest, &count);
             fence::draft(&draft.text[..end])
         };
         let fenced: Vec<String> = drafts.iter().map(shorten).collect();

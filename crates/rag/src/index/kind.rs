@@ -1,8 +1,7 @@
 //! What the rest of the system knows about a kind of index.
 
-use super::{IndexKind, dense_file::bad};
+use super::{IndexKind, VectorWriter, dense_file::bad};
 use crate::Error;
-use models::Matrix;
 use std::{
     any::Any,
     path::{Path, PathBuf},
@@ -55,21 +54,6 @@ pub enum MadeFrom {
 
 /// Begins the file of an index for vectors of so many dimensions.
 pub type CreateVectors = fn(&Path, usize) -> Result<Box<dyn VectorWriter>, Error>;
-
-/// Writes an index of vectors, shard by shard.
-pub trait VectorWriter: Send {
-    /// Adds the vectors of the next chunks.
-    ///
-    /// # Errors
-    /// Rows of another length, numbers that are not finite, or a full disk.
-    fn push(&mut self, shard: &Matrix) -> Result<(), Error>;
-
-    /// Completes the file.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    fn finish(self: Box<Self>) -> Result<(), Error>;
-}
 
 /// An opened index of any kind.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! A kind of index is one file that implements [`Index`], and one line in the
 //! list below. Plan, keys, artifacts and their checks follow from that line. A
 //! component that searches the index names its kind in `Component::indexes`,
-//! and takes the opened index from the [`Corpus`](crate::retrieve::Corpus).
+//! and takes the opened index from the [`Corpus`](crate::corpus::Corpus).
 
 mod coarse;
 mod dense_file;
@@ -13,14 +13,16 @@ mod share;
 mod token_file;
 mod tokens;
 mod top;
+mod vector_writer;
 
 pub use bm25::Bm25Index;
 pub use dense::DenseIndex;
 pub use dense_file::DenseWriter;
-pub use kind::{CreateVectors, Index, MadeFrom, OpenIndex, VectorWriter};
+pub use kind::{CreateVectors, Index, MadeFrom, OpenIndex};
 pub use token_file::{TokenBlock, TokenWriter};
 pub use token_index::TokenIndex;
 pub(crate) use tokens::Tokenizer;
+pub use vector_writer::VectorWriter;
 #[cfg(test)]
 pub(crate) use {dense::tests as dense_tests, token_index::tests as token_index_tests};
 

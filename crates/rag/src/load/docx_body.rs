@@ -1,7 +1,7 @@
 //! `load::docx_body`: the paragraphs and tables of a word-processor file,
 //! streamed into Markdown with the places of its page breaks.
 
-use super::docx::{Notes, Styles};
+use super::docx_styles::{Notes, Styles};
 use super::headings::clipped;
 use super::table::Table;
 use super::xml::{self, Node, Xml};

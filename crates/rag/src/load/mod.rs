@@ -2,7 +2,9 @@
 
 mod archive;
 mod bookmarks;
+mod document;
 mod docx_body;
+mod docx_styles;
 mod element;
 mod filter;
 mod format;
@@ -14,18 +16,21 @@ mod package;
 mod sniff;
 mod source;
 mod table;
+mod unread;
 mod walk;
 mod xml;
 
 #[cfg(test)]
 mod tests;
 
+pub use document::Document;
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;
 pub use pdf::bind_pdfium;
-pub use source::{Links, Listing, ReadError, Source, SourceFile, Unread};
+pub use source::{Listing, Source, SourceFile};
+pub use unread::{Links, ReadError, Unread};
 
-use crate::types::{Document, Heading, Metadata, Page};
+use crate::types::{Heading, Metadata, Page};
 use format::{FileFormat, formats};
 use serde::{Deserialize, Serialize};
 

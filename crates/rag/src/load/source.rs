@@ -3,6 +3,7 @@
 //! and read one at a time, so that a corpus never has to fit in memory.
 
 use super::filter::{Filter, split_pattern};
+use super::unread::{Links, ReadError, Unread};
 use super::walk::{self, Seen};
 use super::{Limits, LoadError, Rejected, sniff};
 use crate::Error;
@@ -26,42 +27,6 @@ pub struct Source {
     place: Place,
     filter: Filter,
     links: Links,
-}
-
-/// Which symbolic links of a folder are followed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Links {
-    /// Those that lead to somewhere in the same folder.
-    #[default]
-    Inside,
-    /// All, wherever they lead.
-    Anywhere,
-}
-
-/// Why a file's bytes could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The file is not part of the corpus, whenever it is read.
-    #[error(transparent)]
-    Rejected(LoadError),
-    /// The file could not be read now; this says nothing about the file.
-    #[error("{reason}")]
-    Failed {
-        /// What happened.
-        reason: String,
-        /// Whether another try soon may succeed.
-        may_pass: bool,
-    },
-}
-
-/// A file, or a folder, that could not be read now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unread {
-    /// The path below the corpus' root.
-    pub path: String,
-    /// What happened.
-    pub reason: String,
 }
 
 /// A file of a corpus.

@@ -3,7 +3,7 @@
 //! be entered, and entries that are no files are reported, and the walk
 //! continues. These functions block.
 
-use super::source::{Links, ReadError, Unread};
+use super::unread::{Links, ReadError, Unread};
 use super::{LoadError, Rejected};
 use std::fs::File;
 use std::io::{self, Read};

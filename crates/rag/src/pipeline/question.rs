@@ -3,8 +3,8 @@
 
 use crate::{
     Filter,
+    corpus::Query,
     query::{SearchQuery, standalone},
-    retrieve::Query,
 };
 use models::{Matrix, Message};
 

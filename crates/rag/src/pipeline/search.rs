@@ -5,10 +5,11 @@ use super::{AskedQuestion, ChunksElsewhere, Found, OpenCorpus, SearchableQuestio
 use crate::{
     Choice, ChunkTable, Component, Context, Error, Hit, PassageStep, PipelineConfig, Refined,
     chunk::Chunker,
+    corpus::{Corpus, Query},
     index::{DenseIndex, OpenIndex},
     python::{caller, computing_for},
     query::{QueryWriter, SearchQuery, Written, vectors},
-    retrieve::{Corpus, Query, Retriever, reciprocal_rank},
+    retrieve::{Retriever, reciprocal_rank},
     trace,
 };
 use models::{Embedder, Matrix, trace::within};

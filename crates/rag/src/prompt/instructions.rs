@@ -7,8 +7,8 @@
 //!
 //! Raise the generators' `VERSION` when a prompt's words change.
 
-use super::fence;
-use crate::prompt::Parsed;
+use super::Parsed;
+use crate::fence;
 use models::Message;
 use serde::{Deserialize, Serialize};
 
@@ -44,39 +44,39 @@ impl Prompt {
 
 /// Built-in instructions, or those of a file.
 #[derive(Debug, Clone)]
-pub(super) enum Instructions {
+pub(crate) enum Instructions {
     Named(Prompt),
     File(Parsed),
 }
 
 /// What is asked, apart from the sources.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Task<'a> {
-    pub(super) instructions: &'a Instructions,
-    pub(super) citations: bool,
-    pub(super) question: &'a str,
+pub(crate) struct Task<'a> {
+    pub(crate) instructions: &'a Instructions,
+    pub(crate) citations: bool,
+    pub(crate) question: &'a str,
 }
 
 impl Task<'_> {
     /// Answer from sources.
-    pub(super) fn answer(&self, sources: &str) -> Vec<Message> {
+    pub(crate) fn answer(&self, sources: &str) -> Vec<Message> {
         self.messages(format!("{sources}\n"))
     }
 
     /// Make an answer better with more sources.
-    pub(super) fn refine(&self, answer: &str, sources: &str) -> Vec<Message> {
+    pub(crate) fn refine(&self, answer: &str, sources: &str) -> Vec<Message> {
         let answer = fence::draft(answer);
         self.messages(format!("{sources}\n{answer}{REFINE}\n\n"))
     }
 
     /// Write an answer again that says more than its sources.
-    pub(super) fn correct(&self, answer: &str, sources: &str) -> Vec<Message> {
+    pub(crate) fn correct(&self, answer: &str, sources: &str) -> Vec<Message> {
         let answer = fence::draft(answer);
         self.messages(format!("{sources}\n{answer}{CORRECT}\n\n"))
     }
 
     /// Make one answer of several.
-    pub(super) fn combine(&self, answers: &str) -> Vec<Message> {
+    pub(crate) fn combine(&self, answers: &str) -> Vec<Message> {
         self.messages(format!("{answers}{COMBINE}\n\n"))
     }
 

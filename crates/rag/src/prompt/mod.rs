@@ -2,11 +2,14 @@
 //! is the name of built-in instructions, or the path of a file with a prompt of
 //! the user's own. It takes the place of the generator's setting `prompt`.
 
+mod instructions;
 mod template;
 
+pub use instructions::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
+pub(crate) use instructions::{Instructions, Task};
 pub(crate) use template::{Parsed, Template};
 
-use crate::{Choice, Component, Error, Listed, generate::Prompt};
+use crate::{Choice, Component, Error, Listed};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};

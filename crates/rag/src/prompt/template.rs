@@ -27,7 +27,8 @@
 //! by as much as another retriever does. It does not pay to compare many on few
 //! questions: the best of twenty is partly luck, which the report says.
 
-use crate::generate::{NO_ANSWER, fence};
+use super::NO_ANSWER;
+use crate::fence;
 use models::Message;
 use regex::Regex;
 use serde::{Deserialize, Serialize};

@@ -2,10 +2,7 @@
 //! what becomes of its replies.
 
 use super::{Fallback, Written};
-use crate::{
-    Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage,
-    generate::{check_sampling, fence},
-};
+use crate::{Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence, sampling::check_sampling};
 use models::{Chat, ChatRequest, Finish, Kind, Message};
 use serde_json::{Value, json};
 

@@ -23,8 +23,8 @@
 
 use crate::{
     Ask, Component, Context, Error, Item, Passage, PassageStep, Refined, Searcher,
+    corpus::{Corpus, Query},
     query::asker::{Asker, Asking, Nothing},
-    retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
 use futures::future::join_all;

@@ -14,7 +14,7 @@ use super::pieces::{beginning, some_beginning};
 use crate::{
     Component, Context, Error, Item, Passage, PassageStep,
     chunk::TokenCounter,
-    retrieve::{Corpus, Query},
+    corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

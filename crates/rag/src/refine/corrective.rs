@@ -20,9 +20,9 @@
 
 use crate::{
     Ask, Component, Context, Error, Item, Passage, PassageStep, Refined, Searcher,
-    generate::fence,
+    corpus::{Corpus, Query},
+    fence,
     query::asker::{Asker, Asking, Nothing},
-    retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

@@ -15,8 +15,8 @@
 use super::pieces::Sentences;
 use crate::{
     Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, PassageStep,
-    generate::fence,
-    retrieve::{Corpus, Query},
+    corpus::{Corpus, Query},
+    fence,
 };
 use async_trait::async_trait;
 use futures::future;

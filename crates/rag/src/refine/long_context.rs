@@ -22,7 +22,7 @@ use super::pieces::{Piece, between, join, of_document, some_beginning};
 use crate::{
     ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
     chunk::TokenCounter,
-    retrieve::{Corpus, Query},
+    corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

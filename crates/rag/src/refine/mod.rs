@@ -7,8 +7,8 @@ mod pieces;
 use crate::{
     Ask, Choice, Component, Context, Error, Item, Listed, Passage, PassageStage, PassageStep, Refined,
     component::components,
+    corpus::{Corpus, Query},
     index::Indexes,
-    retrieve::{Corpus, Query},
     trace,
 };
 use async_trait::async_trait;
@@ -258,9 +258,9 @@ impl PassageStep for InOrder {
 pub(crate) mod tests {
     use super::*;
     use crate::{
+        axes::ReadSpace,
         generate::tests::{Script, reply},
         rerank::tests::Fixture,
-        stage::ReadSpace,
     };
 
     /// The passages that a step makes of the fixture's.

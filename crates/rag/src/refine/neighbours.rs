@@ -13,7 +13,7 @@ use super::pieces::{Piece, between, join, of_document, pieces};
 use crate::{
     Component, Context, Error, Item, Passage, PassageStep,
     chunk::together_of,
-    retrieve::{Corpus, Query},
+    corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

@@ -14,7 +14,7 @@
 use super::pieces::{Piece, between, join, of_document};
 use crate::{
     ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
-    retrieve::{Corpus, Query},
+    corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

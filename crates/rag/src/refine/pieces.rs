@@ -5,7 +5,7 @@
 //! the passage: a line end or two for the white space between chunks (at most
 //! [`BLANK`] bytes), ` … ` for everything else.
 
-use crate::{ChunkTable, Passage, Span, generate::fence};
+use crate::{ChunkTable, Passage, Span, fence};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Between pieces, where text was left out.

@@ -17,8 +17,8 @@
 
 use crate::{
     ChunkTable, Component, Context, Error, Passage, PassageStep,
+    corpus::{Corpus, Query},
     filter::{fields, value},
-    retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
 use chrono::{Datelike, NaiveDate};
@@ -104,7 +104,10 @@ impl Recency {
         let mut values = table.searchable().iter().filter_map(|&row| value(table.chunk(row), field)).peekable();
         let reason = match values.peek().cloned() {
             _ if table.searchable().is_empty() => return Ok(()),
-            None => format!("no document has the field `{field}`; there are {}", fields(table).join(", ")),
+            None => format!(
+                "no document has the field `{field}`; there are {}",
+                fields(table.searchable_chunks()).join(", ")
+            ),
             Some(_) if values.any(|value| day(&value).is_some()) => return Ok(()),
             Some(first) => format!("the field `{field}` holds no date, but {first}; a date is such as 2024-05-01"),
         };

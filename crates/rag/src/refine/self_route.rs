@@ -15,8 +15,8 @@
 use super::long_context::{self, Scope};
 use crate::{
     Ask, Component, Context, Error, Item, Passage, PassageStep, Refined,
+    corpus::{Corpus, Query},
     query::asker::{Asker, Asking},
-    retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

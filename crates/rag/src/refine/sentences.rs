@@ -14,7 +14,7 @@
 use super::pieces::Sentences;
 use crate::{
     Component, Context, Error, Passage, PassageStep,
-    retrieve::{Corpus, Query},
+    corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
 use models::{Embedder, InputKind};

@@ -7,7 +7,7 @@
 
 use crate::{
     Component, Context, Error, Passage, PassageStep,
-    retrieve::{Corpus, Query},
+    corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@
 //! Source: Sun et al., Is ChatGPT Good at Search?, 2023.
 
 use super::{Corpus, Query, Reranker, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, generate::fence};
+use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, Kind, Message};
 use serde::{Deserialize, Serialize};

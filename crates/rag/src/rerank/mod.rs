@@ -3,7 +3,7 @@
 use crate::{
     Component, Context, Error, Listed, Passage, PassageStage, PassageStep,
     component::components,
-    retrieve::{Corpus, Query},
+    corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
 

@@ -14,7 +14,7 @@
 //! Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
 
 use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, generate::fence};
+use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, ChatResponse, Kind, Message};
 use regex::Regex;

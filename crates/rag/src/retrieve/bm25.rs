@@ -5,7 +5,8 @@
 //! at [`Bm25Index`](crate::index::Bm25Index). A question that shares no word
 //! with any chunk has no hits.
 
-use super::{Corpus, Query, Retriever, bm25_search, check_top_k};
+use super::{Retriever, bm25_search, check_top_k};
+use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
     index::{IndexKind, Indexes},

@@ -6,7 +6,8 @@
 //!
 //! It needs an embedder: the experiment lists one under `embedder`.
 
-use super::{Corpus, Query, Retriever, check_top_k, dense_search};
+use super::{Retriever, check_top_k, dense_search};
+use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
     index::{IndexKind, Indexes},

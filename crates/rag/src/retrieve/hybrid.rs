@@ -15,8 +15,10 @@
 //! `embedder`.
 
 use super::{
-    Corpus, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion, fusion::Scale,
+    Retriever, bm25_search, check_candidates, check_top_k, dense_search,
+    fusion::{self, Scale},
 };
+use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
     index::{IndexKind, Indexes},

@@ -12,7 +12,8 @@
 //! It needs an embedder: the experiment lists one under `embedder`. Without one,
 //! take `bm25` and the step `dedupe`.
 
-use super::{Corpus, Query, Retriever, check_candidates, check_top_k, dense_search};
+use super::{Retriever, check_candidates, check_top_k, dense_search};
+use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
     index::{DenseIndex, IndexKind, Indexes},

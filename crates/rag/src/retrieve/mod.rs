@@ -5,16 +5,15 @@ mod fusion;
 pub(crate) use fusion::reciprocal_rank;
 
 use crate::{
-    ChunkTable, Error, Filter, Hit, Listed,
+    Error, Hit, Listed,
     chunk::WAITS,
     component::components,
-    index::{Bm25Index, DenseIndex, Index, OpenIndex},
+    corpus::{Corpus, Query},
+    index::{Bm25Index, DenseIndex},
 };
 use async_trait::async_trait;
 use futures::FutureExt;
-use models::Matrix;
 use rayon::prelude::*;
-use std::sync::Arc;
 
 components! {
     /// Which retriever, and its settings.
@@ -47,61 +46,6 @@ impl RetrieverConfig {
             }
         }
         serde_json::from_value(value).unwrap_or_else(|_| self.clone())
-    }
-}
-
-/// A question as retrievers see it.
-#[derive(Debug, Clone, Copy)]
-pub struct Query<'a> {
-    /// The question.
-    pub text: &'a str,
-    /// Its vector, if the retriever needs one.
-    pub embedding: Option<&'a [f32]>,
-    /// A vector for each of its tokens, where they are at hand; who needs them
-    /// asks the embedder otherwise.
-    pub tokens: Option<&'a Matrix>,
-    /// Which chunks are searched; all if there is none.
-    pub filter: Option<&'a Filter>,
-}
-
-/// Everything that can be searched.
-#[derive(Debug, Clone, Copy)]
-pub struct Corpus<'a> {
-    /// The chunks.
-    pub table: &'a Arc<ChunkTable>,
-    /// The indexes of the searchable chunks, at most one of each kind.
-    pub indexes: &'a [Arc<OpenIndex>],
-}
-
-impl<'a> Corpus<'a> {
-    /// The index of a kind, for a component that searches it.
-    ///
-    /// # Errors
-    /// If it is not there, or was made from other chunks than the table's:
-    /// that would give wrong citations.
-    pub fn index<T: Index>(&self, component: &'static str) -> Result<&'a T, Error> {
-        let index = self.indexes.iter().find_map(|index| index.get::<T>());
-        let index = index.ok_or(Error::NeedsIndex { component, index: T::TITLE })?;
-        let (entries, searchable) = (index.entries(), self.table.searchable().len());
-        if entries == searchable {
-            return Ok(index);
-        }
-        let reason = format!(
-            "the index holds {entries} entries but there are {searchable} searchable chunks: it was made from other \
-             chunks"
-        );
-        Err(Error::Config { component, reason })
-    }
-
-    /// The position in the indexes of a row of the table, if it is searchable.
-    pub fn entry(&self, row: u32) -> Option<u32> {
-        self.table.searchable().binary_search(&row).ok().map(|entry| entry as u32)
-    }
-
-    /// Entries of an index as hits on rows of the table.
-    fn hits(&self, found: Vec<(u32, f32)>) -> Vec<Hit> {
-        let rows = self.table.searchable();
-        found.into_iter().filter_map(|(entry, score)| rows.get(entry as usize).map(|&row| Hit { row, score })).collect()
     }
 }
 
@@ -195,8 +139,9 @@ fn check_candidates(component: &'static str, top_k: usize, candidates: Option<us
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::Component as _;
-    use crate::{Chunk, Context, Span};
+    use crate::{Chunk, ChunkTable, Component as _, Context, Span, index::OpenIndex};
+    use models::Matrix;
+    use std::sync::Arc;
 
     /// Five chunks, the first of them a parent that is not searched.
     pub(crate) struct Fixture {

@@ -3,7 +3,8 @@
 //! What comes before a generator that reads no passages, such as
 //! `no_retrieval`: such a generator makes one trial, whatever else is listed.
 
-use super::{Corpus, Query, Retriever};
+use super::Retriever;
+use crate::corpus::{Corpus, Query};
 use crate::{Component, Context, Error, Hit, Item};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

@@ -23,7 +23,8 @@
 //! highest count. A chunk that it does not name is not found. What it raises,
 //! or a call that takes too long, ends the task.
 
-use super::{Corpus, Query, Retriever, check_top_k, sort};
+use super::{Retriever, check_top_k, sort};
+use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item, function_settings,
     python::{StageFunction, runs_function},

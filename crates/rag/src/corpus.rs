@@ -1,0 +1,63 @@
+//! What is searched, and what it is searched for.
+
+use crate::{
+    ChunkTable, Error, Filter, Hit,
+    index::{Index, OpenIndex},
+};
+use models::Matrix;
+use std::sync::Arc;
+
+/// A question as retrievers see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// The question.
+    pub text: &'a str,
+    /// Its vector, if the retriever needs one.
+    pub embedding: Option<&'a [f32]>,
+    /// A vector for each of its tokens, where they are at hand; who needs them
+    /// asks the embedder otherwise.
+    pub tokens: Option<&'a Matrix>,
+    /// Which chunks are searched; all if there is none.
+    pub filter: Option<&'a Filter>,
+}
+
+/// Everything that can be searched.
+#[derive(Debug, Clone, Copy)]
+pub struct Corpus<'a> {
+    /// The chunks.
+    pub table: &'a Arc<ChunkTable>,
+    /// The indexes of the searchable chunks, at most one of each kind.
+    pub indexes: &'a [Arc<OpenIndex>],
+}
+
+impl<'a> Corpus<'a> {
+    /// The index of a kind, for a component that searches it.
+    ///
+    /// # Errors
+    /// If it is not there, or was made from other chunks than the table's:
+    /// that would give wrong citations.
+    pub fn index<T: Index>(&self, component: &'static str) -> Result<&'a T, Error> {
+        let index = self.indexes.iter().find_map(|index| index.get::<T>());
+        let index = index.ok_or(Error::NeedsIndex { component, index: T::TITLE })?;
+        let (entries, searchable) = (index.entries(), self.table.searchable().len());
+        if entries == searchable {
+            return Ok(index);
+        }
+        let reason = format!(
+            "the index holds {entries} entries but there are {searchable} searchable chunks: it was made from other \
+             chunks"
+        );
+        Err(Error::Config { component, reason })
+    }
+
+    /// The position in the indexes of a row of the table, if it is searchable.
+    pub fn entry(&self, row: u32) -> Option<u32> {
+        self.table.searchable().binary_search(&row).ok().map(|entry| entry as u32)
+    }
+
+    /// Entries of an index as hits on rows of the table.
+    pub(crate) fn hits(&self, found: Vec<(u32, f32)>) -> Vec<Hit> {
+        let rows = self.table.searchable();
+        found.into_iter().filter_map(|(entry, score)| rows.get(entry as usize).map(|&row| Hit { row, score })).collect()
+    }
+}

@@ -1,0 +1,19 @@
+//! How the file of an index of vectors is written.
+
+use crate::Error;
+use models::Matrix;
+
+/// Writes an index of vectors, shard by shard.
+pub trait VectorWriter: Send {
+    /// Adds the vectors of the next chunks.
+    ///
+    /// # Errors
+    /// Rows of another length, numbers that are not finite, or a full disk.
+    fn push(&mut self, shard: &Matrix) -> Result<(), Error>;
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn finish(self: Box<Self>) -> Result<(), Error>;
+}
