@@ -5,6 +5,7 @@
 //! an answer from the journal is free and a waiting call is not paid yet: each
 //! attempt, also a retry, asks the budget when it has its slot.
 
+mod amount;
 mod answer_stream;
 mod budget;
 mod caller;
@@ -16,12 +17,15 @@ mod flight;
 mod handle;
 mod lease;
 mod meter;
+mod reply;
+mod stored_form;
 mod structured;
 mod texts;
 mod unkept;
 
+pub use amount::{Allowance, AllowanceRequest, Amount, Caps, Exhausted, Spent};
 pub use answer_stream::{AnswerStream, Piece, Pieces};
-pub use budget::{Allowance, AllowanceRequest, Allowances, Amount, Budget, BudgetReport, Cap, Caps, Exhausted, Spent};
+pub use budget::{Allowances, Budget, BudgetReport};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
 pub use lease::{LeaseRequest, Lessor};

@@ -8,39 +8,42 @@
 //!
 //! `model` defines models: the traits, their inputs, outputs and errors.
 //! `remote` calls models behind endpoints, `local` runs models in this process,
-//! `fetch` pulls their files, and [`provider`] lists the ways to run a model.
+//! `fetch` pulls their files, [`provider`] says what a way to run a model is and
+//! lists them, and `registry` makes models of settings.
 //! The insides of each module are private: the `use` lines of its `mod.rs` list
 //! what the other modules use.
 
 mod client;
+mod cpu;
 mod fetch;
 pub mod ledger;
 mod local;
 mod model;
 pub mod provider;
+mod registry;
 mod remote;
 #[doc(hidden)]
 pub mod testing;
 pub mod trace;
 
 pub use client::{
-    Allowance, AllowanceRequest, Allowances, Amount, AnswerStream, Budget, BudgetReport, Cap, Caps, Chat, Client,
-    Embedder, Exchange, Exhausted, LeaseRequest, Lessor, Listener, Meter, ModelLimit, Piece, Pieces, Reranker,
-    Spending, Spent,
+    Allowance, AllowanceRequest, Allowances, Amount, AnswerStream, Budget, BudgetReport, Caps, Chat, Client, Embedder,
+    Exchange, Exhausted, LeaseRequest, Lessor, Listener, Meter, ModelLimit, Piece, Pieces, Reranker, Spending, Spent,
 };
+pub use cpu::CpuBudget;
 pub use executor::RetryPolicy;
 pub use fetch::{
     Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Library, Licence, ModelDirectory, ModelFiles, PullEvent,
     PullListener, PullOptions, Source, Wheel,
 };
 pub use ledger::{Ledger, ModelUsage};
-pub use local::CpuBudget;
 pub use model::{
-    Absence, Anew, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish,
+    Absence, Anew, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish,
     FunctionFailed, Identity, InputKind, Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role,
     Told, Usage,
 };
-pub use provider::{ChatConfig, EmbeddingConfig, EndpointAccess, ModelConfig, RerankConfig};
+pub use provider::EndpointAccess;
+pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
 pub use remote::{ServedFunction, is_unprotected};
 
 use model::{CONTEXT_LENGTH, estimated_tokens, schema, visible};

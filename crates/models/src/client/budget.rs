@@ -21,10 +21,13 @@
 
 mod allowance;
 
-pub use allowance::{Allowance, AllowanceRequest, Allowances, Exhausted};
+pub use allowance::Allowances;
 
-use super::Lessor;
-use crate::{Error, Usage};
+use super::{
+    Lessor,
+    amount::{Amount, Caps, Exhausted, ONE_CALL, Spent, dollars, picodollars},
+};
+use crate::{Error, Usage, model::Cap};
 use allowance::AllowanceSource;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -34,148 +37,6 @@ use std::{
 };
 use store::Key;
 use tokio::{sync::Notify, time::Instant};
-
-/// Caps on the cost of calls; a cap that is not given does not limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Caps {
-    /// US dollars, by the configured prices.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usd: Option<f64>,
-    /// Tokens read and written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-    /// Calls, including retries, but without attempts that were refused because
-    /// of a rate limit: these are not paid.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub calls: Option<u64>,
-    /// Minutes since the start, by the clock on the wall.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub minutes: Option<f64>,
-}
-
-impl Caps {
-    /// Whether there are no caps.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Shows all caps, as `$0.50, 1,000 calls`.
-impl fmt::Display for Caps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = |cap: Cap, limit: Option<u64>| limit.map(|limit| cap.amount(limit as f64));
-        let parts = [
-            self.usd.map(|limit| Cap::Usd.amount(limit)),
-            whole(Cap::Tokens, self.tokens),
-            whole(Cap::Calls, self.calls),
-            self.minutes.map(|limit| Cap::Minutes.amount(limit)),
-        ];
-        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
-    }
-}
-
-/// One of the caps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cap {
-    /// Money.
-    Usd,
-    /// Tokens.
-    Tokens,
-    /// Calls.
-    Calls,
-    /// Time.
-    Minutes,
-}
-
-impl Cap {
-    /// An amount in this cap's unit, for people: `$0.50`, `1,000 tokens`.
-    pub fn amount(self, amount: f64) -> String {
-        match self {
-            Self::Usd => {
-                // Digits below a cent are shown only if they are not zero.
-                let text = format!("{amount:.4}");
-                format!("${}", text.strip_suffix("00").unwrap_or(&text))
-            }
-            Self::Tokens => format!("{} tokens", grouped(amount as u64)),
-            Self::Calls => format!("{} calls", grouped(amount as u64)),
-            Self::Minutes => format!("{} minutes", (amount * 10.0).round() / 10.0),
-        }
-    }
-}
-
-/// A number with a comma after every three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// The cost of calls so far, without reservations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
-    /// US dollars.
-    pub usd: f64,
-    /// Tokens read and written.
-    pub tokens: u64,
-    /// Attempts that were begun.
-    pub calls: u64,
-    /// Calls among these that cost money.
-    pub paid_calls: u64,
-    /// Minutes since the start.
-    pub minutes: f64,
-}
-
-/// Money, tokens and calls: a part of a budget, or the cost of calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amount {
-    /// Money in whole millionths of a millionth of a dollar, so that sums are exact.
-    pub picodollars: u64,
-    /// Tokens read and written.
-    pub tokens: u64,
-    /// Calls, each retry counted.
-    pub calls: u64,
-}
-
-impl Amount {
-    fn plus(self, other: Self) -> Self {
-        self.with(other, u64::saturating_add)
-    }
-
-    fn minus(self, other: Self) -> Self {
-        self.with(other, u64::saturating_sub)
-    }
-
-    fn with(self, other: Self, by: impl Fn(u64, u64) -> u64) -> Self {
-        Self {
-            picodollars: by(self.picodollars, other.picodollars),
-            tokens: by(self.tokens, other.tokens),
-            calls: by(self.calls, other.calls),
-        }
-    }
-
-    /// The cost of a call, without the count of calls.
-    fn cost(usd: f64, tokens: u64) -> Self {
-        Self { picodollars: picodollars(usd), tokens, calls: 0 }
-    }
-}
-
-const ONE_CALL: Amount = Amount { picodollars: 0, tokens: 0, calls: 1 };
-
-fn picodollars(usd: f64) -> u64 {
-    (usd * 1e12).round() as u64
-}
-
-fn dollars(picodollars: u64) -> f64 {
-    picodollars as f64 / 1e12
-}
 
 /// What happened to a budget in another process since the last report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -3,13 +3,14 @@
 use super::{
     Exchange,
     answer_stream::{AnswerStream, View},
-    caller::{Answer, Caller},
+    caller::Caller,
     estimate,
-    handle::{from_text, to_text},
+    reply::Answer,
+    stored_form::{from_text, to_text},
     structured,
 };
 use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity, OnPiece, trace};
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// A handle to a chat model.
@@ -17,6 +18,13 @@ use tokio::sync::OwnedSemaphorePermit;
 pub struct Chat {
     pub(super) caller: Caller,
     model: Arc<dyn ChatModel>,
+}
+
+/// Shows the handle without the model behind it.
+impl fmt::Debug for Chat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chat").field("identity", self.identity()).finish_non_exhaustive()
+    }
 }
 
 impl Chat {

@@ -2,8 +2,8 @@
 
 use super::{
     answer_stream::View,
-    caller::Reply,
     draft::{Draft, Written},
+    reply::Reply,
 };
 use crate::Error;
 use futures::{

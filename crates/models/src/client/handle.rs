@@ -2,17 +2,18 @@
 //! handle to a chat model is in `chat.rs`.
 
 use super::{
-    Chat,
     budget::Estimate,
-    caller::{Answer, AnswerPart, Caller, Reply},
+    caller::Caller,
     estimate,
+    reply::{Answer, AnswerPart, Reply},
+    stored_form::{from_text, to_text, unreadable},
 };
 use crate::{
     EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, Usage, estimated_tokens, ledger,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     fmt,
@@ -33,7 +34,7 @@ macro_rules! debug_by_identity {
     )+ };
 }
 
-debug_by_identity!(Chat, Embedder, Reranker);
+debug_by_identity!(Embedder, Reranker);
 
 /// A handle to an embedding model.
 #[derive(Clone)]
@@ -423,16 +424,4 @@ impl Reranker {
         }
         from_text(&self.caller.direct(estimate, make).await?.response)
     }
-}
-
-pub(super) fn to_text(response: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string(response).map_err(|error| unreadable(&error))
-}
-
-pub(super) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
-    serde_json::from_str(text).map_err(|error| unreadable(&error))
-}
-
-fn unreadable(error: &dyn fmt::Display) -> Error {
-    Error::KeptForm(error.to_string())
 }

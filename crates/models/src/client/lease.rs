@@ -6,7 +6,7 @@
 //! with a Ray actor. If the authority is away, a process continues with its
 //! lease until the lease ends, and then waits.
 
-use super::{Allowance, AllowanceRequest};
+use super::amount::{Allowance, AllowanceRequest};
 use async_trait::async_trait;
 use executor::{AdaptiveSettings, Lease, Leaseholder, Limiter, Report};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Calls to simulated models: who is asked, how often, and what is kept.
 
 use super::*;
-use crate::{ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message, Model, Usage};
+use crate::{Cap, ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message, Model, Usage};
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::{sync::Notify, time::Instant};

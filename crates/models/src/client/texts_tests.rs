@@ -1,8 +1,9 @@
 //! Remote vectors are paid per text, however texts are grouped.
 
 use super::{
-    caller::Answer,
-    handle::{EmbeddingRequest, EmbeddingResponse, to_text},
+    handle::{EmbeddingRequest, EmbeddingResponse},
+    reply::Answer,
+    stored_form::to_text,
     *,
 };
 use crate::{InputKind, Matrix, Model, Usage};

@@ -4,13 +4,11 @@
 
 use crate::provider::{every_provider, modules};
 
-mod cpu;
 mod llama;
 mod onnx;
 
 every_provider!(modules local);
 
-pub use cpu::CpuBudget;
 pub(crate) use onnx::{library as onnx_library, small_bert::write as write_small_bert};
 
 /// Where the models of this folder compute.

@@ -1,6 +1,5 @@
 //! How many calls an endpoint takes: stated by the user, or learned during use.
 
-use crate::Error;
 use executor::{AdaptiveSettings, Hedge, RateHint, RetryPolicy};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -58,27 +57,6 @@ impl EndpointLimits {
     /// Limits without any number.
     pub(crate) const NONE: Self =
         Self { requests_per_minute: None, tokens_per_minute: None, hedge: None, refusal_timeout_seconds: None };
-
-    /// Refuses numbers that no limit can have.
-    pub(crate) fn check(&self, model: &str, concurrency: Option<usize>) -> Result<(), Error> {
-        let refuse = |what: &str| Err(Error::Config(format!("{model}: {what}")));
-        if concurrency == Some(0) {
-            return refuse("`concurrency` must be at least 1; leave it out to have it learned");
-        }
-        let rates = [("requests_per_minute", self.requests_per_minute), ("tokens_per_minute", self.tokens_per_minute)];
-        for (name, rate) in rates {
-            if rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-                return refuse(&format!("`limits.{name}` must be above 0; leave it out to have it learned"));
-            }
-        }
-        if self.refusal_timeout_seconds.is_some_and(|seconds| !(seconds.is_finite() && seconds > 0.0)) {
-            return refuse("`limits.refusal_timeout_seconds` must be above 0 seconds, such as 300");
-        }
-        if self.hedge.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-            return refuse("`limits.hedge` is a share of the calls: from 0 to 1, such as 0.02");
-        }
-        Ok(())
-    }
 
     fn settings(self, maximum: usize) -> AdaptiveSettings {
         AdaptiveSettings {
@@ -214,21 +192,6 @@ impl RateHints {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits_that_cannot_be_are_refused_by_name() {
-        let refusal = |limits: EndpointLimits, concurrency| limits.check("gpt", concurrency).unwrap_err().to_string();
-        let none = EndpointLimits::default();
-        assert!(refusal(none, Some(0)).contains("concurrency"));
-        let requests = EndpointLimits { requests_per_minute: Some(0.0), ..none };
-        assert!(refusal(requests, None).contains("limits.requests_per_minute"));
-        let tokens = EndpointLimits { tokens_per_minute: Some(f64::NAN), ..none };
-        assert!(refusal(tokens, None).contains("limits.tokens_per_minute"));
-        assert!(refusal(EndpointLimits { hedge: Some(2.0), ..none }, None).contains("from 0 to 1"));
-        let patience = EndpointLimits { refusal_timeout_seconds: Some(0.0), ..none };
-        assert!(refusal(patience, None).contains("limits.refusal_timeout_seconds"));
-        assert!(none.check("gpt", Some(1)).is_ok());
-    }
 
     #[test]
     fn refusals_are_waited_for_as_long_as_is_told_and_one_answer_at_least() {

@@ -1,6 +1,7 @@
 //! Models: a trait for each kind, their inputs and outputs, the identities that
 //! decide their answers, their limits, and their errors.
 
+mod cap;
 mod chat;
 mod embedding;
 mod error;
@@ -11,6 +12,7 @@ mod rerank;
 pub(crate) mod schema;
 pub(crate) mod visible;
 
+pub use cap::Cap;
 pub use chat::{Anew, ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, Role};
 pub use embedding::{EmbeddingModel, InputKind};
 pub use error::{Absence, Cause, Error, FunctionFailed, Told};

@@ -4,7 +4,7 @@
 //! Vectors are scaled to length 1 here, whatever the server does.
 
 use super::{
-    endpoint::{Defaults, Remote, check_prices, endpoint_settings},
+    endpoint::{Defaults, Remote, check_limits, check_prices, endpoint_settings},
     http::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, told_tokens},
 };
 use crate::{
@@ -86,7 +86,7 @@ impl ModelSettings for Config {
     }
 
     fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
-        self.limits.check(&self.model, self.concurrency)?;
+        check_limits(&self.limits, &self.model, self.concurrency)?;
         let above_zero = [
             ("batch_size", self.batch_size),
             ("max_tokens", self.max_tokens),

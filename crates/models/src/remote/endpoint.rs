@@ -2,7 +2,7 @@
 //! an experiment file, and the model's connection to it.
 
 use super::http::{Endpoint, EndpointSettings, MAX_RESPONSE};
-use crate::{Error, Identity, Limits, Model, provider::Context};
+use crate::{EndpointLimits, Error, Identity, Limits, Model, provider::Context};
 
 /// The defaults that differ between kinds of models.
 #[derive(Debug, Clone, Copy)]
@@ -180,5 +180,47 @@ impl<Kind: Send + Sync> Model for Remote<Kind> {
 
     fn rate_hints(&self) -> Option<executor::RateHints> {
         self.endpoint.hints()
+    }
+}
+
+/// Refuses numbers that no limit can have.
+pub(super) fn check_limits(limits: &EndpointLimits, model: &str, concurrency: Option<usize>) -> Result<(), Error> {
+    let refuse = |what: &str| Err(Error::Config(format!("{model}: {what}")));
+    if concurrency == Some(0) {
+        return refuse("`concurrency` must be at least 1; leave it out to have it learned");
+    }
+    let rates = [("requests_per_minute", limits.requests_per_minute), ("tokens_per_minute", limits.tokens_per_minute)];
+    for (name, rate) in rates {
+        if rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+            return refuse(&format!("`limits.{name}` must be above 0; leave it out to have it learned"));
+        }
+    }
+    if limits.refusal_timeout_seconds.is_some_and(|seconds| !(seconds.is_finite() && seconds > 0.0)) {
+        return refuse("`limits.refusal_timeout_seconds` must be above 0 seconds, such as 300");
+    }
+    if limits.hedge.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+        return refuse("`limits.hedge` is a share of the calls: from 0 to 1, such as 0.02");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_cannot_be_are_refused_by_name() {
+        let refusal =
+            |limits: EndpointLimits, concurrency| check_limits(&limits, "gpt", concurrency).unwrap_err().to_string();
+        let none = EndpointLimits::default();
+        assert!(refusal(none, Some(0)).contains("concurrency"));
+        let requests = EndpointLimits { requests_per_minute: Some(0.0), ..none };
+        assert!(refusal(requests, None).contains("limits.requests_per_minute"));
+        let tokens = EndpointLimits { tokens_per_minute: Some(f64::NAN), ..none };
+        assert!(refusal(tokens, None).contains("limits.tokens_per_minute"));
+        assert!(refusal(EndpointLimits { hedge: Some(2.0), ..none }, None).contains("from 0 to 1"));
+        let patience = EndpointLimits { refusal_timeout_seconds: Some(0.0), ..none };
+        assert!(refusal(patience, None).contains("limits.refusal_timeout_seconds"));
+        assert!(check_limits(&none, "gpt", Some(1)).is_ok());
     }
 }

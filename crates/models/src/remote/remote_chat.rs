@@ -12,7 +12,7 @@ pub(super) use asking::{Counted, Reply, Speaker, Target, decimal};
 
 use super::{
     chat_openai::{self, Differences},
-    endpoint::{Defaults, Remote, check_prices, endpoint_settings},
+    endpoint::{Defaults, Remote, check_limits, check_prices, endpoint_settings},
     functions,
     http::{Conventions, Endpoint, EndpointSettings},
 };
@@ -163,7 +163,7 @@ where
     }
 
     fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
-        self.limits.check(&self.model, self.concurrency)?;
+        check_limits(&self.limits, &self.model, self.concurrency)?;
         if self.context_length == 0 {
             return Err(Error::Config(format!("{}: `context_length` must be above 0", self.model)));
         }

@@ -3,7 +3,7 @@
 //! and that of text-embeddings-inference.
 
 use super::{
-    endpoint::{Defaults, Remote, check_prices, endpoint_settings},
+    endpoint::{Defaults, Remote, check_limits, check_prices, endpoint_settings},
     http::told_tokens,
 };
 use crate::{
@@ -59,7 +59,7 @@ impl ModelSettings for Config {
     }
 
     fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
-        self.limits.check(&self.model, self.concurrency)?;
+        check_limits(&self.limits, &self.model, self.concurrency)?;
         check_prices(&self.model, &[self.price])?;
         let rerank = Rerank { shape: self.shape, price: self.price.unwrap_or_default() };
         Ok(Arc::new(Remote::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(rerank))?))

@@ -14,12 +14,14 @@
 //! living processes report, which they do every few seconds; before that it
 //! should give nothing.
 
-use super::{Admission, Amount, Cap, Caps, Inner, Obstacle, State, obstacle};
+use super::{Admission, Inner, Obstacle, State, obstacle};
 use crate::{
     Error,
-    client::lease::{self, Lessor},
+    client::{
+        amount::{Allowance, AllowanceRequest, Amount, Caps},
+        lease::{self, Lessor},
+    },
 };
-use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Weak},
@@ -47,47 +49,6 @@ const CONTENDED: Duration = Duration::from_secs(3);
 /// its part of a fraction of what is left.
 const AHEAD: u64 = 16;
 const FRACTION: u64 = 8;
-
-/// Reports what a process spends and holds, and may ask for more.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AllowanceRequest {
-    /// The budget's name.
-    pub budget: String,
-    /// Its caps.
-    pub caps: Caps,
-    /// The process that asks.
-    pub process: u64,
-    /// The cost of its calls so far.
-    pub spent: Amount,
-    /// Its whole allowance: the part that it has spent, and the part that it may still spend.
-    pub held: Amount,
-    /// How much more it wants.
-    pub wanted: Option<Amount>,
-}
-
-/// The authority's answer: how much a process may spend.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Allowance {
-    /// The amount in addition to what it held when it asked; nothing if it must wait for others.
-    pub more: Amount,
-    /// The cap because of which it can never spend what it wanted.
-    pub exhausted: Option<Exhausted>,
-    /// Whether others wait for what this process does not need.
-    pub contended: bool,
-    /// When the budget's time is over.
-    pub ends_in: Option<Duration>,
-}
-
-/// A cap that is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Exhausted {
-    /// The cap's kind.
-    pub cap: Cap,
-    /// The amount spent, in the cap's unit.
-    pub spent: f64,
-    /// The cap.
-    pub limit: f64,
-}
 
 /// Divides a budget among processes. Its time begins when it is made.
 #[derive(Debug)]

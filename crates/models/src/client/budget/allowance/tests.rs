@@ -2,6 +2,7 @@
 
 use super::super::{Budget, Estimate, dollars};
 use super::*;
+use crate::Cap;
 use crate::{Error, LeaseRequest, Usage};
 use async_trait::async_trait;
 use executor::Lease;

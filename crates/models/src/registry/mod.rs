@@ -1,145 +1,13 @@
-//! Providers: ways to run a model. One file each in `remote` or `local`, one
-//! line in the list here.
+//! The registries of providers, which are listed in [`provider`](crate::provider), and
+//! the models of an experiment.
 
-use crate::{ChatModel, CpuBudget, EmbeddingModel, Error, Identity, Kind, ModelDirectory, Place, RerankModel};
-use crate::{local, remote};
+use crate::{
+    ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, Kind, Place, RerankModel, local,
+    provider::{Context, Listed, ModelSettings, every_provider},
+    remote,
+};
 use serde::{Deserialize, Serialize};
-use std::{fmt, sync::Arc};
-
-pub use crate::model::{EndpointLimits, Limits, RateHints};
-
-/// The list of all providers, passed on to another macro: here it makes the
-/// registries, and in each folder it declares that folder's modules.
-macro_rules! every_provider {
-    ($callback:ident $($argument:ident)?) => {
-        $callback! {
-            $($argument)?
-
-            /// Which chat model, and its settings.
-            pub enum ChatConfig builds ChatModel {
-                /// A GGUF model in this process.
-                Local => chat_local in local,
-                /// An endpoint that speaks OpenAI's protocol.
-                Openai => chat_openai in remote,
-                /// Anthropic's Messages API.
-                Anthropic => chat_anthropic in remote,
-                /// Azure OpenAI.
-                Azure => chat_azure in remote,
-                /// Amazon Bedrock's Converse API.
-                Bedrock => chat_bedrock in remote,
-                /// Cohere.
-                Cohere => chat_cohere in remote,
-                /// Google's Gemini API.
-                Gemini => chat_gemini in remote,
-                /// Mistral.
-                Mistral => chat_mistral in remote,
-                /// An Ollama server.
-                Ollama => chat_ollama in remote,
-            }
-
-            /// Which embedding model, and its settings.
-            pub enum EmbeddingConfig builds EmbeddingModel {
-                /// An ONNX model in this process.
-                Local => embedding_local in local,
-                /// Vectors by table, for tests that need speed.
-                Static => embedding_static in local,
-                /// An endpoint that speaks OpenAI's protocol.
-                Openai => embedding_openai in remote,
-            }
-
-            /// Which rerank model, and its settings.
-            pub enum RerankConfig builds RerankModel {
-                /// An ONNX cross-encoder in this process.
-                Local => rerank_local in local,
-                /// An endpoint that speaks Jina's, Cohere's or TEI's protocol.
-                Openai => rerank_openai in remote,
-            }
-        }
-    };
-}
-
-/// Declares the modules of the providers in one folder:
-/// `every_provider!(modules remote)`.
-macro_rules! modules {
-    (remote: $module:ident in remote) => { pub(crate) mod $module; };
-    (local: $module:ident in local) => { pub(crate) mod $module; };
-    ($here:ident: $module:ident in $other:ident) => {};
-    (
-        $here:ident
-        $(
-            $(#[$meta:meta])*
-            pub enum $Enum:ident builds $Model:ident {
-                $( $(#[$variant_meta:meta])* $Variant:ident => $module:ident in $folder:ident, )+
-            }
-        )+
-    ) => {
-        $( $( modules! { $here: $module in $folder } )+ )+
-    };
-}
-
-pub(crate) use {every_provider, modules};
-
-/// What the list states about a provider.
-pub(crate) trait Listed {
-    /// `VERSION` of the provider's file: raised when the same settings give
-    /// other answers.
-    const VERSION: u32;
-    /// Where its models compute, as its folder says.
-    const PLACE: Place;
-}
-
-/// The trait of each provider's `Config`: it describes a model before it is
-/// built, and builds it.
-pub(crate) trait ModelSettings: Listed {
-    /// The trait of the models.
-    type Model: ?Sized;
-
-    /// The identity of the model, without the provider's version.
-    ///
-    /// # Errors
-    /// If the settings cannot work, or the model's files are not here.
-    fn describe(&self, cx: &Context) -> Result<Identity, Error>;
-
-    /// Makes the model.
-    ///
-    /// # Errors
-    /// If the settings cannot work, or something that the model needs is not here.
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error>;
-
-    /// Whether the model could be used now: its files and libraries are here,
-    /// its key is set, its endpoint answers. The check costs no money.
-    ///
-    /// # Errors
-    /// What is missing, and what to do about it.
-    async fn ready(&self, cx: &Context) -> Result<(), Error>;
-
-    /// What leaves this process for the model; none for a model in this process.
-    fn endpoint_access(&self) -> Option<EndpointAccess> {
-        None
-    }
-
-    /// Dollars per million tokens read and written, if the settings state them;
-    /// none for a model in this process.
-    fn prices(&self) -> Option<(f64, f64)> {
-        match Self::PLACE {
-            Place::Here => Some((0.0, 0.0)),
-            Place::Remote => None,
-        }
-    }
-
-    /// The identity of the model, with the provider's version.
-    ///
-    /// # Errors
-    /// As [`ModelSettings::describe`].
-    fn identity(&self, cx: &Context) -> Result<Identity, Error> {
-        Ok(Self::versioned(self.describe(cx)?))
-    }
-
-    /// Adds the provider's version to an identity.
-    fn versioned(description: Identity) -> Identity {
-        description.of_version(Self::VERSION, Self::PLACE)
-    }
-}
+use std::sync::Arc;
 
 /// Declares the providers of one kind of model: a registry, and the methods
 /// that work before a model is built.
@@ -202,45 +70,6 @@ macro_rules! providers {
 }
 
 every_provider!(providers);
-
-/// The address of a model's endpoint, and the variables and headers that are sent
-/// with each call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndpointAccess {
-    /// The address in the settings, else the provider's own.
-    pub address: String,
-    /// The variable that replaces the provider's own address.
-    pub address_variable: Option<&'static str>,
-    /// The variables of the environment whose values are sent.
-    pub variables: Vec<String>,
-    /// Headers with values from the settings, by name.
-    pub headers: Vec<(String, String)>,
-    /// Parameters of the address of each call.
-    pub query: Vec<(String, String)>,
-    /// Fields of the body of each call that the settings add, as JSON.
-    pub fields: Vec<(String, String)>,
-}
-
-/// What a model is built with. Clones share everything.
-#[derive(Clone)]
-pub struct Context {
-    /// Where model files and native libraries lie.
-    pub directory: ModelDirectory,
-    /// The cores that in-process models share.
-    pub cpu: CpuBudget,
-    /// Reads an environment variable. Libraries never do so by themselves;
-    /// only keys are asked for, by the names that the settings give.
-    pub environment: Environment,
-}
-
-/// Reads an environment variable, or says that it is not set.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("directory", &self.directory).field("cpu", &self.cpu).finish_non_exhaustive()
-    }
-}
 
 /// A configured model of any kind: one entry of an experiment's `[models]`,
 /// such as `embedding.local = { model = "all-minilm-l6-v2" }`.

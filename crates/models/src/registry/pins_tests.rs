@@ -7,7 +7,7 @@
 //! two rounded ones.
 
 use super::*;
-use crate::{ChatRequest, Client, InputKind, Matrix, Message, testing::write_tiny_model};
+use crate::{ChatRequest, Client, CpuBudget, InputKind, Matrix, Message, ModelDirectory, testing::write_tiny_model};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use store::testing::{Pin, check_pins};

@@ -1,0 +1,146 @@
+//! Amounts of money, tokens and calls: caps on them, and the parts of a budget
+//! that processes ask for and get.
+
+use crate::Cap;
+use serde::{Deserialize, Serialize};
+use std::{fmt, time::Duration};
+
+/// Caps on the cost of calls; a cap that is not given does not limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Caps {
+    /// US dollars, by the configured prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
+    /// Tokens read and written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Calls, including retries, but without attempts that were refused because
+    /// of a rate limit: these are not paid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// Minutes since the start, by the clock on the wall.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minutes: Option<f64>,
+}
+
+impl Caps {
+    /// Whether there are no caps.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Shows all caps, as `$0.50, 1,000 calls`.
+impl fmt::Display for Caps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = |cap: Cap, limit: Option<u64>| limit.map(|limit| cap.amount(limit as f64));
+        let parts = [
+            self.usd.map(|limit| Cap::Usd.amount(limit)),
+            whole(Cap::Tokens, self.tokens),
+            whole(Cap::Calls, self.calls),
+            self.minutes.map(|limit| Cap::Minutes.amount(limit)),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The cost of calls so far, without reservations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spent {
+    /// US dollars.
+    pub usd: f64,
+    /// Tokens read and written.
+    pub tokens: u64,
+    /// Attempts that were begun.
+    pub calls: u64,
+    /// Calls among these that cost money.
+    pub paid_calls: u64,
+    /// Minutes since the start.
+    pub minutes: f64,
+}
+
+/// Money, tokens and calls: a part of a budget, or the cost of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Money in whole millionths of a millionth of a dollar, so that sums are exact.
+    pub picodollars: u64,
+    /// Tokens read and written.
+    pub tokens: u64,
+    /// Calls, each retry counted.
+    pub calls: u64,
+}
+
+impl Amount {
+    pub(super) fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    pub(super) fn minus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_sub)
+    }
+
+    pub(super) fn with(self, other: Self, by: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            picodollars: by(self.picodollars, other.picodollars),
+            tokens: by(self.tokens, other.tokens),
+            calls: by(self.calls, other.calls),
+        }
+    }
+
+    /// The cost of a call, without the count of calls.
+    pub(super) fn cost(usd: f64, tokens: u64) -> Self {
+        Self { picodollars: picodollars(usd), tokens, calls: 0 }
+    }
+}
+
+pub(super) const ONE_CALL: Amount = Amount { picodollars: 0, tokens: 0, calls: 1 };
+
+pub(super) fn picodollars(usd: f64) -> u64 {
+    (usd * 1e12).round() as u64
+}
+
+pub(super) fn dollars(picodollars: u64) -> f64 {
+    picodollars as f64 / 1e12
+}
+
+/// Reports what a process spends and holds, and may ask for more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AllowanceRequest {
+    /// The budget's name.
+    pub budget: String,
+    /// Its caps.
+    pub caps: Caps,
+    /// The process that asks.
+    pub process: u64,
+    /// The cost of its calls so far.
+    pub spent: Amount,
+    /// Its whole allowance: the part that it has spent, and the part that it may still spend.
+    pub held: Amount,
+    /// How much more it wants.
+    pub wanted: Option<Amount>,
+}
+
+/// The authority's answer: how much a process may spend.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// The amount in addition to what it held when it asked; nothing if it must wait for others.
+    pub more: Amount,
+    /// The cap because of which it can never spend what it wanted.
+    pub exhausted: Option<Exhausted>,
+    /// Whether others wait for what this process does not need.
+    pub contended: bool,
+    /// When the budget's time is over.
+    pub ends_in: Option<Duration>,
+}
+
+/// A cap that is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Exhausted {
+    /// The cap's kind.
+    pub cap: Cap,
+    /// The amount spent, in the cap's unit.
+    pub spent: f64,
+    /// The cap.
+    pub limit: f64,
+}

@@ -1,0 +1,67 @@
+//! What a call gives: as its model made it, and in the form that is stored.
+
+use crate::{ModelUsage, Usage};
+use std::sync::Arc;
+use store::{JournalEntry, Key};
+
+/// A finished call, as a model made it.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// What the journal keeps, as JSON.
+    pub(super) response: String,
+    pub(super) usage: Usage,
+    pub(super) cost_usd: f64,
+    pub(super) seconds: f64,
+    /// The parts that the journal keeps instead, each under its own key; `response` then has a line for each.
+    pub(super) parts: Vec<AnswerPart>,
+}
+
+/// A part of an answer that has an entry of its own.
+#[derive(Debug)]
+pub(super) struct AnswerPart {
+    pub(super) key: Key,
+    pub(super) response: String,
+    /// Its part of tokens and cost is in proportion to this.
+    pub(super) weight: u64,
+}
+
+impl Answer {
+    pub(super) fn used(&self) -> ModelUsage {
+        ModelUsage {
+            model: String::new(),
+            calls: 1,
+            prompt_tokens: self.usage.prompt_tokens,
+            completion_tokens: self.usage.completion_tokens,
+            cost_usd: self.cost_usd,
+            seconds: self.seconds,
+            cut_texts: self.usage.cut_texts,
+        }
+    }
+}
+
+/// An answer in its stored form, and what its call used when it was made.
+#[derive(Debug, Clone)]
+pub(super) struct Reply {
+    pub(super) response: Arc<str>,
+    pub(super) used: ModelUsage,
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self { used: answer.used(), response: answer.response.into() }
+    }
+}
+
+impl From<JournalEntry> for Reply {
+    fn from(entry: JournalEntry) -> Self {
+        let used = ModelUsage {
+            calls: 1,
+            prompt_tokens: entry.prompt_tokens,
+            completion_tokens: entry.completion_tokens,
+            cost_usd: entry.cost_usd,
+            seconds: entry.seconds,
+            ..ModelUsage::default()
+        };
+        Self { response: entry.response.into(), used }
+    }
+}
