@@ -5,14 +5,13 @@
 //! a chunk's id, so that it survives re-chunking. Where a document was parsed
 //! anew, the quote finds the new span: see [`Dataset::anchoring`].
 
-use crate::attack::Attack;
-use crate::generate::{Kind, Length, Style};
 use models::Message;
 use rag::Span;
 use serde::{Deserialize, Serialize};
 
 mod anchor;
 mod answers;
+mod attack;
 mod cells;
 mod columns;
 mod difference;
@@ -20,26 +19,32 @@ mod export;
 mod file;
 mod format;
 mod import;
+mod kind;
 mod literal;
 mod metadata;
 mod places;
 mod rows;
 mod split;
 mod statistics;
+mod style;
 mod traffic;
 mod turns;
 
 pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
 pub use answers::{AnsweredRow, import_answers, is_numbered_id, read_answers};
+pub use attack::{Attack, AttackKind};
 pub use columns::{DatasetReport, IgnoredColumn};
 pub use difference::{ChangedQuestion, DatasetDifference};
 pub use export::{Columns, ExportError};
 pub use file::{DatasetFile, UnwritableFile};
 pub use format::{Format, Formats};
 pub use import::{ImportError, RowQuestions, import, read_questions};
+pub use kind::Kind;
+pub(crate) use kind::every_kind;
 pub use metadata::{MetadataRow, read_metadata};
 pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
+pub use style::{Length, Style};
 pub use traffic::{BadLine, TrafficChoice, TrafficQuestions, TrafficReport, Verdict, import_traffic};
 
 /// Where the answer stands: a span of a document's extracted text, and the

@@ -45,14 +45,16 @@ mod rejected;
 mod voice;
 
 pub use estimate::GenerateEstimate;
-pub use kind::Kind;
 pub use rejected::{Rejected, Rejection};
-pub use voice::{Length, Persona, Style};
+pub use voice::Persona;
 
-use crate::dataset::{Origin, question_id};
-use crate::metric::judge::{Inquiry, Judge, Transcript};
-use crate::metric::words::content_stems;
+use crate::dataset::{Kind, Length, Origin, Style, question_id};
+use crate::words::content_stems;
 use crate::{Dataset, Evidence, Missing, Question, prompt};
+use crate::{
+    metric::judge::{Judge, Transcript},
+    verdict::Inquiry,
+};
 use draft::{Draft, read as read_draft};
 use futures::{StreamExt, future, stream};
 use graph::Graph;

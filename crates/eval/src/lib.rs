@@ -11,12 +11,12 @@ pub mod qualify;
 mod score;
 pub mod statistics;
 pub mod verdict;
+mod words;
 
-pub use dataset::{Dataset, Evidence, Question};
+pub use dataset::{Dataset, Evidence, Kind, Length, Question, Style};
 pub use explain::explain;
 pub use generate::{
-    GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Kind, Length, Persona, Rejected, Rejection, Style,
-    generate,
+    GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Persona, Rejected, Rejection, generate,
 };
 pub use metric::{Metric, MetricConfig, Sample, redacted};
 pub use score::{Missing, Score, Scored, Unplaced};

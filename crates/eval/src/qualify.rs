@@ -20,12 +20,10 @@
 
 use crate::{
     Missing, Question,
-    metric::{
-        judge::{Judge, Transcript, Verdict, VerdictForm},
-        words::content_stems,
-    },
+    metric::judge::{Judge, Transcript, Verdict, VerdictForm},
     statistics::{Interval, Random, auc, balanced_accuracy, balanced_accuracy_interval, bootstrap},
-    verdict::{VerdictKind, quotes},
+    verdict::{Case, VerdictKind, quotes},
+    words::content_stems,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use models::Chat;
@@ -39,23 +37,6 @@ const UNREADABLE: f64 = 0.05;
 /// Parts for fitting and trying the threshold.
 const FOLDS: usize = 5;
 const SEED: u64 = 0x5EED;
-
-/// A case whose truth is known.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Case {
-    /// What the verdict is about.
-    pub kind: VerdictKind,
-    /// The question; for `relevant` and `correct`.
-    #[serde(default)]
-    pub question: String,
-    /// What the item is held against: the context, the answer, or the reference.
-    pub against: String,
-    /// The statement, the passage, or the answer.
-    pub item: String,
-    /// Whether yes is right.
-    pub label: bool,
-}
 
 /// How a judge did on one kind of verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -16,7 +16,8 @@ use crate::{
 };
 use eval::{
     MetricConfig, Missing, Question,
-    qualify::{self, Case, Qualification},
+    qualify::{self, Qualification},
+    verdict::Case,
 };
 use models::Identity;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use crate::{
     settings,
     stop::Stop,
 };
-use eval::{Score, qualify::Case};
+use eval::{Score, verdict::Case};
 use lab::{Choice, Error, Progress, Scoring};
 use models::Exchange;
 use pyo3::{exceptions::PyValueError, prelude::*};

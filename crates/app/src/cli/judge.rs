@@ -6,7 +6,7 @@ use super::{
     refusal,
 };
 use crate::{environment, render};
-use eval::qualify::Case;
+use eval::verdict::Case;
 use serde_json::json;
 use std::path::PathBuf;
 

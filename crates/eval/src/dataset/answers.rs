@@ -34,7 +34,7 @@ use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
 use super::places::{self, Texts};
 use super::rows::Place;
 use super::{Dataset, ImportError, Question, rows};
-use crate::metric::words;
+use crate::words;
 use rag::{Answer, Document, Passage, Span};
 use serde_json::{Map, Value};
 use std::collections::HashMap;

@@ -13,7 +13,7 @@
 //! [`Columns::hold_turns`] tells.
 
 use super::{Dataset, Format, Question};
-use crate::generate::Kind;
+use crate::dataset::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -141,8 +141,8 @@ fn synthesizer(kind: Kind) -> &'static str {
     }
 }
 
-fn style(style: crate::generate::Style) -> &'static str {
-    use crate::generate::Style;
+fn style(style: crate::dataset::Style) -> &'static str {
+    use crate::dataset::Style;
     match style {
         Style::Plain => "PERFECT_GRAMMAR",
         Style::WebSearch => "WEB_SEARCH_LIKE",
@@ -166,7 +166,7 @@ mod tests {
     use super::super::{Origin, Split, import};
     use super::*;
     use crate::Evidence;
-    use crate::generate::{Length, Style};
+    use crate::dataset::{Length, Style};
     use arrow_array::Array;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 

@@ -15,7 +15,7 @@
 //! system would be its own judge.
 
 use super::{Dataset, Question, import::id_of, turns};
-use crate::metric::words::tokens;
+use crate::words::tokens;
 use models::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

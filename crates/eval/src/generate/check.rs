@@ -1,9 +1,10 @@
 //! The fixed rules for what is a golden question.
 
-use super::{Draft, Kind, Rejected};
+use super::{Draft, Rejected};
 use crate::Question;
+use crate::dataset::Kind;
 use crate::dataset::anchor;
-use crate::metric::words::{content_stems, sentences};
+use crate::words::{content_stems, sentences};
 use rag::Span;
 use regex::Regex;
 use std::collections::HashSet;

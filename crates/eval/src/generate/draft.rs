@@ -1,6 +1,7 @@
 //! What the model is asked for one question, and what it wrote.
 
-use super::{GenerateOptions, Kind, Scenario};
+use super::{GenerateOptions, Scenario};
+use crate::dataset::Kind;
 use crate::prompt;
 use models::{ChatRequest, Message};
 use serde_json::{Map, Value, json};

@@ -15,8 +15,8 @@
 //! Source for joining passages by shared entities with the frequent ones left
 //! out: Ragas 0.4 builds its test sets from such a graph, with a model.
 
-use crate::metric::words::{content_stems, sentences};
 use crate::statistics::Random;
+use crate::words::{content_stems, sentences};
 use rag::{Chunk, index::Bm25Index};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -1,8 +1,8 @@
 //! Which passages are worth a question, and in what order they are tried.
 
 use super::{GenerateOptions, Rejected, Rejection};
-use crate::metric::words;
 use crate::statistics::Random;
+use crate::words;
 use rag::Chunk;
 use std::collections::{BTreeMap, HashSet};
 

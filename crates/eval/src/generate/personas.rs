@@ -1,8 +1,8 @@
 //! Who might ask about these documents, made up by the model.
 
 use super::{GenerateOptions, Persona, concerns_one_passage};
-use crate::metric::words::sentences;
 use crate::prompt;
+use crate::words::sentences;
 use models::{Chat, ChatRequest, Message};
 use rag::Chunk;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Why a passage or a question was not taken, and how often.
 
-use super::Kind;
+use crate::dataset::Kind;
 use rag::{Span, python::Failure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

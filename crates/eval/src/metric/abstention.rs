@@ -26,11 +26,12 @@
 //! from P. Rajpurkar et al., "Know What You Don't Know: Unanswerable Questions
 //! for SQuAD", ACL 2018.
 
-use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::refusal::{self, Wording};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::Missing;
+use crate::verdict::Inquiry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -29,9 +29,10 @@
 //! "Information Retrieval", 1979.
 
 use super::answer_similarity::similarity;
-use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::verdict::Inquiry;
 use crate::verdict::{VerdictKind, correct};
 use crate::{Missing, prompt};
 use models::Embedder;

@@ -27,9 +27,10 @@
 //! Generation", EACL 2024.
 
 use super::answer_similarity::cosine;
-use super::judge::{self, Inquiry, Judge, JudgeCalls, Sampling, Transcript};
+use super::judge::{self, Judge, JudgeCalls, Sampling, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use models::{Embedder, InputKind};
 use serde::{Deserialize, Serialize};

@@ -20,7 +20,7 @@
 //! our own.
 
 use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
-use crate::attack::AttackKind;
+use crate::dataset::AttackKind;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +85,7 @@ mod tests {
     use super::super::testing::{answer, question, sample};
     use super::*;
     use crate::Question;
-    use crate::attack::Attack;
+    use crate::dataset::Attack;
 
     fn of(config: Option<AttackKind>, text: &str) -> Result<f64, Missing> {
         let attack = Attack { kind: AttackKind::Hijack, look_for: vec!["CANARY7Q".into(), "two words".into()] };

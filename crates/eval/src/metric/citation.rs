@@ -4,9 +4,11 @@
 //! A sentence is what a fixed rule cuts, as in `context_recall`; a citation
 //! belongs to the sentence in or behind which it stands.
 
-use super::judge::{Inquiry, Judge, Transcript, Verdict};
+use super::Sample;
+use super::judge::{Judge, Transcript, Verdict};
 use super::refusal::{self, Wording};
-use super::{Sample, words};
+use crate::verdict::Inquiry;
+use crate::words;
 use crate::{Missing, prompt};
 
 /// A sentence of an answer, without citations, and the numbers it cites.

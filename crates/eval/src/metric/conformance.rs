@@ -4,7 +4,7 @@ use super::testing::{
     FakeJudge, answer, judged_by, judged_by_all, passage, question_with_evidence, sample, score, unjudged,
 };
 use super::*;
-use crate::attack::{Attack, AttackKind};
+use crate::dataset::{Attack, AttackKind};
 use std::collections::HashSet;
 
 fn build(config: &MetricConfig) -> Box<dyn Metric> {

@@ -30,9 +30,11 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample, words};
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::verdict::Inquiry;
+use crate::words;
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

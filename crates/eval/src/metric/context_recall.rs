@@ -20,11 +20,13 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024, and Ragas' documentation.
 
-use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::{Judged, Settings};
-use super::{Context, Describe, Error, Metric, Needs, Sample, words};
+use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::Missing;
+use crate::verdict::Inquiry;
 use crate::verdict::VerdictKind;
+use crate::words;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;

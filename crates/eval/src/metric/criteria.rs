@@ -24,9 +24,10 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
+use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 

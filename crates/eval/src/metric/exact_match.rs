@@ -15,8 +15,8 @@
 //! Source: P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
 //! Comprehension of Text", EMNLP 2016.
 
-use super::words::{equal_without_words, squad_words};
 use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use crate::words::{equal_without_words, squad_words};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 

@@ -38,9 +38,10 @@
 //! Source: Ragas' documentation; claims as the unit of facts after S. Min et
 //! al., "FActScore", EMNLP 2023.
 
-use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::verdict::Inquiry;
 use crate::verdict::VerdictKind;
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,6 @@ mod retrieval;
 pub(crate) mod testing;
 mod text_overlap;
 mod two_ratings;
-pub(crate) mod words;
 
 pub use judge::{JudgeCalls, VerdictForm};
 pub use personal_data::redacted;
@@ -392,7 +391,7 @@ impl<'a> Sample<'a> {
     /// The answer without its citations; may be empty.
     fn answer_text(&self) -> Result<String, Missing> {
         match self.answer {
-            Some(answer) => Ok(words::without_citations(&answer.text, &answer.citations)),
+            Some(answer) => Ok(crate::words::without_citations(&answer.text, &answer.citations)),
             None => Err(Missing::EmptyInput("there is no answer".into())),
         }
     }

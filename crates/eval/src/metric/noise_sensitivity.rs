@@ -38,9 +38,10 @@
 //! Source: Ragas' documentation; the two kinds of noise are those of D. Ru et
 //! al., "RAGChecker", NeurIPS 2024.
 
-use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::verdict::Inquiry;
 use crate::verdict::{VerdictKind, correct};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};

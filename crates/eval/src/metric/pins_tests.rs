@@ -4,7 +4,7 @@
 
 use super::testing::{FakeJudge, answer, judged_by, passage, question_with_evidence, sample, score};
 use super::*;
-use crate::attack::{Attack, AttackKind};
+use crate::dataset::{Attack, AttackKind};
 use serde_json::{Value, json};
 use std::path::Path;
 use store::testing::{Pin, check_pins};

@@ -11,7 +11,7 @@
 //! - Anything between is unclear, and for a judge: `The sources do not name
 //!   the year. The mill is older than the church.`
 
-use super::words;
+use crate::words;
 use regex::Regex;
 use std::sync::LazyLock;
 

@@ -15,8 +15,8 @@
 //! Source: C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
 //! ACL workshop 2004.
 
-use super::words::tokens;
 use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use crate::words::tokens;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 

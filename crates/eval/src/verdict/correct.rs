@@ -1,7 +1,7 @@
 //! `correct`: does the reference support the answer? Answer correctness asks so.
 
 use super::{Planted, Rule};
-use crate::{Question, metric::judge::Inquiry, prompt};
+use crate::{Question, prompt, verdict::Inquiry};
 
 pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry(&case.question, &case.against, items), planted };
 

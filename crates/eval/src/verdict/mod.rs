@@ -5,7 +5,13 @@
 //! words, and makes cases whose truth is known, from golden questions. A judge
 //! is qualified for each rule on its own; see [`qualify`](crate::qualify).
 
-use crate::{Question, metric::judge::Inquiry, qualify::Case};
+mod case;
+mod inquiry;
+
+pub use case::Case;
+pub(crate) use inquiry::Inquiry;
+
+use crate::Question;
 use serde::{Deserialize, Serialize};
 
 /// How a judge is asked by a rule, and tried.

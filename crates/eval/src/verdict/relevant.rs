@@ -2,7 +2,7 @@
 //! asks so.
 
 use super::{Planted, Rule, quotes};
-use crate::{Question, metric::judge::Inquiry, prompt};
+use crate::{Question, prompt, verdict::Inquiry};
 
 pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry(&case.question, &case.against, items), planted };
 

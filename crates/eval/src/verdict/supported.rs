@@ -2,7 +2,7 @@
 //! and metrics that hold statements against texts are qualified by it.
 
 use super::{Planted, Rule, quotes};
-use crate::{Question, metric::judge::Inquiry, prompt};
+use crate::{Question, prompt, verdict::Inquiry};
 
 pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry([case.against.as_str()], items), planted };
 

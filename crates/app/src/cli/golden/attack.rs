@@ -7,8 +7,8 @@ use crate::{
     environment,
 };
 use eval::{
-    attack::{AttackKind, AttackOptions, attack},
-    dataset::Columns,
+    attack::{AttackOptions, attack},
+    dataset::{AttackKind, Columns},
 };
 use lab::Documents;
 use serde_json::json;

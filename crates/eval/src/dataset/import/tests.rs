@@ -2,7 +2,7 @@
 
 use super::super::{Origin, Review, Split};
 use super::*;
-use crate::generate::{Kind, Length, Style};
+use crate::dataset::{Kind, Length, Style};
 use rag::Span;
 
 fn faults(name: &str, text: &str) -> Vec<(usize, String)> {

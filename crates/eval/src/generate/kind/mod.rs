@@ -1,17 +1,10 @@
-//! Kinds of questions: one file each, and one line below.
+//! Kinds of questions: one file each, and one line in the list of [`dataset::kind`](crate::dataset).
 //!
 //! A kind says what the model is told, shows it an example, and has the rules
 //! that only its questions must keep.
 
-mod comparative;
-mod conditional;
-mod multi_hop;
-mod single_hop_abstract;
-mod single_hop_specific;
-mod unanswerable;
-
 use super::{Draft, Rejected};
-use serde::{Deserialize, Serialize};
+use crate::dataset::{Kind, every_kind};
 
 /// What a kind asks of the model and of its questions.
 pub(super) struct Recipe {
@@ -27,27 +20,11 @@ pub(super) struct Recipe {
     pub(super) rule: fn(&Draft, &[&str]) -> Result<(), Rejected>,
 }
 
-macro_rules! kinds {
+macro_rules! recipes {
     ($( $(#[$doc:meta])* $Variant:ident => $module:ident, $share:literal );+ $(;)?) => {
-        /// What a question asks for.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-        #[serde(rename_all = "snake_case")]
-        pub enum Kind { $( $(#[$doc])* $Variant ),+ }
+        $( mod $module; )+
 
         impl Kind {
-            /// All kinds, in the order in which they are generated.
-            pub const ALL: &[Self] = &[$( Self::$Variant ),+];
-
-            /// Its name in files.
-            pub fn name(self) -> &'static str {
-                match self { $( Self::$Variant => stringify!($module) ),+ }
-            }
-
-            /// The share of it in a dataset where nothing else is asked for.
-            pub(crate) fn default_share(self) -> f64 {
-                match self { $( Self::$Variant => $share ),+ }
-            }
-
             pub(super) fn recipe(self) -> &'static Recipe {
                 match self { $( Self::$Variant => &$module::RECIPE ),+ }
             }
@@ -55,30 +32,12 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
-    /// Needs two passages that name the same thing.
-    MultiHop => multi_hop, 0.15;
-    /// Asks how two things differ, or what they share.
-    Comparative => comparative, 0.1;
-    /// Its answer depends on a condition that it names.
-    Conditional => conditional, 0.1;
-    /// The documents do not answer it; a system should say so.
-    Unanswerable => unanswerable, 0.1;
-    /// Asks why, how or what for; the answer is a sentence.
-    SingleHopAbstract => single_hop_abstract, 0.15;
-    /// Asks for one fact of one passage.
-    SingleHopSpecific => single_hop_specific, 0.4;
-}
+every_kind!(recipes);
 
 impl Kind {
     /// How many passages a question of this kind needs.
     pub(crate) fn hops(self) -> usize {
         self.recipe().example_passages.len()
-    }
-
-    /// Whether the documents answer such questions.
-    pub(crate) fn is_answerable(self) -> bool {
-        self != Self::Unanswerable
     }
 }
 

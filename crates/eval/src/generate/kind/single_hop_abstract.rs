@@ -2,7 +2,7 @@
 
 use super::super::{Draft, Rejected};
 use super::Recipe;
-use crate::metric::words::content_stems;
+use crate::words::content_stems;
 
 /// A shorter answer is a fact.
 const FEWEST_STEMS: usize = 3;

@@ -15,7 +15,8 @@
 //! The detail of a score keeps every vote, and `agreement`: the share of votes
 //! that were with the most frequent one.
 
-use super::{Inquiry, Sampling, Seat, Transcript, Verdict, VerdictForm};
+use super::{Sampling, Seat, Transcript, Verdict, VerdictForm};
+use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use futures::future::join_all;
 use models::Chat;
