@@ -2,8 +2,8 @@
 //! while it happens.
 
 use crate::{
-    experiment::{error, json, wait},
     remote::runtime,
+    work::{error, json, wait},
 };
 use lab::{Answered, Error, RunPipeline};
 use models::Piece;

@@ -2,20 +2,20 @@
 //! written, and generated from documents.
 
 use crate::{
-    experiment::{budget, error, json, wait, without_nothing},
     remote::runtime,
     rows, settings,
     stages::held_documents,
     stop::Stop,
+    work::{self, budget, error, json, wait, without_nothing},
 };
 use app::library::of_tables;
 use eval::{
-    Dataset, GenerateEstimate, GenerateProgress, Generated, Question, Rejection,
+    Dataset, GenerateEstimate, GenerateProgress, Question,
     dataset::{
         Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, SplitError, read_questions,
     },
 };
-use lab::{Documents, Error, FunctionFailure, GenerateSpec, LoadedCorpus, Progress, Session};
+use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
 use models::{Kind, ModelConfig};
 use pyo3::{
     exceptions::{PyFileExistsError, PyValueError},
@@ -379,34 +379,11 @@ pub(crate) fn golden_generate(
     let (golden, not_split, unread) = wait(py, &Stop::token(stop), generate, &mut tick)?;
     // What came since the last tick.
     tick(py)?;
-    let failures = failures(&golden.generated);
+    let failures = work::failures(&golden.generated);
     let told = value!({
-        "manifest": golden.manifest, "rejected": rejected(&golden.generated), "unread": unread,
+        "manifest": golden.manifest, "rejected": work::rejected(&golden.generated), "unread": unread,
         "not_split": not_split.map(|reason| reason.to_string()),
         "failed_functions": app::library::failures_of_functions(&failures), "failures": failures,
     });
     Ok((Questions { dataset: golden.generated.dataset, ignored: Vec::new() }, told.to_string()))
-}
-
-/// What was rejected, and why.
-pub(crate) fn rejected(generated: &Generated) -> Vec<Value> {
-    let told = generated.rejected.iter().map(|rejection| {
-        let Rejection { reason, kind, document, span, question } = rejection;
-        value!({
-            "reason": reason.to_string(), "kind": kind, "document": document, "start_byte": span.start, "end_byte": span.end,
-            "question": question,
-        })
-    });
-    told.collect()
-}
-
-/// The failures of a function of the caller's own that was to write.
-pub(crate) fn failures(generated: &Generated) -> Vec<FunctionFailure> {
-    let told = |failure: &rag::python::Failure| FunctionFailure {
-        trial: String::new(),
-        label: failure.stage.clone(),
-        question: None,
-        failure: failure.clone(),
-    };
-    generated.failures().map(told).collect()
 }

@@ -3,9 +3,9 @@
 
 use crate::{
     arrow::{Given, column, wrong},
-    experiment::{json, wait},
     settings,
     stages::{Embedding, chunks_of, failed},
+    work::{json, wait},
 };
 use arrow_array::{cast::AsArray, types::UInt64Type};
 use models::{Embedder, InputKind};

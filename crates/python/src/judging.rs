@@ -2,12 +2,12 @@
 //! and whether a judge can tell right from wrong.
 
 use crate::{
-    experiment::{budget, json, wait},
     golden::{Questions, session},
     rows,
     scoring::spec,
     settings,
     stop::Stop,
+    work::{budget, json, wait},
 };
 use eval::{Score, verdict::Case};
 use lab::{Choice, Error, Progress, Scoring};

@@ -17,8 +17,9 @@
 //!   from wrong.
 //! - `scoring`, `rows`, `stop` (feature `python`): scoring of answers, data that Python holds, and the end of work that
 //!   nobody waits for.
+//! - `work` (feature `python`): how Python waits for work, ends it, and is told its errors.
 //! - `service` (feature `python`): the HTTP service inside a server of Python.
-//! - `graph` (feature `python`): the parts of a bundle in several processes.
+//! - `graph`, `elsewhere` (feature `python`): the parts of a bundle in several processes, and the way between them.
 //! - `settings` (feature `python`): dictionaries and objects of classes as settings.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop calls
@@ -34,6 +35,8 @@ mod arrow;
 mod attempt;
 #[cfg(feature = "python")]
 mod corpus;
+#[cfg(feature = "python")]
+mod elsewhere;
 #[cfg(feature = "python")]
 mod events;
 #[cfg(feature = "python")]
@@ -72,6 +75,8 @@ mod stages;
 mod stop;
 #[cfg(feature = "python")]
 mod windows;
+#[cfg(feature = "python")]
+mod work;
 
 /// `reverie._core`.
 #[cfg(feature = "python")]
@@ -88,10 +93,11 @@ mod _core {
     use crate::{
         attempt::Attempt,
         corpus::{Block, Corpus, axes, rejection, store_variables},
+        elsewhere::Replies,
         events::Events,
         experiment::{Experiment, Pipeline, experiment_names},
         golden::{Questions, golden_estimate, golden_generate},
-        graph::{PyPart, Replies, parts},
+        graph::{PyPart, parts},
         index::Index,
         judging::{explain, qualify},
         learned::Adaptive,

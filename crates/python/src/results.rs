@@ -2,10 +2,10 @@
 //! times. The package's `results.py` makes tables and pages of them.
 
 use crate::{
-    experiment::{error, json as written, wait},
     process::check,
     remote::runtime,
     rows,
+    work::{error, json as written, wait},
 };
 use pyo3::{
     exceptions::{PyLookupError, PyRuntimeError, PyValueError},

@@ -4,10 +4,10 @@
 
 use crate::{
     arrow::wrong,
-    experiment::{budget, carrying, in_python_words, json, told, wait, watched},
     rows, settings,
     stages::held_documents,
     stop::Stop,
+    work::{budget, carrying, in_python_words, json, told, wait, watched},
 };
 use eval::{Score, Scored};
 use lab::{Choice, FunctionFailure, Progress, RowScores, ScoreResults, ScoredAnswers, Scoring, ScoringSpec};

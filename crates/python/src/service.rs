@@ -1,7 +1,7 @@
 //! The HTTP service inside a server of Python: requests come as bytes and
 //! answers go as bytes, so that every route behaves as in `reverie serve`.
 
-use crate::{experiment::wait, graph::PyElsewhere, remote::runtime};
+use crate::{elsewhere::PyElsewhere, remote::runtime, work::wait};
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Method, Request, Uri},

@@ -5,10 +5,10 @@
 use crate::{
     arrow::{Given, bytes, texts, truths, vectors, with_columns, wrong},
     corpus::{Block, Corpus},
-    experiment::wait,
     process::check,
     remote::runtime,
     settings,
+    work::wait,
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array, UInt64Array,

@@ -7,13 +7,10 @@
 pub(crate) mod checksum;
 mod files;
 mod folder;
-mod location;
 mod transfer;
 
-pub use location::{Location, is_url, without_secrets};
-
 use crate::{
-    Error, Fate, Layout,
+    Error, Fate, Layout, Location,
     access::{self, patiently},
     names::{self, DAMAGED, Object},
     space,
@@ -130,7 +127,7 @@ impl ArtifactStore {
         reading: bool,
     ) -> Result<Self, Error> {
         let refuse = |error: object_store::Error| Error::Address {
-            address: without_secrets(address),
+            address: crate::without_secrets(address),
             reason: error.to_string(),
         };
         match Location::parse(address)? {

@@ -11,6 +11,7 @@ mod http;
 mod journal;
 mod key;
 mod layout;
+mod location;
 mod names;
 pub mod registry;
 mod regular;
@@ -20,7 +21,7 @@ pub mod testing;
 pub mod upkeep;
 
 pub use access::{VARIABLES, complete_options, environment_options, profile_options};
-pub use artifact::{ArtifactStore, Checked, Location, StoredObject, is_url, without_secrets};
+pub use artifact::{ArtifactStore, Checked, StoredObject};
 pub use certificate::advice as certificate_advice;
 pub use chain::{Advice, error_chain, set_advice};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
@@ -31,6 +32,7 @@ pub use journal::{
 };
 pub use key::{Key, KeyBuilder};
 pub use layout::{Kind, Layout, NoLayout, RunFile};
+pub use location::{Location, is_url, without_secrets};
 pub use regular::open_regular;
 pub use staged::{staged_path, unique_token};
 

@@ -1,13 +1,13 @@
 //! Objects as files of this machine, and copies between stores.
 
 use super::{
-    ArtifactStore, Checked, Location, MISMATCH,
+    ArtifactStore, Checked, MISMATCH,
     checksum::{Checksum, Verdict},
     object_path, transfer,
     transfer::Content,
 };
 use crate::{
-    Error, Fate,
+    Error, Fate, Location,
     staged::{Staged, file_error},
 };
 use std::{
