@@ -1,8 +1,10 @@
 //! `cargo xtask tidy`: checks invariants that the compiler cannot check. `cargo
 //! xtask skips FILE`: counts and names the skipped tests.
 
+mod imports;
+
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -65,12 +67,40 @@ const BANNED_EVERYWHERE: &[(&str, &str)] = &[
     ("deb.debian.org", "registries are named by their tools"),
 ];
 
+/// Circles among the modules of a folder that are known, with the reason. No
+/// other module may join them.
+const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
+    // Two classes of Python that hold one another.
+    ("python", "", "attempt run"),
+    // A thread and what it does; `engine` starts it.
+    ("models", "local::llama", "engine worker"),
+    // The list of protocols stands beside what all of them share.
+    ("models", "remote", "chat_openai remote_chat translated"),
+    // Files of questions: the formats are a list, and each format reads rows.
+    ("eval", "dataset", "columns file format import rows answers places"),
+    // Below 10,000 scores one computes what the other resamples.
+    ("eval", "statistics", "bootstrap large_sample"),
+    // The lanes hold pipelines, and pipelines are asked in lanes.
+    ("serve", "", "answer lanes metrics quality served settings trace traffic"),
+    // To be cut into layers.
+    (
+        "lab",
+        "",
+        "board bundle engine estimate frozen golden parts plan prepare progress qualification query results run session \
+         settlement spec task timing track trial work workspace",
+    ),
+    ("lab", "board", "notes turns"),
+    ("lab", "prepare", "corpus metadata"),
+    ("lab", "spec", "engine evaluate resolve space track"),
+];
+
 fn main() -> ExitCode {
     let mut complaints = Vec::new();
     match std::env::args().nth(1).as_deref() {
         Some("tidy") => {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
             direction(&root, &mut complaints);
+            circles(&root, &mut complaints);
             unused(&root, &mut complaints);
             files(&root, &mut complaints);
             formatting(&root, &mut complaints);
@@ -93,6 +123,31 @@ fn direction(root: &Path, complaints: &mut Vec<String>) {
             if kind == "dependencies" && is_known && !allowed[name].contains(&dependency.as_str()) {
                 complaints.push(format!("crates/{name} may not depend on `{dependency}`: see ARCHITECTURE.md"));
             }
+        }
+    }
+}
+
+/// Modules of a crate stand in one direction too, but for the circles that are
+/// known.
+fn circles(root: &Path, complaints: &mut Vec<String>) {
+    let mut known: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for (name, folder, modules) in KNOWN_CIRCLES {
+        known.entry((name, folder)).or_default().extend(modules.split_whitespace());
+    }
+    for (name, _) in DIRECTION {
+        for circle in imports::circles(&folder(root, name).join("src")) {
+            let listed = known.get(&(*name, circle.folder.as_str()));
+            if listed.is_some_and(|listed| circle.modules.iter().all(|module| listed.contains(module.as_str()))) {
+                continue;
+            }
+            let modules: Vec<&str> = circle.modules.iter().map(String::as_str).collect();
+            let ways: Vec<String> = circle.imports.iter().map(|(way, place)| format!("  {way}: {place}")).collect();
+            complaints.push(format!(
+                "{name}: the modules {} of `{}` need one another in a circle; move what two of them share below both:\n{}",
+                modules.join(", "),
+                circle.folder,
+                ways.join("\n")
+            ));
         }
     }
 }

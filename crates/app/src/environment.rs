@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cli::{Failure, Mistake},
+    failure::{Failure, Mistake},
     traces::TraceSettings,
 };
 

@@ -8,7 +8,9 @@
 mod advice;
 mod audit;
 mod cli;
+mod dollars;
 mod environment;
+mod failure;
 mod jobs;
 pub mod library;
 mod place;

@@ -8,8 +8,8 @@ mod traffic;
 use super::{
     Context, Failure, Mistake,
     options::{Agreement, DryRun, ExperimentFile},
-    run::dollars,
 };
+use crate::dollars::dollars;
 use crate::{environment, render};
 use eval::{
     Dataset, GenerateEstimate, Kind, Length, Style,

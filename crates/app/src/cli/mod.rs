@@ -10,7 +10,6 @@ mod components;
 mod demo;
 mod doctor;
 mod document;
-mod failure;
 mod finalists;
 mod golden;
 mod groups;
@@ -38,7 +37,7 @@ mod store;
 mod submit;
 mod track;
 
-pub use failure::{Failure, Mistake};
+pub use crate::failure::{BUDGET_REACHED, Failure, Mistake};
 
 use crate::{
     environment::{self, Color},
@@ -58,8 +57,6 @@ use std::{
 use submit::Marked;
 use tokio_util::sync::CancellationToken;
 
-/// The exit code of a run that its budget ended.
-pub const BUDGET_REACHED: u8 = 4;
 /// The exit code if a user's function failed.
 pub const FUNCTION_FAILED: u8 = 5;
 /// The exit code of a check that found a loss.

@@ -4,7 +4,6 @@
 use super::{
     Context, Failure,
     options::{Changes, ExperimentFile},
-    run,
 };
 use crate::{environment, render};
 use lab::Experiment;
@@ -25,7 +24,7 @@ pub struct Arguments {
     #[command(flatten)]
     changes: Changes,
     /// What a run may cost, in US dollars, whatever the file says.
-    #[arg(long, value_name = "DOLLARS", value_parser = run::dollars)]
+    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::dollars)]
     budget_usd: Option<f64>,
 }
 

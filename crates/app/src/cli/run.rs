@@ -50,7 +50,7 @@ pub struct Arguments {
     #[command(flatten)]
     question: DryRun,
     /// What this run may cost, in US dollars, whatever the file says.
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::dollars)]
     budget_usd: Option<f64>,
     #[command(flatten)]
     engine: EngineChoice,
@@ -67,12 +67,6 @@ pub struct EngineChoice {
     /// with `--engine local` it is refused.
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
-}
-
-/// Parses an amount of money for a cap.
-pub fn dollars(text: &str) -> Result<f64, String> {
-    let amount = text.trim_start_matches('$').parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
-    amount.ok_or_else(|| format!("`{text}` is no amount of dollars: write a number that is not below 0, such as 2.50"))
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {

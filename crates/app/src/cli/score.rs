@@ -1,6 +1,6 @@
 //! `reverie score`: scores the answers of any other system.
 
-use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, PAID_CALLS, options::DryRun, run};
+use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, PAID_CALLS, options::DryRun};
 use crate::{environment, render};
 use eval::Score;
 use lab::{Choice, ScoreResults, Scoring};
@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     documents: Option<String>,
     /// What this may cost, in US dollars, whatever the file says.
-    #[arg(long, value_name = "DOLLARS", value_parser = run::dollars)]
+    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::dollars)]
     budget_usd: Option<f64>,
     #[command(flatten)]
     question: DryRun,

@@ -7,6 +7,7 @@
 
 use super::{
     count,
+    duration::short,
     progress_lines::{ProgressLines, held},
     visible_line,
 };
@@ -165,15 +166,6 @@ fn model_line(model: &ModelTraffic) -> String {
         model.tokens_per_second,
         100.0 * model.refused_share,
     )
-}
-
-/// Seconds or minutes or hours, whichever are enough.
-pub(super) fn short(seconds: f64) -> String {
-    match seconds {
-        ..100.0 => format!("{seconds:.0} s"),
-        ..6000.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.1} h", seconds / 3600.0),
-    }
 }
 
 fn line(operator: &OperatorProgress) -> String {

@@ -5,6 +5,7 @@ mod check;
 mod comparison;
 mod components;
 mod document;
+mod duration;
 mod effects;
 mod excerpt;
 mod functions;

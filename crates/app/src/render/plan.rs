@@ -1,6 +1,6 @@
 //! The plan for people.
 
-use super::{aligned, combination, count, live::short, table, visible_line};
+use super::{aligned, combination, count, duration::short, table, visible_line};
 use lab::{CostEstimate, PlanSummary, Prepared};
 use models::Cap;
 use std::fmt::Write;

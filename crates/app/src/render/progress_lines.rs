@@ -3,7 +3,7 @@
 //! runs, and one when it ends. The time left is that of the run: an operator
 //! that waits for another one says so.
 
-use super::{count, live::short};
+use super::{count, duration::short};
 use lab::{Operator, OperatorProgress, OperatorStatus};
 use std::{
     collections::BTreeMap,

@@ -2,7 +2,7 @@
 //! answers better, or not, than a model without documents and than one that
 //! reads whole documents.
 
-use super::{MetricResult, Results, TrialResult, objective::scaled, winner::SEED};
+use super::{MetricResult, Results, SEED, TrialResult, objective::scaled};
 use eval::{Missing, Score, statistics::Comparison};
 use rag::{Component, PipelineConfig};
 

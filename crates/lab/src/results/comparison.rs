@@ -1,7 +1,7 @@
 //! Compares two trials, metric by metric, on the questions that both were
 //! asked.
 
-use super::{MetricResult, Results, TrialResult, no_such_trial, winner::SEED};
+use super::{MetricResult, Results, SEED, TrialResult, no_such_trial};
 use crate::Error;
 use eval::{
     Missing, Score,

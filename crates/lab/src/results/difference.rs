@@ -1,9 +1,8 @@
 //! How far each trial is from the one that leads, with an interval.
 
 use super::{
-    MetricResult, Results, TrialResult,
+    MetricResult, Results, SEED, TrialResult,
     objective::{Part, scores},
-    winner::SEED,
 };
 use eval::statistics::{Interval, bootstrap_mean_of_means, mean};
 use serde::{Deserialize, Serialize};

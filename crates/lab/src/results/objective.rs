@@ -5,7 +5,7 @@
 //! exist and is missing, which widens the bounds; and a question that a metric
 //! was not asked of or does not apply to, which is ignored.
 
-use super::{MetricResult, QuestionResult, TrialResult, winner::SEED};
+use super::{MetricResult, QuestionResult, SEED, TrialResult};
 use eval::{
     Question,
     dataset::Split,

@@ -2,7 +2,7 @@
 //! of them, and names a winner unless missing scores could change the choice.
 
 use super::{
-    MetricResult, TrialResult, Winner, front,
+    MetricResult, SEED, TrialResult, Winner, front,
     objective::{Part, scores, summary},
 };
 use crate::search::StopKind;
@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 
 /// If all trials are equal, one of them is called worse in this share of experiments.
 pub(super) const SIGNIFICANT: f64 = 0.05;
-pub(super) const SEED: u64 = 0x5EED;
 
 /// Orders the trials, tells which may be the best, and names a winner unless
 /// missing scores could change who that is.

@@ -243,6 +243,15 @@ impl Mlflow {
     }
 }
 
+/// A text, or a number as text; null becomes the empty text.
+fn text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,13 +7,10 @@
 //!
 //! Raise the generators' `VERSION` when a prompt's words change.
 
-use super::Parsed;
+use super::{NO_ANSWER, Parsed};
 use crate::fence;
 use models::Message;
 use serde::{Deserialize, Serialize};
-
-/// What an answer says when the sources do not hold it.
-pub const NO_ANSWER: &str = "The sources do not answer this question.";
 
 /// What is asked where an answer is made better with more sources.
 pub const REFINE: &str = "The draft was written from other sources. If the source above corrects it or adds to it, \

@@ -5,7 +5,7 @@
 mod instructions;
 mod template;
 
-pub use instructions::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
+pub use instructions::{COMBINE, CORRECT, Prompt, REFINE};
 pub(crate) use instructions::{Instructions, Task};
 pub(crate) use template::{Parsed, Template};
 
@@ -15,6 +15,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use store::registry::{Read, docs};
+
+/// What an answer says when the sources do not hold it.
+pub const NO_ANSWER: &str = "The sources do not answer this question.";
 
 /// Raise when what a file stands for changes.
 const VERSION: u32 = 1;

@@ -48,15 +48,6 @@ pub(super) struct Wanted {
     pub(super) complete: bool,
 }
 
-/// A text, or a number as text; null becomes the empty text.
-pub(super) fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
 /// A key that MLflow accepts: `recall@10` becomes `recall_at_10`.
 pub(super) fn legal(key: &str) -> String {
     let fits = |c: char| if c.is_alphanumeric() || "_-. :/".contains(c) { c } else { '_' };
@@ -254,7 +245,7 @@ fn params(trial: &Trial, trials: &[Trial]) -> BTreeMap<String, String> {
         })
     };
     let shared =
-        own.iter().filter(|(key, value)| everywhere(key, value)).map(|(key, value)| (key.clone(), text(value)));
+        own.iter().filter(|(key, value)| everywhere(key, value)).map(|(key, value)| (key.clone(), super::text(value)));
     let mut params: BTreeMap<String, String> = shared.filter(|(_, value)| !value.is_empty()).collect();
     params.extend(trial.labels.iter().map(|(axis, label)| (axis.clone(), label.clone())));
     params.into_iter().map(|(key, value)| (legal(&key), value.chars().take(LONGEST_PARAM).collect())).collect()

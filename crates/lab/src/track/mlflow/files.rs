@@ -78,7 +78,7 @@ fn questions(results: &Results) -> Option<Vec<u8>> {
     writer.write_record(&head).ok()?;
     for trial in &results.trials {
         for (i, question) in trial.questions.iter().enumerate() {
-            let cells = row(results, i, question).into_iter().map(|cell| super::content::text(&cell));
+            let cells = row(results, i, question).into_iter().map(|cell| super::text(&cell));
             writer.write_record(std::iter::once(trial.trial.id.clone()).chain(cells)).ok()?;
         }
     }

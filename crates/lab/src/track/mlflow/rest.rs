@@ -2,11 +2,7 @@
 //! caller looks at what is on the server and tries again.
 
 use super::super::Failure;
-use super::{
-    content::{self, Wanted},
-    files::File,
-    state::Current,
-};
+use super::{content::Wanted, files::File, state::Current};
 use crate::{Environment, error_chain};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use serde_json::{Value, json};
@@ -131,7 +127,7 @@ impl Server {
 
     /// The id of the experiment with this name, which is created if necessary.
     pub(super) async fn experiment(&self, name: &str) -> Result<String, Failure> {
-        let id = |found: &Value| content::text(&found["experiment_id"]);
+        let id = |found: &Value| super::text(&found["experiment_id"]);
         let looked = self.get("experiments/get-by-name", "experiment_name", name).await;
         match looked {
             Ok(found) => {
@@ -173,7 +169,7 @@ impl Server {
             }
             let found = self.post("runs/search", &body).await?;
             runs.extend(found["runs"].as_array().into_iter().flatten().map(Current::read));
-            page = content::text(&found["next_page_token"]);
+            page = super::text(&found["next_page_token"]);
             if page.is_empty() {
                 return Ok(runs);
             }

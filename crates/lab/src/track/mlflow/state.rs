@@ -45,21 +45,21 @@ impl Current {
     pub(super) fn read(run: &Value) -> Self {
         let (info, data) = (&run["info"], &run["data"]);
         let items = |list: &Value| list.as_array().cloned().unwrap_or_default();
-        let pair = |item: &Value| (content::text(&item["key"]), content::text(&item["value"]));
+        let pair = |item: &Value| (super::text(&item["key"]), super::text(&item["value"]));
         let metric = |item: &Value| {
-            let value = item["value"].as_f64().or_else(|| content::text(&item["value"]).parse().ok());
-            let step = content::text(&item["step"]).parse().unwrap_or_default();
-            (content::text(&item["key"]), (step, value.unwrap_or(f64::NAN)))
+            let value = item["value"].as_f64().or_else(|| super::text(&item["value"]).parse().ok());
+            let step = super::text(&item["step"]).parse().unwrap_or_default();
+            (super::text(&item["key"]), (step, value.unwrap_or(f64::NAN)))
         };
         let dataset = |item: &Value| {
             let dataset = &item["dataset"];
-            (content::text(&dataset["name"]), content::text(&dataset["digest"]))
+            (super::text(&dataset["name"]), super::text(&dataset["digest"]))
         };
         Self {
-            id: content::text(&info["run_id"]),
-            status: content::text(&info["status"]),
-            start_ms: content::text(&info["start_time"]).parse().unwrap_or_default(),
-            artifacts: content::text(&info["artifact_uri"]),
+            id: super::text(&info["run_id"]),
+            status: super::text(&info["status"]),
+            start_ms: super::text(&info["start_time"]).parse().unwrap_or_default(),
+            artifacts: super::text(&info["artifact_uri"]),
             tags: items(&data["tags"]).iter().map(pair).collect(),
             params: items(&data["params"]).iter().map(|item| pair(item).0).collect(),
             metrics: items(&data["metrics"]).iter().map(metric).collect(),
@@ -120,7 +120,7 @@ impl Current {
     pub(super) fn missing_inputs<'a>(&self, wanted: &'a Wanted) -> Vec<&'a Value> {
         let there = |input: &Value| {
             let dataset = &input["dataset"];
-            self.inputs.contains(&(content::text(&dataset["name"]), content::text(&dataset["digest"])))
+            self.inputs.contains(&(super::text(&dataset["name"]), super::text(&dataset["digest"])))
         };
         wanted.inputs.iter().filter(|input| !there(input)).collect()
     }
@@ -155,7 +155,7 @@ impl Current {
         }
         for input in &wanted.inputs {
             let dataset = &input["dataset"];
-            self.inputs.insert((content::text(&dataset["name"]), content::text(&dataset["digest"])));
+            self.inputs.insert((super::text(&dataset["name"]), super::text(&dataset["digest"])));
         }
     }
 }

@@ -1,11 +1,13 @@
 //! How a command fails: a message and an exit code for people, and for programs
 //! the mistakes one by one.
 
-use super::BUDGET_REACHED;
 use lab::SpecError;
 use serde::Serialize;
 use serde_json::json;
 use std::{fmt::Display, path::Path};
+
+/// The exit code of a run that its budget ended.
+pub const BUDGET_REACHED: u8 = 4;
 
 /// How a command failed.
 #[derive(Debug)]
