@@ -1,7 +1,7 @@
 //! What an MLflow server has of a run, and what it lacks.
 
 use super::{
-    content::{self, FILES, Wanted},
+    content::{FILES, Wanted},
     files::File,
 };
 use serde_json::{Value, json};
