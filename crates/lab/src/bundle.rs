@@ -40,8 +40,9 @@ const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
 const STORE: &str = "store";
-/// The most bytes of the manifest. As values of JSON they fill fifty times the memory.
-const MANIFEST_BYTES: u64 = 4 << 20;
+/// The most bytes of the manifest: a hundred thousand files have as many. As values of JSON they may fill fifty times
+/// the memory.
+const MANIFEST_BYTES: u64 = 16 << 20;
 /// The most bytes of each other file that says what a bundle is.
 const SMALL_BYTES: u64 = 64 << 20;
 

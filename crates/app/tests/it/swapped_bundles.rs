@@ -385,10 +385,10 @@ async fn of_an_object_store_that_sends_without_end_no_more_is_read_than_a_manife
     let service = Service::start_with(&workspace, &["bundle"], &variables);
     let swap = service.post("/admin/swap", &json!({ "bundle": "s3://bucket/endless" })).await;
     let (status, told) = (swap.status().as_u16(), swap.text().await.unwrap());
-    assert!(status == 400 && told.contains("manifest.json has more than 4194304 bytes"), "{status} {told}");
+    assert!(status == 400 && told.contains("manifest.json has more than 16777216 bytes"), "{status} {told}");
     // What the two systems hold between them comes on top.
     let sent = sent.load(Ordering::Relaxed);
-    assert!((4 << 20..64 << 20).contains(&sent), "{sent} bytes were sent");
+    assert!((16 << 20..128 << 20).contains(&sent), "{sent} bytes were sent");
 }
 
 #[tokio::test]
