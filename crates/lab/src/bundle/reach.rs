@@ -71,7 +71,7 @@ impl Reach {
         };
         let address = match (access.address_variable, Url::parse(&access.address)) {
             (Some(variable), _) => format!("{} or what {variable} says", access.address),
-            (None, Ok(url)) if url.has_host() => url.as_str().trim_end_matches('/').to_owned(),
+            (None, Ok(url)) if url.has_host() => url.origin().ascii_serialization() + url.path().trim_end_matches('/'),
             (None, _) => access.address,
         };
         let mut add = |kind, text: String| self.sent.insert(Sent { kind, text, address: address.clone() });
