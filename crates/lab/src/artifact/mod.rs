@@ -241,7 +241,7 @@ fn batches(bytes: Bytes) -> Result<impl Iterator<Item = Result<RecordBatch, Erro
     let mut unpacked = 0;
     Ok(reader.build().map_err(Error::table)?.map(move |batch| {
         let batch = batch.map_err(Error::table)?;
-        unpacked += batch.columns().iter().map(|column| unpacked_bytes(column)).sum::<u64>();
+        unpacked += batch.columns().iter().map(unpacked_bytes).sum::<u64>();
         if unpacked > MOST_BYTES + MOST_TIMES * n_bytes {
             let reason = format!("it has {n_bytes} bytes, and unpacks to far more than a table does");
             return Err(Error::table(reason));
