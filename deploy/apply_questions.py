@@ -256,7 +256,7 @@ def started(servers: Servers, report: Report, everything: dict[str, list[dict]])
 
 
 def rights(servers: Servers, report: Report) -> None:
-    """Checks what each service account is allowed to do, and what it is not."""
+    """Asks the API server what each service account may do, and compares the answers with those below."""
     questions = {
         "reverie-workflow": {("patch", "deployments.apps/reverie-serve"): "yes", ("patch", "deployments.apps/mlflow"): "no", ("get", "secrets"): "no", ("create", "pods"): "no", ("create", "workflowtaskresults.argoproj.io"): "yes"},
         "reverie-start": {("create", "workflows.argoproj.io"): "yes", ("get", "workflows.argoproj.io"): "no", ("delete", "workflows.argoproj.io"): "no", ("get", "secrets"): "no"},

@@ -72,13 +72,13 @@ const BANNED_EVERYWHERE: &[(&str, &str)] = &[
 const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     // Two classes of Python that hold one another.
     ("python", "", "attempt run"),
-    // A thread and what it does; `engine` starts it.
+    // `engine` starts threads, and `worker` is the code that they run.
     ("models", "local::llama", "engine worker"),
-    // The list of protocols stands beside what all of them share.
+    // `remote_chat` chooses the protocol, and each protocol uses what all chat providers share.
     ("models", "remote", "chat_openai remote_chat translated"),
     // Files of questions: the formats are a list, and each format reads rows.
     ("eval", "dataset", "columns file format import rows answers places"),
-    // Below 10,000 scores one computes what the other resamples.
+    // Both compute the same intervals: `bootstrap` for few scores, `large_sample` for many.
     ("eval", "statistics", "bootstrap large_sample"),
     // The lanes hold pipelines, and pipelines are asked in lanes.
     ("serve", "", "answer lanes metrics quality served settings trace traffic"),
@@ -127,8 +127,8 @@ fn direction(root: &Path, complaints: &mut Vec<String>) {
     }
 }
 
-/// Modules of a crate stand in one direction too, but for the circles that are
-/// known.
+/// The modules of a folder do not need one another in a circle, except for those in
+/// [`KNOWN_CIRCLES`].
 fn circles(root: &Path, complaints: &mut Vec<String>) {
     let mut known: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for (name, folder, modules) in KNOWN_CIRCLES {

@@ -109,7 +109,7 @@ pub fn scoring(scoring: &Scoring) -> String {
 /// # Errors
 /// If it is none, such as a negative number.
 pub fn dollars(amount: f64) -> Result<f64, String> {
-    crate::dollars::dollars(&amount.to_string())
+    crate::dollars::parse(&amount.to_string())
 }
 
 /// The setup of a session of this process, with these choices.

@@ -103,7 +103,7 @@ impl Replies {
         }
     }
 
-    /// Whether somebody waits for them.
+    /// Whether the caller still waits for replies.
     fn is_wanted(&self) -> bool {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         sender.as_ref().is_some_and(|sender| !sender.is_closed())

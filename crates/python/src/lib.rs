@@ -17,7 +17,7 @@
 //!   from wrong.
 //! - `scoring`, `rows`, `stop` (feature `python`): scoring of answers, data that Python holds, and the end of work that
 //!   nobody waits for.
-//! - `work` (feature `python`): how Python waits for work, ends it, and is told its errors.
+//! - `work` (feature `python`): waiting for work with the GIL released, Ctrl-C, and errors as Python raises them.
 //! - `service` (feature `python`): the HTTP service inside a server of Python.
 //! - `graph`, `elsewhere` (feature `python`): the parts of a bundle in several processes, and the way between them.
 //! - `settings` (feature `python`): dictionaries and objects of classes as settings.

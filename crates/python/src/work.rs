@@ -88,7 +88,7 @@ pub(crate) fn budget(usd: Option<f64>) -> PyResult<Option<f64>> {
     checked.map_err(|reason| PyValueError::new_err(format!("budget_usd: {reason}")))
 }
 
-/// What tells a function the progress of a run, whenever it has changed.
+/// Calls a function with the progress of a run, each time that it has changed.
 pub(crate) fn watched(
     progress: &Progress,
     on_progress: Option<Py<PyAny>>,
@@ -142,7 +142,7 @@ pub(crate) fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
     })
 }
 
-/// A value without what it does not say, which TOML cannot express.
+/// A value without its nulls: TOML has none.
 pub(crate) fn without_nothing(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

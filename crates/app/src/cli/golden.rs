@@ -9,7 +9,6 @@ use super::{
     Context, Failure, Mistake,
     options::{Agreement, DryRun, ExperimentFile},
 };
-use crate::dollars::dollars;
 use crate::{environment, render};
 use eval::{
     Dataset, GenerateEstimate, Kind, Length, Style,
@@ -194,7 +193,7 @@ struct GenerateArguments {
     #[command(flatten)]
     question: DryRun,
     /// What it may cost, in US dollars.
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::parse)]
     budget_usd: Option<f64>,
 }
 

@@ -24,7 +24,7 @@ pub struct Arguments {
     #[command(flatten)]
     changes: Changes,
     /// What a run may cost, in US dollars, whatever the file says.
-    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::dollars)]
+    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::parse)]
     budget_usd: Option<f64>,
 }
 

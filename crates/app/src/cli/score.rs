@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     documents: Option<String>,
     /// What this may cost, in US dollars, whatever the file says.
-    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::dollars)]
+    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::parse)]
     budget_usd: Option<f64>,
     #[command(flatten)]
     question: DryRun,

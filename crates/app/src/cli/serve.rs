@@ -101,7 +101,7 @@ pub struct Arguments {
     #[arg(long, value_name = "MODEL", requires = "score")]
     judge: Vec<String>,
     /// What --score may cost until the service ends, in US dollars. Needed where a judge costs money.
-    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::dollars, requires = "score")]
+    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::parse, requires = "score")]
     score_budget_usd: Option<f64>,
     /// Keep some questions with their answers in this file, one JSON object in a line, without addresses and numbers of
     /// people: `reverie score FILE` scores them.

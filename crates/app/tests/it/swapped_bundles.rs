@@ -1,5 +1,5 @@
-//! Bundles that are named over HTTP: what somebody else's may bring, what is
-//! told of its address, and what a swap holds up.
+//! Bundles that are named over HTTP: what a hostile one cannot do, which secrets
+//! of its address are hidden, and that a swap blocks no other request.
 
 use crate::{
     access::{get, status},
@@ -319,6 +319,12 @@ async fn a_bundle_that_is_named_over_http_brings_no_code_no_variable_and_no_host
     assert_eq!(status(&listed, "POST", "/admin/swap", &json, &inside).await, 200);
 }
 
+/// The variables with which a service uses this object store.
+fn variables_of(store: &str) -> [(&str, &str); 4] {
+    let [key, secret] = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+    [("AWS_ENDPOINT_URL", store), key, secret, ("AWS_REGION", "r")]
+}
+
 /// An object store that says nothing until it is released, and then that
 /// nothing is there.
 async fn silent_store() -> (String, tokio::sync::watch::Sender<bool>) {
@@ -376,13 +382,7 @@ async fn endless_store() -> (String, Arc<AtomicU64>) {
 async fn of_an_object_store_that_sends_without_end_no_more_is_read_than_a_manifest_may_have() {
     let (workspace, _server) = promoted(Duration::ZERO).await;
     let (store, sent) = endless_store().await;
-    let variables = [
-        ("AWS_ENDPOINT_URL", &*store),
-        ("AWS_ACCESS_KEY_ID", "a"),
-        ("AWS_SECRET_ACCESS_KEY", "b"),
-        ("AWS_REGION", "r"),
-    ];
-    let service = Service::start_with(&workspace, &["bundle"], &variables);
+    let service = Service::start_with(&workspace, &["bundle"], &variables_of(&store));
     let swap = service.post("/admin/swap", &json!({ "bundle": "s3://bucket/endless" })).await;
     let (status, told) = (swap.status().as_u16(), swap.text().await.unwrap());
     assert!(status == 400 && told.contains("manifest.json has more than 16777216 bytes"), "{status} {told}");
@@ -395,13 +395,7 @@ async fn of_an_object_store_that_sends_without_end_no_more_is_read_than_a_manife
 async fn a_swap_goes_on_without_its_client_and_holds_up_nobody() {
     let (workspace, _server) = promoted(Duration::ZERO).await;
     let (store, release) = silent_store().await;
-    let variables = [
-        ("AWS_ENDPOINT_URL", &*store),
-        ("AWS_ACCESS_KEY_ID", "a"),
-        ("AWS_SECRET_ACCESS_KEY", "b"),
-        ("AWS_REGION", "r"),
-    ];
-    let service = Service::start_with(&workspace, &["bundle"], &variables);
+    let service = Service::start_with(&workspace, &["bundle"], &variables_of(&store));
     let swap = |bundle: &str| {
         let body = json!({ "bundle": bundle });
         service.client.post(format!("{}/admin/swap", service.url)).json(&body)

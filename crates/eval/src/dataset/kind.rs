@@ -10,7 +10,7 @@ macro_rules! every_kind {
         $callback! {
             /// Needs two passages that name the same thing.
             MultiHop => multi_hop, 0.15;
-            /// Asks how two things differ, or what they share.
+            /// Asks how two things differ, or what they have in common.
             Comparative => comparative, 0.1;
             /// Its answer depends on a condition that it names.
             Conditional => conditional, 0.1;

@@ -211,11 +211,16 @@ pub fn from_batch<T: Table>(batch: &RecordBatch) -> Result<Vec<T>, Error> {
 }
 
 fn write(batch: &RecordBatch) -> Result<Bytes, Error> {
-    let level = ZstdLevel::try_new(3).map_err(Error::table)?;
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).map_err(Error::table)?;
+    let mut writer = writer(batch.schema())?;
     writer.write(batch).map_err(Error::table)?;
     Ok(Bytes::from(writer.into_inner().map_err(Error::table)?))
+}
+
+/// Writes tables of this schema as all tables are written.
+fn writer(schema: Arc<Schema>) -> Result<ArrowWriter<Vec<u8>>, Error> {
+    let level = ZstdLevel::try_new(3).map_err(Error::table)?;
+    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+    ArrowWriter::try_new(Vec::new(), schema, Some(properties)).map_err(Error::table)
 }
 
 /// Rows that are unpacked at once.
@@ -227,9 +232,11 @@ const MOST_NUMBERS: i32 = 1 << 16;
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_TIMES: u64 = 100;
 
-/// The batches of a Parquet file, as long as what is unpacked stays in proportion to the file, which may be made to fill
-/// the memory: it may hold a long text once and name it in all rows. So texts are read as views of the file's pages, and
-/// counted before they are copied.
+/// The batches of a Parquet file. A file of a few kilobytes may be made to fill the memory: it holds a long text once, and
+/// names it in all rows. So texts are read as views of the file's pages, and counted before they are copied.
+///
+/// # Errors
+/// If the file is damaged, or unpacks to more than its bytes allow.
 fn batches(bytes: Bytes) -> Result<impl Iterator<Item = Result<RecordBatch, Error>>, Error> {
     let n_bytes = bytes.len() as u64;
     let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new()).map_err(Error::table)?;
@@ -291,9 +298,7 @@ mod tests {
         let text = "otters live ".repeat(BYTES / 12);
         let column = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text.as_str(), 100)));
         let batch = RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
-        let level = ZstdLevel::try_new(3).unwrap();
-        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-        let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties)).unwrap();
+        let mut writer = writer(schema).unwrap();
         for _ in 0..rows / 100 {
             writer.write(&batch).unwrap();
         }

@@ -7,21 +7,21 @@ use reqwest::Url;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What a pipeline uses beyond its own files: functions of Python, which are
-/// code, the addresses that its models are asked at, and what is sent there besides
-/// texts.
+/// What a pipeline uses beyond its own files: functions of Python, which are code;
+/// the addresses of its models; and all that their settings add to each call, such as
+/// a key or a header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     functions: bool,
     /// Whether all addresses and all that is sent there are in it.
     all_models: bool,
-    /// With their paths: a gateway may send a request on by its path.
+    /// With their paths: a gateway may choose by the path where a call goes.
     addresses: BTreeSet<String>,
     sent: BTreeSet<Sent>,
 }
 
-/// Something that calls of a model hold by its settings. A gateway may send a
-/// request on by each of them.
+/// Something that the settings of a model add to each of its calls. A gateway may
+/// choose by it where the call goes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Sent {
     /// Its kind, in the plural.
@@ -198,14 +198,14 @@ mod tests {
         let beyond = evil.beyond(&first).unwrap();
         assert!(beyond.contains("`AWS_SECRET_ACCESS_KEY`") && beyond.contains("`https://evil.example`"), "{beyond}");
         assert!(of("openai = { api_key_env = 'OTHER' }").beyond(&first).unwrap().contains("OPENAI_BASE_URL"));
-        for address in [
-            "https:evil.example/v1",
-            "https:\\\\evil.example",
-            "https://api.example.com@evil.example",
-            "HTTPS://EVIL.example:443",
+        for (address, path) in [
+            ("https:evil.example/v1", "/v1"),
+            ("https:\\\\evil.example", ""),
+            ("https://api.example.com@evil.example", ""),
+            ("HTTPS://EVIL.example:443", ""),
         ] {
             let beyond = of(&format!("openai = {{ base_url = '{address}' }}")).beyond(&first).unwrap();
-            assert!(beyond.contains("`https://evil.example"), "{address}: {beyond}");
+            assert!(beyond.contains(&format!("`https://evil.example{path}`")), "{address}: {beyond}");
         }
         assert!(of("openai = { base_url = 'nonsense' }").beyond(&first).unwrap().contains("`nonsense`"));
         assert_eq!(evil.beyond(&first.clone().and(&evil)), None);

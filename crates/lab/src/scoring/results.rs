@@ -70,7 +70,7 @@ pub struct ScoreResults {
 }
 
 impl ScoreResults {
-    /// What has to be known beside the numbers, a sentence each.
+    /// Notes that a reader of the numbers must know, one sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.metrics.iter().any(|metric| metric.judged) {

@@ -126,7 +126,7 @@ pub struct AllowanceRequest {
 pub struct Allowance {
     /// The amount in addition to what it held when it asked; nothing if it must wait for others.
     pub more: Amount,
-    /// The cap because of which it can never spend what it wanted.
+    /// The cap that is reached, if the process can never spend what it asked for.
     pub exhausted: Option<Exhausted>,
     /// Whether others wait for what this process does not need.
     pub contended: bool,

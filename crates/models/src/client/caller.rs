@@ -134,7 +134,7 @@ impl Caller {
             let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
                 // Looked up now, because this call may be on its way by itself later.
-                let before = end_of_cancelled(&key).filter(|_| self.keeps());
+                let before = self.keeps().then(|| end_of_cancelled(&key)).flatten();
                 // Others may wait for the call and drive it; it stays a part of what began it.
                 async move {
                     if let Some(ended) = before {

@@ -19,6 +19,12 @@ ROOT = Path(__file__).resolve().parents[4]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 REVERIE = TARGET / "release" / "reverie"
 
+# What several clients ask, and what the stub answers to the first question.
+QUESTION = "When is the mast raised?"
+ANSWER = "Raise the mast before noon. [1][2]"
+MORE = "And how is it taken down?"
+PAUSE = "When is the mast raised after a PAUSE?"
+
 DOCUMENTS = {
     "mast.md": "# Raising the mast\n\nRaise the mast before noon. Two people hold the rope.\n\nThe panel faces south. "
     "Tie the rope to the post.\n\n# Taking it down\n\nLower the mast slowly. Coil the rope and dry it.\n",

@@ -6,12 +6,9 @@ import asyncio
 import json
 
 import pytest
+from conftest import ANSWER, MORE, PAUSE, QUESTION
 
 MODEL = "mast"
-QUESTION = "When is the mast raised?"
-ANSWER = "Raise the mast before noon. [1][2]"
-MORE = "And how is it taken down?"
-PAUSE = "When is the mast raised after a PAUSE?"
 
 
 def semantic_kernel(service, key="none"):

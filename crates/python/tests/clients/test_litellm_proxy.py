@@ -13,12 +13,9 @@ from pathlib import Path
 
 import openai
 import pytest
+from conftest import ANSWER, MORE, PAUSE, QUESTION
 
-QUESTION = "When is the mast raised?"
-ANSWER = "Raise the mast before noon. [1][2]"
-MORE = "And how is it taken down?"
 CUT = "Why is the mast CUT?"
-PAUSE = "When is the mast raised after a PAUSE?"
 KEY = "sk-proxy"
 
 

@@ -10,9 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-QUESTION = "When is the mast raised?"
-ANSWER = "Raise the mast before noon. [1][2]"
+from conftest import ANSWER, QUESTION
 
 
 def install(source: str, folder: Path, *options: str) -> Path:

@@ -16,7 +16,7 @@ pub struct Document {
     pub format: Format,
     /// The book or page title, else none.
     pub title: Option<String>,
-    /// The author, where the file tells.
+    /// The author, if the file names one.
     pub author: Option<String>,
     /// The extracted text. Markdown, HTML, EPUB and DOCX keep their headings
     /// as Markdown (`# …`).

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
+use tokio::task::JoinError;
 
 /// How often the file is looked at. A mounted secret changes by a link, which no
 /// notice of the file itself would tell.
@@ -77,29 +78,25 @@ impl WatchedKeys {
     pub(super) async fn watch(self, audit: Audit) {
         let Self { keys, path, stamp: mut known } = self;
         loop {
-            let file = path.clone();
-            // A file system that hangs holds up this thread alone.
-            let looked = tokio::task::spawn_blocking(move || {
-                let now = stamp(&file);
-                (now != known).then(|| read(&file)).map(|read| (now, read)).ok_or(known)
-            });
-            match looked.await {
-                Ok(Ok((now, file))) => {
-                    let told = match file.and_then(|file| keys.replace(file)) {
-                        Ok(count) => json!({ "action": "keys", "keys": count, "outcome": "done" }),
-                        Err(reason) => {
-                            json!({ "action": "keys", "outcome": format!("the keys of before hold: {reason}") })
-                        }
-                    };
-                    audit.tell(&told);
-                    known = now;
-                }
-                Ok(Err(as_before)) => known = as_before,
-                Err(_) => return,
+            let Ok(now) = on_a_thread(&path, stamp).await else { return };
+            if now != known {
+                let file = on_a_thread(&path, read).await.unwrap_or_else(|error| Err(error.to_string()));
+                audit.tell(&match file.and_then(|file| keys.replace(file)) {
+                    Ok(count) => json!({ "action": "keys", "keys": count, "outcome": "done" }),
+                    Err(reason) => json!({ "action": "keys", "outcome": format!("the keys of before hold: {reason}") }),
+                });
+                known = now;
             }
             tokio::time::sleep(EVERY).await;
         }
     }
+}
+
+/// Looks at a file on a thread of its own, because a file system may hang. An error
+/// says that the service has ended.
+async fn on_a_thread<T: Send + 'static>(path: &Path, look: fn(&Path) -> T) -> Result<T, JoinError> {
+    let path = path.to_owned();
+    tokio::task::spawn_blocking(move || look(&path)).await
 }
 
 #[cfg(test)]

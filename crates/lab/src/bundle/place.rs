@@ -1,0 +1,146 @@
+//! Where a bundle lies, and how its files are read: never more of them than a
+//! bundle may have.
+
+use super::{Bundle, MANIFEST, Manifest, check};
+use crate::{
+    Error, Setup,
+    frozen::RunRecord,
+    layout::{LAYOUT, RunFile},
+};
+use std::{
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+use store::ArtifactStore;
+
+/// The most bytes of the manifest: a hundred thousand files have as many. As values of JSON they may fill fifty times
+/// the memory.
+const MANIFEST_BYTES: u64 = 16 << 20;
+/// The most bytes of each other file that says what a bundle is.
+const SMALL_BYTES: u64 = 64 << 20;
+
+/// Refuses a folder that is named as a URL: it would be read as an object store,
+/// which follows links and waits for pipes.
+pub(super) fn check_address(address: &str) -> Result<(), Error> {
+    match address.strip_prefix("file:") {
+        Some(path) => Err(Error::Unusable(format!(
+            "{address} is a folder of this machine: name it by its path, {}",
+            path.strip_prefix("//").unwrap_or(path)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A folder that is being filled. It is removed in the end, unless it was renamed.
+pub(super) struct Draft(pub(super) PathBuf);
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where a bundle lies: a folder, or an object store.
+pub(super) struct Place<'a> {
+    pub(super) address: &'a str,
+    /// The address for messages, without secrets.
+    pub(super) origin: String,
+    pub(super) remote: Option<ArtifactStore>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn of(address: &'a str, setup: &Setup) -> Result<Self, Error> {
+        check_address(address)?;
+        let remote = store::is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT));
+        Ok(Self { address, origin: store::without_secrets(address), remote: remote.transpose()? })
+    }
+
+    /// The bytes of a file that the manifest names.
+    pub(super) async fn checked(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, Error> {
+        let bytes = self.bytes(name, SMALL_BYTES).await?;
+        manifest.file(name, &self.origin)?.checked(bytes, &self.origin)
+    }
+
+    /// The record of the run and its scores.
+    pub(super) async fn record(&self, manifest: &Manifest) -> Result<RunRecord, Error> {
+        let summary = self.checked(manifest, &manifest.run_file(RunFile::Summary)).await?;
+        let frozen = self.checked(manifest, &manifest.run_file(RunFile::Frozen)).await?;
+        let origin = &self.origin;
+        RunRecord::of_files(&summary, &frozen)
+            .map_err(|error| Error::Unusable(format!("{origin}: {error}; make it again with `reverie promote`")))
+    }
+
+    /// The bytes of a file, which may have so many; none if there is no such file.
+    async fn bytes(&self, name: &str, at_most: u64) -> Result<Option<Vec<u8>>, Error> {
+        let one_more = at_most.saturating_add(1);
+        let found = match &self.remote {
+            Some(remote) => remote.get_at_most(name, one_more).await?,
+            None => read_at_most(&Path::new(self.address).join(name), one_more)?,
+        };
+        match found {
+            Some(bytes) if bytes.len() as u64 > at_most => {
+                let origin = &self.origin;
+                Err(Error::Unusable(format!("{origin}: {name} has more than {at_most} bytes")))
+            }
+            found => Ok(found),
+        }
+    }
+
+    pub(super) async fn manifest(&self) -> Result<Manifest, Error> {
+        let origin = &self.origin;
+        let nothing = || {
+            Error::Unusable(format!(
+                "{origin} holds no bundle: {MANIFEST} is not there; `reverie promote --output {origin}` makes one"
+            ))
+        };
+        let (bytes, origin) = (self.bytes(MANIFEST, MANIFEST_BYTES).await?.ok_or_else(nothing)?, origin.clone());
+        tokio::task::spawn_blocking(move || Manifest::read(&bytes, &origin)).await.map_err(Error::table)?
+    }
+
+    /// The folder on this machine that holds the files, fetched if it is not there.
+    /// A file is written once it was seen to be what was written there.
+    pub(super) async fn fetched(&self, manifest: &Manifest, cache: &Path) -> Result<PathBuf, Error> {
+        let folder = cache.join(&manifest.digest);
+        if Bundle::is_at(&folder) {
+            return Ok(folder);
+        }
+        let draft = Draft(store::staged_path(&folder));
+        self.fetch_into(manifest, &draft.0).await?;
+        // Another process may have fetched it meanwhile; then its folder is as good.
+        let _ = std::fs::rename(&draft.0, &folder);
+        Ok(folder)
+    }
+
+    async fn fetch_into(&self, manifest: &Manifest, draft: &Path) -> Result<(), Error> {
+        let Some(remote) = &self.remote else {
+            return Err(Error::table("only a bundle of an object store is fetched"));
+        };
+        for file in &manifest.files {
+            file.check_name(&self.origin)?;
+            let path = draft.join(&file.name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(|source| Error::file("create", parent, source))?;
+            }
+            // A file may be far larger than the manifest says.
+            if !remote.save_at_most(&file.name, file.bytes.saturating_add(1), &path).await? {
+                return Err(file.refused("is missing", &self.origin));
+            }
+            let (draft, file, origin) = (draft.to_owned(), file.clone(), self.origin.clone());
+            let checked = tokio::task::spawn_blocking(move || check(&draft, &file, &origin));
+            checked.await.map_err(Error::table)??;
+        }
+        manifest.write(draft)
+    }
+}
+
+/// The beginning of a file, at most so many bytes; none if there is no file.
+fn read_at_most(path: &Path, bytes: u64) -> Result<Option<Vec<u8>>, Error> {
+    match store::open_regular(path).and_then(|file| {
+        let mut content = Vec::new();
+        file.take(bytes).read_to_end(&mut content).map(|_| content)
+    }) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::file("read", path, source)),
+    }
+}
