@@ -22,7 +22,7 @@ pub use standing::Standing;
 pub(crate) use columns::varying;
 
 use crate::{
-    frozen::utc,
+    clock::utc,
     results::{Answering, Results, TrialResult},
 };
 use columns::{cells, columns};

@@ -12,6 +12,7 @@
 //! The models are not in it: their identities are, and what is not the same is
 //! refused or told when the bundle is opened.
 
+mod parts;
 mod place;
 mod reach;
 
@@ -19,8 +20,8 @@ pub use reach::Reach;
 
 use crate::{
     Error, Session, Setup,
-    frozen::RunRecord,
     layout::{self, LAYOUT, RunFile},
+    record::RunRecord,
     spec::{Experiment, SEALED},
     write_whole,
 };

@@ -23,9 +23,9 @@ mod tests;
 use crate::{
     Error,
     bundle::Manifest,
-    frozen::{RunRecord, what_differs},
+    plan::trial,
+    record::{RunRecord, what_differs},
     results::ScoresByMetric,
-    trial,
 };
 use eval::{
     Question, Score,

@@ -2,9 +2,8 @@
 //! session's corpus, or all at an address.
 
 use crate::{
-    Error, Session, Setup, error_chain, nearest,
-    prepare::corpus::{bind_pdf_library, source},
-    task::{compute, read},
+    Error, Session, Setup, blocking::compute, corpus::source, error_chain, nearest, pdf_library::bind_pdf_library,
+    task::read,
 };
 use futures::{StreamExt, stream};
 use rag::{

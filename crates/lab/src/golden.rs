@@ -8,12 +8,13 @@
 //! can see what was thrown away.
 
 use crate::{
-    Error, LoadedCorpus, Session,
+    Error, Session,
+    clock::now_ms,
+    corpus::LoadedCorpus,
     files::{write_new, write_whole},
     session::used_models::priced_and_ready,
     settlement::settle,
     spec::GenerateSpec,
-    task::now_ms,
 };
 use eval::{
     Dataset, GenerateOptions, GenerateProgress, Generated, Kind, Persona,
@@ -214,31 +215,6 @@ impl Golden {
         }
         Ok(paths)
     }
-}
-
-/// Why generation gave no question, with how often each reason was one.
-pub(crate) fn no_question(model: &str, generated: &Generated) -> String {
-    let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name} {n}")).collect();
-    let counts = counts.join(", ");
-    let (tries, written, passages) = (generated.attempts, generated.n_written(), generated.n_passages);
-    if passages == 0 {
-        let why = if counts.is_empty() { "there are none".to_owned() } else { counts };
-        return format!(
-            "no passage of the documents is worth a question ({why}), so nothing was asked: give documents with \
-             longer texts in whole sentences, or write questions by hand"
-        );
-    }
-    let what = match (generated.gave_up(), written) {
-        (true, _) => "mend the function that writes".to_owned(),
-        (false, 0) => format!("try another model than `{model}`, or write questions by hand"),
-        (false, _) => "look at the rejected ones: more `max_attempts`, other `kinds` or another model may help, or \
-             questions that are written by hand"
-            .to_owned(),
-    };
-    format!(
-        "no golden question came of {tries} tries on {passages} passages: `{model}` wrote {written} drafts, and all \
-         were rejected; the rejected ones, and passages without a draft, by reason: {counts}; {what}"
-    )
 }
 
 /// The lines of a file of rejections that a person's review wrote.

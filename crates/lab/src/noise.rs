@@ -8,12 +8,13 @@
 //! so a second look pays nothing.
 
 use crate::{
-    Error, Session,
-    estimate::{CostEstimate, of_item, score_of},
-    frozen::{experiment_of, latest_record},
-    model_error,
-    results::Results,
-    results::{QuestionResult, TrialResult},
+    Error, Session, model_error,
+    plan::{
+        CostEstimate,
+        model_load::{of_item, score_of},
+    },
+    record::{experiment_of, latest_record},
+    results::{QuestionResult, Results, TrialResult},
     session::used_models::priced_and_ready,
     settlement,
     spec::{EvaluateSpec, Experiment},

@@ -17,14 +17,12 @@
 
 mod calls;
 mod models;
-mod replies;
-mod wire;
+pub(crate) mod wire;
 
 pub(crate) use self::models::{chat, embedder, reranker};
 pub(crate) use calls::Way;
 pub(crate) use wire::{Embedded, Request, Said};
 
-use crate::{Bundle, Error, Setup};
 use ::models::Kind;
 use futures::stream::BoxStream;
 use rag::{Item, PipelineConfig};
@@ -72,25 +70,6 @@ impl Part {
         Self::ALL.into_iter().find(|part| part.name() == name)
     }
 
-    /// The parts that the trial of a bundle has something for.
-    ///
-    /// # Errors
-    /// A place without a bundle, or with one of another format.
-    pub async fn of_bundle(address: &str, setup: &Setup) -> Result<Vec<Self>, Error> {
-        let (manifest, record) = Bundle::record(address, setup).await?;
-        let (trial, ..) = record.searched(&manifest.trial)?;
-        let pipeline = &trial.pipeline;
-        let asks = |kind: Kind| !models_of(pipeline, kind).is_empty();
-        let has = |part: &Self| match part {
-            Self::Encoder => pipeline.embedder.is_some() || asks(Kind::Embedding),
-            Self::Reranker => asks(Kind::Rerank),
-            Self::Llm => asks(Kind::Chat),
-            Self::Qa => pipeline.answering().is_some(),
-            Self::VectorStore | Self::Retriever | Self::Gateway => true,
-        };
-        Ok(Self::ALL.into_iter().filter(has).collect())
-    }
-
     /// Whether it holds the models of a kind.
     pub(crate) fn holds(self, kind: Kind) -> bool {
         match kind {
@@ -103,7 +82,7 @@ impl Part {
 }
 
 /// The names of the models of a kind that a pipeline asks.
-pub(crate) fn models_of(pipeline: &PipelineConfig, kind: Kind) -> BTreeSet<&str> {
+pub(crate) fn models_of_kind(pipeline: &PipelineConfig, kind: Kind) -> BTreeSet<&str> {
     let asked = pipeline.values().flat_map(|(_, value)| value.asks(Item::default()));
     asked.filter(|ask| ask.kind == kind).map(|ask| ask.model).collect()
 }

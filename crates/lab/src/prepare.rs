@@ -2,32 +2,31 @@
 //! work or money is spent, and plans. Only the corpus is parsed for that, and
 //! golden questions are generated where there are none yet.
 
-pub(crate) mod corpus;
-mod loaded;
-mod metadata;
 pub(crate) mod questions;
+pub(crate) mod searched;
 mod vectors;
 
-pub use loaded::LoadedCorpus;
-
 use crate::{
-    Error, Session, budget,
-    plan::{Inputs, Plan},
+    Error, budget,
+    corpus::{CorpusSurvey, load, survey},
+    healing::execution,
+    plan::{Plan, PlanInputs, Trial, trial},
+    prepare::questions::{Asked, import, read_questions},
     qualification::check_judges,
-    run::{check_search, execution},
-    session::used_models::{identities, used_models},
+    session::{
+        Session,
+        used_models::{identities, used_models},
+    },
     task::Execution,
-    trial::{self, Trial},
     workspace::Claimed,
 };
-use corpus::{Found, find, load};
 use eval::{Question, dataset::DatasetReport};
 use models::Identity;
-use questions::{Asked, import, read_questions};
 use rag::{
     Metadata,
     load::{Rejected, SourceFile, Unread},
 };
+use searched::check_search;
 use std::{collections::BTreeMap, sync::Arc};
 use store::Key;
 use vectors::check_vectors;
@@ -88,7 +87,7 @@ impl Sources {
         questions: &[Question],
         asked: Option<&[Vec<usize>]>,
     ) -> Arc<Plan> {
-        Arc::new(Plan::new(&Inputs {
+        Arc::new(Plan::new(&PlanInputs {
             experiment: &session.experiment,
             trials,
             identities: &self.identities,
@@ -102,12 +101,18 @@ impl Sources {
     }
 }
 
-/// Checks a session's experiment as a whole and plans it.
-pub(crate) async fn prepare(session: &Session) -> Result<Prepared, Error> {
-    let mut claimed = Claimed::new(session.workspace());
-    let prepared = check_and_plan(session, &mut claimed).await;
-    claimed.end().await;
-    prepared
+impl Session {
+    /// Checks everything that can be checked before work or money is spent,
+    /// parses the corpus, and plans.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with all mistakes.
+    pub async fn prepare(&self) -> Result<Prepared, Error> {
+        let mut claimed = Claimed::new(self.workspace());
+        let prepared = check_and_plan(self, &mut claimed).await;
+        claimed.end().await;
+        prepared
+    }
 }
 
 async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prepared, Error> {
@@ -117,7 +122,7 @@ async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prep
     mistakes.extend(check_judges(session).await?);
     let identities = identities(session, &mut mistakes).await;
     mistakes.extend(check_vectors(session, &identities));
-    let found = find(session, &mut mistakes).await?;
+    let found = survey(session, &mut mistakes).await?;
     let imported = import(session, &mut mistakes).await?;
     let Some(source) = found.source.clone().filter(|_| mistakes.is_empty()) else {
         return Err(Error::Refused(mistakes));
@@ -129,7 +134,7 @@ async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prep
     if !mistakes.is_empty() {
         return Err(Error::Refused(mistakes));
     }
-    let Found { read_ms, files, metadata, pdf_library, .. } = found;
+    let CorpusSurvey { read_ms, files, metadata, pdf_library, .. } = found;
     let sources = Sources { identities, files: files.files, unread: files.absent, metadata, pdf_library, read_ms };
     let Asked { questions, report, corpus } = asked;
     let trials = trial::grid(experiment);

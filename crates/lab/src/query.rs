@@ -1,14 +1,15 @@
 //! Answers a new question with one trial of a finished run, as it was then.
 
+mod replies;
+
 use crate::{
-    Error, Session,
-    engine::{Outputs, Turn},
-    frozen::{RunRecord, experiment_of},
-    parts::{Elsewhere, Part, Request, Said, Way, models_of},
-    plan::CorpusInputs,
+    Error,
+    parts::{Elsewhere, Part, Request, Said, Way, models_of_kind},
+    plan::{CorpusInputs, Outputs, Trial},
+    record::{RunRecord, experiment_of},
+    session::Session,
     spec::Experiment,
-    task::{Execution, open_corpus},
-    trial::Trial,
+    task::{Execution, Turn, open_corpus},
 };
 use futures::{StreamExt, future};
 use models::{Embedder, InputKind, Kind, Message, Piece};
@@ -237,7 +238,7 @@ impl RunPipeline {
             }
             Some((Part::Encoder, _)) => self.warm_embedder().await?,
             Some((Part::Reranker, _)) => {
-                for name in models_of(&self.trial.pipeline, Kind::Rerank) {
+                for name in models_of_kind(&self.trial.pipeline, Kind::Rerank) {
                     self.execution.models().reranker(name)?.rerank(PROBE, &[PROBE.to_owned()]).await?;
                 }
             }

@@ -2,29 +2,25 @@
 //! done yet, puts the results together, and keeps them with what they were
 //! made from.
 
-mod execute;
 mod search;
 mod search_scores;
 mod versions;
 
-pub(crate) use execute::{execute, execution};
-pub(crate) use search::check_search;
-
 use crate::{
     Error, Prepared, Session,
-    engine::{Outcome, Outputs, stored},
+    engine::{Outcome, stored},
     error_chain,
-    frozen::{Frozen, summary_json},
+    gather::{RunPart, gather, measure},
+    healing::{HEALINGS, execute, look_at},
     layout::{self, RunFile},
-    plan::Plan,
-    results::{Results, measure},
+    plan::{Outputs, Trial},
+    record::Frozen,
+    results::Results,
+    run_summary::summary_json,
     settlement::settle,
-    trial::Trial,
     workspace::Claimed,
 };
-use execute::{HEALINGS, look_at};
 use serde_json::json;
-use std::sync::Arc;
 use store::upkeep::RunArtifacts;
 use versions::{corpus_version, dataset_version};
 
@@ -36,13 +32,24 @@ pub(crate) struct Run<'a> {
     claimed: Claimed,
 }
 
-/// What is executed and gathered at once: all of a run, or a step of a search.
-#[derive(Clone, Copy)]
-pub(crate) struct Part<'a> {
-    /// The trials.
-    pub(crate) trials: &'a [Trial],
-    /// Their tasks.
-    pub(crate) plan: &'a Arc<Plan>,
+impl Session {
+    /// Does what is not done yet and puts the results together.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
+    pub async fn run(&self, prepared: &Prepared) -> Result<Results, Error> {
+        Run::new(self, prepared).finish().await
+    }
+
+    /// What is known of a run that was interrupted: the results of the trials
+    /// that are scored, marked as partial and without a winner; none if no
+    /// trial is scored. Nothing of it is kept.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn so_far(&self, prepared: &Prepared) -> Result<Option<Results>, Error> {
+        Run::new(self, prepared).so_far().await
+    }
 }
 
 impl<'a> Run<'a> {
@@ -88,13 +95,13 @@ impl<'a> Run<'a> {
     }
 
     /// Executes a part of the run and puts its results together.
-    async fn execute_and_gather(&mut self, part: Part<'_>) -> Result<(Outcome, Results), Error> {
+    async fn execute_and_gather(&mut self, part: RunPart<'_>) -> Result<(Outcome, Results), Error> {
         let Self { session, prepared, .. } = *self;
         let mut healing = Healing::new(part);
         loop {
             let outcome = healing.execute(self).await?;
             measure(session, prepared, part, &outcome).await;
-            let gathered = Results::gather(session, prepared, part, &outcome).await;
+            let gathered = gather(session, prepared, part, &outcome).await;
             if let Some(results) = healing.end(self, &outcome, gathered).await? {
                 return Ok((outcome, results));
             }
@@ -120,8 +127,8 @@ impl<'a> Run<'a> {
         let plan = prepared.sources.plan(session, &trials, &prepared.questions, None);
         let outputs: Outputs = plan.tasks.iter().enumerate().map(|(id, task)| (id, task.artifact())).collect();
         let outcome = Outcome { outputs, reused: plan.tasks.len(), ..Outcome::default() };
-        let part = Part { trials: &trials, plan: &plan };
-        let mut results = Results::gather(session, prepared, part, &outcome).await?;
+        let part = RunPart { trials: &trials, plan: &plan };
+        let mut results = gather(session, prepared, part, &outcome).await?;
         let (scored, all) = (trials.len(), prepared.trials.len());
         results.unfinished(format!(
             "the run was interrupted: {scored} of {all} trials are scored; the next `run` goes on"
@@ -150,7 +157,7 @@ impl<'a> Run<'a> {
 /// Executes a part of a run. What turns out to be damaged when it is read is
 /// made again.
 struct Healing<'a> {
-    part: Part<'a>,
+    part: RunPart<'a>,
     /// How often it may be executed.
     left: usize,
     /// Tasks that were executed before.
@@ -158,7 +165,7 @@ struct Healing<'a> {
 }
 
 impl<'a> Healing<'a> {
-    fn new(part: Part<'a>) -> Self {
+    fn new(part: RunPart<'a>) -> Self {
         Self { part, left: HEALINGS, executed: 0 }
     }
 

@@ -24,8 +24,9 @@ pub use systems::ScoredAnswers;
 use crate::{
     Control, Error, Operator, Setup,
     budget::BudgetResult,
-    estimate::{CostEstimate, score_of},
-    qualification::{self, JudgeResult},
+    plan::{CostEstimate, model_load::score_of},
+    qualification,
+    results::JudgeResult,
     settlement::settle,
     spec::ScoringSpec,
 };

@@ -1,20 +1,16 @@
-//! What is open: an experiment with its workspace, models and budget. What was
-//! checked of it is [`Prepared`], what runs is `Run`; everything else that can
-//! be done with an experiment is a function over these, in a file of its own.
+//! An open experiment: with its workspace, models and budget. `prepare` checks and plans it, `run` runs it; everything
+//! else that can be done with it is a function over a session, in a file of its own.
 
 mod cluster;
-mod setup;
 pub(crate) mod used_models;
 
 pub(crate) use cluster::pull_missing;
-pub use setup::{ClusterSetup, Connect, Control, Environment, Setup};
 
 use crate::{
     Error,
     engine::{Engine, Local},
-    prepare::{self, Prepared},
     results::Results,
-    run::Run,
+    setup::Setup,
     spec::Experiment,
     task::Models,
     workspace::Workspace,
@@ -75,33 +71,6 @@ impl Session {
         let context = setup.context(experiment.engine.local.cores);
         let (experiment, engine) = (Arc::new(experiment), OnceCell::new());
         Self { experiment, setup, context, workspace, budget, engine }
-    }
-
-    /// Checks everything that can be checked before work or money is spent,
-    /// parses the corpus, and plans.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] with all mistakes.
-    pub async fn prepare(&self) -> Result<Prepared, Error> {
-        prepare::prepare(self).await
-    }
-
-    /// Does what is not done yet and puts the results together.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
-    pub async fn run(&self, prepared: &Prepared) -> Result<Results, Error> {
-        Run::new(self, prepared).finish().await
-    }
-
-    /// What is known of a run that was interrupted: the results of the trials
-    /// that are scored, marked as partial and without a winner; none if no
-    /// trial is scored. Nothing of it is kept.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn so_far(&self, prepared: &Prepared) -> Result<Option<Results>, Error> {
-        Run::new(self, prepared).so_far().await
     }
 
     /// The results of the last finished run of this experiment, on whatever

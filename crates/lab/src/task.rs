@@ -9,9 +9,12 @@ mod handles;
 pub(crate) mod read;
 mod rows;
 mod tokens;
+mod turn;
 mod usage;
+mod work;
 
 pub(crate) use handles::Models;
+pub(crate) use turn::Turn;
 pub(crate) use {
     corpus::{chunk_table, open_corpus},
     handles::InTurn,
@@ -25,15 +28,12 @@ pub(crate) use {
 
 use crate::{
     Error,
-    engine::{Outputs, Turn},
+    clock::now_ms,
     layout,
-    operator::Operator,
-    plan::TaskId,
+    plan::{Outputs, Task, TaskId, time::Components},
     progress::Progress,
     settlement,
     spec::Experiment,
-    timing::Components,
-    work::{Content, Made, Making, Work},
 };
 use bytes::Bytes;
 use cache::Cache;
@@ -49,42 +49,9 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
 };
-use store::{ArtifactStore, Event, EventLog, Key};
-
-/// One stage call on one shard.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Task {
-    /// Its identity: tasks with the same key are the same task, in every run.
-    pub key: Key,
-    /// The work.
-    pub(crate) work: Work,
-    /// How many rows it will make, where that is known.
-    pub rows: Option<usize>,
-    /// What people read in errors and in the event log.
-    pub label: String,
-    /// The trials that need it, if it runs a user's function.
-    #[serde(default)]
-    pub trials: Vec<String>,
-}
-
-impl Task {
-    /// The kind of work.
-    pub fn operator(&self) -> Operator {
-        self.work.kind().operator()
-    }
-
-    /// The tasks whose outputs it needs; each comes before it in the plan.
-    pub fn inputs(&self) -> Vec<TaskId> {
-        self.work.kind().inputs()
-    }
-
-    /// The name of its artifact in the store.
-    pub fn artifact(&self) -> String {
-        layout::artifact(&self.key, self.work.kind().format())
-    }
-}
+use store::{ArtifactStore, Event, EventLog};
+use work::{Content, TaskContext, TaskOutput, doer};
 
 /// What a task made.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -250,18 +217,6 @@ impl Execution {
     }
 }
 
-pub(crate) fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// Runs something that computes on a blocking thread. Calls that it makes are
-/// counted as if it ran here.
-pub(crate) async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    tokio::task::spawn_blocking(ledger::carry(work))
-        .await
-        .map_err(|error| Error::Task { label: "a computation".to_owned(), reason: error.to_string() })
-}
-
 /// Executes one task. A user's function is told which trials it runs for.
 pub(crate) async fn execute(
     task: &Task,
@@ -273,9 +228,9 @@ pub(crate) async fn execute(
 ) -> Result<Output, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
     let questions = Mutex::default();
-    let made = make(Making { task, inputs, partial, turn, cx, progress, questions: &questions });
+    let made = run(TaskContext { task, inputs, partial, turn, execution: cx, progress, questions: &questions });
     // An output of partial inputs belongs to this run alone.
-    if partial || !task.work.kind().is_exclusive() {
+    if partial || !task.work.describe().is_exclusive() {
         return on_behalf_of(caller, made).await;
     }
     on_behalf_of(caller, alone(task, made, cx, progress)).await
@@ -305,29 +260,30 @@ async fn alone(
     made.await
 }
 
-async fn make(making: Making<'_>) -> Result<Output, Error> {
-    let Making { task, cx, .. } = making;
+async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
+    let TaskContext { task, execution: cx, .. } = context;
     let client = cx.models().client();
-    let (made, mut all) = ledger::measure(task.work.kind().make(&making)).await;
+    let (made, mut all) = ledger::measure(doer(&task.work).run(&context)).await;
     let made = made.map_err(|error| settlement::cause(client, error))?;
-    let Made { content, rows, errors, function_errors, unread, resumed, reused, earlier, has_parts, bytes } = made;
+    let TaskOutput { content, rows, errors, function_errors, unread, resumed, reused, earlier, has_parts, bytes } =
+        made;
     if errors > 0
         && let Some(failure) = client.failure()
     {
         // Rows that only lack what could not be kept are no output.
         return Err(failure.into());
     }
-    let partial = making.partial || errors + function_errors > 0 || !unread.is_empty();
+    let partial = context.partial || errors + function_errors > 0 || !unread.is_empty();
     let artifact = match &content {
         Content::Written(artifact) => artifact.clone(),
         Content::Bytes(_) => cx.name(task, partial),
     };
-    let mut questions = std::mem::take(&mut *making.questions.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut questions = std::mem::take(&mut *context.questions.lock().unwrap_or_else(PoisonError::into_inner));
     for (question, used) in earlier {
         all.merge(&used);
         questions.entry(question).or_default().merge(&used);
     }
-    if task.work.kind().calls_models() || !all.is_empty() {
+    if task.work.describe().calls_models() || !all.is_empty() {
         // Before the output, so that an output that is there always has it.
         usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
     }

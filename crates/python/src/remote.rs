@@ -4,8 +4,9 @@
 
 use async_trait::async_trait;
 use lab::{
-    RayEngineSpec,
-    engine::{CallError, Cluster, ClusterNode, Resources, Worker, WorkerId, WorkerSetup},
+    RayEngineSpec, Worker,
+    cluster::{CallError, Cluster, ClusterNode, Resources, WorkerId},
+    engine::WorkerSetup,
 };
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyBytes};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -6,7 +6,7 @@ use crate::{
     services::{KEY, S3, SECRET},
     workspace::{Outcome, Workspace},
 };
-use lab::engine::{Worker, WorkerSetup};
+use lab::{Worker, engine::WorkerSetup};
 use serde_json::Value;
 use simulator::{Latency, Running, Settings};
 use std::{collections::BTreeMap, process::Stdio, sync::Arc, time::Duration};

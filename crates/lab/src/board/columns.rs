@@ -1,8 +1,8 @@
 //! The columns of a leaderboard and their cells.
 
 use crate::{
+    plan::Trial,
     results::{MetricResult, Results, TrialResult},
-    trial::Trial,
 };
 use eval::{Missing, Score, statistics::Summary};
 use rag::Axis;

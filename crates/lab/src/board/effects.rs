@@ -8,8 +8,8 @@
 
 use super::columns::varying;
 use crate::{
+    plan::trial::NONE,
     results::{Results, TrialResult},
-    trial::NONE,
 };
 use eval::statistics::{Interval, bootstrap_mean, mean};
 use rag::Axis;

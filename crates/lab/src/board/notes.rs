@@ -4,8 +4,7 @@
 use super::{Standing, turns::turns};
 use crate::{
     budget::BudgetResult,
-    qualification::JudgeResult,
-    results::{NotEnriched, Results, counts_money},
+    results::{JudgeResult, NotEnriched, Results, counts_money},
     search::{SearchResult, StopKind},
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};

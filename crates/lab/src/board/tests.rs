@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::{
-    qualification::JudgeResult,
     results::{
-        Winner,
+        JudgeResult, Winner,
         fixture::{choose, results, score},
     },
     search::{SearchResult, Stop, StopKind},

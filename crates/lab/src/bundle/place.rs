@@ -4,8 +4,8 @@
 use super::{Bundle, MANIFEST, Manifest, check};
 use crate::{
     Error, Setup,
-    frozen::RunRecord,
     layout::{LAYOUT, RunFile},
+    record::RunRecord,
 };
 use std::{
     io::{self, Read},

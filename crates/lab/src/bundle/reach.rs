@@ -1,7 +1,7 @@
 //! What a bundle uses beyond its own files: code, variables of the environment,
 //! and addresses. A service compares that before it opens a bundle named over HTTP.
 
-use crate::{Error, RunRecord, frozen::experiment_of, spec::Experiment};
+use crate::{Error, RunRecord, record::experiment_of, spec::Experiment};
 use models::ModelConfig;
 use reqwest::Url;
 use serde_json::Value;

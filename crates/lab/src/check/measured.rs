@@ -1,7 +1,7 @@
 //! How a run measured: what the scores of a metric depend on beside questions
 //! and answers.
 
-use crate::frozen::Frozen;
+use crate::record::Frozen;
 use eval::MetricConfig;
 use models::Identity;
 use std::collections::BTreeMap;

@@ -17,9 +17,10 @@ mod hand_out;
 mod staff;
 
 use super::{
-    Assignment, Cluster, ClusterNode, Engine, Local, Outcome, Runner, WorkerId, schedule,
+    Assignment, Engine, Local, Outcome, Runner, schedule,
     unit::{Look, WorkerSetup},
 };
+use crate::cluster::{Cluster, ClusterNode, WorkerId};
 use crate::{
     Error, layout,
     operator::Operator,

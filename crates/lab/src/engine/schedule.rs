@@ -5,14 +5,15 @@
 //! earlier stages wait instead of piling up outputs. Trials that are nearly
 //! done go before all others.
 
-use super::{Outcome, Outputs, Turn, Turns};
+use super::{Outcome, Outputs, Turns};
+use crate::task::Turn;
 use crate::{
     Error, error_chain, failed_function, layout,
     operator::Operator,
-    plan::{Plan, TaskId},
+    plan::{Plan, Task, TaskId},
     progress::Progress,
     settlement::ends_all,
-    task::{Execution, Output, Task},
+    task::{Execution, Output},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};

@@ -2,21 +2,14 @@
 //! turns, and a trial that is nearly done goes before the others, so that
 //! finished trials come early instead of all at the end.
 
-use crate::plan::{Plan, TaskId};
-use serde::{Deserialize, Serialize};
+use crate::{
+    plan::{Plan, TaskId},
+    task::Turn,
+};
 use std::collections::HashMap;
 
 /// A trial is nearly done when at most one in this many of its tasks is left.
 const NEARLY_DONE: usize = 4;
-
-/// The place of a task's calls in the queue for a model.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Turn {
-    /// Calls of a higher priority go first.
-    pub(crate) priority: i32,
-    /// Within a priority, groups take turns.
-    pub(crate) group: u64,
-}
 
 /// The trials of a plan, and how many tasks each has left.
 #[derive(Debug)]

@@ -1,14 +1,14 @@
 //! The messages between the remote engine and its workers: names of artifacts
 //! and settings, never documents or vectors. Those go through the store.
 
-use super::Turn;
+use crate::task::Turn;
 use crate::{
     Error, error_chain, failed_function,
     operator::Operator,
-    plan::TaskId,
+    plan::{Task, TaskId},
     progress::{Expected, ModelTraffic},
     settlement::ends_all,
-    task::{Output, Task},
+    task::Output,
 };
 use models::{BudgetReport, Caps, Identity, Spending};
 use rag::python::Failure;

@@ -1,8 +1,17 @@
 //! What is planned for an experiment, without a corpus and without models.
 
 use super::*;
-use crate::{engine::required, ranges::question_order, trial};
+use crate::{
+    engine::required,
+    operator::Operator,
+    plan::{ranges::question_order, trial, work::KeyContext},
+    spec::Experiment,
+};
+use eval::Question;
+use models::Identity;
+use rag::{Axis, index::IndexKind, load::SourceFile};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 const SPACE: &str = "chunker = [{ sentence = { chunk_size = 300 } }, { sentence = { chunk_size = 600 } }]\n\
     embedder = [\"small\", \"large\"]\nretriever = [\"bm25\", \"hybrid\"]\n";
@@ -53,7 +62,7 @@ impl Fixture {
     }
 
     fn planned(&self, asked: Option<&[Vec<usize>]>) -> Plan {
-        Plan::new(&Inputs {
+        Plan::new(&PlanInputs {
             experiment: &self.experiment,
             trials: &trial::grid(&self.experiment),
             identities: &self.identities,
@@ -253,7 +262,7 @@ fn a_file_that_cannot_be_read_now_moves_no_other_to_another_task() {
     let (absent, _) = fixture.files.remove(1);
     let grid = trial::grid(&fixture.experiment);
     let inputs = |unread: &[SourceFile]| {
-        let plan = Plan::loading(&Inputs {
+        let plan = Plan::loading(&PlanInputs {
             experiment: &fixture.experiment,
             trials: &grid,
             identities: &fixture.identities,
@@ -291,7 +300,7 @@ fn earlier_messages_are_in_no_key_of_questions_that_have_none() {
     let writer = work::WriteQueries { writer: rag::query::QueryConfig::None(Default::default()), embedder: None };
     let key = |questions: &[Question]| {
         let (experiment, identities) = (&fixture.experiment, &fixture.identities);
-        let inputs = Inputs {
+        let inputs = PlanInputs {
             experiment,
             trials: &[],
             identities,
@@ -302,7 +311,7 @@ fn earlier_messages_are_in_no_key_of_questions_that_have_none() {
             questions,
             asked: None,
         };
-        Work::from(writer.clone()).kind().key(&Keys { tasks: &[], inputs: &inputs })
+        work::Work::from(writer.clone()).describe().key(&KeyContext { tasks: &[], inputs: &inputs })
     };
     let (alone, mut talk) = (fixture.questions.clone(), fixture.questions.clone());
     talk[3].turns = vec![models::Message::user("Who built it?")];

@@ -1,7 +1,7 @@
 //! Where golden questions come from: a file, or a chat model that writes them
 //! once; and whether their evidence stands in the corpus.
 
-use super::{LoadedCorpus, corpus::Found};
+use crate::corpus::{CorpusSurvey, LoadedCorpus};
 use crate::{
     Error, Session,
     artifact::DocumentRow,
@@ -105,7 +105,7 @@ pub(super) async fn read_questions(
     session: &Session,
     loaded: &LoadedCorpus,
     imported: Imported,
-    found: &Found,
+    found: &CorpusSurvey,
     mistakes: &mut Vec<String>,
 ) -> Result<Asked, Error> {
     let Imported { dataset, ignored } = imported;

@@ -1,7 +1,7 @@
 //! Whether enrichers that make vectors can make them with the embedders and the
 //! chunkers that they are combined with.
 
-use crate::{Error, Session, engine::Turn, error_chain};
+use crate::{Error, Session, error_chain, task::Turn};
 use models::Identity;
 use rag::{Component, PipelineConfig};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! in Python, the report page and trackers.
 
 use super::Results;
-use crate::{Error, frozen::title};
+use crate::{Error, clock::run_title};
 use serde::{Deserialize, Serialize};
 
 /// The trial that answers for a run.
@@ -17,7 +17,7 @@ pub struct Answering {
 impl Results {
     /// The run in words: its id and when it finished.
     pub fn title(&self) -> String {
-        title(&self.run, self.time_ms)
+        run_title(&self.run, self.time_ms)
     }
 
     /// The trial that answers: the requested one, otherwise the winner

@@ -1,7 +1,7 @@
 //! Hand-made results for tests.
 
 use super::{MetricResult, QuestionResult, Results, TrialResult, Winner};
-use crate::{spec::Experiment, trial};
+use crate::{plan::trial, spec::Experiment};
 use eval::{Missing, Question, Score, Scored, statistics::Summary};
 use std::collections::BTreeMap;
 

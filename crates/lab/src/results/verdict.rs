@@ -13,7 +13,7 @@ const NAMED: usize = 4;
 
 impl Results {
     /// Who may be the best, in sentences.
-    pub(super) fn describe(&self) -> Vec<String> {
+    pub(crate) fn describe(&self) -> Vec<String> {
         let id = match &self.winner {
             Winner::Trial(id) | Winner::Leads(id) => id,
             Winner::Refused(reason) => {

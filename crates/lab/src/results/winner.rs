@@ -20,7 +20,7 @@ pub(super) const SIGNIFICANT: f64 = 0.05;
 ///
 /// If the dataset is split, all of that uses the questions to choose by, and
 /// each trial's mean over the other questions is reported beside it.
-pub(super) fn choose(
+pub(crate) fn choose(
     trials: &mut [TrialResult],
     metrics: &[MetricResult],
     objective: &[String],

@@ -2,20 +2,23 @@
 //! like any other. What a step made is in the store, so that a search that
 //! was interrupted decides the same again and goes on where it was.
 
-use super::{Healing, Part, Run, search_scores::SearchScores};
+use super::{Healing, Run, search_scores::SearchScores};
 use crate::{
     Error, Prepared, Session,
     budget::BudgetResult,
     engine::Outcome,
-    plan::Plan,
-    ranges::{Ranges, question_order},
-    results::{Results, metrics},
+    gather::{RunPart, metrics},
+    plan::{
+        Plan, Trial,
+        ranges::{Ranges, question_order},
+    },
+    prepare::searched::QuestionOrder,
+    results::Results,
     search::{Problem, SearchResult, Seen, Stop, Strategy},
     spec::{EvaluateSpec, Experiment},
     track::StepLog,
-    trial::Trial,
 };
-use eval::{MetricConfig, Question, dataset::Split};
+use eval::{MetricConfig, Question};
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
@@ -56,50 +59,14 @@ impl Weights {
     }
 }
 
-/// Questions by their place in the dataset, in the order in which they are asked.
-struct Places {
-    /// Those that trials are compared by.
-    compared: Vec<usize>,
-    /// Those that nothing may be chosen by: who was asked all others is asked
-    /// these at the end.
-    held_back: Vec<usize>,
-}
-
-impl Places {
-    fn of(evaluate: &EvaluateSpec, questions: &[Question]) -> Self {
-        let answered = evaluate.answered.unwrap_or(usize::MAX).min(questions.len());
-        let is_test = |i: &usize| questions[*i].split == Some(Split::Test);
-        let order = question_order(questions.len()).into_iter().filter(|i| *i < answered);
-        let (held_back, compared) = order.partition(is_test);
-        Self { compared, held_back }
-    }
-}
-
-/// Why a search cannot work here, before anything is spent.
-pub(crate) fn check_search(experiment: &Experiment, questions: &[Question]) -> Option<String> {
-    let search = &experiment.search;
-    let reason = if search.is_exhaustive() {
-        return None;
-    } else if questions.is_empty() {
-        "needs golden questions to compare trials by"
-    } else if Places::of(&experiment.evaluate, questions).compared.is_empty() {
-        "needs golden questions to compare trials by, and all that are answered are of the split `test`"
-    } else if experiment.evaluate.objective.is_empty() {
-        "needs metrics to compare trials by: see `objective` under [evaluate]"
-    } else {
-        return None;
-    };
-    Some(format!("search.{}: {reason}", search.name()))
-}
-
 /// Does what the experiment's search asks for, and puts the results together.
 pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Error> {
     let Run { session, prepared, .. } = *run;
     let (search, evaluate) = (&session.experiment.search, &session.experiment.evaluate);
     if search.is_exhaustive() {
-        return run.execute_and_gather(Part { trials: &prepared.trials, plan: &prepared.plan }).await;
+        return run.execute_and_gather(RunPart { trials: &prepared.trials, plan: &prepared.plan }).await;
     }
-    let Places { compared: order, held_back } = Places::of(evaluate, &prepared.questions);
+    let QuestionOrder { compared: order, held_back } = QuestionOrder::of(evaluate, &prepared.questions);
     let weights = Weights::of(evaluate, &prepared.questions, &order);
     let problem = Problem {
         trials: prepared.trials.iter().map(|trial| trial.labels.clone()).collect(),
@@ -143,7 +110,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
         false => order[..seen.len()].to_vec(),
     };
     let (trials, plan) = chosen(session, prepared, &seen.iter().map(questions).collect::<Vec<_>>());
-    let (mut outcome, mut results) = run.execute_and_gather(Part { trials: &trials, plan: &plan }).await?;
+    let (mut outcome, mut results) = run.execute_and_gather(RunPart { trials: &trials, plan: &plan }).await?;
     outcome.executed += executed;
     results.executed = outcome.executed;
     results.searched(search_result(search.name(), &problem, prepared, strategy.as_ref(), &seen));
@@ -185,7 +152,7 @@ async fn step(
     let (strategy, answers) = (session.experiment.search.name(), asked.iter().sum::<usize>());
     let fields = serde_json::json!({ "strategy": strategy, "trials": trials.len(), "answers": answers });
     prepared.execution.log("search_step", fields);
-    let mut healing = Healing::new(Part { trials: &trials, plan: &plan });
+    let mut healing = Healing::new(RunPart { trials: &trials, plan: &plan });
     loop {
         let outcome = healing.execute(run).await?;
         let read = read_scores(questions, &plan, &outcome, scores).await;
@@ -240,32 +207,9 @@ fn chosen(session: &Session, prepared: &Prepared, questions: &[Vec<usize>]) -> (
 mod tests {
     use super::*;
 
-    fn questions() -> Vec<Question> {
-        let question = |id: &str, split| Question { id: id.to_owned(), split, ..Question::default() };
-        vec![question("a", Some(Split::Tune)), question("b", Some(Split::Test)), question("c", None)]
-    }
-
-    fn experiment(rest: &str) -> Experiment {
-        let space = "[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
-        Experiment::parse(&format!("name = \"x\"\n[corpus]\nsource = \"d\"\n{space}{rest}"), ".").unwrap()
-    }
-
-    #[test]
-    fn trials_are_compared_by_answered_questions_that_are_not_held_back() {
-        let places = |answered| {
-            let evaluate = EvaluateSpec { answered, ..experiment("").evaluate };
-            let Places { mut compared, held_back } = Places::of(&evaluate, &questions());
-            compared.sort_unstable();
-            (compared, held_back)
-        };
-        assert_eq!(places(None), (vec![0, 2], vec![1]));
-        assert_eq!(places(Some(2)), (vec![0], vec![1]));
-        assert_eq!(places(Some(0)), (vec![], vec![]));
-    }
-
     #[test]
     fn a_step_asks_eliminated_trials_nothing_and_the_others_what_is_new_or_failed() {
-        // Places 0 to 63, 64 to 127 and so on of the order are scored together.
+        // Questions 0 to 63, 64 to 127 and so on of the order are scored together.
         let questions = (0..200).map(|i| Question { id: format!("q{i}"), ..Question::default() });
         let (ranges, order) = (Ranges::new(&questions.collect::<Vec<_>>()), question_order(200));
         let seen = vec![vec![Some(1.0); 70]; 3];
@@ -277,14 +221,5 @@ mod tests {
         assert_eq!(questions[1], order[..140], "what failed is asked again, with what is scored together with it");
         assert_eq!(questions[2], order[64..140], "what is new, with what is scored together with it");
         assert_eq!(step([70, 70, 70]), vec![Vec::<usize>::new(); 3], "the search is over");
-    }
-
-    #[test]
-    fn a_search_needs_questions_that_trials_may_be_compared_by() {
-        let searched = experiment("[search]\nrandom = { share = 0.5 }\n");
-        assert_eq!(check_search(&experiment(""), &[]), None);
-        assert!(check_search(&searched, &[]).unwrap().starts_with("search.random: needs golden questions"));
-        let held_back = check_search(&searched, &questions()[1..2]);
-        assert!(held_back.unwrap().contains("all that are answered are of the split `test`"));
     }
 }

@@ -4,8 +4,9 @@
 use crate::{
     Error, Prepared,
     engine::Outcome,
+    gather::read_scores,
     plan::{Plan, TrialTasks},
-    results::{MetricResult, contribution, read_scores},
+    results::{MetricResult, contribution},
     track::ScorePoint,
 };
 use eval::{Score, statistics};

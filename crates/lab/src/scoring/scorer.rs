@@ -4,10 +4,9 @@
 use crate::{
     Error, Setup,
     budget::{self, BudgetResult},
-    engine::Turn,
     error_chain,
     spec::{ScoringSpec, nearest},
-    task::Models,
+    task::{Models, Turn},
 };
 use eval::{Missing, Question, Sample, Scored, dataset::AnsweredRow, metric::Metric};
 use futures::future::join_all;

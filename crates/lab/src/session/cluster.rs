@@ -9,7 +9,7 @@ use crate::{
     Error,
     engine::{Remote, WorkerSetup},
     error_chain, layout,
-    prepare::corpus::{NO_LIBRARY, bind_pdf_library},
+    pdf_library::{NO_LIBRARY, bind_pdf_library},
     spec::{Experiment, RayEngineSpec},
 };
 use models::{Library, ModelConfig, ModelDirectory, PullOptions};

@@ -19,8 +19,10 @@ pub use overrides::Override;
 pub use reader::{SpecError, nearest};
 pub use scoring::{Choice, ScoringSpec};
 pub use space::Spaces;
+pub(crate) use track::{MlflowConfig, legal_key};
+pub use track::{Pace, TrackerConfig};
 
-use crate::{search::SearchConfig, track::TrackerConfig};
+use crate::search::SearchConfig;
 use eval::{
     GenerateOptions, MetricConfig,
     dataset::{RowQuestions, read_questions},
@@ -276,11 +278,6 @@ impl Experiment {
         let remark = "answers are made, but no metric scores them, so they choose no winner: add `token_f1`, `rouge_l` or \
                       `answer_similarity` to evaluate.metrics";
         if answers && !scored { vec![remark.to_owned()] } else { Vec::new() }
-    }
-
-    /// All combinations of the axes.
-    pub fn trials(&self) -> Vec<crate::Trial> {
-        crate::trial::grid(self)
     }
 
     /// A path of the file, relative to it unless absolute or a URL.

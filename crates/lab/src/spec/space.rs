@@ -240,7 +240,7 @@ fn check_embedder(reader: &mut Reader<'_>, read: &Space, (place, at, table): (&s
 
 #[cfg(test)]
 mod tests {
-    use crate::{Experiment, trial};
+    use crate::{Experiment, plan::trial};
     use rag::Axis;
 
     fn parse(spaces: &str) -> Result<Experiment, Vec<String>> {

@@ -1,10 +1,10 @@
 //! Opens indexes together with the chunks that they index.
 
-use super::{Cache, Execution, compute, decode_matrix};
+use super::{Cache, Execution, decode_matrix};
+use crate::blocking::compute;
 use crate::{
     Error, artifact,
-    engine::Outputs,
-    plan::{CorpusInputs, TaskId},
+    plan::{CorpusInputs, Outputs, TaskId},
 };
 use models::Matrix;
 use rag::{

@@ -2,9 +2,9 @@
 
 use crate::{
     Error,
-    engine::Turn,
     parts::{self, Part, Way},
     spec::EvaluateSpec,
+    task::Turn,
 };
 use models::{Chat, Client, Embedder, Identity, ModelConfig, Reranker, provider};
 use rag::Context;

@@ -4,8 +4,7 @@ use super::Execution;
 use crate::{
     Error,
     artifact::{self, AnswerRow, NoAnswer, PassageRow, QueryRow, ScoreRow, decode_vectors},
-    engine::Outputs,
-    plan::TaskId,
+    plan::{Outputs, TaskId},
 };
 use eval::{Question, Scored};
 use models::Matrix;

@@ -148,7 +148,7 @@ fn recorded(session: &Session, folder: &std::path::Path) -> Result<Arc<Experimen
 fn trackers(session: &Session) -> (Vec<Box<dyn Tracker>>, Vec<String>) {
     let (mut trackers, mut broken) = (Vec::new(), Vec::new());
     for config in &session.experiment.track {
-        match config.build(&session.setup().environment) {
+        match super::open(config, &session.setup().environment) {
             Ok(tracker) => trackers.push(tracker),
             Err(reason) => broken.push(format!("track.{}: {reason}", config.name())),
         }

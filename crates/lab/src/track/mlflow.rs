@@ -1,94 +1,34 @@
-//! MLflow: one run for the whole, and below it one for each trial, so that
-//! MLflow's own pages compare trials.
-//!
-//! When to use it: when a team looks at experiments in MLflow already.
-//!
-//! Source: MLflow's REST API 2.0 for tracking, as of 3.17. The tracker first
-//! asks the server what it has, by tags that name the run and the trial, and
-//! then sends what is missing. So creating a run is never repeated blindly, and
-//! data that was sent twice is there once.
+//! Shows runs in MLflow. Its settings stand in `spec/track/mlflow.rs`.
 
 mod content;
 mod files;
 mod rest;
 mod state;
 
-use super::{Failure, Pace, Tracker, View};
-use crate::Environment;
+use super::{Failure, Tracker, View};
+use crate::spec::{MlflowConfig, Pace};
 use async_trait::async_trait;
 use content::Wanted;
 use futures::{StreamExt, stream};
+use models::provider::Environment;
 use rest::{Address, Server};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use state::{Current, Known};
-use std::{collections::BTreeMap, time::Duration};
-
-pub(super) const VERSION: u32 = 1;
+use std::collections::BTreeMap;
 
 /// Trials that are updated side by side.
 const AT_ONCE: usize = 8;
 
-/// Settings of the tracker. Credentials come from the environment, under
-/// MLflow's own names: `MLFLOW_TRACKING_USERNAME` and
-/// `MLFLOW_TRACKING_PASSWORD`, else `MLFLOW_TRACKING_TOKEN`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The server's address.
-    pub uri: String,
-    /// The MLflow experiment; it is created if it does not exist. Default: the
-    /// experiment's name.
-    pub experiment: Option<String>,
-    /// Tags of the run and of each trial, in addition to the tags that they always have.
-    pub tags: BTreeMap<String, String>,
-    /// Seconds from one update to the next.
-    pub every_seconds: f64,
-    /// The longest wait, in seconds, at the end of a run until everything is on the server.
-    pub wait_seconds: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            uri: "http://127.0.0.1:5000".to_owned(),
-            experiment: None,
-            tags: BTreeMap::new(),
-            every_seconds: 5.0,
-            wait_seconds: 10.0,
-        }
-    }
-}
-
-impl Config {
-    pub(super) fn build(&self, environment: &Environment) -> Result<Box<dyn Tracker>, String> {
-        let seconds = |name: &str, value: f64, least: f64| {
-            let fits = (least..=3600.0).contains(&value);
-            fits.then(|| Duration::from_secs_f64(value)).ok_or_else(|| format!("`{name}` must be from {least} to 3600"))
-        };
-        let every = seconds("every_seconds", self.every_seconds, 0.1)?;
-        let wait = seconds("wait_seconds", self.wait_seconds, 0.0)?;
-        if let Some(key) = self.tags.keys().find(|key| content::legal(key) != **key || is_ours(key)) {
-            return Err(format!(
-                "`tags`: `{key}` cannot be the name of a tag of yours: use letters, digits, `_ - . / :` and spaces, and begin with neither `mlflow.` nor `reverie.`"
-            ));
-        }
-        if self.experiment.as_ref().is_some_and(|name| name.is_empty() || name.chars().count() > 500) {
-            return Err("`experiment` must have from 1 to 500 characters".to_owned());
-        }
-        let server = Server::new(&self.uri, environment)?;
-        let place = format!("MLflow at {}", server.address());
-        let user = environment("USER").or_else(|| environment("LOGNAME"));
-        Ok(Box::new(Mlflow { config: self.clone(), server, place, pace: Pace { every, wait }, user, known: None }))
-    }
-}
-
-fn is_ours(tag: &str) -> bool {
-    tag.starts_with("reverie.") || tag.starts_with("mlflow.")
+/// Opens the tracker of these settings.
+pub(super) fn open(config: &MlflowConfig, pace: Pace, environment: &Environment) -> Result<Box<dyn Tracker>, String> {
+    let server = Server::new(config.address()?, environment)?;
+    let place = format!("MLflow at {}", server.address());
+    let user = environment("USER").or_else(|| environment("LOGNAME"));
+    Ok(Box::new(Mlflow { config: config.clone(), server, place, pace, user, known: None }))
 }
 
 struct Mlflow {
-    config: Config,
+    config: MlflowConfig,
     server: Server,
     place: String,
     pace: Pace,
@@ -249,38 +189,5 @@ fn text(value: &serde_json::Value) -> String {
         serde_json::Value::Null => String::new(),
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    fn build(config: Config) -> Result<String, String> {
-        let nothing: Environment = Arc::new(|_| None);
-        config.build(&nothing).map(|tracker| tracker.place().to_owned())
-    }
-
-    #[test]
-    fn settings_that_cannot_work_are_refused() {
-        let with = |change: fn(&mut Config)| {
-            let mut config = Config::default();
-            change(&mut config);
-            build(config)
-        };
-        assert_eq!(build(Config::default()).as_deref(), Ok("MLflow at http://127.0.0.1:5000"));
-        for (change, part) in [
-            ((|config| config.uri = "sqlite:///x".to_owned()) as fn(&mut Config), "http:// or https://"),
-            (|config| config.uri = "http://me:secret@host".to_owned(), "MLFLOW_TRACKING_PASSWORD"),
-            (|config| config.wait_seconds = f64::NAN, "`wait_seconds`"),
-            (|config| config.every_seconds = 0.0, "`every_seconds`"),
-            (|config| config.tags = BTreeMap::from([("a@b".to_owned(), String::new())]), "`a@b`"),
-            (|config| config.tags = BTreeMap::from([("reverie.run".to_owned(), String::new())]), "`reverie.run`"),
-            (|config| config.experiment = Some(String::new()), "`experiment`"),
-        ] {
-            let reason = with(change).expect_err(part);
-            assert!(reason.contains(part) && !reason.contains("secret@"), "{reason}");
-        }
     }
 }

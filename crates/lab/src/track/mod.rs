@@ -1,5 +1,5 @@
-//! Trackers show a run elsewhere, where people compare runs: one file each,
-//! and one line below.
+//! Trackers show a run elsewhere, where people compare runs: one file each, and one line in [`open`]. The settings of
+//! each are a file and a line in `spec/track`.
 //!
 //! A tracker only reads. Everything that it shows is in the run's folder, so
 //! the tracker and the run never wait for each other. Whatever the tracker did
@@ -8,6 +8,7 @@
 //! was resumed.
 
 mod follow;
+mod mlflow;
 mod observe;
 mod view;
 
@@ -15,15 +16,16 @@ pub use follow::{Tracking, catch_up, follow};
 pub(crate) use observe::StepLog;
 pub use view::{DataVersion, ScorePoint, State, UsagePoint, View};
 
-use crate::Environment;
+pub use crate::spec::Pace;
+use crate::spec::TrackerConfig;
 use async_trait::async_trait;
-use std::time::Duration;
+use models::provider::Environment;
 
-store::registry! {
-    /// The trackers on which runs are shown, besides the run's own folder.
-    #[derive(schemars::JsonSchema)]
-    pub enum TrackerConfig builds Box<dyn Tracker>, from &Environment, or String {
-        Mlflow => mlflow,
+/// Opens the tracker of these settings.
+fn open(config: &TrackerConfig, environment: &Environment) -> Result<Box<dyn Tracker>, String> {
+    let pace = config.build(())?;
+    match config {
+        TrackerConfig::Mlflow(config) => mlflow::open(config, pace, environment),
     }
 }
 
@@ -43,15 +45,6 @@ pub trait Tracker: Send {
     /// # Errors
     /// If something is not on the server yet. Another call sends only the rest.
     async fn sync(&mut self, view: &View) -> Result<Vec<String>, Failure>;
-}
-
-/// How often a tracker works.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
-    /// The time between two views while the run goes on.
-    pub every: Duration,
-    /// The longest time that the end of a run waits until everything is on the server.
-    pub wait: Duration,
 }
 
 /// Why a server does not have everything.

@@ -1,7 +1,7 @@
 //! The view of a run, read from its folder: the event log, the results, the
 //! report. Each look reads only the new lines of the log.
 
-use crate::{Error, board::Board, layout::RunFile, results::Results, spec::Experiment, trial};
+use crate::{Error, board::Board, layout::RunFile, plan::trial, results::Results, spec::Experiment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{

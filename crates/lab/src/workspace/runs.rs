@@ -8,9 +8,9 @@
 use super::Workspace;
 use crate::{
     Error,
-    frozen::RunHead,
     layout::{self, RunFile},
     results::Results,
+    run_summary::RunHead,
 };
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};

@@ -4,10 +4,8 @@
 use super::{Queued, Shared, State, WorkerState};
 use crate::{
     Error,
-    engine::{
-        CallError, WorkerId,
-        unit::{Look, Reply, TaskReply, Unit, UnitTask},
-    },
+    cluster::{CallError, WorkerId},
+    engine::unit::{Look, Reply, TaskReply, Unit, UnitTask},
     operator::Operator,
 };
 use std::{

@@ -3,10 +3,8 @@
 
 use super::{LOOK, Shared, Starts, State, WorkerState};
 use crate::{
-    engine::{
-        CallError, ClusterNode, Resources, WorkerId,
-        unit::{Look, WorkerSetup},
-    },
+    cluster::{CallError, ClusterNode, Resources, WorkerId},
+    engine::unit::{Look, WorkerSetup},
     operator::Operator,
 };
 use std::{

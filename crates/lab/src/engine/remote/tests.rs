@@ -3,9 +3,12 @@
 
 use super::*;
 use crate::{
-    engine::{CallError, Resources, Worker, unit::Unit},
-    session::{ClusterSetup, Connect, Session, Setup},
+    cluster::{CallError, Resources},
+    engine::unit::Unit,
+    session::Session,
+    setup::{ClusterSetup, Connect, Setup},
     spec::Experiment,
+    worker::Worker,
 };
 use models::ModelDirectory;
 use std::{collections::BTreeSet, path::Path};

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::{
-    engine::{Outputs, Turn},
+    plan::{
+        Outputs, Task,
+        work::{Load, Work},
+    },
     progress::Progress,
     spec::Experiment,
-    task::{self, Execution, Material, Models, Task},
-    work::{Load, Work},
+    task::{self, Execution, Material, Models, Turn},
 };
 use async_trait::async_trait;
 use futures::stream::BoxStream;

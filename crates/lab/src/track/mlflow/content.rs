@@ -6,9 +6,10 @@
 use super::files::{self, File};
 use crate::{
     board::{self, Board, Cell, ColumnKind},
+    plan::Trial,
     results::Results,
+    spec::legal_key,
     track::{DataVersion, State, View},
-    trial::Trial,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,7 +20,6 @@ pub(super) const TRIAL: &str = "reverie.trial";
 /// The tag that lists the files of a run and their digests.
 pub(super) const FILES: &str = "reverie.files";
 
-const LONGEST_KEY: usize = 200;
 /// Older servers accept no longer parameter.
 const LONGEST_PARAM: usize = 500;
 const LONGEST_TAG: usize = 5000;
@@ -48,15 +48,9 @@ pub(super) struct Wanted {
     pub(super) complete: bool,
 }
 
-/// A key that MLflow accepts: `recall@10` becomes `recall_at_10`.
-pub(super) fn legal(key: &str) -> String {
-    let fits = |c: char| if c.is_alphanumeric() || "_-. :/".contains(c) { c } else { '_' };
-    key.replace('@', "_at_").chars().map(fits).take(LONGEST_KEY).collect()
-}
-
 /// A metric's key. A slash would begin a group.
 fn metric_key(label: &str) -> String {
-    legal(label).replace('/', "_")
+    legal_key(label).replace('/', "_")
 }
 
 impl Wanted {
@@ -248,7 +242,7 @@ fn params(trial: &Trial, trials: &[Trial]) -> BTreeMap<String, String> {
         own.iter().filter(|(key, value)| everywhere(key, value)).map(|(key, value)| (key.clone(), super::text(value)));
     let mut params: BTreeMap<String, String> = shared.filter(|(_, value)| !value.is_empty()).collect();
     params.extend(trial.labels.iter().map(|(axis, label)| (axis.clone(), label.clone())));
-    params.into_iter().map(|(key, value)| (legal(&key), value.chars().take(LONGEST_PARAM).collect())).collect()
+    params.into_iter().map(|(key, value)| (legal_key(&key), value.chars().take(LONGEST_PARAM).collect())).collect()
 }
 
 /// Numbers, texts and switches of a trial's components: `chunker.chunk_size`.

@@ -31,14 +31,7 @@ enum Secret {
 }
 
 impl Server {
-    pub(super) fn new(uri: &str, environment: &Environment) -> Result<Self, String> {
-        let url = Url::parse(uri).map_err(|error| format!("`uri` is no address: {error}"))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err("`uri` must begin with http:// or https://: it is the address of an MLflow server".to_owned());
-        }
-        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-            return Err("`uri` must hold no user, password or query: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, in the environment".to_owned());
-        }
+    pub(super) fn new(address: String, environment: &Environment) -> Result<Self, String> {
         let [user, password, token] =
             ["USERNAME", "PASSWORD", "TOKEN"].map(|name| environment(&format!("MLFLOW_TRACKING_{name}")));
         let secret = match (user, password, token) {
@@ -54,7 +47,7 @@ impl Server {
             .no_gzip()
             .build()
             .map_err(|error| format!("no HTTP client: {}", error_chain(&error)))?;
-        Ok(Self { client, address: url.as_str().trim_end_matches('/').to_owned(), secret })
+        Ok(Self { client, address, secret })
     }
 
     pub(super) fn address(&self) -> &str {
@@ -251,7 +244,7 @@ mod tests {
             let environment: Environment = std::sync::Arc::new(move |name| {
                 variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
             });
-            Server::new(uri, &environment).expect("a good address").exposed_secret().is_some()
+            Server::new(uri.to_owned(), &environment).expect("a good address").exposed_secret().is_some()
         };
         let password = &[("MLFLOW_TRACKING_USERNAME", "u"), ("MLFLOW_TRACKING_PASSWORD", "p")];
         let token = &[("MLFLOW_TRACKING_TOKEN", "t")];

@@ -1,0 +1,30 @@
+//! Which parts the trial of a bundle has, if it is served in several processes.
+
+use super::Bundle;
+use crate::{
+    Error,
+    parts::{Part, models_of_kind},
+    setup::Setup,
+};
+use models::Kind;
+
+impl Part {
+    /// The parts that the trial of a bundle has something for.
+    ///
+    /// # Errors
+    /// A place without a bundle, or with one of another format.
+    pub async fn of_bundle(address: &str, setup: &Setup) -> Result<Vec<Self>, Error> {
+        let (manifest, record) = Bundle::record(address, setup).await?;
+        let (trial, ..) = record.searched(&manifest.trial)?;
+        let pipeline = &trial.pipeline;
+        let asks = |kind: Kind| !models_of_kind(pipeline, kind).is_empty();
+        let has = |part: &Self| match part {
+            Self::Encoder => pipeline.embedder.is_some() || asks(Kind::Embedding),
+            Self::Reranker => asks(Kind::Rerank),
+            Self::Llm => asks(Kind::Chat),
+            Self::Qa => pipeline.answering().is_some(),
+            Self::VectorStore | Self::Retriever | Self::Gateway => true,
+        };
+        Ok(Self::ALL.into_iter().filter(has).collect())
+    }
+}

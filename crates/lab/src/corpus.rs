@@ -1,0 +1,173 @@
+//! The corpus of an experiment: what is at its address, and the documents in
+//! it, which are parsed once.
+
+mod loaded;
+mod metadata;
+
+pub use loaded::LoadedCorpus;
+
+use crate::{
+    Error,
+    artifact::DocumentRow,
+    clock::now_ms,
+    error_chain,
+    healing::{execute, execution},
+    pdf_library::bind_pdf_library,
+    plan::{Plan, PlanInputs},
+    session::Session,
+    task::read,
+    workspace::Claimed,
+};
+use futures::{StreamExt, stream};
+use rag::{
+    Metadata,
+    load::{Rejected, Source, SourceFile, Unread},
+};
+use std::{collections::BTreeMap, sync::Arc};
+use store::Key;
+
+/// Files of a corpus that are read at once to learn their keys.
+const READS: usize = 16;
+
+/// What is at a corpus' address, and what reads it.
+pub(crate) struct CorpusSurvey {
+    /// The corpus; none if its address is a mistake.
+    pub(crate) source: Option<Source>,
+    /// When the files were looked at, in milliseconds since 1970.
+    pub(crate) read_ms: i64,
+    pub(crate) files: CorpusFiles,
+    /// What the table of metadata says, by document.
+    pub(crate) metadata: BTreeMap<String, Metadata>,
+    /// The identity of the PDF library.
+    pub(crate) pdf_library: String,
+}
+
+/// The files at a corpus' address.
+#[derive(Default)]
+pub(crate) struct CorpusFiles {
+    /// The files, with the keys of their contents.
+    pub(crate) files: Vec<(SourceFile, Key)>,
+    /// Links that leave the corpus, and the like.
+    pub(crate) rejected: Vec<Rejected>,
+    /// What could not be read or listed now.
+    pub(crate) unread: Vec<Unread>,
+    /// The files among them.
+    pub(crate) absent: Vec<SourceFile>,
+}
+
+/// Reads and parses a session's corpus; what was parsed before is taken from
+/// the store.
+///
+/// # Errors
+/// [`Error::Refused`] if it cannot be read.
+pub async fn load_corpus(session: &Session) -> Result<LoadedCorpus, Error> {
+    let mut mistakes = Vec::new();
+    let found = survey(session, &mut mistakes).await?;
+    let Some(source) = found.source.clone().filter(|_| mistakes.is_empty()) else {
+        return Err(Error::Refused(mistakes));
+    };
+    let mut claimed = Claimed::new(session.workspace());
+    let loaded = load(session, &mut claimed, source, &found).await?;
+    let mut rejected = found.files.rejected;
+    loaded
+        .rows(|row| {
+            if let DocumentRow::Rejected(reason) = row {
+                rejected.push(reason);
+            }
+        })
+        .await?;
+    Ok(LoadedCorpus { rejected, claimed: Some(claimed), ..loaded })
+}
+
+/// Looks at a session's corpus.
+pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Result<CorpusSurvey, Error> {
+    let source = source(session, mistakes);
+    let read_ms = now_ms();
+    let files = match &source {
+        Some(source) => files(session, source, mistakes).await,
+        None => CorpusFiles::default(),
+    };
+    let pdf_library = bind_pdf_library(
+        &session.context().directory,
+        files.files.iter().map(|(file, _)| file.path.as_str()),
+        mistakes,
+    )?;
+    let metadata = metadata::read(session, &files, mistakes)?;
+    Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library })
+}
+
+/// Where a session's corpus is; none if its address is a mistake.
+pub(crate) fn source(session: &Session, mistakes: &mut Vec<String>) -> Option<Source> {
+    let corpus = &session.experiment.corpus;
+    let address = if store::is_url(&corpus.source) {
+        corpus.source.clone()
+    } else {
+        session.experiment.path(&corpus.source).display().to_string()
+    };
+    match Source::parse(&address, &corpus.include, &corpus.exclude, &session.setup().store_options) {
+        Ok(source) => Some(source.with_links(corpus.links)),
+        Err(error) => {
+            mistakes.push(error_chain(&error));
+            None
+        }
+    }
+}
+
+/// The corpus' files with the keys of their contents. A file that cannot be
+/// read is no part of this run's plan.
+async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -> CorpusFiles {
+    let limits = &session.experiment.corpus.limits;
+    let listing = match source.survey().await {
+        Ok(listing) => listing,
+        Err(error) => {
+            mistakes.push(error_chain(&error));
+            return CorpusFiles::default();
+        }
+    };
+    let reads = listing.files.into_iter().map(|file| {
+        let (source, limits) = (source.clone(), limits.clone());
+        async move {
+            let key = read::content(&source, &file, &limits).await.map(|content| read::key(&content));
+            (file, key)
+        }
+    });
+    let mut found = CorpusFiles { rejected: listing.rejected, unread: listing.unread, ..CorpusFiles::default() };
+    for (file, key) in stream::iter(reads).buffered(READS).collect::<Vec<_>>().await {
+        match key {
+            Ok(key) => found.files.push((file, key)),
+            Err(unread) => {
+                found.unread.push(unread);
+                found.absent.push(file);
+            }
+        }
+    }
+    found
+}
+
+/// Parses files; what was parsed before is taken from the store.
+pub(crate) async fn load(
+    session: &Session,
+    claimed: &mut Claimed,
+    source: Source,
+    found: &CorpusSurvey,
+) -> Result<LoadedCorpus, Error> {
+    let plan = Arc::new(Plan::loading(&PlanInputs {
+        experiment: &session.experiment,
+        trials: &[],
+        identities: &BTreeMap::new(),
+        files: &found.files.files,
+        unread: &found.files.absent,
+        metadata: &found.metadata,
+        pdf_library: &found.pdf_library,
+        questions: &[],
+        asked: None,
+    }));
+    let execution = Arc::new(execution(session, source, Vec::new(), "loading")?);
+    let outcome = execute(session, claimed, &plan, &execution).await?;
+    if let Some(reason) = outcome.failed.into_values().next() {
+        return Err(Error::Task { label: "loading the corpus".to_owned(), reason });
+    }
+    let mut unread = found.files.unread.clone();
+    unread.extend(outcome.unread);
+    Ok(LoadedCorpus { execution, plan, outputs: outcome.outputs, rejected: Vec::new(), unread, claimed: None })
+}

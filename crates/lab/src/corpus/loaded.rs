@@ -1,0 +1,83 @@
+//! A corpus that was read and parsed, one shard in memory at a time.
+
+use crate::{
+    Error,
+    artifact::{self, DocumentRow},
+    plan::{Outputs, Plan, TaskId},
+    progress::Progress,
+    task::{Execution, Turn, execute},
+    workspace::Claimed,
+};
+use bytes::Bytes;
+use rag::{
+    Document,
+    load::{Rejected, Unread},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A corpus that was read and parsed.
+pub struct LoadedCorpus {
+    pub(crate) execution: Arc<Execution>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) outputs: Outputs,
+    /// Files that gave no document.
+    pub rejected: Vec<Rejected>,
+    /// Files that could not be read now.
+    pub unread: Vec<Unread>,
+    /// Its documents stay in the store while this lives; none where it is
+    /// loaded for a larger piece of work, which claims them itself.
+    pub(super) claimed: Option<Claimed>,
+}
+
+impl LoadedCorpus {
+    /// Gives its documents back, so that the next run on an object store is not
+    /// told of another one. Where it is only dropped, that store remembers it for
+    /// ten minutes.
+    pub async fn end(self) {
+        if let Some(claimed) = self.claimed {
+            claimed.end().await;
+        }
+    }
+
+    /// Shows every document, one shard in memory at a time, in the order of
+    /// the plan.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn visit(&self, mut each: impl FnMut(&Document)) -> Result<(), Error> {
+        self.rows(|row| {
+            if let DocumentRow::Document(document) = row {
+                each(&document);
+            }
+        })
+        .await
+    }
+
+    /// Shows what became of every file, in the same order.
+    pub(crate) async fn rows(&self, mut each: impl FnMut(DocumentRow)) -> Result<(), Error> {
+        let mut ids: Vec<_> = self.outputs.keys().copied().collect();
+        ids.sort_unstable();
+        let mut seen = BTreeSet::new();
+        for id in ids {
+            let name = &self.outputs[&id];
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            let bytes = match self.execution.artifact(name).await {
+                Ok(bytes) => bytes,
+                // Parsed again here and now: a file that was parsed needs nothing else.
+                Err(Error::Store(store::Error::Damaged { .. }) | Error::Table(_)) => self.parse_again(id).await?,
+                Err(error) => return Err(error),
+            };
+            artifact::decode::<DocumentRow>(bytes)?.into_iter().for_each(&mut each);
+        }
+        Ok(())
+    }
+
+    async fn parse_again(&self, id: TaskId) -> Result<Bytes, Error> {
+        let (task, progress) = (&self.plan.tasks[id], Progress::default());
+        let output = execute(task, &Outputs::new(), false, Turn::default(), &self.execution, &progress).await?;
+        self.execution.log("artifacts_lost", serde_json::json!({ "artifacts": [task.artifact()] }));
+        self.execution.artifact(&output.artifact).await
+    }
+}

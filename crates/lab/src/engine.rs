@@ -1,0 +1,71 @@
+//! Engines execute plans: [`Local`] on this machine, [`Remote`] on a cluster,
+//! where the same tasks run in workers by the same code.
+
+mod local;
+mod remote;
+mod schedule;
+mod turns;
+pub(crate) mod unit;
+
+pub use local::Local;
+pub use remote::Remote;
+pub(crate) use schedule::{Assignment, Runner, again, required, stored};
+use turns::Turns;
+pub use unit::WorkerSetup;
+
+use crate::{
+    Error,
+    plan::{Outputs, Plan, TaskId},
+    progress::Progress,
+    task::Execution,
+};
+use async_trait::async_trait;
+use rag::{load::Unread, python::Failure};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+use tokio_util::sync::CancellationToken;
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Outputs of the tasks that were reused or ended well.
+    pub outputs: Outputs,
+    /// Tasks that failed, or could not run, and why.
+    pub failed: HashMap<TaskId, String>,
+    /// Tasks executed now.
+    pub executed: usize,
+    /// Tasks taken from the store.
+    pub reused: usize,
+    /// Rows without a result because a provider failed; the next run asks for them again.
+    pub provider_errors: usize,
+    /// Rows without a result because a user's function failed.
+    pub function_errors: usize,
+    /// The tasks of `failed` that failed because of a user's function: which
+    /// task called the function, and what happened.
+    pub failed_functions: HashMap<TaskId, (TaskId, Failure)>,
+    /// The tasks of `failed` that failed because the budget was reached.
+    pub over_budget: HashSet<TaskId>,
+    /// Tasks that were handed out again because a worker died.
+    pub repeated: usize,
+    /// Files that could not be read; the next run reads them.
+    pub unread: Vec<Unread>,
+}
+
+/// Executes plans. Same plan, same keys, same artifacts, whatever the engine.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// Executes the tasks whose output is not in the store yet.
+    ///
+    /// # Errors
+    /// If the store fails or the run is interrupted; a failing task is part of
+    /// the outcome.
+    async fn execute(
+        &self,
+        plan: &Arc<Plan>,
+        execution: &Arc<Execution>,
+        progress: &Progress,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Error>;
+}

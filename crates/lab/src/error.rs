@@ -1,0 +1,165 @@
+//! What stops an experiment, and how errors of the crates below are found in it.
+
+use std::fmt::Display;
+
+/// What stops an experiment. Nothing that was finished is lost.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Mistakes found before any work or money was spent, all of them.
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// A file outside the store failed.
+    #[error("{operation} {path} failed")]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A model failed.
+    #[error(transparent)]
+    Model(#[from] models::Error),
+    /// A stage failed.
+    #[error(transparent)]
+    Stage(#[from] rag::Error),
+    /// A metric cannot work.
+    #[error(transparent)]
+    Metric(#[from] eval::metric::Error),
+    /// A table of the store cannot be read or written.
+    #[error("a table of the store cannot be used: {0}")]
+    Table(String),
+    /// A task failed, so that what depends on it could not run.
+    #[error("{label} failed: {reason}")]
+    Task {
+        /// The task.
+        label: String,
+        /// Why.
+        reason: String,
+    },
+    /// A worker could not do a task.
+    #[error("{0}")]
+    Remote(String),
+    /// A worker could not do a task, because a user's function failed.
+    #[error("{reason}")]
+    Function {
+        /// What happened, in words.
+        reason: String,
+        /// The function and what it did.
+        failure: Box<rag::python::Failure>,
+    },
+    /// Golden questions were to be generated, and there is none.
+    #[error("{}", no_question(.model, .generated))]
+    NoQuestions {
+        /// The model that was to write.
+        model: String,
+        /// What was rejected, and why.
+        generated: Box<eval::Generated>,
+    },
+    /// A worker could not keep what it made, so no worker goes on.
+    #[error("{0}")]
+    CannotKeep(String),
+    /// Answers were paid and could not be kept.
+    #[error("{answers} paid answers could not be kept, and the next run pays for them again")]
+    Unkept {
+        /// How many.
+        answers: usize,
+        /// Why.
+        #[source]
+        source: Box<Self>,
+    },
+    /// The run was interrupted; the next one goes on.
+    #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]
+    Interrupted,
+    /// There is nothing of this name.
+    #[error("{0}")]
+    NotFound(String),
+    /// The experiment has no finished run.
+    #[error("`{experiment}` has no {what} in {place}")]
+    NoRun {
+        /// The experiment's name.
+        experiment: String,
+        /// What is looked for: a run, or a finished one.
+        what: &'static str,
+        /// The store, or a folder of it.
+        place: String,
+    },
+    /// There is a run, but its files cannot be used now.
+    #[error("{0}")]
+    Unusable(String),
+    /// There are too few scores to tell anything from.
+    #[error("only {scored} of {asked} questions have all their scores: at least two are needed")]
+    TooFewScores {
+        /// Questions with all their scores.
+        scored: usize,
+        /// Questions that were asked.
+        asked: usize,
+    },
+    /// A tracker's server does not have all of a run.
+    #[error("{place} does not have all of the run {run}: {reason}")]
+    Behind {
+        /// The tracker's server.
+        place: String,
+        /// The run.
+        run: String,
+        /// Why the rest is missing.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn table(reason: impl Display) -> Self {
+        Self::Table(reason.to_string())
+    }
+
+    pub(crate) fn file(operation: &'static str, path: &std::path::Path, source: std::io::Error) -> Self {
+        Self::File { operation, path: path.display().to_string(), source }
+    }
+}
+
+/// The error of a model behind an error, if there is one.
+pub fn model_error(error: &Error) -> Option<&models::Error> {
+    match error {
+        Error::Model(error) | Error::Stage(rag::Error::Model(error)) => Some(error),
+        _ => None,
+    }
+}
+
+/// The failure of a user's function behind an error, if there is one.
+pub fn failed_function(error: &Error) -> Option<&rag::python::Failure> {
+    match error {
+        Error::Stage(rag::Error::Function { failure, .. }) | Error::Function { failure, .. } => Some(failure),
+        _ => None,
+    }
+}
+
+/// Why generation gave no question, with how often each reason was one.
+fn no_question(model: &str, generated: &eval::Generated) -> String {
+    let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name} {n}")).collect();
+    let counts = counts.join(", ");
+    let (tries, written, passages) = (generated.attempts, generated.n_written(), generated.n_passages);
+    if passages == 0 {
+        let why = if counts.is_empty() { "there are none".to_owned() } else { counts };
+        return format!(
+            "no passage of the documents is worth a question ({why}), so nothing was asked: give documents with \
+             longer texts in whole sentences, or write questions by hand"
+        );
+    }
+    let what = match (generated.gave_up(), written) {
+        (true, _) => "mend the function that writes".to_owned(),
+        (false, 0) => format!("try another model than `{model}`, or write questions by hand"),
+        (false, _) => "look at the rejected ones: more `max_attempts`, other `kinds` or another model may help, or \
+             questions that are written by hand"
+            .to_owned(),
+    };
+    format!(
+        "no golden question came of {tries} tries on {passages} passages: `{model}` wrote {written} drafts, and all \
+         were rejected; the rejected ones, and passages without a draft, by reason: {counts}; {what}"
+    )
+}

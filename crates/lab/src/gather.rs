@@ -1,0 +1,237 @@
+//! Reads what became of a run's tasks from their artifacts, and puts it into [`Results`].
+
+mod enriched;
+mod functions;
+mod latency;
+mod price;
+
+pub(crate) use latency::measure;
+
+use crate::{
+    Error,
+    budget::BudgetResult,
+    clock::now_ms,
+    engine::Outcome,
+    plan::{Plan, TaskId, Trial},
+    prepare::Prepared,
+    qualification::judges,
+    results::{MetricResult, QuestionResult, Results, SEED, TrialResult, choose},
+    session::Session,
+    spec::Experiment,
+    task::{answers_by_question, passages_by_question, queries_by_question, scores_by_question},
+};
+use eval::{MetricConfig, Missing, Score, Scored, statistics::Summary};
+use rag::{Refined, load::Unread};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// What is executed and gathered at once: all of a run, or a step of a search.
+#[derive(Clone, Copy)]
+pub(crate) struct RunPart<'a> {
+    /// The trials.
+    pub(crate) trials: &'a [Trial],
+    /// Their tasks.
+    pub(crate) plan: &'a Arc<Plan>,
+}
+
+/// Reads what became of a part of a run.
+pub(crate) async fn gather(
+    session: &Session,
+    prepared: &Prepared,
+    part: RunPart<'_>,
+    outcome: &Outcome,
+) -> Result<Results, Error> {
+    let experiment = &session.experiment;
+    let metrics = metrics(experiment);
+    let mut trials = Vec::new();
+    let mut known = enriched::Known::new();
+    price::load(prepared, part.plan, outcome).await?;
+    for i in 0..part.trials.len() {
+        trials.push(gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?);
+    }
+    let client = prepared.execution.models().client();
+    let budget = BudgetResult::of(client.budget());
+    let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective, &prepared.questions);
+    let function_errors = trials.iter().map(|trial| trial.function_failures.len()).sum();
+    let mut results = Results {
+        version: 1,
+        experiment: experiment.name.clone(),
+        run: prepared.run.clone(),
+        time_ms: now_ms(),
+        documents: prepared.documents,
+        text_bytes: prepared.text_bytes,
+        rejected: prepared.rejected.clone(),
+        unread: unread(prepared, outcome),
+        dataset: prepared.dataset.clone(),
+        left_out: prepared.left_out.clone(),
+        metrics,
+        objective: experiment.evaluate.objective.clone(),
+        questions: prepared.questions.clone(),
+        trials,
+        winner,
+        verdict: Vec::new(),
+        executed: outcome.executed,
+        reused: outcome.reused,
+        repeated: outcome.repeated,
+        provider_errors: outcome.provider_errors,
+        function_errors,
+        spending: client.meter().by_model(),
+        search: None,
+        partial: budget.as_ref().and_then(BudgetResult::partial),
+        budget,
+        damaged_entries: session.workspace().journal().n_damaged(),
+        judges: judges(session).await?,
+    };
+    results.verdict = results.describe();
+    Ok(results)
+}
+
+/// The metrics of an experiment, in its order.
+pub(crate) fn metrics(experiment: &Experiment) -> Vec<MetricResult> {
+    let evaluate = &experiment.evaluate;
+    evaluate.metrics.iter().map(|metric| describe(metric, &evaluate.objective)).collect()
+}
+
+fn describe(metric: &MetricConfig, objective: &[String]) -> MetricResult {
+    MetricResult {
+        name: metric.label(),
+        judged: metric.judged(),
+        objective: objective.contains(&metric.label()),
+        range: metric.range(),
+        higher_is_better: metric.higher_is_better(),
+        correctness: metric.needs().answer && metric.needs().reference,
+    }
+}
+
+async fn gather_trial(
+    prepared: &Prepared,
+    part: RunPart<'_>,
+    outcome: &Outcome,
+    index: usize,
+    metrics: &[MetricResult],
+    known: &mut enriched::Known,
+) -> Result<TrialResult, Error> {
+    let RunPart { trials, plan } = part;
+    let (trial, tasks) = (&trials[index], &plan.trials[index]);
+    let (execution, outputs) = (&prepared.execution, &outcome.outputs);
+    let failure = |id: &usize| outcome.failed.get(id);
+    let answered: Vec<usize> = tasks.answers.iter().copied().filter(|id| failure(id).is_none()).collect();
+    let passages = match failure(&tasks.passages) {
+        None => passages_by_question(execution, outputs, tasks.passages).await?,
+        Some(_) => Default::default(),
+    };
+    let mut queries = match tasks.queries.filter(|id| failure(id).is_none()) {
+        Some(id) => queries_by_question(execution, outputs, id).await?,
+        None => Default::default(),
+    };
+    let mut answers = answers_by_question(execution, outputs, &answered).await?;
+    let mut scores = Vec::new();
+    for (metric, shards) in &tasks.scores {
+        scores.push((metric.label(), read_scores(prepared, plan, outcome, shards).await?));
+    }
+    let mut summaries = BTreeMap::new();
+    for (metric, (name, by_question)) in metrics.iter().zip(&scores) {
+        let in_order: Vec<Score> = prepared
+            .questions
+            .iter()
+            .filter_map(|question| by_question.get(&question.id))
+            .map(|scored| scored.score.clone())
+            .collect();
+        summaries.insert(name.clone(), Summary::of(&in_order, metric.range, SEED));
+    }
+    let function_failures = functions::of_trial(plan, outcome, trial, &answers, &scores);
+    let mut questions = Vec::new();
+    for question in &prepared.questions {
+        let (answer, error) = match answers.remove(&question.id) {
+            Some(Ok(answer)) => (Some(answer), None),
+            Some(Err(error)) => (None, Some(error.reason)),
+            None => (None, None),
+        };
+        let scores = scores
+            .iter_mut()
+            .map(|(name, by_question)| {
+                let not_asked = || {
+                    Scored::missing(Missing::NotAsked("limited by `answered` or `judged` under [evaluate]".to_owned()))
+                };
+                (name.clone(), by_question.remove(&question.id).unwrap_or_else(not_asked))
+            })
+            .collect();
+        let Refined { passages, remarks, .. } = passages.get(&question.id).cloned().unwrap_or_default();
+        let rows = queries.remove(&question.id).unwrap_or_default();
+        let query_fallback = rows.first().and_then(|row| row.fallback.clone());
+        let queries = rows.into_iter().map(|row| row.query).collect();
+        let id = question.id.clone();
+        let found = QuestionResult { question: id, queries, query_fallback, remarks, passages, answer, error, scores };
+        questions.push(found);
+    }
+    let failed = std::iter::once(tasks.passages).chain(tasks.answers.iter().copied()).chain(tasks.scoring());
+    let mut failures: Vec<String> =
+        failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[id].label, failure(&id)?))).collect();
+    failures.dedup();
+    let usage = price::of_trial(prepared, plan, outcome, trial, index).await?;
+    let seconds = latency::of_trial(prepared, tasks, outcome, &questions, &usage).await?;
+    Ok(TrialResult {
+        metrics: summaries,
+        latency_p50: quantile(&seconds, 0.5),
+        latency_p95: quantile(&seconds, 0.95),
+        tokens: usage.tokens_per_question,
+        cost_usd: usage.cost_usd,
+        index_cost_usd: usage.index_cost_usd,
+        index_tokens: usage.of.index.tokens(),
+        usage: usage.of,
+        not_enriched: enriched::of_trial(execution, plan, outputs, &tasks.enriched, known).await?,
+        failures,
+        function_failures,
+        ..TrialResult::uncompared(trial.clone(), questions)
+    })
+}
+
+/// The scores that these tasks made, by question. Where a task failed, the
+/// reason stands in place of its scores.
+pub(crate) async fn read_scores(
+    prepared: &Prepared,
+    plan: &Plan,
+    outcome: &Outcome,
+    shards: &[TaskId],
+) -> Result<HashMap<String, Scored>, Error> {
+    let mut by_question = HashMap::new();
+    for id in shards {
+        let Some(reason) = outcome.failed.get(id) else {
+            by_question.extend(scores_by_question(&prepared.execution, &outcome.outputs, *id).await?);
+            continue;
+        };
+        let missing = Scored::missing(match outcome.failed_functions.get(id) {
+            Some((_, failure)) => Missing::FunctionError(Box::new(failure.clone())),
+            None if outcome.over_budget.contains(id) => Missing::Budget(reason.clone()),
+            None => Missing::ProviderError(reason.clone()),
+        });
+        by_question.extend(asked(plan, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())));
+    }
+    Ok(by_question)
+}
+
+fn asked(plan: &Plan, id: usize) -> &[usize] {
+    match &plan.tasks[id].work {
+        crate::plan::work::Work::Score(score) => &score.questions,
+        _ => &[],
+    }
+}
+
+/// The value below which a share of the sorted values lies (nearest rank).
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// Files that could not be read, while the run was prepared or while it ran.
+fn unread(prepared: &Prepared, outcome: &Outcome) -> Vec<Unread> {
+    let mut unread = prepared.unread.clone();
+    for more in &outcome.unread {
+        if unread.iter().all(|known| known.path != more.path) {
+            unread.push(more.clone());
+        }
+    }
+    unread
+}

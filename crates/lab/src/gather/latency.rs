@@ -1,0 +1,188 @@
+//! How long a user waits: retrievals measured one at a time, after the run's
+//! work is done, through the pipeline that the service uses.
+//!
+//! Up to [`QUESTIONS`] questions are searched again, for about [`SECONDS`] each
+//! and [`SECONDS_IN_ALL`] at most. Model calls are answered by the journal and count with the seconds that
+//! they took when they were made, a question that was embedded in a batch with those of the batch; nothing is paid. What was measured is stored
+//! once for a retrieval, whichever trials share it, so a run that is repeated
+//! shows the same numbers. Pipelines with functions of the user are not measured,
+//! because their functions would be called again, and neither are runs on a
+//! cluster; there the seconds of the model calls stand for the retrieval.
+
+use super::{QuestionResult, price::Price};
+use crate::{
+    Error, Prepared, Session,
+    engine::Outcome,
+    gather::RunPart,
+    layout::{self},
+    plan::{CorpusInputs, Outputs, Plan, Trial, TrialTasks, work::Work},
+    task::{Turn, open_corpus},
+};
+use eval::Question;
+use models::ledger;
+use rag::{Pipeline, PipelineConfig, pipeline::AskedQuestion};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Instant,
+};
+
+/// The most questions that are searched again.
+const QUESTIONS: usize = 30;
+/// After this time no further question is searched again, if there are enough.
+const SECONDS: f64 = 1.0;
+/// The same for all retrievals of a run together: many retrievals have less time each.
+const SECONDS_IN_ALL: f64 = 10.0;
+/// So many questions are measured however long they take.
+const FEWEST: usize = 3;
+/// A dense index makes the copy that speeds it up after some searches, as it is
+/// when a service answers.
+const PROBES: usize = 6;
+
+/// What was measured of a retrieval.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Measured {
+    /// Seconds by question.
+    seconds: BTreeMap<String, f64>,
+}
+
+/// Measures the retrievals of a part of a run that were not measured yet. A
+/// retrieval that cannot be measured has no latency; that fails no run.
+pub(crate) async fn measure(session: &Session, prepared: &Prepared, part: RunPart<'_>, outcome: &Outcome) {
+    if session.experiment.engine.ray.is_some() || session.workspace().is_reading() {
+        return;
+    }
+    let mut seen = HashSet::new();
+    let mut retrievals = Vec::new();
+    for (trial, tasks) in part.trials.iter().zip(&part.plan.trials) {
+        let Some(name) = outcome.outputs.get(&tasks.passages).filter(|name| layout::is_artifact(name)) else {
+            continue;
+        };
+        if seen.insert(name) && !prepared.questions.is_empty() && !runs_function(part.plan, tasks) {
+            retrievals.push((trial, tasks, name));
+        }
+    }
+    let seconds = SECONDS.min(SECONDS_IN_ALL / retrievals.len().max(1) as f64);
+    for (trial, tasks, name) in retrievals {
+        if let Err(error) = measure_one(prepared, part.plan, outcome, trial, tasks, name, seconds).await {
+            let fields = json!({ "trial": trial.id, "reason": crate::error_chain(&error) });
+            prepared.execution.log("latency_not_measured", fields);
+        }
+    }
+}
+
+fn runs_function(plan: &Plan, tasks: &TrialTasks) -> bool {
+    let searches = |work: &Work| !matches!(work, Work::Generate(_) | Work::Score(_));
+    let of_trial = plan.reached(tasks);
+    of_trial.into_iter().map(|id| &plan.tasks[id].work).any(|work| searches(work) && work.describe().runs_function())
+}
+
+async fn measure_one(
+    prepared: &Prepared,
+    plan: &Plan,
+    outcome: &Outcome,
+    trial: &Trial,
+    tasks: &TrialTasks,
+    name: &str,
+    seconds_for_all: f64,
+) -> Result<(), Error> {
+    let execution = &prepared.execution;
+    let kept = layout::latency(name);
+    if execution.store.exists(&kept).await? {
+        return Ok(());
+    }
+    let inputs = CorpusInputs { queries: None, ..tasks.corpus.clone() };
+    let mut outputs = Outputs::new();
+    for id in inputs.all() {
+        let artifact = outcome.outputs.get(&id).cloned().unwrap_or_else(|| plan.tasks[id].artifact());
+        // What is made of it may be there without it.
+        if !execution.store.exists(&artifact).await? {
+            return Ok(());
+        }
+        outputs.insert(id, artifact);
+    }
+    let (corpus, _) = open_corpus(execution, &outputs, &inputs).await?;
+    let models = execution.models().in_turn(Turn::default());
+    let config = PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() };
+    let pipeline = Pipeline::new(&config, corpus, &models)?;
+    let mut measured = Measured::default();
+    let sample = sample(&prepared.questions);
+    let search = async |question: &Question| {
+        let Question { question: text, turns: history, filter, .. } = question;
+        pipeline.found(AskedQuestion { text, history, filter: filter.as_ref() }, usize::MAX).await
+    };
+    let work = async {
+        for _ in 0..PROBES {
+            pipeline.probe("ready").await?;
+        }
+        // Loads what is loaded with the first question.
+        if let Some(first) = sample.first() {
+            search(first).await?;
+        }
+        let began = Instant::now();
+        for question in sample {
+            if measured.seconds.len() >= FEWEST && began.elapsed().as_secs_f64() > seconds_for_all {
+                break;
+            }
+            let (found, seconds) = ledger::time(search(question)).await;
+            found?;
+            measured.seconds.insert(question.id.clone(), seconds);
+        }
+        Ok::<_, Error>(())
+    };
+    ledger::replay(work).await?;
+    execution.store.replace(&kept, serde_json::to_vec(&measured).map_err(Error::table)?).await?;
+    Ok(())
+}
+
+/// Some of the questions, spread over the dataset.
+fn sample(questions: &[Question]) -> Vec<&Question> {
+    let taken = questions.len().min(QUESTIONS);
+    (0..taken).map(|i| &questions[i * questions.len() / taken]).collect()
+}
+
+/// The seconds that a user of this trial waits, sorted: for passages, or for
+/// answers if the trial has a generator.
+pub(super) async fn of_trial(
+    prepared: &Prepared,
+    tasks: &TrialTasks,
+    outcome: &Outcome,
+    questions: &[QuestionResult],
+    price: &Price,
+) -> Result<Vec<f64>, Error> {
+    let store = &prepared.execution.store;
+    let kept = match outcome.outputs.get(&tasks.passages) {
+        Some(name) => store.get(&layout::latency(name)).await?,
+        None => None,
+    };
+    let measured: Measured = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let mut retrievals: Vec<f64> = measured.seconds.values().copied().collect();
+    retrievals.sort_by(f64::total_cmp);
+    if tasks.answers.is_empty() {
+        return Ok(retrievals);
+    }
+    let median = super::quantile(&retrievals, 0.5);
+    let retrieval = |id: &str| {
+        let of_calls = || price.search_seconds.get(id).copied().unwrap_or_default();
+        measured.seconds.get(id).copied().or(median).unwrap_or_else(of_calls)
+    };
+    let whole = |found: &QuestionResult| Some(found.answer.as_ref()?.seconds + retrieval(&found.question));
+    let mut seconds: Vec<f64> = questions.iter().filter_map(whole).collect();
+    seconds.sort_by(f64::total_cmp);
+    Ok(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_is_spread_over_the_dataset() {
+        let questions: Vec<Question> = (0..90).map(|i| Question { id: i.to_string(), ..Question::default() }).collect();
+        let ids: Vec<&str> = sample(&questions).into_iter().map(|question| question.id.as_str()).collect();
+        assert_eq!((ids.len(), ids[0], ids[1], ids[29]), (30, "0", "3", "87"));
+        assert_eq!(sample(&questions[..2]).len(), 2);
+        assert!(sample(&[]).is_empty());
+    }
+}

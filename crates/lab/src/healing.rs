@@ -1,0 +1,96 @@
+//! Executes plans with a session's engine. What turns out to be damaged or
+//! gone while something needs it is made again.
+
+use crate::{
+    Error,
+    engine::Outcome,
+    plan::{Plan, Task, TaskId},
+    session::Session,
+    task::{Execution, Material},
+    workspace::Claimed,
+};
+use eval::Question;
+use rag::load::Source;
+use std::{collections::HashSet, sync::Arc};
+use store::ArtifactStore;
+
+/// A damaged artifact may be made of damaged ones: from an answer to its
+/// documents there are as many steps.
+pub(crate) const HEALINGS: usize = 8;
+
+/// What the tasks of a run share.
+pub(crate) fn execution(
+    session: &Session,
+    source: Source,
+    questions: Vec<Question>,
+    run: &str,
+) -> Result<Execution, Error> {
+    let workspace = session.workspace();
+    let log = workspace.event_log(run)?;
+    Ok(Execution::new(
+        session.experiment.clone(),
+        workspace.store().clone(),
+        Material { source, questions },
+        workspace.scratch_folder(),
+        run.to_owned(),
+        log,
+        Arc::new(session.models()),
+    ))
+}
+
+/// Executes a plan, and claims before what it uses.
+pub(crate) async fn execute(
+    session: &Session,
+    claimed: &mut Claimed,
+    plan: &Arc<Plan>,
+    execution: &Arc<Execution>,
+) -> Result<Outcome, Error> {
+    match claimed.add(&execution.run, plan.tasks.iter().map(Task::artifact)).await {
+        Err(error @ store::Error::Gone { .. }) => return Err(error.into()),
+        // A store that nothing can be written to may have all that is needed.
+        Err(error) => execution.log("lease_failed", serde_json::json!({ "error": crate::error_chain(&error) })),
+        Ok(()) => {}
+    }
+    let store = session.workspace().store();
+    let mut outcome = execute_once(session, plan, execution).await?;
+    for _ in 0..HEALINGS {
+        let lost = lost_inputs(store, plan, &outcome).await?;
+        if lost.is_empty() {
+            break;
+        }
+        execution.log("artifacts_lost", serde_json::json!({ "artifacts": lost }));
+        // What lies beside it may be damaged too: all at once, not one each time.
+        look_at(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
+        let again = execute_once(session, plan, execution).await?;
+        let (executed, repeated) = (outcome.executed + again.executed, outcome.repeated + again.repeated);
+        outcome = Outcome { executed, repeated, ..again };
+    }
+    Ok(outcome)
+}
+
+async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
+    let (engine, control) = (session.engine().await?, &session.setup().control);
+    engine.execute(plan, execution, &control.progress, &control.cancel).await
+}
+
+/// Compares outputs of tasks with their checksums; one that is damaged is set
+/// aside by that.
+pub(crate) async fn look_at(store: &ArtifactStore, outcome: &Outcome, ids: impl IntoIterator<Item = TaskId>) {
+    for name in ids.into_iter().filter_map(|id| outcome.outputs.get(&id)) {
+        let _ = store.check(name).await;
+    }
+}
+
+/// The artifacts that failed tasks needed and that are not there any more:
+/// what is damaged was set aside.
+async fn lost_inputs(store: &ArtifactStore, plan: &Plan, outcome: &Outcome) -> Result<Vec<String>, Error> {
+    let inputs: HashSet<TaskId> = outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs()).collect();
+    let mut lost = Vec::new();
+    for name in inputs.iter().filter_map(|id| outcome.outputs.get(id)) {
+        if !store.exists(name).await? {
+            lost.push(name.clone());
+        }
+    }
+    lost.sort_unstable();
+    Ok(lost)
+}

@@ -1,0 +1,390 @@
+//! Builds a plan: which tasks a trial needs, stage by stage.
+
+use super::{
+    Plan,
+    blocks::file_blocks,
+    graph::{CorpusInputs, PlanInputs, TaskId, TrialTasks},
+    ranges::{QuestionShard, Ranges},
+    trial::Trial,
+    work::{self, KeyContext, Task, Work, WrittenQueries},
+};
+use eval::MetricConfig;
+use rag::{
+    Axis, Component, PipelineConfig,
+    enrich::EnrichConfig,
+    index::{IndexKind, Indexes, MadeFrom},
+    load::SourceFile,
+};
+use std::collections::BTreeMap;
+use store::Key;
+
+/// What indexes are made from, shard by shard.
+#[derive(Clone, Copy)]
+struct IndexSource<'a> {
+    chunks: &'a [TaskId],
+    /// What is searched in place of the chunks' texts.
+    enriched: Option<&'a [TaskId]>,
+    /// What makes vectors in place of the chunks' texts.
+    maker: Option<VectorMaker<'a>>,
+}
+
+/// An enricher that makes the vectors of chunks of their documents.
+#[derive(Clone, Copy)]
+struct VectorMaker<'a> {
+    enricher: &'a EnrichConfig,
+    label: &'a str,
+    documents: &'a [TaskId],
+}
+
+impl IndexSource<'_> {
+    fn shards(&self) -> impl Iterator<Item = (TaskId, Option<TaskId>)> {
+        let enriched = |i: usize| self.enriched.and_then(|enriched| enriched.get(i).copied());
+        self.chunks.iter().enumerate().map(move |(i, &chunks)| (chunks, enriched(i)))
+    }
+}
+
+/// The answers of a trial.
+struct AnswerTasks {
+    /// The key of everything that decides them but the questions.
+    stem: Key,
+    /// Their tasks, each with the number of the range of scores that it is in.
+    shards: Vec<(usize, TaskId)>,
+}
+
+impl Plan {
+    /// Only the parsing of files, which is the first part of every plan.
+    pub fn loading(inputs: &PlanInputs<'_>) -> Self {
+        let mut plan = Self::default();
+        plan.load(inputs);
+        plan
+    }
+
+    /// The plan of all trials.
+    pub fn new(inputs: &PlanInputs<'_>) -> Self {
+        let mut plan = Self { ranges: Ranges::new(inputs.questions), ..Self::default() };
+        let documents = plan.load(inputs);
+        let answered = inputs.experiment.evaluate.answered.unwrap_or(usize::MAX).min(inputs.questions.len());
+        let all: Vec<usize> = (0..answered).collect();
+        for (i, trial) in inputs.trials.iter().enumerate() {
+            let asked = inputs.asked.and_then(|asked| asked.get(i)).unwrap_or(&all);
+            let tasks = plan.trial(inputs, trial, &documents, asked);
+            plan.trials.push(tasks);
+        }
+        plan.name_trials(inputs.trials);
+        // All tasks that every trial would need on its own, including loading.
+        plan.unshared += documents.len() * inputs.trials.len().saturating_sub(1);
+        plan
+    }
+
+    /// Records for each task that runs a user's function which trials it is for.
+    fn name_trials(&mut self, trials: &[Trial]) {
+        if !self.tasks.iter().any(|task| task.work.describe().runs_function()) {
+            return;
+        }
+        for (tasks, trial) in std::mem::take(&mut self.trials).into_iter().zip(trials) {
+            for id in self.reached(&tasks) {
+                let task = &mut self.tasks[id];
+                if task.work.describe().runs_function() {
+                    task.trials.push(trial.id.clone());
+                }
+            }
+            self.trials.push(tasks);
+        }
+    }
+
+    /// Adds a task, unless it is there already.
+    fn add(&mut self, inputs: &PlanInputs<'_>, work: impl Into<Work>, label: impl FnOnce() -> String) -> TaskId {
+        self.unshared += 1;
+        let work = work.into();
+        let key = work.describe().key(&KeyContext { tasks: &self.tasks, inputs });
+        *self.seen.entry(key).or_insert_with(|| {
+            let rows = work.describe().rows(inputs);
+            self.tasks.push(Task { key, work, rows, label: label(), trials: Vec::new() });
+            self.tasks.len() - 1
+        })
+    }
+
+    fn load(&mut self, inputs: &PlanInputs<'_>) -> Vec<TaskId> {
+        let read = inputs.files.iter().map(|file| (&file.0, Some(file)));
+        let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
+        files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
+        let blocks = file_blocks(files.iter().map(|(listed, _)| (listed.path.as_str(), listed.bytes)));
+        let shards = blocks.into_iter().map(|block| block.into_iter().filter_map(|place| files[place].1).collect());
+        let load = |shard: Vec<&(SourceFile, Key)>| {
+            let label = match shard.as_slice() {
+                [(file, _)] => format!("load {}", file.path),
+                many => format!("load {} files", many.len()),
+            };
+            let files: Vec<(SourceFile, Key)> = shard.into_iter().cloned().collect();
+            let of_file = |(file, _): &(SourceFile, Key)| inputs.metadata.get_key_value(&file.path);
+            let metadata =
+                files.iter().filter_map(of_file).map(|(path, known)| (path.clone(), known.clone())).collect();
+            self.add(inputs, work::Load { files, metadata }, || label)
+        };
+        shards.filter(|shard: &Vec<_>| !shard.is_empty()).map(load).collect()
+    }
+
+    fn trial(&mut self, inputs: &PlanInputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
+        let queries = self.write_queries(inputs, trial);
+        // Without conversations, every question stands alone as it is.
+        let alone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
+        let (corpus, enriched) = self.corpus(inputs, trial, documents, alone);
+        let mut passages = self.retrieve(inputs, trial, &corpus, queries);
+        for (axis, stage) in trial.pipeline.passage_stages() {
+            // What comes behind is no part of the key, and may hold the content of a file.
+            let pipeline = Box::new(PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() });
+            let corpus = corpus.clone();
+            let queries = queries.filter(|_| stage.searches_again()).or(alone);
+            let label = || format!("{} {}", axis.stage(), trial.label(axis));
+            passages = self.add(inputs, work::ApplyStage { axis, pipeline, passages, corpus, queries }, label);
+        }
+        let answers = self.generate(inputs, trial, (passages, alone), asked);
+        let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
+        let generator = trial.pipeline.generator.as_ref();
+        let without_passages = generator.is_some_and(|generator| !generator.reads_passages());
+        let score = |metric: &MetricConfig| {
+            (metric.clone(), self.score(inputs, metric, (passages, without_passages), answers.as_ref(), asked))
+        };
+        let scores = metrics.map(score).collect();
+        let answers = answers.into_iter().flat_map(|answers| answers.shards).map(|(_, id)| id).collect();
+        TrialTasks { corpus, enriched, queries, passages, answers, scores }
+    }
+
+    fn corpus(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: &Trial,
+        documents: &[TaskId],
+        alone: Option<TaskId>,
+    ) -> (CorpusInputs, Vec<TaskId>) {
+        let pipeline = &trial.pipeline;
+        let chunker = trial.label(Axis::Chunker);
+        let label = match writes_nothing(&pipeline.enrich) {
+            true => chunker.to_owned(),
+            false => format!("{chunker} with {}", trial.label(Axis::Enrich)),
+        };
+        let embedder = pipeline.embedder.as_deref();
+        let chunk = |&documents: &TaskId| {
+            let embedder = trial.embedder_of(&pipeline.chunker);
+            let work = work::Chunk { chunker: pipeline.chunker.clone(), embedder, documents };
+            self.add(inputs, work, || format!("chunk with {chunker}"))
+        };
+        let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
+        let enriched = self.enrich(inputs, trial, documents, &chunks);
+        let maker = VectorMaker { enricher: &pipeline.enrich, label: trial.label(Axis::Enrich), documents };
+        let maker = Some(maker).filter(|maker| maker.enricher.makes_vectors());
+        let texts = IndexSource { chunks: &chunks, enriched: enriched.as_deref(), maker };
+        let (in_shards, in_one_file): (Indexes, Indexes) =
+            pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
+        let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file
+            .into_iter()
+            .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, texts, embedder, &label)?])))
+            .collect();
+        let queries = self.embed_questions(inputs, trial, alone);
+        for (kind, model) in in_shards.into_iter().zip(embedder) {
+            // In shards of their own, so that a killed run keeps those that are done.
+            let embed = |(chunks, enriched)| {
+                let work = work::EmbedTokens { model: model.to_owned(), chunks, enriched };
+                self.add(inputs, work, || format!("embed tokens with {model} on {label}"))
+            };
+            indexes.insert(kind, texts.shards().map(embed).collect());
+        }
+        (CorpusInputs { chunks, indexes, queries }, enriched.unwrap_or_default())
+    }
+
+    /// An index that has one file; none if it lacks the embedder.
+    fn index(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        kind: IndexKind,
+        texts: IndexSource<'_>,
+        embedder: Option<&str>,
+        label: &str,
+    ) -> Option<TaskId> {
+        let title = kind.title();
+        if let MadeFrom::Texts(_) = kind.made_from() {
+            let from = texts.enriched.unwrap_or(texts.chunks).to_vec();
+            let work = work::Index { kind, from, enriched: texts.enriched.is_some() };
+            return Some(self.add(inputs, work, || format!("{title} of {label}")));
+        }
+        let model = embedder?;
+        let label = match texts.maker {
+            Some(maker) => format!("{label} with {}", maker.label),
+            None => label.to_owned(),
+        };
+        let told = || format!("embed {model} on {label}");
+        let from = match texts.maker {
+            Some(VectorMaker { enricher, documents, .. }) => {
+                let embed = |(&documents, &chunks): (&TaskId, &TaskId)| {
+                    let (enricher, model) = (enricher.clone(), model.to_owned());
+                    self.add(inputs, work::EmbedInContext { enricher, model, documents, chunks }, told)
+                };
+                documents.iter().zip(texts.chunks).map(embed).collect()
+            }
+            None => {
+                let embed = |(chunks, enriched)| {
+                    self.add(inputs, work::Embed { model: model.to_owned(), chunks, enriched }, told)
+                };
+                texts.shards().map(embed).collect()
+            }
+        };
+        let work = work::Index { kind, from, enriched: false };
+        Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))
+    }
+
+    /// What is searched in place of the chunks' texts, shard by shard; none if
+    /// that is their texts.
+    fn enrich(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: &Trial,
+        documents: &[TaskId],
+        chunks: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let enricher = &trial.pipeline.enrich;
+        if writes_nothing(enricher) || trial.pipeline.indexes().is_empty() {
+            return None;
+        }
+        let enrich = |(&documents, &chunks): (&TaskId, &TaskId)| {
+            let embedder = trial.embedder_of(enricher);
+            let work = work::Enrich { enricher: enricher.clone(), embedder, documents, chunks };
+            let label = || format!("enrich {} with {}", trial.label(Axis::Chunker), trial.label(Axis::Enrich));
+            self.add(inputs, work, label)
+        };
+        Some(documents.iter().zip(chunks).map(enrich).collect())
+    }
+
+    /// The vectors of the questions as they stand alone, if a stage compares
+    /// them. Where queries are written, only steps after the search do.
+    fn embed_questions(&mut self, inputs: &PlanInputs<'_>, trial: &Trial, alone: Option<TaskId>) -> Option<TaskId> {
+        let pipeline = &trial.pipeline;
+        let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
+        let compares = compares || pipeline.query.is_nothing() && compares_vectors(&pipeline.retriever.indexes());
+        let model = pipeline.embedder.as_deref().filter(|_| compares && !inputs.questions.is_empty())?;
+        let work = work::EmbedQueries { model: model.to_owned(), queries: alone, standalone: alone.is_some() };
+        Some(self.add(inputs, work, || format!("embed questions with {model}")))
+    }
+
+    /// The passages. `queries` is the task that writes the queries, if they are
+    /// not the questions themselves.
+    fn retrieve(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: &Trial,
+        corpus: &CorpusInputs,
+        queries: Option<TaskId>,
+    ) -> TaskId {
+        let pipeline = &trial.pipeline;
+        let retriever = pipeline.searching();
+        // A retriever's key holds only the indexes that the retriever searches,
+        // not those that other trials need.
+        let indexes = retriever.indexes();
+        let compares = compares_vectors(&indexes);
+        let written = queries
+            .map(|queries| WrittenQueries { queries, vectors: self.embed_written(inputs, trial, queries, compares) });
+        let mut corpus = corpus.clone();
+        corpus.indexes.retain(|kind, _| indexes.contains(kind));
+        corpus.queries = corpus.queries.filter(|_| compares && written.is_none());
+        let work = work::Retrieve {
+            chunker: pipeline.chunker.clone(),
+            embedder: trial.embedder_of(&retriever).or_else(|| trial.embedder_of(&pipeline.chunker)),
+            retriever,
+            corpus,
+            written,
+        };
+        self.add(inputs, work, || format!("retrieve {}", trial.label(Axis::Retriever)))
+    }
+
+    /// The queries to search with, unless they are the questions themselves.
+    fn write_queries(&mut self, inputs: &PlanInputs<'_>, trial: &Trial) -> Option<TaskId> {
+        let writer = &trial.pipeline.query;
+        if writer.is_nothing() || inputs.questions.is_empty() {
+            return None;
+        }
+        let label = trial.label(Axis::Query);
+        let work = work::WriteQueries { writer: writer.clone(), embedder: trial.embedder_of(writer) };
+        Some(self.add(inputs, work, || format!("write queries with {label}")))
+    }
+
+    /// The vectors of written queries, if the retriever compares vectors.
+    fn embed_written(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: &Trial,
+        queries: TaskId,
+        compares: bool,
+    ) -> Option<TaskId> {
+        let model = trial.pipeline.embedder.as_deref().filter(|_| compares)?;
+        let work = work::EmbedQueries { model: model.to_owned(), queries: Some(queries), standalone: false };
+        Some(self.add(inputs, work, || format!("embed queries of {} with {model}", trial.label(Axis::Query))))
+    }
+
+    fn generate(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: &Trial,
+        (passages, queries): (TaskId, Option<TaskId>),
+        asked: &[usize],
+    ) -> Option<AnswerTasks> {
+        let generator = trial.pipeline.answering()?;
+        let embedder = trial.embedder_of(&generator);
+        let keys = KeyContext { tasks: &self.tasks, inputs };
+        let stem = work::Generate::stem(&keys, &generator, embedder.as_deref(), (passages, queries));
+        let shards = self.ranges.to_answer(asked);
+        let answer = |shard: QuestionShard| {
+            let (generator, embedder) = (generator.clone(), embedder.clone());
+            let part = self.ranges.part_to_answer(&shard, &stem);
+            let (scored_with, questions) = (shard.range_of_scores(), shard.questions);
+            let work = work::Generate { generator, embedder, passages, queries, questions, part };
+            let id = self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id));
+            (scored_with, id)
+        };
+        Some(AnswerTasks { stem, shards: shards.into_iter().map(answer).collect() })
+    }
+
+    /// The scores of a metric, in shards.
+    fn score(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        metric: &MetricConfig,
+        (passages, without_passages): (TaskId, bool),
+        answers: Option<&AnswerTasks>,
+        asked: &[usize],
+    ) -> Vec<TaskId> {
+        let evaluate = &inputs.experiment.evaluate;
+        let needs = metric.needs();
+        let mut questions = if needs.answer { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
+        if needs.judge {
+            questions.retain(|&i: &usize| i < evaluate.judged.unwrap_or(usize::MAX));
+        }
+        let work = |questions, answers, part| {
+            let (metric, passages) = (metric.clone(), passages);
+            work::Score { metric, passages, answers, questions, without_passages, part }
+        };
+        let label = || format!("score {}", metric.label());
+        if !needs.answer {
+            // Passages are there for all questions at once.
+            return vec![self.add(inputs, work(questions, Vec::new(), None), label)];
+        }
+        let keys = KeyContext { tasks: &self.tasks, inputs };
+        let stem = work::Score::stem(&keys, metric, (passages, without_passages), answers.map(|answers| &answers.stem));
+        let shards = self.ranges.to_score(&questions);
+        let score = |shard: QuestionShard| {
+            let part = self.ranges.part_to_score(&shard, &stem);
+            let of_range = |(range, id): &(usize, TaskId)| (*range == shard.range).then_some(*id);
+            let answers = answers.iter().flat_map(|answers| &answers.shards).filter_map(of_range).collect();
+            self.add(inputs, work(shard.questions, answers, Some(part)), label)
+        };
+        shards.into_iter().map(score).collect()
+    }
+}
+
+/// Whether the chunks' texts are searched as they are.
+fn writes_nothing(enricher: &EnrichConfig) -> bool {
+    enricher.is_nothing() || enricher.makes_vectors()
+}
+
+/// Whether one of the indexes compares its vectors with a question's.
+fn compares_vectors(indexes: &Indexes) -> bool {
+    indexes.iter().any(|kind| kind.compares_vectors())
+}

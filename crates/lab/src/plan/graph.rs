@@ -1,0 +1,137 @@
+//! The graph's vocabulary: the id of a task, where a trial's results are in a plan, and what a plan is made from.
+
+use super::trial::Trial;
+use crate::spec::Experiment;
+use eval::{MetricConfig, Question};
+use models::Identity;
+use rag::{Metadata, index::IndexKind, load::SourceFile};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use store::Key;
+
+/// A task's place in its plan. Inputs always come before the tasks that use them.
+pub type TaskId = usize;
+
+/// Where each task's output is: the artifact's name in the store.
+pub(crate) type Outputs = HashMap<TaskId, String>;
+
+/// The inputs of a retrieval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CorpusInputs {
+    /// The chunks of all documents.
+    pub chunks: Vec<TaskId>,
+    /// The files of each index that is searched.
+    #[serde(flatten, with = "index_files")]
+    pub indexes: BTreeMap<IndexKind, Vec<TaskId>>,
+    /// The questions' vectors.
+    pub queries: Option<TaskId>,
+}
+
+impl CorpusInputs {
+    /// All of them. Their order is part of keys: indexes are in the order of
+    /// their names, so that a new kind of index changes no key.
+    pub(crate) fn all(&self) -> Vec<TaskId> {
+        let mut indexes: Vec<_> = self.indexes.iter().collect();
+        indexes.sort_by_key(|(kind, _)| kind.name());
+        let files = |in_shards| {
+            let indexes = indexes.iter().filter(move |(kind, _)| kind.compares_tokens() == in_shards);
+            indexes.flat_map(|(_, files)| files.iter().copied())
+        };
+        self.chunks.iter().copied().chain(files(false)).chain(self.queries).chain(files(true)).collect()
+    }
+}
+
+/// Where a trial's results are in the plan.
+#[derive(Debug, Clone, Default)]
+pub struct TrialTasks {
+    /// The inputs of its stages.
+    pub corpus: CorpusInputs,
+    /// What is searched in place of its chunks, in shards, if something is written beside them.
+    pub enriched: Vec<TaskId>,
+    /// What it searches for each question, if that is not the question itself.
+    pub queries: Option<TaskId>,
+    /// Its passages.
+    pub passages: TaskId,
+    /// Its answers, in shards.
+    pub answers: Vec<TaskId>,
+    /// Its scores, in the order of the experiment's metrics; those of each metric in shards.
+    pub scores: Vec<(MetricConfig, Vec<TaskId>)>,
+}
+
+impl TrialTasks {
+    /// The tasks of all its scores.
+    pub(crate) fn scoring(&self) -> impl Iterator<Item = TaskId> {
+        self.scores.iter().flat_map(|(_, shards)| shards.iter().copied())
+    }
+}
+
+/// What planning needs besides the experiment.
+pub struct PlanInputs<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The trials.
+    pub trials: &'a [Trial],
+    /// The identities of all models, by name.
+    pub identities: &'a BTreeMap<String, Identity>,
+    /// The files, with the keys of their bytes.
+    pub files: &'a [(SourceFile, Key)],
+    /// Files that could not be read now. They are left out, but the other files
+    /// keep their places, so all other tasks stay the same.
+    pub unread: &'a [SourceFile],
+    /// What the corpus' table of metadata says, by document.
+    pub metadata: &'a BTreeMap<String, Metadata>,
+    /// The identity of the PDF library.
+    pub pdf_library: &'a str,
+    /// The golden questions, evidence anchored.
+    pub questions: &'a [Question],
+    /// For each trial, the questions that it answers, in order. If left out,
+    /// all questions that the experiment wants answered.
+    pub asked: Option<&'a [Vec<usize>]>,
+}
+
+impl PlanInputs<'_> {
+    /// Whether questions come after earlier messages. Keys hold these messages
+    /// only where there are some.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.questions.iter().any(|question| !question.turns.is_empty())
+    }
+}
+
+/// Files of indexes as records have held them since there were three kinds: a
+/// task, or nothing, for an index of one file; a list for one of many.
+mod index_files {
+    use super::{BTreeMap, IndexKind, TaskId};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Files {
+        Many(Vec<TaskId>),
+        One(Option<TaskId>),
+    }
+
+    type Indexes = BTreeMap<IndexKind, Vec<TaskId>>;
+
+    pub(super) fn serialize<S: Serializer>(indexes: &Indexes, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(IndexKind::ALL.len()))?;
+        for kind in IndexKind::ALL {
+            let files = indexes.get(kind).map(Vec::as_slice).unwrap_or_default();
+            let files = match kind.compares_tokens() {
+                true => Files::Many(files.to_vec()),
+                false => Files::One(files.first().copied()),
+            };
+            map.serialize_entry(kind, &files)?;
+        }
+        map.end()
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Indexes, D::Error> {
+        let read = BTreeMap::<IndexKind, Files>::deserialize(deserializer)?;
+        let files = |files| match files {
+            Files::Many(files) => files,
+            Files::One(file) => file.into_iter().collect(),
+        };
+        let all = read.into_iter().map(|(kind, read)| (kind, files(read)));
+        Ok(all.filter(|(_, files)| !files.is_empty()).collect())
+    }
+}

@@ -1,0 +1,104 @@
+//! The calls and tokens that models are asked, estimated from the sizes of texts.
+
+use crate::spec::EvaluateSpec;
+use eval::{MetricConfig, Question, Sample};
+use rag::{Ask, Component, INSTRUCTION_TOKENS, Item, Passage};
+
+/// Bytes of text per token.
+pub(super) const BYTES_PER_TOKEN: u64 = 4;
+/// Tokens of texts that are embedded by one call.
+const TOKENS_PER_EMBEDDING_CALL: u64 = 16_384;
+/// Tokens that a prompt has for each passage besides its text: number, file and heading.
+pub(super) const LABEL_TOKENS: u64 = 24;
+/// Tokens of a judge's reply.
+const VERDICT_TOKENS: u64 = 60;
+
+/// The calls and tokens that a model is asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ModelLoad {
+    pub(super) calls: u64,
+    /// Tokens read.
+    pub(super) read: u64,
+    /// Tokens written.
+    pub(super) written: u64,
+}
+
+impl ModelLoad {
+    fn new(calls: u64, read: u64, written: u64) -> Self {
+        Self { calls, read, written }
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        *self = Self::new(self.calls + more.calls, self.read + more.read, self.written + more.written);
+    }
+
+    /// The load of a component's calls.
+    pub(crate) fn of(ask: &Ask<'_>) -> Self {
+        Self::new(ask.calls, ask.prompt_tokens, ask.completion_tokens)
+    }
+
+    /// The load of embedding texts with this many tokens.
+    pub(crate) fn embedding(tokens: u64) -> Self {
+        Self::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0)
+    }
+}
+
+/// The call of a judge about one thing with this many bytes of text.
+pub(crate) fn verdict(bytes: usize) -> ModelLoad {
+    ModelLoad::new(1, INSTRUCTION_TOKENS + bytes as u64 / BYTES_PER_TOKEN, VERDICT_TOKENS)
+}
+
+/// A component's load for one question and its passages.
+pub(crate) fn of_item<'a, C: Component + ?Sized>(
+    component: &'a C,
+    question: &Question,
+    passages: &[Passage],
+) -> Vec<(&'a str, ModelLoad)> {
+    let bytes: usize = passages.iter().map(|passage| passage.text.len()).sum();
+    let item = Item {
+        text_tokens: question.question.len() as u64 / BYTES_PER_TOKEN + 1,
+        passages: passages.len() as u64,
+        passage_tokens: bytes as u64 / BYTES_PER_TOKEN,
+    };
+    component.asks(item).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+}
+
+/// The tokens of a question and its reference answer.
+pub(crate) fn asked_tokens(question: &Question) -> u64 {
+    let bytes = question.question.len() + question.reference.as_ref().map_or(0, String::len);
+    bytes as u64 / BYTES_PER_TOKEN + 1
+}
+
+/// The calls for one score. The text of the item is that of question, reference
+/// and answer.
+pub(crate) fn score<'a>(evaluate: &'a EvaluateSpec, metric: &MetricConfig, item: Item) -> Vec<(&'a str, ModelLoad)> {
+    let needs = metric.needs();
+    let calls = metric.judge_calls(item.passages);
+    let passages = if needs.passages { item.passages } else { 0 };
+    let read_at_once = if metric.reads_one_passage() { passages.min(1) } else { passages };
+    let passage_tokens = item.passage_tokens.checked_div(item.passages).unwrap_or_default() + LABEL_TOKENS;
+    let tokens = INSTRUCTION_TOKENS + item.text_tokens + read_at_once * passage_tokens;
+    let judge = |calls: u64| ModelLoad::new(calls, calls * tokens, calls * VERDICT_TOKENS);
+    let judges = evaluate.judges.iter().filter(|_| needs.judge).enumerate().map(|(seat, model)| {
+        let writing = if seat == 0 { calls.writing } else { 0 };
+        (model.as_str(), judge(calls.voting + writing))
+    });
+    let embedder = evaluate.embedder.as_deref().filter(|_| needs.embedder);
+    judges.chain(embedder.map(|model| (model, ModelLoad::new(1, INSTRUCTION_TOKENS, 0)))).collect()
+}
+
+/// The calls for the score of a sample that exists already.
+pub(crate) fn score_of<'a>(
+    evaluate: &'a EvaluateSpec,
+    metric: &MetricConfig,
+    sample: &Sample<'_>,
+) -> Vec<(&'a str, ModelLoad)> {
+    let answer = sample.answer.map_or(0, |answer| answer.text.len());
+    let passages: usize = sample.passages.iter().map(|passage| passage.text.len()).sum();
+    let item = Item {
+        text_tokens: asked_tokens(sample.question) + answer as u64 / BYTES_PER_TOKEN,
+        passages: sample.passages.len() as u64,
+        passage_tokens: passages as u64 / BYTES_PER_TOKEN,
+    };
+    score(evaluate, metric, item)
+}

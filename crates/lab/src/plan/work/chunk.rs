@@ -1,0 +1,61 @@
+//! Documents to chunks.
+
+use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
+use crate::{
+    operator::Operator,
+    plan::{graph::TaskId, model_load::ModelLoad},
+};
+use rag::{Component, Item, chunk::ChunkerConfig};
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// Cuts one shard of documents.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Chunk {
+    pub(crate) chunker: ChunkerConfig,
+    /// The trial's embedder, if the chunker needs it.
+    pub(crate) embedder: Option<String>,
+    pub(crate) documents: TaskId,
+}
+
+impl Chunk {
+    /// Whether cutting a document waits for a model.
+    pub(crate) fn waits(&self) -> bool {
+        self.embedder.is_some() || !self.chunker.models().is_empty()
+    }
+}
+
+impl DescribeWork for Chunk {
+    fn operator(&self) -> Operator {
+        Operator::CHUNK
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        vec![self.documents]
+    }
+
+    fn key(&self, cx: &KeyContext<'_>) -> Key {
+        let builder = component(cx.builder("chunk", &[self.documents]), &self.chunker);
+        cx.with_models(builder, &self.chunker, self.embedder.as_deref()).finish()
+    }
+
+    fn runs_function(&self) -> bool {
+        self.chunker.runs_function()
+    }
+
+    fn calls_models(&self) -> bool {
+        self.embedder.is_some() || !self.chunker.models().is_empty()
+    }
+
+    fn label(&self) -> WorkLabel<'_> {
+        WorkLabel::component(&self.chunker, self.embedder.as_deref())
+    }
+
+    fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
+        self.chunker.asks(sizes.shard()).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+    }
+
+    fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
+        self.chunker.cuts(sizes.shard())
+    }
+}

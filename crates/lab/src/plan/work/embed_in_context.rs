@@ -1,0 +1,44 @@
+//! Chunks to vectors that an enricher makes of their documents.
+
+use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
+use crate::{
+    operator::Operator,
+    plan::{graph::TaskId, model_load::ModelLoad},
+};
+use rag::{Choice, enrich::EnrichConfig};
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// Embeds one shard of chunks with the named model, as the enricher does it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct EmbedInContext {
+    pub(crate) enricher: EnrichConfig,
+    pub(crate) model: String,
+    /// The documents that the chunks were cut from.
+    pub(crate) documents: TaskId,
+    pub(crate) chunks: TaskId,
+}
+
+impl DescribeWork for EmbedInContext {
+    fn operator(&self) -> Operator {
+        Operator::EMBED
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        vec![self.documents, self.chunks]
+    }
+
+    fn key(&self, cx: &KeyContext<'_>) -> Key {
+        let builder = component(cx.builder("embed_in_context", &self.inputs()), &self.enricher);
+        builder.field("model", cx.identity(&self.model)).finish()
+    }
+
+    fn label(&self) -> WorkLabel<'_> {
+        let words = format!("{} with {}", self.model, self.enricher.name());
+        WorkLabel { words, settings: self.enricher.value(), ..WorkLabel::model(&self.model) }
+    }
+
+    fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
+        vec![(&self.model, ModelLoad::embedding(sizes.given(self.chunks).passage_tokens + 1))]
+    }
+}

@@ -1,0 +1,53 @@
+//! Chunks to a vector for each of their tokens, once for a chunk table and a
+//! model. Meanwhile, finished vectors are stored in parts, so that whoever does
+//! the task after a kill, on any machine, continues from there.
+
+use super::{DescribeWork, KeyContext, Sizes, WorkLabel};
+use crate::{
+    layout::Format,
+    operator::Operator,
+    plan::{graph::TaskId, model_load::ModelLoad},
+};
+use rag::index::IndexKind;
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// The index that these vectors are.
+const KIND: IndexKind = IndexKind::Tokens;
+
+/// Embeds each token of one shard of chunks with the named model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct EmbedTokens {
+    pub(crate) model: String,
+    pub(crate) chunks: TaskId,
+    /// What is searched in place of the chunks' texts.
+    #[serde(default)]
+    pub(crate) enriched: Option<TaskId>,
+}
+
+impl DescribeWork for EmbedTokens {
+    fn operator(&self) -> Operator {
+        Operator::EMBED
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        vec![self.enriched.unwrap_or(self.chunks)]
+    }
+
+    fn key(&self, cx: &KeyContext<'_>) -> Key {
+        let builder = cx.builder("embed_tokens", &self.inputs()).field("version", &KIND.version());
+        builder.field("model", cx.identity(&self.model)).finish()
+    }
+
+    fn format(&self) -> Format {
+        Format::Index(KIND)
+    }
+
+    fn label(&self) -> WorkLabel<'_> {
+        WorkLabel { words: format!("tokens of {}", self.model), ..WorkLabel::model(&self.model) }
+    }
+
+    fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
+        vec![(&self.model, ModelLoad::embedding(sizes.given(self.enriched.unwrap_or(self.chunks)).passage_tokens + 1))]
+    }
+}

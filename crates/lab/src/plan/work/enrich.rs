@@ -1,0 +1,55 @@
+//! Chunks to what is searched in place of their texts.
+
+use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
+use crate::{
+    operator::Operator,
+    plan::{graph::TaskId, model_load::ModelLoad},
+};
+use rag::{Axis, Component, Item, enrich::EnrichConfig};
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// Writes what is searched in place of the texts of one shard of chunks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Enrich {
+    pub(crate) enricher: EnrichConfig,
+    /// The trial's embedder, if the enricher needs it.
+    pub(crate) embedder: Option<String>,
+    /// The documents that the chunks were cut from.
+    pub(crate) documents: TaskId,
+    pub(crate) chunks: TaskId,
+}
+
+impl DescribeWork for Enrich {
+    fn operator(&self) -> Operator {
+        Operator::Stage(Axis::Enrich)
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        vec![self.documents, self.chunks]
+    }
+
+    fn key(&self, cx: &KeyContext<'_>) -> Key {
+        let builder = component(cx.builder("enrich", &self.inputs()), &self.enricher);
+        cx.with_models(builder, &self.enricher, self.embedder.as_deref()).finish()
+    }
+
+    fn runs_function(&self) -> bool {
+        self.enricher.runs_function()
+    }
+
+    fn label(&self) -> WorkLabel<'_> {
+        WorkLabel::component(&self.enricher, self.embedder.as_deref())
+    }
+
+    fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
+        let chunks = sizes.given(self.chunks);
+        self.enricher.asks(chunks).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+    }
+
+    fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
+        let chunks = sizes.given(self.chunks);
+        let written: u64 = self.enricher.asks(chunks).iter().map(|ask| ask.completion_tokens).sum();
+        Item { passage_tokens: chunks.passage_tokens + written, ..chunks }
+    }
+}

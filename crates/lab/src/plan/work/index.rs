@@ -1,0 +1,45 @@
+//! Texts or vectors of chunks to an index of any kind.
+
+use super::{DescribeWork, KeyContext, WorkLabel};
+use crate::{layout::Format, operator::Operator, plan::graph::TaskId};
+use rag::index::IndexKind;
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// Makes an index that has one file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Index {
+    pub(crate) kind: IndexKind,
+    /// What it is made from: chunks, what is searched in their place, or vectors.
+    pub(crate) from: Vec<TaskId>,
+    /// Whether it is made from what is searched in place of chunks' texts.
+    #[serde(default)]
+    pub(crate) enriched: bool,
+}
+
+impl DescribeWork for Index {
+    fn operator(&self) -> Operator {
+        Operator::Index
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        self.from.clone()
+    }
+
+    fn key(&self, cx: &KeyContext<'_>) -> Key {
+        let kind = format!("index_{}", self.kind.name());
+        cx.builder(&kind, &self.from).field("version", &self.kind.version()).finish()
+    }
+
+    fn format(&self) -> Format {
+        Format::Index(self.kind)
+    }
+
+    fn calls_models(&self) -> bool {
+        false
+    }
+
+    fn label(&self) -> WorkLabel<'_> {
+        WorkLabel { words: self.kind.name().to_owned(), ..WorkLabel::default() }
+    }
+}

@@ -1,0 +1,59 @@
+//! Files to documents.
+
+use super::{DescribeWork, KeyContext, WorkLabel};
+use crate::{
+    operator::Operator,
+    plan::graph::{PlanInputs, TaskId},
+};
+use rag::{
+    Metadata,
+    load::{self, SourceFile},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use store::Key;
+
+/// Parses files whose contents must still have these keys.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Load {
+    pub(crate) files: Vec<(SourceFile, Key)>,
+    /// What the corpus' table of metadata says of them, by path.
+    #[serde(default)]
+    pub(crate) metadata: BTreeMap<String, Metadata>,
+}
+
+impl DescribeWork for Load {
+    fn operator(&self) -> Operator {
+        Operator::Load
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        Vec::new()
+    }
+
+    fn key(&self, cx: &KeyContext<'_>) -> Key {
+        let names: Vec<_> = self.files.iter().map(|(file, key)| (&file.path, key)).collect();
+        let builder = match self.metadata.is_empty() {
+            true => cx.builder("load", &[]),
+            false => cx.builder("load", &[]).field("metadata", &self.metadata),
+        };
+        builder
+            .field("version", &load::VERSION)
+            .field("limits", &cx.inputs.experiment.corpus.limits)
+            .field("pdf", cx.inputs.pdf_library)
+            .field("files", &names)
+            .finish()
+    }
+
+    fn rows(&self, _: &PlanInputs<'_>) -> Option<usize> {
+        Some(self.files.len())
+    }
+
+    fn calls_models(&self) -> bool {
+        false
+    }
+
+    fn label(&self) -> WorkLabel<'_> {
+        WorkLabel { words: "files".to_owned(), ..WorkLabel::default() }
+    }
+}

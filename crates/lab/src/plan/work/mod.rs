@@ -1,0 +1,314 @@
+//! The kinds of work that tasks do: one file each, with the kind's fields, key
+//! and inputs, and the code that does it. The same code runs under every
+//! engine.
+
+mod apply_stage;
+mod chunk;
+mod embed;
+mod embed_in_context;
+mod embed_queries;
+mod embed_tokens;
+mod enrich;
+mod generate;
+mod index;
+mod load;
+mod retrieve;
+mod score;
+mod write_queries;
+
+pub(crate) use {
+    apply_stage::ApplyStage,
+    chunk::Chunk,
+    embed::Embed,
+    embed_in_context::EmbedInContext,
+    embed_queries::EmbedQueries,
+    embed_tokens::EmbedTokens,
+    enrich::Enrich,
+    generate::Generate,
+    index::Index,
+    load::Load,
+    retrieve::{Retrieve, WrittenQueries},
+    score::Score,
+    write_queries::WriteQueries,
+};
+
+use super::{
+    graph::{PlanInputs, TaskId},
+    model_load::{BYTES_PER_TOKEN, LABEL_TOKENS, ModelLoad},
+};
+use crate::{
+    artifact,
+    layout::{self, Format},
+    operator::Operator,
+    spec::Experiment,
+};
+use eval::Question;
+use models::Identity;
+use rag::{Choice, Component, Item, index::IndexKind};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::{Key, KeyBuilder};
+
+/// What a kind of work is. How it is done is `DoWork`, in `task/work`.
+pub(crate) trait DescribeWork: Send + Sync {
+    /// The row of the live table.
+    fn operator(&self) -> Operator;
+
+    /// The tasks whose outputs it needs; each comes before it in the plan.
+    fn inputs(&self) -> Vec<TaskId>;
+
+    /// Its key: the hash of everything that decides the output.
+    fn key(&self, cx: &KeyContext<'_>) -> Key;
+
+    /// How many rows it will make, where that is known.
+    fn rows(&self, _: &PlanInputs<'_>) -> Option<usize> {
+        None
+    }
+
+    /// The format of its artifact.
+    fn format(&self) -> Format {
+        Format::Parquet
+    }
+
+    /// Whether it is long or expensive enough that two runs should do it only once.
+    fn is_exclusive(&self) -> bool {
+        true
+    }
+
+    /// Whether it calls a user's function.
+    fn runs_function(&self) -> bool {
+        false
+    }
+
+    /// What its model calls are paid for.
+    fn purpose(&self) -> Purpose {
+        Purpose::Index
+    }
+
+    /// Whether it may call models. What its calls used is then stored, also if
+    /// there were none.
+    fn calls_models(&self) -> bool {
+        true
+    }
+
+    /// The component and the models that do the work, for the estimate of its time.
+    fn label(&self) -> WorkLabel<'_>;
+
+    /// The models that it asks, and about how much.
+    fn estimate_calls<'a>(&'a self, _: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
+        Vec::new()
+    }
+
+    /// About how much the tasks after it are given: the chunks of a shard, or
+    /// the passages of a question.
+    fn estimate_output(&self, _: &Sizes<'_>) -> Item {
+        Item::default()
+    }
+}
+
+/// What the model calls of a task are paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Making what is searched: once for a corpus.
+    Index,
+    /// Answering questions: once for each.
+    Questions,
+    /// Scoring answers, which is no part of a trial's price.
+    Evaluation,
+}
+
+/// The component and the models that do a task's work.
+#[derive(Debug, Default)]
+pub(crate) struct WorkLabel<'a> {
+    /// The name that people use.
+    pub(crate) words: String,
+    /// The component's settings.
+    pub(crate) settings: Value,
+    /// Its models, by name.
+    pub(crate) models: Vec<&'a str>,
+    /// Whether the experiment's judges and embedder are among its models.
+    pub(crate) uses_judges: bool,
+}
+
+impl<'a> WorkLabel<'a> {
+    /// A component, with the trial's embedder.
+    fn component(component: &'a dyn Choice, embedder: Option<&'a str>) -> Self {
+        let embeds = component.indexes().into_iter().any(IndexKind::compares_tokens);
+        let models = component.models().into_iter().chain(embedder.filter(|_| embeds)).collect();
+        Self { words: component.name().to_owned(), settings: component.value(), models, uses_judges: false }
+    }
+
+    /// Only a model.
+    fn model(model: &'a str) -> Self {
+        Self { words: model.to_owned(), models: vec![model], ..Self::default() }
+    }
+}
+
+/// The data that keys are made from.
+pub(crate) struct KeyContext<'a> {
+    pub(crate) tasks: &'a [Task],
+    pub(crate) inputs: &'a PlanInputs<'a>,
+}
+
+impl KeyContext<'_> {
+    /// Begins a key with the keys of the inputs.
+    fn builder(&self, kind: &str, inputs: &[TaskId]) -> KeyBuilder {
+        let keys: Vec<_> = inputs.iter().map(|&id| self.tasks[id].key).collect();
+        KeyBuilder::new(kind).field("tables", &artifact::VERSION).field("inputs", &keys)
+    }
+
+    fn identity(&self, model: &str) -> &Identity {
+        &self.inputs.identities[model]
+    }
+
+    /// The identities of the models that a component asks, and the identity of
+    /// the trial's embedder if the component needs it.
+    fn models(&self, component: &dyn Choice, embedder: Option<&str>) -> Vec<&Identity> {
+        let embedder = embedder.filter(|_| component.embedder());
+        component.models().into_iter().chain(embedder).map(|model| self.identity(model)).collect()
+    }
+
+    /// Adds the models of a component. Components of this kind once could have
+    /// no models; a component without any keeps the key that it had then.
+    fn with_models(&self, builder: KeyBuilder, component: &dyn Choice, embedder: Option<&str>) -> KeyBuilder {
+        match self.models(component, embedder) {
+            models if models.is_empty() => builder,
+            models => builder.field("models", &models),
+        }
+    }
+}
+
+fn component(builder: KeyBuilder, component: &dyn Choice) -> KeyBuilder {
+    builder.field("version", &component.version()).field("config", &component.keyed())
+}
+
+/// The sizes that are known before a run.
+pub(crate) struct Sizes<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) questions: &'a [Question],
+    tasks: &'a [Task],
+    /// Tokens of all documents.
+    text_tokens: u64,
+    /// Shards that the documents are in; at least one.
+    shards: u64,
+}
+
+impl<'a> Sizes<'a> {
+    /// The sizes of a plan's tasks. `text_bytes` is the size of all documents.
+    pub(super) fn new(
+        experiment: &'a Experiment,
+        questions: &'a [Question],
+        tasks: &'a [Task],
+        text_bytes: usize,
+    ) -> Self {
+        let loads = tasks.iter().filter(|task| task.operator() == Operator::Load).count();
+        let text_tokens = text_bytes as u64 / BYTES_PER_TOKEN;
+        Self { experiment, questions, tasks, text_tokens, shards: loads.max(1) as u64 }
+    }
+
+    /// A shard of the documents.
+    pub(crate) fn shard(&self) -> Item {
+        Item { text_tokens: self.text_tokens.div_ceil(self.shards), ..Item::default() }
+    }
+
+    /// What a task gives to those after it.
+    pub(crate) fn given(&self, task: TaskId) -> Item {
+        self.tasks[task].work.describe().estimate_output(self)
+    }
+
+    /// Passages that hold no more than there is: a small corpus fills no context.
+    pub(crate) fn within_corpus(&self, item: Item) -> Item {
+        Item { passage_tokens: item.passage_tokens.min(self.text_tokens), ..item }
+    }
+
+    fn question(&self, i: usize) -> u64 {
+        self.questions[i].question.len() as u64 / BYTES_PER_TOKEN + 1
+    }
+
+    /// Tokens of all questions.
+    pub(crate) fn all_questions(&self) -> u64 {
+        (0..self.questions.len()).map(|i| self.question(i)).sum()
+    }
+
+    /// The calls that a component makes for some questions, with these passages for each.
+    pub(crate) fn of_questions<'b, C: Component + ?Sized>(
+        &self,
+        component: &'b C,
+        found: Item,
+        questions: impl Iterator<Item = usize>,
+    ) -> Vec<(&'b str, ModelLoad)> {
+        let passage_tokens = found.passage_tokens + found.passages * LABEL_TOKENS;
+        let item = |i| Item { text_tokens: self.question(i), passage_tokens, ..found };
+        questions.flat_map(|i| component.asks(item(i))).map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+    }
+}
+
+/// One stage call on one shard.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Task {
+    /// Its identity: tasks with the same key are the same task, in every run.
+    pub key: Key,
+    /// The work.
+    pub(crate) work: Work,
+    /// How many rows it will make, where that is known.
+    pub rows: Option<usize>,
+    /// What people read in errors and in the event log.
+    pub label: String,
+    /// The trials that need it, if it runs a user's function.
+    #[serde(default)]
+    pub trials: Vec<String>,
+}
+
+impl Task {
+    /// The kind of work.
+    pub fn operator(&self) -> Operator {
+        self.work.describe().operator()
+    }
+
+    /// The tasks whose outputs it needs; each comes before it in the plan.
+    pub fn inputs(&self) -> Vec<TaskId> {
+        self.work.describe().inputs()
+    }
+
+    /// The name of its artifact in the store.
+    pub fn artifact(&self) -> String {
+        layout::artifact(&self.key, self.work.describe().format())
+    }
+}
+
+/// Calls a macro with the list of all kinds of work.
+macro_rules! with_kinds_of_work {
+    ($callback:ident) => {
+        $callback! {
+            Load, Chunk, Enrich, Embed, EmbedTokens, EmbedQueries, Index, WriteQueries, Retrieve, ApplyStage, Generate, Score,
+            EmbedInContext,
+        }
+    };
+}
+pub(crate) use with_kinds_of_work;
+
+macro_rules! works {
+    ($( $Kind:ident ),+ $(,)?) => {
+        /// The work of a task. Questions are given by their position in the dataset.
+        #[derive(Debug, Clone, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub(crate) enum Work {
+            $( $Kind($Kind) ),+
+        }
+
+        impl Work {
+            /// The kind of work.
+            pub(crate) fn describe(&self) -> &dyn DescribeWork {
+                match self { $( Self::$Kind(kind) => kind ),+ }
+            }
+        }
+
+        $( impl From<$Kind> for Work {
+            fn from(kind: $Kind) -> Self {
+                Self::$Kind(kind)
+            }
+        } )+
+    };
+}
+
+with_kinds_of_work!(works);

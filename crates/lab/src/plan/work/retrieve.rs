@@ -1,0 +1,96 @@
+//! Questions to passages.
+
+use super::{DescribeWork, KeyContext, Purpose, Sizes, WorkLabel, component};
+use crate::{
+    operator::Operator,
+    plan::{
+        graph::{CorpusInputs, PlanInputs, TaskId},
+        model_load::ModelLoad,
+    },
+};
+use rag::{
+    Component, Item, chunk::ChunkerConfig, index::IndexKind, pipeline::FUSION_VERSION, retrieve::RetrieverConfig,
+};
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// Retrieves for all questions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Retrieve {
+    pub(crate) chunker: ChunkerConfig,
+    pub(crate) retriever: RetrieverConfig,
+    /// The trial's embedder, if the retriever or the chunker needs it.
+    pub(crate) embedder: Option<String>,
+    pub(crate) corpus: CorpusInputs,
+    /// What is searched, if it is not the questions themselves, and its vectors.
+    pub(crate) written: Option<WrittenQueries>,
+}
+
+/// Queries that were written for the questions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct WrittenQueries {
+    pub(crate) queries: TaskId,
+    pub(crate) vectors: Option<TaskId>,
+}
+
+impl DescribeWork for Retrieve {
+    fn operator(&self) -> Operator {
+        Operator::RETRIEVE
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        let written = self.written.iter().flat_map(|written| std::iter::once(written.queries).chain(written.vectors));
+        self.corpus.all().into_iter().chain(written).collect()
+    }
+
+    fn key(&self, cx: &KeyContext<'_>) -> Key {
+        let questions: Vec<_> = cx.inputs.questions.iter().map(|question| (&question.id, &question.question)).collect();
+        let builder = component(cx.builder("retrieve", &self.inputs()), &self.retriever);
+        let mut builder = component(builder, &self.chunker).field("questions", &questions);
+        if self.written.is_some() {
+            builder = builder.field("fusion", &FUSION_VERSION);
+        }
+        // Datasets without filters keep the keys that they had before there were any.
+        if cx.inputs.questions.iter().any(|question| question.filter.is_some()) {
+            let filters: Vec<_> = cx.inputs.questions.iter().map(|question| &question.filter).collect();
+            builder = builder.field("filters", &filters);
+        }
+        // If the retriever searches an embedder's vectors, the embedder is in
+        // the keys of the inputs already.
+        let embeds = self.retriever.indexes().into_iter().any(IndexKind::embeds);
+        let embedder = self.embedder.as_deref().filter(|_| !embeds);
+        cx.with_models(builder, &self.retriever, embedder).finish()
+    }
+
+    fn rows(&self, inputs: &PlanInputs<'_>) -> Option<usize> {
+        Some(inputs.questions.len())
+    }
+
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    fn runs_function(&self) -> bool {
+        self.retriever.runs_function()
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Questions
+    }
+
+    fn calls_models(&self) -> bool {
+        self.embedder.is_some() || !self.retriever.models().is_empty() || !self.chunker.models().is_empty()
+    }
+
+    fn label(&self) -> WorkLabel<'_> {
+        WorkLabel::component(&self.retriever, self.embedder.as_deref())
+    }
+
+    fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
+        sizes.of_questions(&self.retriever, Item::default(), 0..sizes.questions.len())
+    }
+
+    fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
+        sizes.within_corpus(self.chunker.passes(self.retriever.passes(Item::default())))
+    }
+}

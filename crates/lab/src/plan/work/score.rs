@@ -1,0 +1,111 @@
+//! Everything to scores.
+
+use super::{DescribeWork, KeyContext, Purpose, Sizes, WorkLabel};
+use crate::{
+    operator::Operator,
+    plan::{
+        graph::{PlanInputs, TaskId},
+        model_load::{ModelLoad, asked_tokens, score},
+        ranges::RangePart,
+    },
+};
+use eval::{MetricConfig, Question};
+use rag::Item;
+use serde::{Deserialize, Serialize};
+use store::{Key, KeyBuilder};
+
+/// Scores some questions by one metric.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Score {
+    pub(crate) metric: MetricConfig,
+    pub(crate) passages: TaskId,
+    /// The answers, if the metric looks at them.
+    pub(crate) answers: Vec<TaskId>,
+    pub(crate) questions: Vec<usize>,
+    /// Whether the trial retrieves nothing, so that metrics that look at passages do not apply.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) without_passages: bool,
+    /// Which part of which range these questions are, if the metric looks at answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) part: Option<RangePart>,
+}
+
+impl Score {
+    /// The key of everything that decides the scores of answers but the
+    /// questions. `answers` is the same key of the answers.
+    pub(crate) fn stem(
+        cx: &KeyContext<'_>,
+        metric: &MetricConfig,
+        (passages, without_passages): (TaskId, bool),
+        answers: Option<&Key>,
+    ) -> Key {
+        let builder = cx.builder("score", &[passages]).field("answers", &answers);
+        of_metric(cx, builder, metric, without_passages).finish()
+    }
+}
+
+/// Adds what decides the scores of a metric but its inputs and the questions.
+fn of_metric(cx: &KeyContext<'_>, builder: KeyBuilder, metric: &MetricConfig, without_passages: bool) -> KeyBuilder {
+    let (evaluate, needs) = (&cx.inputs.experiment.evaluate, metric.needs());
+    let judges = evaluate.judges.iter().filter(|_| needs.judge);
+    let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
+    let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
+    // Trials that retrieve keep the keys that they had before there were others.
+    let builder = if without_passages { builder.field("without_passages", &true) } else { builder };
+    builder.field("version", &metric.version()).field("config", &metric.keyed()).field("models", &models)
+}
+
+impl DescribeWork for Score {
+    fn operator(&self) -> Operator {
+        if self.metric.judged() { Operator::Judge } else { Operator::Score }
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        self.answers.iter().copied().chain([self.passages]).collect()
+    }
+
+    fn key(&self, cx: &KeyContext<'_>) -> Key {
+        if let Some(part) = &self.part {
+            return part.key();
+        }
+        let questions: Vec<&Question> = self.questions.iter().map(|&i| &cx.inputs.questions[i]).collect();
+        let builder = cx.builder("score", &self.inputs());
+        of_metric(cx, builder, &self.metric, self.without_passages).field("questions", &questions).finish()
+    }
+
+    fn rows(&self, _: &PlanInputs<'_>) -> Option<usize> {
+        Some(self.questions.len())
+    }
+
+    /// Judging is expensive; any other score is quickly made again.
+    fn is_exclusive(&self) -> bool {
+        self.metric.judged()
+    }
+
+    fn runs_function(&self) -> bool {
+        self.metric.runs_function()
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Evaluation
+    }
+
+    /// What judges use is no part of a trial's price.
+    fn calls_models(&self) -> bool {
+        false
+    }
+
+    fn label(&self) -> WorkLabel<'_> {
+        let settings = serde_json::to_value(&self.metric).unwrap_or_default();
+        WorkLabel { words: self.metric.label(), settings, models: Vec::new(), uses_judges: true }
+    }
+
+    fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
+        let found = sizes.given(self.passages);
+        let answer = self.answers.iter().map(|&id| sizes.given(id).text_tokens).max().unwrap_or_default();
+        let questions = self.questions.iter().map(|&i| &sizes.questions[i]);
+        let applies = questions.filter(|question| self.metric.applies(question).is_ok());
+        let one = |question| Item { text_tokens: asked_tokens(question) + answer, ..found };
+        applies.flat_map(|question| score(&sizes.experiment.evaluate, &self.metric, one(question))).collect()
+    }
+}

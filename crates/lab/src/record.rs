@@ -1,0 +1,513 @@
+//! The record of what a finished run was made from, stored with its results:
+//! the experiment as it was understood, the documents, and where each trial's
+//! chunks and indexes are. Commands that query or show a run read this record
+//! and never the experiment file, which may have changed since.
+
+mod changes;
+
+pub use changes::changed_since;
+pub(crate) use changes::what_differs;
+
+use crate::{
+    Board, Error, Prepared, Session, artifact,
+    board::{Cell, ColumnKind},
+    engine::Outcome,
+    layout::RunFile,
+    plan::{CorpusInputs, TaskId, Trial, TrialTasks},
+    results::{Answering, MetricComparison, Results, ScoreTable},
+    run_summary::{RunSummary, results_bytes},
+    spec::Experiment,
+};
+use eval::{Question, statistics::Summary as MeanScore};
+use models::Identity;
+use rag::index::IndexKind;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+use store::Key;
+
+/// The format of [`Frozen`].
+const VERSION: u32 = 1;
+
+/// What a run was made from: `frozen.json` in its folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Frozen {
+    /// The format of this structure.
+    version: u32,
+    /// The formats of tables and of each kind of index in the artifacts.
+    formats: Formats,
+    /// The resolved experiment as an experiment file, without values that may
+    /// be secrets.
+    pub experiment: String,
+    /// Each model's identity, by the model's name.
+    pub identities: BTreeMap<String, Identity>,
+    /// The documents' files.
+    pub documents: Vec<FrozenDocument>,
+    /// When the documents were read, in milliseconds since 1970; no document is newer.
+    pub read_ms: i64,
+    /// The trials, in the order of the grid.
+    trials: Vec<FrozenTrial>,
+    /// The artifacts that the trials search, by the task ids used there.
+    artifacts: BTreeMap<TaskId, String>,
+    /// What the command line replaced in the experiment file; empty for a run
+    /// of what the file says.
+    #[serde(default)]
+    overrides: Vec<String>,
+    /// The experiment file, relative to the folder of the store if it is below it.
+    #[serde(default)]
+    file: Option<String>,
+}
+
+/// A file of a run's corpus.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FrozenDocument {
+    /// Its path below the corpus' root.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The digest of its bytes.
+    pub key: Key,
+}
+
+/// A trial, and the artifacts that it searches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct FrozenTrial {
+    trial: Trial,
+    inputs: CorpusInputs,
+}
+
+/// The record of a run that had one trial.
+pub(crate) struct OneTrial {
+    /// The content of [`RunFile::Frozen`].
+    pub(crate) frozen: Vec<u8>,
+    /// The content of [`RunFile::RunSummary`].
+    pub(crate) summary: Vec<u8>,
+    /// The names of the models that the trial asks, and of its embedder.
+    pub(crate) models: BTreeSet<String>,
+}
+
+/// A finished run: what its leaderboard says, and what it was made from. The
+/// results themselves hold every passage; [`Session::latest`] reads them.
+#[derive(Debug, Clone)]
+pub struct RunRecord {
+    summary: RunSummary,
+    frozen: Option<Frozen>,
+}
+
+impl Frozen {
+    /// The names of the artifacts that the trials search.
+    pub(crate) fn artifacts(&self) -> impl Iterator<Item = &str> {
+        self.artifacts.values().map(String::as_str)
+    }
+
+    pub(crate) fn of(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Self {
+        let (plan, sources) = (&prepared.plan, &prepared.sources);
+        // The outcome knows the names of partial outputs, which differ from
+        // their tasks' own. The outcome of a search does not fit this plan:
+        // each step numbers its tasks anew.
+        let is_whole = session.experiment.search.is_exhaustive();
+        let made = |id: &TaskId| outcome.outputs.get(id).filter(|_| is_whole).cloned();
+        let mut artifacts = BTreeMap::new();
+        let mut trials = Vec::new();
+        for (trial, tasks) in prepared.trials.iter().zip(&plan.trials) {
+            let inputs = searched(tasks);
+            artifacts.extend(
+                inputs.all().into_iter().map(|id| (id, made(&id).unwrap_or_else(|| plan.tasks[id].artifact()))),
+            );
+            trials.push(FrozenTrial { trial: trial.clone(), inputs });
+        }
+        let documents = sources.files.iter().map(|(file, key)| FrozenDocument {
+            path: file.path.clone(),
+            bytes: file.bytes,
+            key: *key,
+        });
+        // Runs are identified by their plan. If this plan has already run without overrides, it stays recorded as such.
+        let before = Self::read(&session.workspace().run_folder(&prepared.run));
+        let was_whole = matches!(before, Ok(Some(kept)) if kept.overrides.is_empty());
+        let overrides = if was_whole { Vec::new() } else { session.experiment.overrides.clone() };
+        Self {
+            version: VERSION,
+            formats: Formats::current(),
+            experiment: session.experiment.shown(),
+            identities: sources.identities.clone(),
+            documents: documents.collect(),
+            read_ms: sources.read_ms,
+            trials,
+            artifacts,
+            overrides,
+            file: file_of(session),
+        }
+    }
+
+    /// The content of its file.
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(self).map_err(Error::table)
+    }
+
+    /// Reads the record of a run's folder; none if there is none.
+    fn read(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = RunFile::Frozen.within(folder);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::file("read", &path, source)),
+        };
+        let damaged = |error| Error::table(format!("{}: {error}; run again to make it anew", path.display()));
+        Self::parse(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// Reads a record. Another version may write what this one does not know; that
+    /// is not damage, and only the formats of such a record are kept.
+    fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(bytes).or_else(|error| match serde_json::from_slice(bytes) {
+            Ok(Header { version, formats }) if !is_readable(version, &formats) => Ok(Self::empty(version, formats)),
+            _ => Err(error),
+        })
+    }
+
+    /// A record of which only the formats are known.
+    fn empty(version: u32, formats: Formats) -> Self {
+        Self {
+            version,
+            formats,
+            experiment: String::new(),
+            identities: BTreeMap::new(),
+            documents: Vec::new(),
+            read_ms: 0,
+            trials: Vec::new(),
+            artifacts: BTreeMap::new(),
+            overrides: Vec::new(),
+            file: None,
+        }
+    }
+}
+
+/// The part of a record that every version reads.
+#[derive(Deserialize)]
+struct Header {
+    version: u32,
+    formats: Formats,
+}
+
+/// Whether this version of the program reads a record and all that it names.
+fn is_readable(version: u32, formats: &Formats) -> bool {
+    version == VERSION && formats.are_readable()
+}
+
+/// A session's experiment file, relative to the folder of its store if it is
+/// below it, so that a workspace can be moved.
+fn file_of(session: &Session) -> Option<String> {
+    let file = session.experiment.file.as_ref()?.canonicalize().ok()?;
+    let root = session.workspace().root().canonicalize().ok();
+    let near = root.as_deref().and_then(Path::parent).and_then(|folder| file.strip_prefix(folder).ok());
+    Some(near.unwrap_or(&file).display().to_string())
+}
+
+/// The versions of the formats of artifacts, by name: tables, and each kind of
+/// index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RecordedFormats")]
+struct Formats(BTreeMap<String, u32>);
+
+impl Formats {
+    /// The name of the format of tables.
+    const TABLES: &'static str = "tables";
+    /// The order in which records of earlier versions list them.
+    const LISTED: [&'static str; 4] = [Self::TABLES, "dense", "bm25", "tokens"];
+
+    /// The formats that this version of the program writes.
+    fn current() -> Self {
+        let indexes = IndexKind::ALL.iter().map(|kind| (kind.name().to_owned(), kind.version()));
+        Self(indexes.chain([(Self::TABLES.to_owned(), artifact::VERSION)]).collect())
+    }
+
+    /// Whether this version of the program reads all of them.
+    fn are_readable(&self) -> bool {
+        let current = Self::current();
+        self.0.iter().all(|(name, version)| current.0.get(name) == Some(version))
+    }
+}
+
+/// The formats as records hold them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RecordedFormats {
+    ByName(BTreeMap<String, u32>),
+    Listed(Vec<u32>),
+}
+
+impl From<RecordedFormats> for Formats {
+    fn from(recorded: RecordedFormats) -> Self {
+        Self(match recorded {
+            RecordedFormats::ByName(formats) => formats,
+            RecordedFormats::Listed(versions) => {
+                Self::LISTED.iter().map(|name| (*name).to_owned()).zip(versions).collect()
+            }
+        })
+    }
+}
+
+/// The inputs of the retrieval behind a trial's passages, without the
+/// questions: others will be asked.
+fn searched(tasks: &TrialTasks) -> CorpusInputs {
+    CorpusInputs { queries: None, ..tasks.corpus.clone() }
+}
+
+impl RunRecord {
+    /// The record that these two files of a run hold.
+    ///
+    /// # Errors
+    /// If another version of this program wrote them in another format.
+    pub(crate) fn of_files(summary: &[u8], frozen: &[u8]) -> Result<Self, Error> {
+        let of_other = || Error::Unusable("another version of reverie wrote its scores in another format".to_owned());
+        let summary = RunSummary::read(summary).ok_or_else(of_other)?;
+        Ok(Self { summary, frozen: Some(Frozen::parse(frozen).map_err(Error::table)?) })
+    }
+
+    /// A record of these results, by an experiment of this text.
+    #[cfg(test)]
+    pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
+        let frozen = Frozen { experiment: experiment.to_owned(), ..Frozen::empty(VERSION, Formats::current()) };
+        Self { summary: RunSummary::of(results, 0), frozen: Some(frozen) }
+    }
+
+    /// The results, with every passage.
+    ///
+    /// # Errors
+    /// If they are not what was written, or cannot be read.
+    pub async fn results(&self, session: &Session) -> Result<Results, Error> {
+        session.workspace().results(self.id()).await
+    }
+
+    /// The run in words: its id and when it finished.
+    pub fn title(&self) -> String {
+        self.summary.title()
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.summary.board.run
+    }
+
+    /// When it finished, in milliseconds since 1970.
+    pub fn time_ms(&self) -> i64 {
+        self.summary.time_ms
+    }
+
+    /// What its leaderboard says.
+    pub fn board(&self) -> &Board {
+        &self.summary.board
+    }
+
+    /// A trial's mean scores by metric, as its leaderboard has them.
+    pub fn mean_scores(&self, trial: &str) -> BTreeMap<String, MeanScore> {
+        let board = self.board();
+        let cells = board.row(trial).map(|row| row.cells.as_slice()).unwrap_or_default();
+        let scored = board.columns.iter().zip(cells).filter_map(|(column, cell)| match (column.kind, cell) {
+            (ColumnKind::Metric, Cell::Scores(scores)) => Some((column.name.clone(), scores.summary.clone())),
+            _ => None,
+        });
+        scored.collect()
+    }
+
+    /// The record of what it was made from.
+    ///
+    /// # Errors
+    /// If the run is from a version of this program that did not keep the
+    /// record, or kept it in another format.
+    pub fn frozen(&self) -> Result<&Frozen, Error> {
+        let again = "`reverie run` makes it anew; what is in the store is not done again";
+        let refuse = |reason: &str| Error::Unusable(format!("{}: {reason}: {again}", self.title()));
+        let frozen = self.frozen.as_ref();
+        let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
+        // A kind of index that came later changes nothing of this run.
+        if !is_readable(frozen.version, &frozen.formats) {
+            return Err(refuse("another version of reverie wrote it in another format"));
+        }
+        Ok(frozen)
+    }
+
+    /// The same, for what needs nothing that was computed: whatever the format
+    /// of the artifacts.
+    pub(crate) fn kept(&self) -> Option<&Frozen> {
+        // Of a record that cannot be read only the formats are known.
+        self.frozen.as_ref().filter(|frozen| !frozen.experiment.is_empty())
+    }
+
+    /// What the command line replaced in the experiment file for this run, as it
+    /// was typed; empty for a run of what the file says.
+    pub fn overrides(&self) -> &[String] {
+        self.frozen.as_ref().map_or(&[], |frozen| &frozen.overrides)
+    }
+
+    /// What a person should know before taking this run for that of their
+    /// experiment file: that it was a try, and that another file made it.
+    /// `by_id` says that they chose it themselves.
+    pub fn remarks(&self, session: &Session, by_id: bool) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if !self.overrides().is_empty() {
+            let mut said = format!("run {} was a try with {}", self.id(), self.overrides().join(" "));
+            let past = session.workspace().past_runs().unwrap_or_default();
+            let whole = past.iter().find(|run| run.experiment == self.board().experiment && run.overrides.is_empty());
+            if let Some(whole) = whole.filter(|_| !by_id) {
+                said += &format!("; the last run of the whole file is {0}: --run {0} looks at that", whole.run);
+            }
+            remarks.push(said);
+        }
+        let theirs = self.frozen.as_ref().and_then(|frozen| frozen.file.clone());
+        if let (Some(theirs), Some(ours)) = (theirs, file_of(session))
+            && theirs != ours
+        {
+            remarks.push(format!(
+                "run {} came from {theirs}, which has the same `name` as {ours}: another `name` keeps their runs apart",
+                self.id()
+            ));
+        }
+        remarks
+    }
+
+    /// Compares two trials, as [`Results::compare`] does.
+    ///
+    /// # Errors
+    /// If there is no such trial.
+    pub fn compare(&self, first: &str, second: &str) -> Result<Vec<MetricComparison>, Error> {
+        self.summary.scores.compare(first, second)
+    }
+
+    /// The scores of all trials.
+    pub(crate) fn scores(&self) -> &ScoreTable {
+        &self.summary.scores
+    }
+
+    /// The golden questions that were asked.
+    pub fn questions(&self) -> &[Question] {
+        &self.summary.questions
+    }
+
+    /// The documents that were read.
+    ///
+    /// # Errors
+    /// As [`RunRecord::frozen`].
+    pub fn documents(&self) -> Result<&[FrozenDocument], Error> {
+        Ok(&self.frozen()?.documents)
+    }
+
+    /// The trial that answers ([`Results::answering`]).
+    ///
+    /// # Errors
+    /// If there is no such trial, or none at all.
+    pub fn answering(&self, asked: Option<&str>) -> Result<Answering, Error> {
+        self.summary.answering(asked)
+    }
+
+    /// The files of a run that had this trial alone, and the names of the
+    /// artifacts that it searches.
+    pub(crate) fn of_one_trial(&self, id: &str) -> Result<(OneTrial, Vec<String>), Error> {
+        let (trial, inputs, artifacts) = self.searched(id)?;
+        let frozen = self.frozen()?;
+        let artifacts: BTreeMap<TaskId, String> =
+            inputs.all().into_iter().filter_map(|id| Some((id, artifacts.get(&id)?.clone()))).collect();
+        let names = artifacts.values().cloned().collect();
+        let models = trial.models().map(str::to_owned).collect();
+        let alone = FrozenTrial { trial: trial.clone(), inputs: inputs.clone() };
+        let frozen = Frozen { trials: vec![alone], artifacts, ..frozen.clone() };
+        let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;
+        Ok((OneTrial { frozen: frozen.to_json()?, summary, models }, names))
+    }
+
+    /// A trial, the artifacts that it searches, and their names.
+    pub(crate) fn searched(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
+        let frozen = self.frozen()?;
+        self.summary.check_trial(id)?;
+        let found = frozen.trials.iter().find(|frozen| frozen.trial.id == id);
+        let found =
+            found.ok_or_else(|| Error::Unusable(format!("trial `{id}` of {} retrieves nothing", self.title())))?;
+        Ok((&found.trial, &found.inputs, &frozen.artifacts))
+    }
+}
+
+/// The last finished run of a session's experiment, on whatever machine if the
+/// store is an object store.
+///
+/// # Errors
+/// If there is none, or it cannot be read.
+pub async fn latest_record(session: &Session) -> Result<RunRecord, Error> {
+    let run = session.workspace().latest_run(&session.experiment.name).await?;
+    record_of(session, &run).await
+}
+
+/// A finished run of a session's experiment: the last one, or that of this id or
+/// the beginning of one.
+///
+/// # Errors
+/// If there is none, several begin so, or it cannot be read.
+pub async fn chosen_record(session: &Session, run: Option<&str>) -> Result<RunRecord, Error> {
+    let Some(asked) = run else { return latest_record(session).await };
+    let run = session.workspace().find_run(&session.experiment.name, asked).await?;
+    record_of(session, &run).await
+}
+
+/// Another experiment file whose last run the next run of this session takes the
+/// place of, since both have the same name; none if there is none.
+pub async fn other_file(session: &Session) -> Option<String> {
+    let run = session.workspace().last_here(&session.experiment.name)?;
+    let theirs = Frozen::read(&session.workspace().run_folder(&run)).ok()??.file?;
+    let ours = file_of(session)?;
+    (theirs != ours).then(|| {
+        format!(
+            "{theirs} has the same `name` ({}): its run {run} is no longer the last one after this; `--run {run}` still \
+             shows it, and another `name` keeps them apart",
+            session.experiment.name
+        )
+    })
+}
+
+/// A finished run whose folder is on this machine.
+///
+/// # Errors
+/// If it is not what was written, or cannot be read.
+pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error> {
+    let workspace = session.workspace();
+    let folder = workspace.run_folder(run);
+    let summary = match RunSummary::kept(&folder) {
+        Some(kept) => kept,
+        None => RunSummary::of(&workspace.results(run).await?, results_bytes(&folder)),
+    };
+    Ok(RunRecord { summary, frozen: Frozen::read(&folder)? })
+}
+
+/// The experiment of a run as it was. What was withheld as a possible
+/// secret is what the experiment file says now.
+pub(crate) fn experiment_of(experiment: &Experiment, record: &RunRecord) -> Result<Experiment, Error> {
+    let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
+    let text = experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;
+    Experiment::parse(&text, experiment.base.clone()).map_err(|errors| {
+        let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+        again(format!(
+            "this version of reverie does not understand its experiment ({}): `reverie run` makes it anew",
+            reasons.join("; ")
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_record_is_readable_if_each_of_its_formats_is_whatever_their_order() {
+        let readable = |formats| serde_json::from_value::<Formats>(formats).unwrap().are_readable();
+        let version = |name: &str| Formats::current().0[name];
+        let (tables, dense, bm25) = (version("tables"), version("dense"), version("bm25"));
+        assert!(readable(json!({ "bm25": bm25, "dense": dense, "tables": tables })));
+        assert!(!readable(json!({ "bm25": bm25 + 1, "dense": dense, "tables": tables })));
+        assert!(!readable(json!({ "graph": 1, "tables": tables })), "a kind of index that is not known here");
+        assert!(readable(json!([tables, dense, bm25])), "a record of an earlier version");
+        assert!(!readable(json!([tables, dense, bm25 + 1])));
+        let written = serde_json::to_value(Formats::current()).unwrap();
+        assert_eq!(written["tokens"], version("tokens"));
+    }
+}

@@ -1,0 +1,273 @@
+//! What has changed since a run: one line for each change.
+
+use super::{FrozenDocument, RunRecord, experiment_of};
+use crate::{
+    Error, Session,
+    corpus::source,
+    plan::trial,
+    prepare::questions::{Imported, import},
+    spec::{Experiment, Spaces},
+};
+use eval::{Evidence, Question};
+use futures::{StreamExt, stream};
+use rag::{Axis, Choice};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use store::Key;
+
+/// The most names in a line.
+const NAMED: usize = 3;
+/// The most files that are read at once.
+const READS: usize = 16;
+/// A file that was changed this long before the documents were read is taken to
+/// be the one that was read; the clocks of two machines may differ by less than
+/// this.
+const SLACK_MS: i64 = 60_000;
+/// Sections of an experiment that are compared as wholes, and their names.
+const SECTIONS: [(&str, &str); 4] =
+    [("corpus", "[corpus]"), ("dataset", "[dataset]"), ("search", "[search]"), ("evaluate", "[evaluate]")];
+
+/// What changed since a run: in the experiment file, the documents and the
+/// dataset. Nothing of it has a part in what the run says.
+///
+/// Files of an object store are compared by name and size only.
+pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String> {
+    let (frozen, then) = match (record.frozen(), experiment_of(&session.experiment, record)) {
+        (Ok(frozen), Ok(then)) => (frozen, then),
+        (Err(error), _) | (_, Err(error)) => return vec![format!("what changed since is not known: {error}")],
+    };
+    let mut lines = of_experiment(&then, &session.experiment);
+    match documents_since(session, &frozen.documents, frozen.read_ms).await {
+        Ok(more) => lines.extend(more),
+        Err(error) => lines.push(format!("the documents cannot be looked at now: {}", crate::error_chain(&error))),
+    }
+    if then.dataset == session.experiment.dataset && then.dataset.is_some() {
+        let mut mistakes = Vec::new();
+        match import(session, &mut mistakes).await {
+            Ok(Imported { dataset: Some(dataset), .. }) if mistakes.is_empty() => {
+                lines.extend(of_dataset(record.questions(), &dataset.questions));
+            }
+            _ => lines.push("the dataset cannot be read now".to_owned()),
+        }
+    }
+    lines
+}
+
+async fn documents_since(session: &Session, then: &[FrozenDocument], read_ms: i64) -> Result<Vec<String>, Error> {
+    let mut mistakes = Vec::new();
+    let Some(source) = source(session, &mut mistakes) else {
+        return Err(Error::Refused(mistakes));
+    };
+    let listed = source.survey().await?.files;
+    let now: BTreeMap<&str, _> = listed.iter().map(|file| (file.path.as_str(), file)).collect();
+    let known: BTreeMap<&str, &FrozenDocument> = then.iter().map(|file| (file.path.as_str(), file)).collect();
+    let added: Vec<&str> = now.keys().copied().filter(|path| !known.contains_key(path)).collect();
+    let removed: Vec<&str> = known.keys().copied().filter(|path| !now.contains_key(path)).collect();
+    let limits = &session.experiment.corpus.limits;
+    let is_local = !store::is_url(&session.experiment.corpus.source);
+    let both = now.iter().filter_map(|(path, file)| Some((*path, *file, *known.get(path)?)));
+    let looks: Vec<_> = both
+        .map(|(path, file, then)| {
+            let source = &source;
+            async move {
+                let changed = if file.bytes != then.bytes {
+                    true
+                } else if !is_local || is_older(&session.experiment, path, read_ms - SLACK_MS) {
+                    false
+                } else {
+                    source.read(file, limits).await.is_ok_and(|bytes| Key::of_bytes(&bytes) != then.key)
+                };
+                changed.then_some(path)
+            }
+        })
+        .collect();
+    let changed: Vec<&str> =
+        stream::iter(looks).buffered(READS).filter_map(|found| async move { found }).collect().await;
+    let mut lines = Vec::new();
+    let mut tell = |paths: &[&str], what: &str| {
+        if !paths.is_empty() {
+            lines.push(format!("{} {what}: {}", n_documents(paths.len()), some_of(paths)));
+        }
+    };
+    let verb = |paths: &[&str], rest: &str| format!("{} {rest}", if paths.len() == 1 { "was" } else { "were" });
+    let is = |paths: &[&str]| if paths.len() == 1 { "is" } else { "are" };
+    tell(&added, &format!("{} and {} not searched (run again)", verb(&added, "added"), is(&added)));
+    tell(&changed, &format!("{}; what is searched is as of the run (run again)", verb(&changed, "changed")));
+    tell(&removed, &format!("{} and {} still searched (run again)", verb(&removed, "removed"), is(&removed)));
+    Ok(lines)
+}
+
+/// Whether a file of a folder has not been touched since then. The time of
+/// the last change of its entry cannot be set back, as that of its content
+/// can.
+#[cfg(unix)]
+fn is_older(experiment: &Experiment, path: &str, than_ms: i64) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let file = experiment.path(&experiment.corpus.source).join(path);
+    std::fs::metadata(file).is_ok_and(|metadata| {
+        metadata.ctime().saturating_mul(1000).saturating_add(metadata.ctime_nsec() / 1_000_000) < than_ms
+    })
+}
+
+#[cfg(not(unix))]
+fn is_older(_experiment: &Experiment, _path: &str, _than_ms: i64) -> bool {
+    false
+}
+
+fn n_documents(n: usize) -> String {
+    if n == 1 { "1 document".to_owned() } else { format!("{n} documents") }
+}
+
+fn some_of(names: &[&str]) -> String {
+    let more = if names.len() > NAMED { ", …" } else { "" };
+    format!("{}{more}", names[..names.len().min(NAMED)].join(", "))
+}
+
+/// The differences of two experiments that could change what a run finds.
+fn of_experiment(then: &Experiment, now: &Experiment) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (was, is) = (&then.space, &now.space);
+    for &on in Axis::ALL {
+        let values = |space: &Spaces| space.on(on).into_iter().map(Choice::value).collect::<Vec<Value>>();
+        axis(&mut lines, on.name(), &values(was), &values(is));
+    }
+    if lines.is_empty() && was != is {
+        lines.push("the values of the axes are combined in another way under [space]".to_owned());
+    }
+    let (was, is) = (then.comparable(), now.comparable());
+    let models = |root: &Value| root["models"].as_object().cloned().unwrap_or_default();
+    let (models_then, models_now) = (models(&was), models(&is));
+    for (name, model) in &models_then {
+        match models_now.get(name) {
+            None => lines.push(format!("models.{name} was removed")),
+            Some(now) if now != model => lines.push(format!("models.{name} was changed")),
+            Some(_) => {}
+        }
+    }
+    lines.extend(
+        SECTIONS.iter().filter(|(key, _)| was[*key] != is[*key]).map(|(_, name)| format!("{name} was changed")),
+    );
+    lines
+}
+
+/// The changes of an axis.
+fn axis(lines: &mut Vec<String>, axis: &str, then: &[Value], now: &[Value]) {
+    let added: Vec<&Value> = now.iter().filter(|value| !then.contains(value)).collect();
+    // Labels are made of all values together, so that values which differ only
+    // in settings get different labels.
+    let all: Vec<&Value> = then.iter().chain(added.iter().copied()).collect();
+    let labels = trial::labels(&all);
+    for (value, label) in all.iter().zip(&labels) {
+        match (then.contains(value), now.contains(value)) {
+            (true, false) => lines.push(format!("{axis} `{label}` was removed from the experiment file")),
+            (false, true) => lines.push(format!("{axis} `{label}` was added")),
+            _ => {}
+        }
+    }
+    let kept_then: Vec<&Value> = then.iter().filter(|value| now.contains(value)).collect();
+    let kept_now: Vec<&Value> = now.iter().filter(|value| then.contains(value)).collect();
+    if kept_then != kept_now {
+        lines
+            .push(format!("the values of `{axis}` are in another order: a next run would number its trials otherwise"));
+    }
+}
+
+/// The changes of the questions.
+fn of_dataset(then: &[Question], now: &[Question]) -> Option<String> {
+    let by_id = |questions: &'_ [Question]| -> BTreeMap<String, Question> {
+        questions.iter().map(|question| (question.id.clone(), question.clone())).collect()
+    };
+    let (was, is) = (by_id(then), by_id(now));
+    let same = |one: &Question, other: &Question| what_differs(one, other).is_none();
+    let added = is.keys().filter(|id| !was.contains_key(*id)).count();
+    let removed = was.keys().filter(|id| !is.contains_key(*id)).count();
+    let changed = was.iter().filter(|(id, question)| is.get(*id).is_some_and(|now| !same(question, now))).count();
+    let counts = [(added, "added"), (removed, "removed"), (changed, "changed")];
+    let told: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    (!told.is_empty()).then(|| format!("the dataset was changed: questions {}", told.join(", ")))
+}
+
+/// What of two questions of one id is not the same, in words; none if they ask
+/// and expect the same. Left out: the span, which is found anew, and the first
+/// document, which may have been filled in.
+pub(crate) fn what_differs(one: &Question, other: &Question) -> Option<&'static str> {
+    let same_place = |(one, other): (&Evidence, &Evidence)| {
+        let same_document = one.document == other.document || one.document.is_empty() || other.document.is_empty();
+        one.quote == other.quote && same_document
+    };
+    let same_evidence =
+        one.evidence.len() == other.evidence.len() && one.evidence.iter().zip(&other.evidence).all(same_place);
+    let parts = [
+        (one.question == other.question, "its text"),
+        (one.turns == other.turns, "what was said before it"),
+        (one.reference == other.reference, "its reference answer"),
+        (same_evidence, "its evidence"),
+        (one.answerable == other.answerable, "whether it can be answered"),
+        (one.filter == other.filter, "its filter"),
+    ];
+    parts.into_iter().find(|(same, _)| !same).map(|(_, what)| what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment(space: &str, rest: &str) -> Experiment {
+        let text = format!("name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\n{space}\n{rest}");
+        Experiment::parse(&text, ".").unwrap()
+    }
+
+    #[test]
+    fn what_was_removed_added_and_reordered_is_told_in_a_line_each() {
+        let then =
+            experiment("chunker = [\"sentence\", \"token\"]\nretriever = [\"bm25\", { bm25 = { top_k = 9 } }]", "");
+        let now = experiment(
+            "chunker = [\"token\", \"sentence_window\"]\nretriever = [{ bm25 = { top_k = 9 } }, \"bm25\"]",
+            "",
+        );
+        assert_eq!(
+            of_experiment(&then, &now),
+            [
+                "chunker `sentence` was removed from the experiment file",
+                "chunker `sentence_window` was added",
+                "the values of `retriever` are in another order: a next run would number its trials otherwise",
+            ]
+        );
+        assert!(of_experiment(&then, &then).is_empty());
+        let resized = experiment(
+            "chunker = [{ sentence = { chunk_size = 777 } }, \"token\"]\nretriever = [\"bm25\", { bm25 = { top_k = 9 } }]",
+            "",
+        );
+        let told = of_experiment(&then, &resized);
+        assert!(told.len() == 2 && told[1].contains("chunk_size=777"), "{told:?}");
+    }
+
+    #[test]
+    fn sections_and_models_that_changed_are_named() {
+        let space = "chunker = \"sentence\"\nretriever = \"bm25\"";
+        let model = |size: usize| {
+            format!(
+                "[models.m]\nembedding.openai = {{ model = \"m\", base_url = \"http://127.0.0.1:1\", batch_size = {size} }}\n"
+            )
+        };
+        let (then, now) = (
+            experiment(space, &model(1)),
+            experiment(space, &format!("{}[search]\nrandom = {{ share = 0.5 }}\n", model(2))),
+        );
+        assert_eq!(of_experiment(&then, &now), ["models.m was changed", "[search] was changed"]);
+        assert_eq!(of_experiment(&then, &experiment(space, "")), ["models.m was removed"]);
+    }
+
+    #[test]
+    fn questions_are_compared_by_what_they_say() {
+        let question =
+            |id: &str, text: &str| Question { id: id.to_owned(), question: text.to_owned(), ..Question::default() };
+        let then = [question("a", "1"), question("b", "2"), question("c", "3")];
+        let now = [question("a", "1"), question("b", "other"), question("d", "4")];
+        assert_eq!(
+            of_dataset(&then, &now).unwrap(),
+            "the dataset was changed: questions 1 added, 1 removed, 1 changed"
+        );
+        assert_eq!(of_dataset(&then, &then), None);
+    }
+}

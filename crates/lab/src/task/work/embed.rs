@@ -1,0 +1,41 @@
+//! Chunks to vectors.
+
+use super::{DoWork, TaskContext, TaskOutput};
+use crate::{
+    Error,
+    artifact::{self, EnrichedRow, encode_vectors},
+    plan::{graph::TaskId, work::Embed},
+    task::checkpoint,
+};
+use async_trait::async_trait;
+use models::InputKind;
+
+#[async_trait]
+impl DoWork for Embed {
+    async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
+        let texts = searchable(cx, self.chunks, self.enriched).await?;
+        let embedder = cx.execution.models().embedder(&self.model)?;
+        let begun = |count| cx.expect_rows(count);
+        let rows = |count| cx.report_rows(count);
+        let made =
+            checkpoint::embed(cx.execution, cx.checkpoint_key(), &embedder, &texts, InputKind::Document, begun, rows)
+                .await?;
+        let bytes = texts[made.resumed..].iter().map(|text| text.len() as u64).sum();
+        let (resumed, has_parts) = (made.resumed, made.has_parts);
+        Ok(TaskOutput { resumed, has_parts, bytes, ..TaskOutput::of(encode_vectors(&made.matrix)?, texts.len()) })
+    }
+}
+
+/// What is searched of the searchable chunks of a shard.
+pub(super) async fn searchable(
+    cx: &TaskContext<'_>,
+    chunks: TaskId,
+    enriched: Option<TaskId>,
+) -> Result<Vec<String>, Error> {
+    if let Some(enriched) = enriched {
+        let rows: Vec<EnrichedRow> = artifact::decode(cx.read(enriched).await?)?;
+        return Ok(rows.into_iter().map(|row| row.text).collect());
+    }
+    let chunks: Vec<rag::Chunk> = artifact::decode(cx.read(chunks).await?)?;
+    Ok(chunks.into_iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text).collect())
+}

@@ -1,0 +1,64 @@
+//! Chunks to vectors that an enricher makes of their documents.
+
+use super::{DoWork, TaskContext, TaskOutput};
+use crate::{
+    Error,
+    artifact::{self, encode_vectors},
+    plan::work::EmbedInContext,
+    task::checkpoint,
+};
+use async_trait::async_trait;
+use rag::Document;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[async_trait]
+impl DoWork for EmbedInContext {
+    async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
+        let documents = cx.documents(self.documents).await?;
+        let chunks: Vec<rag::Chunk> = artifact::decode(cx.read(self.chunks).await?)?;
+        let searchable: Vec<&rag::Chunk> = chunks.iter().filter(|chunk| chunk.searchable).collect();
+        let mut shard: Vec<(&Document, &[&rag::Chunk])> = Vec::new();
+        for chunks in searchable.chunk_by(|a, b| a.document == b.document) {
+            let path = chunks[0].document.as_str();
+            let document = documents.get(path);
+            shard.push((
+                document.ok_or_else(|| Error::table(format!("{path}: the document of its chunks is missing")))?,
+                chunks,
+            ));
+        }
+        let models = cx.models();
+        let enricher = self.enricher.build(&models.context(Some(&self.model)))?;
+        let embedder = cx.execution.models().embedder(&self.model)?;
+        let alone = AtomicUsize::new(0);
+        let embed = async |i: usize| {
+            let (document, chunks) = shard[i];
+            let made = enricher.vectors(document, chunks).await?;
+            alone.fetch_add(made.alone, Ordering::Relaxed);
+            Ok(made.matrix)
+        };
+        let sizes: Vec<usize> = shard.iter().map(|(_, chunks)| chunks.len()).collect();
+        let begun = |count| cx.expect_rows(count);
+        let rows = |count| cx.report_rows(count);
+        let each = (sizes.as_slice(), embedder.concurrency());
+        let mut made = checkpoint::embed_documents(cx.execution, cx.checkpoint_key(), each, embed, begun, rows).await?;
+        if made.matrix.columns == 0 {
+            made.matrix.columns = embedder.dimensions();
+        }
+        match alone.into_inner() {
+            0 => {}
+            alone => {
+                let enricher = self.enricher.name();
+                let fields = serde_json::json!({ "task": cx.task.key, "enrich": enricher, "chunks": alone });
+                cx.execution.log("embedded_alone", fields);
+            }
+        }
+        let mut before = 0;
+        let left = shard.iter().filter(|(_, chunks)| {
+            before += chunks.len();
+            before > made.resumed
+        });
+        let bytes = left.map(|(document, _)| document.text.len() as u64).sum();
+        let (resumed, has_parts) = (made.resumed, made.has_parts);
+        Ok(TaskOutput { resumed, has_parts, bytes, ..TaskOutput::of(encode_vectors(&made.matrix)?, searchable.len()) })
+    }
+}

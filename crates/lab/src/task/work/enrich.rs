@@ -1,0 +1,50 @@
+//! Chunks to what is searched in place of their texts.
+
+use super::{DoWork, TaskContext, TaskOutput};
+use crate::{
+    Error,
+    artifact::{self, EnrichedRow},
+    plan::work::Enrich,
+};
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
+use rag::enrich::Enriched;
+
+#[async_trait]
+impl DoWork for Enrich {
+    async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
+        let documents = cx.documents(self.documents).await?;
+        let chunks: Vec<rag::Chunk> = artifact::decode(cx.read(self.chunks).await?)?;
+        let searchable: Vec<&rag::Chunk> = chunks.iter().filter(|chunk| chunk.searchable).collect();
+        cx.expect_rows(searchable.len());
+        let models = cx.models();
+        let enricher = self.enricher.build(&models.context(self.embedder.as_deref()))?;
+        let one = async |chunks: &[&rag::Chunk]| {
+            let path = chunks.first().map_or("", |chunk| chunk.document.as_str());
+            let document = documents
+                .get(path)
+                .ok_or_else(|| Error::table(format!("{path}: the document of its chunks is missing")))?;
+            let enriched = enricher.enrich_watched(document, chunks, &|| cx.report_rows(1)).await?;
+            if enriched.len() != chunks.len() {
+                let reason = format!("{path}: {} texts for {} chunks", enriched.len(), chunks.len());
+                return Err(Error::table(reason));
+            }
+            Ok::<_, Error>(enriched)
+        };
+        let of_documents: Vec<_> = searchable.chunk_by(|a, b| a.document == b.document).map(one).collect();
+        let tasks = cx.execution.experiment.engine.local.tasks;
+        // All calls are waited for, because they may have been paid.
+        let made: Vec<Result<Vec<_>, Error>> = stream::iter(of_documents).buffered(tasks).collect().await;
+        let made = made.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        let has_failed = |one: &&Enriched| one.fallback.as_ref().is_some_and(|fallback| fallback.failed);
+        let errors = made.iter().filter(has_failed).count();
+        let row = |(chunk, one): (&&rag::Chunk, Enriched)| EnrichedRow {
+            document: chunk.document.clone(),
+            number: chunk.number,
+            text: one.text,
+            fallback: one.fallback.map(|fallback| fallback.reason),
+        };
+        let rows: Vec<EnrichedRow> = searchable.iter().zip(made).map(row).collect();
+        Ok(TaskOutput { errors, ..TaskOutput::of(artifact::encode(&rows)?, rows.len()) })
+    }
+}

@@ -1,0 +1,56 @@
+//! Files to documents.
+
+use super::{DoWork, TaskContext, TaskOutput};
+use crate::{
+    Error,
+    artifact::{self, DocumentRow},
+    blocking::compute,
+    plan::work::Load,
+    task::{Execution, read},
+};
+use async_trait::async_trait;
+use rag::load::{self, Rejected, SourceFile, Unread};
+use serde_json::json;
+use store::Key;
+
+#[async_trait]
+impl DoWork for Load {
+    async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
+        let (mut made, mut unread) = (Vec::with_capacity(self.files.len()), Vec::new());
+        for (file, key) in &self.files {
+            match load_file(cx.execution, file, key).await? {
+                Ok(DocumentRow::Document(mut document)) => {
+                    document.metadata.extend(self.metadata.get(&document.path).cloned().unwrap_or_default());
+                    made.push(DocumentRow::Document(document));
+                }
+                Ok(rejected) => made.push(rejected),
+                Err(reason) => unread.push(reason),
+            }
+            cx.report_rows(1);
+        }
+        for Unread { path, reason } in &unread {
+            cx.execution.log("document_unread", json!({ "path": path, "reason": reason }));
+        }
+        for row in &made {
+            if let DocumentRow::Rejected(Rejected { path, reason }) = row {
+                cx.execution.log("document_rejected", json!({ "path": path, "reason": crate::error_chain(reason) }));
+            }
+        }
+        Ok(TaskOutput { unread, ..TaskOutput::of(artifact::encode(&made)?, made.len()) })
+    }
+}
+
+/// A file's document, or why there is none, if the file could be read.
+async fn load_file(cx: &Execution, file: &SourceFile, key: &Key) -> Result<Result<DocumentRow, Unread>, Error> {
+    let limits = cx.experiment.corpus.limits.clone();
+    let path = file.path.clone();
+    let parsed = match read::expected(&cx.source, file, key, &limits).await {
+        Ok(Ok(bytes)) => compute(move || load::parse(&path, &bytes, &limits)).await?,
+        Ok(Err(reason)) => Err(reason),
+        Err(unread) => return Ok(Err(unread)),
+    };
+    Ok(Ok(match parsed {
+        Ok(document) => DocumentRow::Document(document),
+        Err(reason) => DocumentRow::Rejected(Rejected { path: file.path.clone(), reason }),
+    }))
+}

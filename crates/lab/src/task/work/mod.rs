@@ -1,0 +1,182 @@
+//! How each kind of work is done: one file each. What the kind is stands in `plan/work`. The same code runs under
+//! every engine.
+
+mod apply_stage;
+mod chunk;
+mod earlier;
+mod embed;
+mod embed_in_context;
+mod embed_queries;
+mod embed_tokens;
+mod enrich;
+mod generate;
+mod index;
+mod load;
+mod retrieve;
+mod score;
+mod write_queries;
+
+use super::{Execution, InTurn, Turn};
+use crate::{
+    Error, artifact,
+    plan::{
+        Task, TaskId,
+        work::{self, Work, with_kinds_of_work},
+    },
+    progress::Progress,
+    task::Outputs,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use earlier::EarlierRows;
+use models::{Ledger, ledger};
+use rag::{Document, Refined, load::Unread};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+};
+use store::Key;
+
+/// Does a kind of work.
+#[async_trait]
+pub(crate) trait DoWork: Send + Sync {
+    /// Reads the inputs, asks the models, and returns the output.
+    async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error>;
+}
+
+macro_rules! doers {
+    ($( $Kind:ident ),+ $(,)?) => {
+        /// What does this work.
+        pub(super) fn doer(work: &Work) -> &dyn DoWork {
+            match work { $( Work::$Kind(kind) => kind as &work::$Kind ),+ }
+        }
+    };
+}
+with_kinds_of_work!(doers);
+
+/// Everything that is needed to do a task.
+pub(crate) struct TaskContext<'a> {
+    pub(crate) task: &'a Task,
+    /// Where its inputs are.
+    pub(crate) inputs: &'a Outputs,
+    /// Whether one of them is partial.
+    pub(crate) partial: bool,
+    pub(crate) turn: Turn,
+    pub(crate) execution: &'a Execution,
+    pub(crate) progress: &'a Progress,
+    /// What the calls for each question used.
+    pub(crate) questions: &'a Mutex<BTreeMap<String, Ledger>>,
+}
+
+impl TaskContext<'_> {
+    /// Runs the work of one question, and counts what its calls use.
+    async fn measure_question<T>(&self, id: &str, work: impl Future<Output = T>) -> T {
+        let (done, used) = ledger::measure(work).await;
+        if !used.is_empty() {
+            let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+            questions.entry(id.to_owned()).or_default().merge(&used);
+        }
+        done
+    }
+
+    /// Reports rows that were made to the live table.
+    fn report_rows(&self, rows: usize) {
+        self.progress.rows(self.task.operator(), rows);
+    }
+
+    /// Reports to the live table how many rows there will be.
+    fn expect_rows(&self, rows: usize) {
+        self.progress.expect(self.task.operator(), rows);
+    }
+
+    /// The experiment's models, whose calls take the task's place in the queue.
+    fn models(&self) -> InTurn<'_> {
+        self.execution.models().in_turn(self.turn)
+    }
+
+    async fn read(&self, id: TaskId) -> Result<Bytes, Error> {
+        self.execution.read(self.inputs, id).await
+    }
+
+    /// The documents of a shard, by path.
+    async fn documents(&self, id: TaskId) -> Result<HashMap<String, Document>, Error> {
+        let rows: Vec<artifact::DocumentRow> = artifact::decode(self.read(id).await?)?;
+        let by_path = |row| match row {
+            artifact::DocumentRow::Document(document) => Some((document.path.clone(), document)),
+            artifact::DocumentRow::Rejected(_) => None,
+        };
+        Ok(rows.into_iter().filter_map(by_path).collect())
+    }
+
+    /// The key under which parts may be stored; none if an input is partial,
+    /// because the parts would then hold other texts than the key stands for.
+    fn checkpoint_key(&self) -> Option<&Key> {
+        (!self.partial).then_some(&self.task.key)
+    }
+
+    /// The name of its artifact, for an artifact that is written while it is made.
+    fn artifact_name(&self) -> String {
+        self.execution.name(self.task, self.partial)
+    }
+}
+
+/// The result of the work.
+#[derive(Default)]
+pub(crate) struct TaskOutput {
+    pub(crate) content: Content,
+    pub(crate) rows: usize,
+    /// Rows without a result because a provider failed.
+    pub(crate) errors: usize,
+    /// Rows without a result because a user's function failed.
+    pub(crate) function_errors: usize,
+    /// Files that could not be read now.
+    pub(crate) unread: Vec<Unread>,
+    /// Rows that an interrupted run or an earlier task had made.
+    pub(crate) resumed: usize,
+    /// Whether earlier tasks had made all rows.
+    pub(crate) reused: bool,
+    /// What the calls behind rows of earlier tasks used, by question.
+    pub(crate) earlier: BTreeMap<String, Ledger>,
+    /// Whether there are parts to remove.
+    pub(crate) has_parts: bool,
+    /// Bytes of text that were read, if they decide how long it takes.
+    pub(crate) bytes: u64,
+}
+
+impl TaskOutput {
+    fn of(bytes: impl Into<Bytes>, rows: usize) -> Self {
+        Self { content: Content::Bytes(bytes.into()), rows, ..Self::default() }
+    }
+
+    fn written(artifact: String, rows: usize) -> Self {
+        Self { content: Content::Written(artifact), rows, ..Self::default() }
+    }
+}
+
+/// The artifact's content.
+pub(crate) enum Content {
+    /// It is in the store already, under this name.
+    Written(String),
+    /// It is still to be written.
+    Bytes(Bytes),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Bytes(Bytes::new())
+    }
+}
+
+/// The table's rows of one question's passages. Remarks on a question without
+/// passages have a row of their own.
+fn passage_rows(question: &str, found: impl Into<Refined>) -> impl Iterator<Item = artifact::PassageRow> {
+    let Refined { passages, mut remarks, .. } = found.into();
+    let without = (passages.is_empty() && !remarks.is_empty()).then_some((0, None));
+    let ranked = (1u32..).zip(passages).map(|(rank, passage)| (rank, Some(passage)));
+    without.into_iter().chain(ranked).map(move |(rank, passage)| artifact::PassageRow {
+        question: question.to_owned(),
+        rank,
+        passage,
+        remarks: std::mem::take(&mut remarks),
+    })
+}

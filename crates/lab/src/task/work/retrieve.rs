@@ -1,0 +1,52 @@
+//! Questions to passages.
+
+use super::{DoWork, TaskContext, TaskOutput, passage_rows};
+use crate::{
+    Error, artifact,
+    blocking::compute,
+    plan::work::Retrieve,
+    task::{decode_matrix, open_corpus, searchable_questions},
+};
+use async_trait::async_trait;
+use rag::{
+    pipeline::{find, searches},
+    python::{caller, computing_for},
+    query::SearchQuery,
+};
+
+/// Questions retrieved for between two looks at the progress table.
+const QUESTIONS_PER_STEP: usize = 64;
+
+#[async_trait]
+impl DoWork for Retrieve {
+    async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
+        let execution = cx.execution;
+        let (corpus, mut vectors) = open_corpus(execution, cx.inputs, &self.corpus).await?;
+        let models = cx.models();
+        let context = models.context(self.embedder.as_deref());
+        let (chunker, retriever) = (self.chunker.build(&context)?, self.retriever.build(&context)?);
+        let ids: Vec<String> = execution.questions.iter().map(|question| question.id.clone()).collect();
+        if let Some(written) = &self.written {
+            vectors = decode_matrix(execution, cx.inputs, written.vectors).await?;
+        }
+        let written = self.written.as_ref().map(|written| written.queries);
+        // A search does not look at the question itself.
+        let questions = searchable_questions(execution, cx.inputs, written, false).await?;
+        let queries: Vec<Vec<SearchQuery>> = questions.into_iter().map(|question| question.queries).collect();
+        let (progress, operator, caller) = (cx.progress.clone(), cx.task.operator(), caller());
+        let runtime = tokio::runtime::Handle::current();
+        let rows = compute(move || {
+            let queries = searches(&queries, vectors.as_ref());
+            let mut rows = Vec::new();
+            for (ids, queries) in ids.chunks(QUESTIONS_PER_STEP).zip(queries.chunks(QUESTIONS_PER_STEP)) {
+                let corpus = corpus.corpus();
+                let found = find(&*chunker, &*retriever, &corpus, queries);
+                let found = computing_for(&caller, || runtime.block_on(found))?;
+                rows.extend(ids.iter().zip(found).flat_map(|(id, passages)| passage_rows(id, passages)));
+                progress.rows(operator, ids.len());
+            }
+            Ok::<_, rag::Error>(rows)
+        });
+        Ok(TaskOutput::of(artifact::encode(&rows.await??)?, execution.questions.len()))
+    }
+}

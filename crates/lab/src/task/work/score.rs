@@ -1,0 +1,56 @@
+//! Everything to scores.
+
+use super::{DoWork, EarlierRows, TaskContext, TaskOutput};
+use crate::{
+    Error,
+    artifact::ScoreRow,
+    plan::work::Score,
+    task::{answers_by_question, passages_by_question},
+};
+use async_trait::async_trait;
+use eval::{Missing, Sample, Score as Value, Scored};
+use futures::{StreamExt, stream};
+
+#[async_trait]
+impl DoWork for Score {
+    async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
+        let execution = cx.execution;
+        let metric = self.metric.build(&cx.models().metric_context(&execution.experiment.evaluate))?;
+        let passages = passages_by_question(execution, cx.inputs, self.passages).await?;
+        let answers = answers_by_question(execution, cx.inputs, &self.answers).await?;
+        let one = async |i: usize| {
+            let question = &execution.questions[i];
+            let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
+            let scored = match answers.get(&question.id) {
+                _ if self.without_passages && self.metric.needs().passages => {
+                    Scored::missing(Missing::NotApplicable("the trial retrieves nothing".to_owned()))
+                }
+                Some(Err(error)) if self.metric.needs_answer() => Scored::missing(error.missing()),
+                answer => {
+                    let answer = answer.and_then(|answer| answer.as_ref().ok());
+                    self.metric.score(&*metric, &Sample { question, passages: found, answer, columns: None }).await
+                }
+            };
+            cx.report_rows(1);
+            ScoreRow { question: question.id.clone(), scored }
+        };
+        let earlier = match &self.part {
+            Some(part) => cx.earlier_rows(part, &self.questions, |row: &ScoreRow| &row.question).await?,
+            None => EarlierRows::none(&self.questions),
+        };
+        let calls: Vec<_> = earlier.missing.iter().map(|&i| one(i)).collect();
+        let at_once = execution.experiment.engine.local.tasks.max(self.metric.functions_at_once());
+        let rows: Vec<ScoreRow> = stream::iter(calls).buffered(at_once).collect().await;
+        let count = |holds: fn(&Missing) -> bool| {
+            let missing = |row: &&ScoreRow| matches!(&row.scored.score, Value::Missing(missing) if holds(missing));
+            rows.iter().filter(missing).count()
+        };
+        if count(|missing| matches!(missing, Missing::Cancelled)) > 0 {
+            return Err(models::Error::Cancelled.into());
+        }
+        let errors = count(|missing| matches!(missing, Missing::ProviderError(_) | Missing::Budget(_)));
+        let function_errors = count(|missing| matches!(missing, Missing::FunctionError(_)));
+        let made = TaskOutput::with_earlier(rows, earlier, execution, |row| &row.question)?;
+        Ok(TaskOutput { errors, function_errors, ..made })
+    }
+}

@@ -1,0 +1,40 @@
+//! Questions to queries.
+
+use super::{DoWork, TaskContext, TaskOutput};
+use crate::{
+    Error,
+    artifact::{self, QueryRow},
+    plan::work::WriteQueries,
+};
+use async_trait::async_trait;
+use eval::Question;
+use futures::{StreamExt, stream};
+use rag::query::Written;
+
+#[async_trait]
+impl DoWork for WriteQueries {
+    async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
+        let models = cx.models();
+        let writer = self.writer.build(&models.context(self.embedder.as_deref()))?;
+        let one = async |question: &Question| {
+            let written = cx.measure_question(&question.id, writer.write(&question.question, &question.turns)).await?;
+            cx.report_rows(1);
+            Ok::<_, Error>(written)
+        };
+        let calls: Vec<_> = cx.execution.questions.iter().map(one).collect();
+        let tasks = cx.execution.experiment.engine.local.tasks;
+        // All calls are waited for, because they may have been paid.
+        let written: Vec<Result<Written, Error>> = stream::iter(calls).buffered(tasks).collect().await;
+        let written = written.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let has_failed = |written: &&Written| written.fallback.as_ref().is_some_and(|fallback| fallback.failed);
+        let errors = written.iter().filter(has_failed).count();
+        let of_question = |(question, written): (&Question, Written)| {
+            let (id, fallback) = (question.id.clone(), written.fallback.map(|fallback| fallback.reason));
+            let row =
+                move |(number, query)| QueryRow { question: id.clone(), number, query, fallback: fallback.clone() };
+            (1u32..).zip(written.queries).map(row)
+        };
+        let rows: Vec<QueryRow> = cx.execution.questions.iter().zip(written).flat_map(of_question).collect();
+        Ok(TaskOutput { errors, ..TaskOutput::of(artifact::encode(&rows)?, cx.execution.questions.len()) })
+    }
+}

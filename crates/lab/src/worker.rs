@@ -1,0 +1,165 @@
+//! A worker of the remote engine: runs the same tasks with the same code in
+//! another process. It has no plan; each unit brings what it needs.
+
+use crate::{
+    Error,
+    corpus::source,
+    engine::unit::{Look, Reply, TaskReply, Unit, UnitTask, WorkerSetup},
+    layout,
+    pdf_library::{NO_LIBRARY, bind_pdf_library},
+    plan::Outputs,
+    progress::Progress,
+    session::{Session, pull_missing, used_models},
+    setup::{ClusterSetup, Setup},
+    spec::Experiment,
+    task::{self, Execution, Material, Models},
+};
+use eval::Question;
+use models::Caps;
+use rag::load::Source;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+use store::EventLog;
+
+/// Executes units of tasks.
+pub struct Worker {
+    session: Session,
+    source: Source,
+    models: Arc<Models>,
+    progress: Progress,
+    executions: Mutex<HashMap<(String, String), Arc<Execution>>>,
+}
+
+impl Worker {
+    /// Opens the store, and checks that this machine is like the one on which
+    /// the plan was made: the same store, models and PDF library. Otherwise
+    /// the same keys would stand for other contents.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with everything that differs.
+    pub async fn open(told: &WorkerSetup, setup: Setup) -> Result<Self, Error> {
+        let mut experiment = Experiment::parse(&told.experiment, told.base.clone()).map_err(|errors| {
+            Error::Refused(errors.into_iter().map(|error| format!("experiment:{error}")).collect())
+        })?;
+        experiment.store.clone_from(&told.store);
+        experiment.corpus.source.clone_from(&told.source);
+        experiment.engine.local.cores = Some(told.cores.max(1));
+        // The driver divides the budget of the file.
+        experiment.evaluate.budget = Caps::default();
+        let cluster = ClusterSetup { allowance: told.budget.clone(), ..setup.cluster };
+        let setup = Setup { budget_usd: None, cluster, ..setup };
+        let progress = setup.control.progress.clone();
+        let session = Session::open(experiment, setup)?;
+        let mut mistakes = Vec::new();
+        if !session.workspace().store().exists(&told.probe).await? {
+            mistakes.push(format!(
+                "the store {} is not the same one here as for the driver: use an object store (s3://…), or a folder \
+                 that all nodes share",
+                told.store
+            ));
+        }
+        let not_pulled = pull_missing(&session, &told.pdf_library).await;
+        let library = bind_pdf_library(&session.context().directory, [], &mut mistakes)?;
+        if told.pdf_library != NO_LIBRARY && library != told.pdf_library {
+            mistakes.push(
+                "the PDF library differs from the driver's or is missing: `reverie models pull pdfium`, with the same \
+                 version of reverie everywhere"
+                    .to_owned(),
+            );
+        }
+        let identities = used_models::identities(&session, &mut mistakes).await;
+        for (name, identity) in &told.identities {
+            if identities.get(name).is_some_and(|here| here != identity) {
+                mistakes.push(format!("models.{name}: its files differ from the driver's: pull it anew"));
+            }
+        }
+        if !mistakes.is_empty() {
+            mistakes.extend(not_pulled);
+        }
+        let source = source(&session, &mut mistakes);
+        let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
+        // Paid answers that could not be sent while the store was away: other
+        // workers would pay for them again. What cannot be sent now stays here.
+        let _ = session.workspace().journal().flush().await;
+        let models = Arc::new(session.models());
+        progress.watch(models.client());
+        Ok(Self { session, source, models, progress, executions: Mutex::default() })
+    }
+
+    /// Executes a unit: tasks that wait for models run at the same time, tasks
+    /// that compute one after the other. The reply says for each task what
+    /// became of it.
+    ///
+    /// # Errors
+    /// If the unit cannot be read, or its questions are not in the store.
+    pub async fn run(&self, unit: &[u8]) -> Result<Vec<u8>, Error> {
+        let unit: Unit = serde_json::from_slice(unit).map_err(Error::table)?;
+        let execution = self.execution(&unit).await?;
+        let waits = unit.tasks.first().is_some_and(|task| task.task.operator().waits());
+        let tasks = if waits {
+            futures::future::join_all(unit.tasks.iter().map(|task| self.task(task, &execution))).await
+        } else {
+            let mut replies = Vec::with_capacity(unit.tasks.len());
+            for task in &unit.tasks {
+                replies.push(self.task(task, &execution).await);
+            }
+            replies
+        };
+        let client = self.models.client();
+        // The driver ends the run; what is paid here is written before.
+        client.settle(|_| ()).await;
+        let (spending, budget) = (client.meter().report(), client.budget().report());
+        serde_json::to_vec(&Reply { tasks, spending, budget, look: self.seen() }).map_err(Error::table)
+    }
+
+    /// What this worker is doing, as bytes for the driver's live tables.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn look(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(&self.seen()).map_err(Error::table)
+    }
+
+    fn seen(&self) -> Look {
+        Look {
+            rows: self.progress.take_rows(),
+            expected: self.progress.take_expected(),
+            models: self.progress.models(),
+        }
+    }
+
+    async fn task(&self, unit: &UnitTask, execution: &Execution) -> TaskReply {
+        let started = Instant::now();
+        let inputs: Outputs = unit.inputs.iter().map(|(id, name)| (*id, name.clone())).collect();
+        let result = task::execute(&unit.task, &inputs, unit.partial, unit.turn, execution, &self.progress).await;
+        TaskReply { result: result.map_err(Into::into), seconds: started.elapsed().as_secs_f64() }
+    }
+
+    /// The state that the tasks of a run share. It is kept because it holds opened indexes.
+    async fn execution(&self, unit: &Unit) -> Result<Arc<Execution>, Error> {
+        let key = (unit.run.clone(), unit.questions.clone());
+        let known = |executions: &HashMap<_, Arc<Execution>>| executions.get(&key).cloned();
+        if let Some(execution) = known(&self.executions.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(execution);
+        }
+        let workspace = self.session.workspace();
+        let bytes = workspace.store().get(&unit.questions).await?;
+        let bytes = bytes.ok_or_else(|| Error::table(format!("{} is not in the store", unit.questions)))?;
+        let questions: Vec<Question> = serde_json::from_slice(&bytes).map_err(Error::table)?;
+        let log = layout::worker_log(workspace.root(), &unit.run);
+        let execution = Arc::new(Execution::new(
+            self.session.experiment.clone(),
+            workspace.store().clone(),
+            Material { source: self.source.clone(), questions },
+            workspace.scratch_folder(),
+            unit.run.clone(),
+            EventLog::open(log)?,
+            self.models.clone(),
+        ));
+        let mut executions = self.executions.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(executions.entry(key.clone()).or_insert(execution).clone())
+    }
+}
