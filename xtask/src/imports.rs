@@ -23,16 +23,36 @@ pub(crate) struct Circle {
     pub(crate) imports: Vec<(String, String)>,
 }
 
+/// By folder: from which of its modules to which, and what is imported.
+type Edges = BTreeMap<Module, BTreeMap<(String, String), String>>;
+
+/// The imports between the modules at the top of a crate.
+pub(crate) struct TopImports {
+    /// The modules.
+    pub(crate) modules: BTreeSet<String>,
+    /// Who imports whom, and one place where it does.
+    pub(crate) imports: BTreeMap<(String, String), String>,
+}
+
+/// The imports between the modules at the top of a crate.
+pub(crate) fn between_top_modules(src: &Path) -> TopImports {
+    let files = files(src);
+    let modules = files.keys().filter_map(|module| module.first().cloned()).collect();
+    TopImports { modules, imports: edges(&files).remove(&Module::new()).unwrap_or_default() }
+}
+
 /// The circles among the modules of a crate.
 pub(crate) fn circles(src: &Path) -> Vec<Circle> {
-    let files = files(src);
-    let exports = Exports::of(&files);
-    // By folder: from which of its modules to which, and what is imported.
-    let mut edges: BTreeMap<Module, BTreeMap<(String, String), String>> = BTreeMap::new();
-    for (module, tokens) in &files {
+    edges(&files(src)).iter().flat_map(|(folder, edges)| circles_of(&folder.join("::"), edges)).collect()
+}
+
+fn edges(files: &BTreeMap<Module, Vec<String>>) -> Edges {
+    let exports = Exports::of(files);
+    let mut edges = Edges::new();
+    for (module, tokens) in files {
         for import in imports(tokens).into_iter().filter(|import| !import.is_export) {
-            let Some(path) = absolute(module, &import.path, &files) else { continue };
-            let target = exports.home(&files, &path, 0);
+            let Some(path) = absolute(module, &import.path, files) else { continue };
+            let target = exports.home(files, &path, 0);
             let shared = module.iter().zip(&target).take_while(|(a, b)| a == b).count();
             if let (Some(from), Some(to)) = (module.get(shared), target.get(shared)) {
                 let place = format!("{} imports {}", module.join("::"), path.join("::"));
@@ -41,7 +61,7 @@ pub(crate) fn circles(src: &Path) -> Vec<Circle> {
             }
         }
     }
-    edges.iter().flat_map(|(folder, edges)| circles_of(&folder.join("::"), edges)).collect()
+    edges
 }
 
 fn circles_of(folder: &str, edges: &BTreeMap<(String, String), String>) -> Vec<Circle> {
@@ -296,14 +316,20 @@ impl Exports {
 mod tests {
     use super::*;
 
-    /// A crate of these files.
-    fn found(files: &[(&str, &str)]) -> Vec<(String, Vec<String>)> {
-        let folder = std::env::temp_dir().join(format!("imports-{}-{:p}", std::process::id(), &files));
+    /// The folder of a crate of these files.
+    fn written(files: &[(&str, &str)]) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("imports-{}-{:p}", std::process::id(), files));
         for (name, text) in files {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
             fs::write(path, text).expect("it is written");
         }
+        folder
+    }
+
+    /// The circles of a crate of these files.
+    fn found(files: &[(&str, &str)]) -> Vec<(String, Vec<String>)> {
+        let folder = written(files);
         let circles = circles(&folder);
         fs::remove_dir_all(folder).expect("it is removed");
         circles.into_iter().map(|circle| (circle.folder, circle.modules.into_iter().collect())).collect()
@@ -351,5 +377,21 @@ mod tests {
             found(&[("lib.rs", "mod a;\nmod b;\n"), ("a.rs", "use crate::b::B;\n"), ("b.rs", "pub struct B;\n")])
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn imports_between_modules_at_the_top_have_a_direction() {
+        let files = [
+            ("lib.rs", "mod low;\nmod high;\n"),
+            ("low/deep.rs", "use crate::high::H;"),
+            ("low.rs", "mod deep;"),
+            ("high.rs", "pub struct H;"),
+        ];
+        let folder = written(&files);
+        let found = between_top_modules(&folder);
+        fs::remove_dir_all(folder).expect("it is removed");
+        assert_eq!(found.modules.into_iter().collect::<Vec<_>>(), ["high", "low"]);
+        let place = "low::deep imports high::H".to_owned();
+        assert_eq!(found.imports.into_iter().collect::<Vec<_>>(), [(("low".to_owned(), "high".to_owned()), place)]);
     }
 }

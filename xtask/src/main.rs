@@ -2,7 +2,10 @@
 //! xtask skips FILE`: counts and names the skipped tests.
 
 mod imports;
+mod layers;
+mod type_names;
 
+use layers::{DIRECTION, KNOWN_CIRCLES, LAYERS};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs,
@@ -10,23 +13,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
-
-/// Crates and what they may depend on: one direction only.
-const DIRECTION: &[(&str, &[&str])] = &[
-    ("executor", &[]),
-    ("store", &[]),
-    ("models", &["executor", "store"]),
-    ("rag", &["models", "store"]),
-    ("eval", &["models", "rag", "store"]),
-    ("lab", &["eval", "executor", "models", "rag", "store"]),
-    ("serve", &["eval", "lab", "models", "rag", "store"]),
-    ("app", &["eval", "lab", "models", "rag", "serve", "store"]),
-    ("fuzz", &[]),
-    ("simulator", &[]),
-    ("skips", &[]),
-    ("python", &["app", "eval", "executor", "lab", "models", "rag", "serve", "store"]),
-    ("xtask", &[]),
-];
 
 /// Words that only the crates `app` and `python` may use, and why.
 const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[
@@ -67,33 +53,6 @@ const BANNED_EVERYWHERE: &[(&str, &str)] = &[
     ("deb.debian.org", "registries are named by their tools"),
 ];
 
-/// Circles among the modules of a folder that are known, with the reason. No
-/// other module may join them.
-const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
-    // Two classes of Python that hold one another.
-    ("python", "", "attempt run"),
-    // `engine` starts threads, and `worker` is the code that they run.
-    ("models", "local::llama", "engine worker"),
-    // `remote_chat` chooses the protocol, and each protocol uses what all chat providers share.
-    ("models", "remote", "chat_openai remote_chat translated"),
-    // Files of questions: the formats are a list, and each format reads rows.
-    ("eval", "dataset", "columns file format import rows answers places"),
-    // Both compute the same intervals: `bootstrap` for few scores, `large_sample` for many.
-    ("eval", "statistics", "bootstrap large_sample"),
-    // The lanes hold pipelines, and pipelines are asked in lanes.
-    ("serve", "", "answer lanes metrics quality served settings trace traffic"),
-    // To be cut into layers.
-    (
-        "lab",
-        "",
-        "board bundle engine estimate frozen golden parts plan prepare progress qualification query results run session \
-         settlement spec task timing track trial work workspace",
-    ),
-    ("lab", "board", "notes turns"),
-    ("lab", "prepare", "corpus metadata"),
-    ("lab", "spec", "engine evaluate resolve space track"),
-];
-
 fn main() -> ExitCode {
     let mut complaints = Vec::new();
     match std::env::args().nth(1).as_deref() {
@@ -101,6 +60,8 @@ fn main() -> ExitCode {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
             direction(&root, &mut complaints);
             circles(&root, &mut complaints);
+            layers(&root, &mut complaints);
+            type_names::check(&root, &mut complaints);
             unused(&root, &mut complaints);
             files(&root, &mut complaints);
             formatting(&root, &mut complaints);
@@ -130,14 +91,17 @@ fn direction(root: &Path, complaints: &mut Vec<String>) {
 /// The modules of a folder do not need one another in a circle, except for those in
 /// [`KNOWN_CIRCLES`].
 fn circles(root: &Path, complaints: &mut Vec<String>) {
-    let mut known: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for (name, folder, modules) in KNOWN_CIRCLES {
-        known.entry((name, folder)).or_default().extend(modules.split_whitespace());
-    }
+    let mut seen = BTreeSet::new();
     for (name, _) in DIRECTION {
         for circle in imports::circles(&folder(root, name).join("src")) {
-            let listed = known.get(&(*name, circle.folder.as_str()));
-            if listed.is_some_and(|listed| circle.modules.iter().all(|module| listed.contains(module.as_str()))) {
+            let is_known = |(listed, folder, modules): &&(&str, &str, &str)| {
+                let modules: BTreeSet<&str> = modules.split_whitespace().collect();
+                listed == name
+                    && *folder == circle.folder
+                    && circle.modules.iter().all(|module| modules.contains(module.as_str()))
+            };
+            if let Some(known) = KNOWN_CIRCLES.iter().find(is_known) {
+                seen.insert(known);
                 continue;
             }
             let modules: Vec<&str> = circle.modules.iter().map(String::as_str).collect();
@@ -148,6 +112,30 @@ fn circles(root: &Path, complaints: &mut Vec<String>) {
                 circle.folder,
                 ways.join("\n")
             ));
+        }
+    }
+    for (name, folder, modules) in KNOWN_CIRCLES.iter().filter(|known| !seen.contains(known)) {
+        complaints
+            .push(format!("{name}: the circle {modules} of `{folder}` is gone: remove it from xtask/src/layers.rs"));
+    }
+}
+
+/// The modules of a crate import only modules of lower layers, or modules that are listed before them in their layer.
+fn layers(root: &Path, complaints: &mut Vec<String>) {
+    for (name, rows) in LAYERS {
+        let order: Vec<&str> = rows.iter().flat_map(|row| row.split_whitespace()).collect();
+        let rank = |module: &str| order.iter().position(|listed| *listed == module);
+        let crate_imports = imports::between_top_modules(&folder(root, name).join("src"));
+        for module in crate_imports.modules.iter().filter(|module| rank(module).is_none()) {
+            complaints.push(format!("{name}: the module `{module}` is in no layer: add it to xtask/src/layers.rs"));
+        }
+        for module in order.iter().filter(|module| !crate_imports.modules.contains(**module)) {
+            complaints.push(format!("{name}: there is no module `{module}`: remove it from xtask/src/layers.rs"));
+        }
+        for ((from, to), place) in &crate_imports.imports {
+            if rank(from) < rank(to) {
+                complaints.push(format!("{name}: `{from}` may not import `{to}`, which is a layer above it: {place}"));
+            }
         }
     }
 }

@@ -14,10 +14,10 @@ mod standing;
 mod tests;
 mod turns;
 
-pub use columns::{Cell, Column, ColumnKind, Scores};
+pub use columns::{Cell, CellScores, Column, ColumnKind};
 pub use effects::Effect;
 pub use notes::{About, Note, count, size};
-pub use standing::Standing;
+pub use standing::TrialStanding;
 
 pub(crate) use columns::varying;
 
@@ -95,7 +95,7 @@ pub struct Row {
     /// Its value on each axis, with all settings, as in the lists of `[space]`.
     pub settings: BTreeMap<String, Value>,
     /// Its standing.
-    pub standing: Standing,
+    pub standing: TrialStanding,
     /// Its standing in a word or two; empty where there is nothing to say.
     pub label: String,
     /// Its standing in a sentence.
@@ -188,7 +188,7 @@ fn count_of(n: usize, what: &str) -> String {
 }
 
 fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> Row {
-    let standing = Standing::of(results, trial);
+    let standing = TrialStanding::of(results, trial);
     Row {
         id: trial.trial.id.clone(),
         labels: trial.trial.labels.clone(),

@@ -27,7 +27,7 @@ use crate::{
 };
 use eval::statistics::Summary;
 use models::Identity;
-use place::{Draft, Place, check_address};
+use place::{BundleDraft, BundleLocation, check_address};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -72,13 +72,13 @@ pub struct Manifest {
     /// When it was made, in milliseconds since 1970.
     pub made_ms: i64,
     /// Every other file of the bundle.
-    files: Vec<File>,
+    files: Vec<BundleFile>,
     /// The digest of all of the above.
     digest: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct File {
+struct BundleFile {
     name: String,
     bytes: u64,
     blake3: String,
@@ -132,7 +132,7 @@ impl Manifest {
     }
 
     /// A file of the bundle.
-    fn file(&self, name: &str, origin: &str) -> Result<&File, Error> {
+    fn file(&self, name: &str, origin: &str) -> Result<&BundleFile, Error> {
         self.files
             .iter()
             .find(|file| file.name == name)
@@ -172,7 +172,7 @@ impl Bundle {
                 return Err(taken());
             }
             // The folder appears under its name only when it is whole.
-            let draft = Draft(store::staged_path(folder));
+            let draft = BundleDraft(store::staged_path(folder));
             let manifest = fill(session, record, trial, &draft.0).await?;
             let _ = std::fs::remove_dir(folder);
             std::fs::rename(&draft.0, folder).map_err(|source| Error::file("write", folder, source))?;
@@ -182,7 +182,7 @@ impl Bundle {
         if remote.exists(MANIFEST).await? {
             return Err(taken());
         }
-        let draft = Draft(session.workspace().scratch_folder().join(store::unique_token()));
+        let draft = BundleDraft(session.workspace().scratch_folder().join(store::unique_token()));
         let manifest = fill(session, record, trial, &draft.0).await?;
         for file in &manifest.files {
             remote.replace(&file.name, read(&draft.0.join(&file.name))?).await?;
@@ -199,7 +199,7 @@ impl Bundle {
     /// A place without a bundle, a file that is missing or is not what was
     /// written, or a bundle of a newer format.
     pub async fn open(address: &str, setup: &Setup, cache: &Path) -> Result<Self, Error> {
-        let place = Place::of(address, setup)?;
+        let place = BundleLocation::of(address, setup)?;
         let manifest = place.manifest().await?;
         let folder = match &place.remote {
             Some(_) => place.fetched(&manifest, cache).await?,
@@ -220,7 +220,7 @@ impl Bundle {
     /// A place without a bundle, a file that is missing or is not what was
     /// written, or a bundle of another format.
     pub async fn record(address: &str, setup: &Setup) -> Result<(Manifest, RunRecord), Error> {
-        let place = Place::of(address, setup)?;
+        let place = BundleLocation::of(address, setup)?;
         let manifest = place.manifest().await?;
         let record = place.record(&manifest).await?;
         Ok((manifest, record))
@@ -233,7 +233,7 @@ impl Bundle {
     /// As of [`Bundle::record`], and if this version of Reverie does not
     /// understand the experiment.
     pub async fn reach(address: &str, setup: &Setup) -> Result<Reach, Error> {
-        let place = Place::of(address, setup)?;
+        let place = BundleLocation::of(address, setup)?;
         let manifest = place.manifest().await?;
         let text = place.checked(&manifest, EXPERIMENT).await?;
         let experiment = understood(&text, &place.origin)?;
@@ -253,7 +253,8 @@ impl Bundle {
     /// If a file is not what was written, or this version of Reverie does not
     /// understand the experiment.
     pub async fn session(&self, setup: Setup, scratch: &Path) -> Result<(Session, RunRecord), Error> {
-        let place = Place { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
+        let place =
+            BundleLocation { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
         let text = place.checked(&self.manifest, EXPERIMENT).await?;
         let mut experiment = understood(&text, &self.origin)?;
         let folder = std::path::absolute(&self.folder).map_err(|error| Error::file("find", &self.folder, error))?;
@@ -330,7 +331,7 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
 }
 
 /// All files below a folder with their digests, in the order of their names.
-fn files_below(folder: &Path) -> Result<Vec<File>, Error> {
+fn files_below(folder: &Path) -> Result<Vec<BundleFile>, Error> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
@@ -344,7 +345,11 @@ fn files_below(folder: &Path) -> Result<Vec<File>, Error> {
             let bytes = read(&path)?;
             let parts = path.strip_prefix(folder).unwrap_or(&path).components();
             let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
-            files.push(File { name: parts.join("/"), bytes: bytes.len() as u64, blake3: Key::of_bytes(&bytes).hex() });
+            files.push(BundleFile {
+                name: parts.join("/"),
+                bytes: bytes.len() as u64,
+                blake3: Key::of_bytes(&bytes).hex(),
+            });
         }
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
@@ -355,7 +360,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|source| Error::file("read", path, source))
 }
 
-impl File {
+impl BundleFile {
     fn refused(&self, what: &str, origin: &str) -> Error {
         let again = "fetch the bundle again, or make it again with `reverie promote`";
         Error::Unusable(format!("{origin}: {} {what}: {again}", self.name))
@@ -381,7 +386,7 @@ impl File {
 }
 
 /// Whether a file of a bundle is what was written.
-fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
+fn check(folder: &Path, file: &BundleFile, origin: &str) -> Result<(), Error> {
     file.check_name(origin)?;
     let path = folder.join(&file.name);
     if let Some(link) = link_in(folder, &path) {
@@ -465,7 +470,7 @@ mod tests {
         );
         std::fs::remove_file(folder.path().join("store/a")).unwrap();
         assert!(check(folder.path(), file, "here").unwrap_err().to_string().contains("store/a is missing"));
-        let outside = File { name: "../a".into(), ..file.clone() };
+        let outside = BundleFile { name: "../a".into(), ..file.clone() };
         assert!(check(folder.path(), &outside, "here").unwrap_err().to_string().contains("no name of a file"));
     }
 }

@@ -34,7 +34,7 @@ use eval::{
         Comparison, Interval, detectable_loss, fewest_losses, holm_of_known, mean, sign_flip_p_value_of_loss,
     },
 };
-use measured::Measured;
+use measured::RecordedMetric;
 use rag::Axis;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub struct Check {
     /// The experiment's name.
     pub experiment: String,
     /// What is to be done with it.
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
     /// The verdict in a sentence.
     pub sentence: String,
     /// The trial of the bundle.
@@ -78,7 +78,7 @@ pub struct Check {
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// No loss beyond the margin was proven.
     Pass,
     /// It is worse.
@@ -179,8 +179,8 @@ impl Check {
     ) -> Result<Self, Error> {
         let (objective, unknown) = objective(bundle, run);
         let (theirs, ours) = (scores(bundle, promoted)?, scores(run, trial)?);
-        let measured = Measured::of(run.frozen()?);
-        let before = bundle.kept().map(Measured::of).unwrap_or_default();
+        let measured = RecordedMetric::of(run.frozen()?);
+        let before = bundle.kept().map(RecordedMetric::of).unwrap_or_default();
         let shared = pairs(bundle, run);
         let is_same = |metric: &str| measured.get(metric).is_some_and(|now| before.get(metric) == Some(now));
         refuse(bundle, run, &shared, &objective, &is_same)?;
@@ -209,7 +209,8 @@ impl Check {
                 notes.push(format!("{metric} was measured otherwise for the bundle, and is not shown"));
                 continue;
             }
-            let higher_is_better = measured.get(metric).or(before.get(metric)).is_none_or(Measured::higher_is_better);
+            let higher_is_better =
+                measured.get(metric).or(before.get(metric)).is_none_or(RecordedMetric::higher_is_better);
             let both = Both { theirs: theirs.get(metric), ours: ours.get(metric), pairs: &pairs, higher_is_better };
             metrics.push((both.looked_at(metric, is_judged), both));
         }
@@ -401,7 +402,8 @@ fn judge(metrics: &mut [(CheckedMetric, Both<'_>)], margin: f64) {
             metric.outcome = Outcome::TooFew;
         }
         let is_there = both.ours.is_some();
-        metric.sentence = metric.in_words(&sentences::Told { gains: &gains, allowed, tests, is_there, low, high });
+        metric.sentence =
+            metric.in_words(&sentences::MetricFindings { gains: &gains, allowed, tests, is_there, low, high });
     }
 }
 
@@ -420,12 +422,12 @@ impl CheckedMetric {
     }
 }
 
-fn verdict(metrics: &[CheckedMetric]) -> Verdict {
+fn verdict(metrics: &[CheckedMetric]) -> CheckVerdict {
     let any = |outcome| metrics.iter().any(|metric| metric.outcome == outcome);
     match (any(Outcome::Worse), any(Outcome::Inconclusive) || any(Outcome::TooFew)) {
-        (true, _) => Verdict::Fail,
-        (false, true) => Verdict::Inconclusive,
-        (false, false) => Verdict::Pass,
+        (true, _) => CheckVerdict::Fail,
+        (false, true) => CheckVerdict::Inconclusive,
+        (false, false) => CheckVerdict::Pass,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     plan::{Plan, PlanInputs},
     session::Session,
     task::read,
-    workspace::Claimed,
+    workspace::ClaimedArtifacts,
 };
 use futures::{StreamExt, stream};
 use rag::{
@@ -66,7 +66,7 @@ pub async fn load_corpus(session: &Session) -> Result<LoadedCorpus, Error> {
     let Some(source) = found.source.clone().filter(|_| mistakes.is_empty()) else {
         return Err(Error::Refused(mistakes));
     };
-    let mut claimed = Claimed::new(session.workspace());
+    let mut claimed = ClaimedArtifacts::new(session.workspace());
     let loaded = load(session, &mut claimed, source, &found).await?;
     let mut rejected = found.files.rejected;
     loaded
@@ -81,7 +81,7 @@ pub async fn load_corpus(session: &Session) -> Result<LoadedCorpus, Error> {
 
 /// Looks at a session's corpus.
 pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Result<CorpusSurvey, Error> {
-    let source = source(session, mistakes);
+    let source = session.corpus_source(mistakes);
     let read_ms = now_ms();
     let files = match &source {
         Some(source) => files(session, source, mistakes).await,
@@ -94,23 +94,6 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
     )?;
     let metadata = metadata::read(session, &files, mistakes)?;
     Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library })
-}
-
-/// Where a session's corpus is; none if its address is a mistake.
-pub(crate) fn source(session: &Session, mistakes: &mut Vec<String>) -> Option<Source> {
-    let corpus = &session.experiment.corpus;
-    let address = if store::is_url(&corpus.source) {
-        corpus.source.clone()
-    } else {
-        session.experiment.path(&corpus.source).display().to_string()
-    };
-    match Source::parse(&address, &corpus.include, &corpus.exclude, &session.setup().store_options) {
-        Ok(source) => Some(source.with_links(corpus.links)),
-        Err(error) => {
-            mistakes.push(error_chain(&error));
-            None
-        }
-    }
 }
 
 /// The corpus' files with the keys of their contents. A file that cannot be
@@ -147,7 +130,7 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
 /// Parses files; what was parsed before is taken from the store.
 pub(crate) async fn load(
     session: &Session,
-    claimed: &mut Claimed,
+    claimed: &mut ClaimedArtifacts,
     source: Source,
     found: &CorpusSurvey,
 ) -> Result<LoadedCorpus, Error> {

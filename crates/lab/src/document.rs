@@ -2,8 +2,7 @@
 //! session's corpus, or all at an address.
 
 use crate::{
-    Error, Session, Setup, blocking::compute, corpus::source, error_chain, nearest, pdf_library::bind_pdf_library,
-    task::read,
+    Error, Session, Setup, blocking::compute, error_chain, nearest, pdf_library::bind_pdf_library, task::read,
 };
 use futures::{StreamExt, stream};
 use rag::{
@@ -22,7 +21,7 @@ const NAMED: usize = 5;
 /// document.
 pub async fn document(session: &Session, path: &str) -> Result<Document, Error> {
     let mut mistakes = Vec::new();
-    let Some(source) = source(session, &mut mistakes) else { return Err(Error::Refused(mistakes)) };
+    let Some(source) = session.corpus_source(&mut mistakes) else { return Err(Error::Refused(mistakes)) };
     let files = source.survey().await?.files;
     let Some(file) = files.iter().find(|file| file.path == path) else {
         let known = || files.iter().map(|file| file.path.as_str());

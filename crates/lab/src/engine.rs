@@ -10,7 +10,7 @@ pub(crate) mod unit;
 pub use local::Local;
 pub use remote::Remote;
 pub(crate) use schedule::{Assignment, Runner, again, required, stored};
-use turns::Turns;
+use turns::TrialTurns;
 pub use unit::WorkerSetup;
 
 use crate::{

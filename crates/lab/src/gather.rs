@@ -46,7 +46,7 @@ pub(crate) async fn gather(
     let experiment = &session.experiment;
     let metrics = metrics(experiment);
     let mut trials = Vec::new();
-    let mut known = enriched::Known::new();
+    let mut known = enriched::EnrichedCache::new();
     price::load(prepared, part.plan, outcome).await?;
     for i in 0..part.trials.len() {
         trials.push(gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?);
@@ -111,7 +111,7 @@ async fn gather_trial(
     outcome: &Outcome,
     index: usize,
     metrics: &[MetricResult],
-    known: &mut enriched::Known,
+    known: &mut enriched::EnrichedCache,
 ) -> Result<TrialResult, Error> {
     let RunPart { trials, plan } = part;
     let (trial, tasks) = (&trials[index], &plan.trials[index]);
@@ -214,7 +214,7 @@ pub(crate) async fn read_scores(
 
 fn asked(plan: &Plan, id: usize) -> &[usize] {
     match &plan.tasks[id].work {
-        crate::plan::work::Work::Score(score) => &score.questions,
+        crate::plan::work::Work::ScoreWork(score) => &score.questions,
         _ => &[],
     }
 }

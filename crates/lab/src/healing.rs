@@ -7,7 +7,7 @@ use crate::{
     plan::{Plan, Task, TaskId},
     session::Session,
     task::{Execution, Material},
-    workspace::Claimed,
+    workspace::ClaimedArtifacts,
 };
 use eval::Question;
 use rag::load::Source;
@@ -41,7 +41,7 @@ pub(crate) fn execution(
 /// Executes a plan, and claims before what it uses.
 pub(crate) async fn execute(
     session: &Session,
-    claimed: &mut Claimed,
+    claimed: &mut ClaimedArtifacts,
     plan: &Arc<Plan>,
     execution: &Arc<Execution>,
 ) -> Result<Outcome, Error> {

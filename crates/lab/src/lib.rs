@@ -85,7 +85,7 @@ pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
     RayEngineSpec, ScoringSpec, Spaces, SpecError, StageSpec, TrackerConfig, nearest,
 };
-pub use task::read::{Content, content as read_file};
+pub use task::read::{FileContent, content as read_file};
 pub use worker::Worker;
 pub use workspace::{PastRun, Workspace};
 

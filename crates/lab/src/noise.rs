@@ -18,7 +18,7 @@ use crate::{
     session::used_models::priced_and_ready,
     settlement,
     spec::{EvaluateSpec, Experiment},
-    task::Models,
+    task::ModelHandles,
 };
 use eval::{
     MetricConfig, Question, Sample,
@@ -89,7 +89,8 @@ pub struct NoiseResult {
 pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
     let record = latest_record(session).await?;
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
-    let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
+    let NoiseCalls { found, generator, config, order } =
+        ask(session, &results, &experiment, trial, metric, design).await?;
     let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
     let repeats = Repeats { design, models, generator: &generator, pipeline: &found.trial.pipeline, config, evaluate };
@@ -141,7 +142,8 @@ pub async fn noise_cost(
 ) -> Result<CostEstimate, Error> {
     let record = latest_record(session).await?;
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
-    let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
+    let NoiseCalls { found, generator, config, order } =
+        ask(session, &results, &experiment, trial, metric, design).await?;
     let loads = order.iter().flat_map(|&i| {
         let (question, asked) = (&results.questions[i], &found.questions[i]);
         let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref(), columns: None };
@@ -153,7 +155,7 @@ pub async fn noise_cost(
 }
 
 /// What is repeated: the metric, its judges and the generator are those of the run.
-struct Asked<'a> {
+struct NoiseCalls<'a> {
     found: &'a TrialResult,
     generator: GeneratorConfig,
     config: &'a MetricConfig,
@@ -168,7 +170,7 @@ async fn ask<'a>(
     trial: &str,
     metric: &str,
     design: NoiseDesign,
-) -> Result<Asked<'a>, Error> {
+) -> Result<NoiseCalls<'a>, Error> {
     let evaluate = &experiment.evaluate;
     let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
         let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();
@@ -185,13 +187,13 @@ async fn ask<'a>(
         (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
     Random::new(SEED).shuffle(&mut order);
     order.truncate(design.questions);
-    Ok(Asked { found, generator, config, order })
+    Ok(NoiseCalls { found, generator, config, order })
 }
 
 /// What answers and scores questions again and again.
 struct Repeats<'a> {
     design: NoiseDesign,
-    models: Models,
+    models: ModelHandles,
     generator: &'a GeneratorConfig,
     pipeline: &'a PipelineConfig,
     config: &'a MetricConfig,

@@ -21,7 +21,7 @@ pub(crate) mod wire;
 
 pub(crate) use self::models::{chat, embedder, reranker};
 pub(crate) use calls::Way;
-pub(crate) use wire::{Embedded, Request, Said};
+pub(crate) use wire::{PartReply, PartRequest, WireMatrix};
 
 use ::models::Kind;
 use futures::stream::BoxStream;

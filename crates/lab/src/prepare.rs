@@ -11,14 +11,14 @@ use crate::{
     corpus::{CorpusSurvey, load, survey},
     healing::execution,
     plan::{Plan, PlanInputs, Trial, trial},
-    prepare::questions::{Asked, import, read_questions},
+    prepare::questions::{DatasetQuestions, import, read_questions},
     qualification::check_judges,
     session::{
         Session,
         used_models::{identities, used_models},
     },
     task::Execution,
-    workspace::Claimed,
+    workspace::ClaimedArtifacts,
 };
 use eval::{Question, dataset::DatasetReport};
 use models::Identity;
@@ -108,14 +108,14 @@ impl Session {
     /// # Errors
     /// [`Error::Refused`] with all mistakes.
     pub async fn prepare(&self) -> Result<Prepared, Error> {
-        let mut claimed = Claimed::new(self.workspace());
+        let mut claimed = ClaimedArtifacts::new(self.workspace());
         let prepared = check_and_plan(self, &mut claimed).await;
         claimed.end().await;
         prepared
     }
 }
 
-async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prepared, Error> {
+async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Result<Prepared, Error> {
     session.workspace().reach().await?;
     let experiment = &session.experiment;
     let mut mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used_models(experiment));
@@ -136,7 +136,7 @@ async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prep
     }
     let CorpusSurvey { read_ms, files, metadata, pdf_library, .. } = found;
     let sources = Sources { identities, files: files.files, unread: files.absent, metadata, pdf_library, read_ms };
-    let Asked { questions, report, corpus } = asked;
+    let DatasetQuestions { questions, report, corpus } = asked;
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());

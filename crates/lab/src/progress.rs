@@ -79,7 +79,7 @@ pub fn seconds_left(operators: &[OperatorProgress]) -> Option<f64> {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ProgressState {
     queued: usize,
     active: usize,
     finished: usize,
@@ -118,21 +118,21 @@ impl Expected {
 /// The counts of a run; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
-    operators: Arc<Mutex<BTreeMap<Operator, State>>>,
-    traffic: Arc<Mutex<traffic::Traffic>>,
+    operators: Arc<Mutex<BTreeMap<Operator, ProgressState>>>,
+    traffic: Arc<Mutex<traffic::TrafficCounts>>,
     elsewhere: Arc<Mutex<BTreeMap<u64, Vec<ModelTraffic>>>>,
     behind: Arc<Mutex<BTreeMap<String, String>>>,
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Progress {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Operator, State>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Operator, ProgressState>> {
         self.operators.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Watches the calls that go through this client.
     pub fn watch(&self, client: &Client) {
-        *self.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic::Traffic::of(client.clone());
+        *self.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic::TrafficCounts::of(client.clone());
     }
 
     /// Records that a tracker is behind, and why, or that it no longer is.
@@ -182,7 +182,7 @@ impl Progress {
 
     /// The rows made since the last call of this function, for a driver's tables.
     pub(crate) fn take_rows(&self) -> BTreeMap<Operator, usize> {
-        let take = |(operator, state): (&Operator, &mut State)| (*operator, std::mem::take(&mut state.untold));
+        let take = |(operator, state): (&Operator, &mut ProgressState)| (*operator, std::mem::take(&mut state.untold));
         self.lock().iter_mut().map(take).filter(|(_, rows)| *rows > 0).collect()
     }
 
@@ -193,8 +193,9 @@ impl Progress {
         states.clear();
         for &id in to_run {
             let task = &plan.tasks[id];
-            let state =
-                states.entry(task.operator()).or_insert_with(|| State { known_rows: Some(0), ..State::default() });
+            let state = states
+                .entry(task.operator())
+                .or_insert_with(|| ProgressState { known_rows: Some(0), ..ProgressState::default() });
             state.queued += 1;
             state.known_rows = state.known_rows.zip(task.rows).map(|(sum, rows)| sum + rows);
         }
@@ -209,7 +210,9 @@ impl Progress {
         let mut states = self.lock();
         states.clear();
         for (operator, rows) in tasks {
-            let state = states.entry(operator).or_insert_with(|| State { known_rows: Some(0), ..State::default() });
+            let state = states
+                .entry(operator)
+                .or_insert_with(|| ProgressState { known_rows: Some(0), ..ProgressState::default() });
             state.queued += 1;
             state.known_rows = state.known_rows.map(|known| known + rows);
         }
@@ -255,7 +258,9 @@ impl Progress {
     /// The announcements since the last call of this function, for a driver's
     /// tables.
     pub(crate) fn take_expected(&self) -> BTreeMap<Operator, Expected> {
-        let take = |(operator, state): (&Operator, &mut State)| (*operator, std::mem::take(&mut state.untold_expected));
+        let take = |(operator, state): (&Operator, &mut ProgressState)| {
+            (*operator, std::mem::take(&mut state.untold_expected))
+        };
         self.lock().iter_mut().map(take).filter(|(_, expected)| expected.tasks > 0).collect()
     }
 
@@ -312,7 +317,7 @@ impl Progress {
     }
 }
 
-impl State {
+impl ProgressState {
     fn progress(&self, operator: Operator, now: Instant) -> OperatorProgress {
         let open = self.queued + self.active;
         let status = match (open, self.finished + self.reused, self.failed) {

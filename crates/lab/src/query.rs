@@ -4,12 +4,12 @@ mod replies;
 
 use crate::{
     Error,
-    parts::{Elsewhere, Part, Request, Said, Way, models_of_kind},
+    parts::{Elsewhere, Part, PartReply, PartRequest, Way, models_of_kind},
     plan::{CorpusInputs, Outputs, Trial},
     record::{RunRecord, experiment_of},
     session::Session,
     spec::Experiment,
-    task::{Execution, Turn, open_corpus},
+    task::{CallTurn, Execution, open_corpus},
 };
 use futures::{StreamExt, future};
 use models::{Embedder, InputKind, Kind, Message, Piece};
@@ -279,7 +279,7 @@ impl RunPipeline {
     pub async fn retrieve(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
         if let Some(way) = self.way() {
             let (question, history) = (question.to_owned(), history.to_vec());
-            let request = Request::Retrieve { question: question.clone(), history, filter: None, at_most };
+            let request = PartRequest::Retrieve { question: question.clone(), history, filter: None, at_most };
             return Ok(way.ask::<Found>(&request).await?.whole(&question));
         }
         let found = async { Ok(self.stage().await?.retrieve_whole(question, history, at_most).await?) };
@@ -323,7 +323,7 @@ impl RunPipeline {
     /// If the store fails.
     pub async fn excerpt(&self, document: &str, span: Span) -> Result<Option<String>, Error> {
         if let Some(way) = self.way() {
-            return Ok(way.ask(&Request::Excerpt { document: document.to_owned(), span }).await?);
+            return Ok(way.ask(&PartRequest::Excerpt { document: document.to_owned(), span }).await?);
         }
         Ok(self.table().await?.excerpt(document, span))
     }
@@ -334,7 +334,7 @@ impl RunPipeline {
     /// If the store fails.
     pub async fn chunk_at(&self, document: &str, byte: usize) -> Result<Option<Chunk>, Error> {
         if let Some(way) = self.way() {
-            return Ok(way.ask(&Request::ChunkAt { document: document.to_owned(), byte }).await?);
+            return Ok(way.ask(&PartRequest::ChunkAt { document: document.to_owned(), byte }).await?);
         }
         let table = self.table().await?;
         let holds = |chunk: &&Chunk| chunk.searchable && chunk.span.start <= byte && byte < chunk.span.end;
@@ -347,7 +347,7 @@ impl RunPipeline {
     /// # Errors
     /// If it cannot be made.
     pub fn embedder(&self) -> Result<Option<(&str, Embedder)>, Error> {
-        let models = self.execution.models().in_turn(Turn::default());
+        let models = self.execution.models().in_turn(CallTurn::default());
         let named = self.trial.pipeline.embedder.as_deref();
         Ok(named.map(|name| Ok::<_, rag::Error>((name, models.embedder(name)?))).transpose()?)
     }
@@ -360,7 +360,7 @@ impl RunPipeline {
     /// If a model fails.
     pub async fn rerank(&self, question: &str, texts: &[String]) -> Result<Option<Vec<(usize, f32)>>, Error> {
         let pipeline = &self.trial.pipeline;
-        let models = self.execution.models().in_turn(Turn::default());
+        let models = self.execution.models().in_turn(CallTurn::default());
         let Some(reranker) = pipeline.reranker.keeping(texts.len()) else {
             let Some((_, embedder)) = self.embedder()? else { return Ok(None) };
             let query = embedder.embed(&[question.to_owned()], InputKind::Query).await?;
@@ -378,7 +378,7 @@ impl RunPipeline {
         let corpus = match self.way() {
             Some(way) if reranker.reads_chunks() => {
                 let (question, texts) = (question.to_owned(), texts.to_vec());
-                return Ok(way.ask(&Request::Order { question, texts }).await?);
+                return Ok(way.ask(&PartRequest::Order { question, texts }).await?);
             }
             Some(_) => Corpus { table: &nothing, indexes: &[] },
             None => self.stage().await?.corpus().ok_or_else(elsewhere)?.corpus(),
@@ -416,7 +416,7 @@ impl RunPipeline {
     /// Opens what is searched and makes the stages, once.
     async fn stages(&self) -> Result<Pipeline, Error> {
         let Self { execution, trial, inputs, outputs, .. } = self;
-        let models = execution.models().in_turn(Turn::default());
+        let models = execution.models().in_turn(CallTurn::default());
         match &self.part {
             None | Some((Part::VectorStore, _)) => {
                 let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
@@ -441,22 +441,22 @@ async fn asked(
     at_most: usize,
     on_event: impl Fn(Event) + Send,
 ) -> Result<(), Error> {
-    let request = Request::Answer { question: question.to_owned(), history: history.to_vec(), at_most };
+    let request = PartRequest::Answer { question: question.to_owned(), history: history.to_vec(), at_most };
     let mut said = pin!(way.hear(&request));
     let mut found = false;
     while let Some(said) = said.next().await {
         on_event(match said {
-            Said::Fallback(reason) => Event::Fallback(reason),
-            Said::Remark(remark) => Event::Remark(remark),
-            Said::Found(passages) => {
+            PartReply::Fallback(reason) => Event::Fallback(reason),
+            PartReply::Remark(remark) => Event::Remark(remark),
+            PartReply::Found(passages) => {
                 found = true;
                 Event::Found(passages)
             }
-            Said::Text(text) => Event::Piece(Piece::Text(text)),
-            Said::Anew => Event::Piece(Piece::Restart),
-            Said::Answered(answer) => Event::Answered(*answer),
-            Said::Failed(failure) => return Err(failure.into()),
-            Said::Replied(_) => continue,
+            PartReply::Text(text) => Event::Piece(Piece::Text(text)),
+            PartReply::Anew => Event::Piece(Piece::Restart),
+            PartReply::Answered(answer) => Event::Answered(*answer),
+            PartReply::Failed(failure) => return Err(failure.into()),
+            PartReply::Replied(_) => continue,
         });
     }
     if found { Ok(()) } else { Err(Error::Remote("the qa ended before it told what it found".into())) }

@@ -37,7 +37,7 @@ pub struct Frozen {
     /// The format of this structure.
     version: u32,
     /// The formats of tables and of each kind of index in the artifacts.
-    formats: Formats,
+    formats: ArtifactFormats,
     /// The resolved experiment as an experiment file, without values that may
     /// be secrets.
     pub experiment: String,
@@ -129,7 +129,7 @@ impl Frozen {
         let overrides = if was_whole { Vec::new() } else { session.experiment.overrides.clone() };
         Self {
             version: VERSION,
-            formats: Formats::current(),
+            formats: ArtifactFormats::current(),
             experiment: session.experiment.shown(),
             identities: sources.identities.clone(),
             documents: documents.collect(),
@@ -162,13 +162,15 @@ impl Frozen {
     /// is not damage, and only the formats of such a record are kept.
     fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(bytes).or_else(|error| match serde_json::from_slice(bytes) {
-            Ok(Header { version, formats }) if !is_readable(version, &formats) => Ok(Self::empty(version, formats)),
+            Ok(FrozenHeader { version, formats }) if !is_readable(version, &formats) => {
+                Ok(Self::empty(version, formats))
+            }
             _ => Err(error),
         })
     }
 
     /// A record of which only the formats are known.
-    fn empty(version: u32, formats: Formats) -> Self {
+    fn empty(version: u32, formats: ArtifactFormats) -> Self {
         Self {
             version,
             formats,
@@ -186,13 +188,13 @@ impl Frozen {
 
 /// The part of a record that every version reads.
 #[derive(Deserialize)]
-struct Header {
+struct FrozenHeader {
     version: u32,
-    formats: Formats,
+    formats: ArtifactFormats,
 }
 
 /// Whether this version of the program reads a record and all that it names.
-fn is_readable(version: u32, formats: &Formats) -> bool {
+fn is_readable(version: u32, formats: &ArtifactFormats) -> bool {
     version == VERSION && formats.are_readable()
 }
 
@@ -209,9 +211,9 @@ fn file_of(session: &Session) -> Option<String> {
 /// index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "RecordedFormats")]
-struct Formats(BTreeMap<String, u32>);
+struct ArtifactFormats(BTreeMap<String, u32>);
 
-impl Formats {
+impl ArtifactFormats {
     /// The name of the format of tables.
     const TABLES: &'static str = "tables";
     /// The order in which records of earlier versions list them.
@@ -238,7 +240,7 @@ enum RecordedFormats {
     Listed(Vec<u32>),
 }
 
-impl From<RecordedFormats> for Formats {
+impl From<RecordedFormats> for ArtifactFormats {
     fn from(recorded: RecordedFormats) -> Self {
         Self(match recorded {
             RecordedFormats::ByName(formats) => formats,
@@ -269,7 +271,7 @@ impl RunRecord {
     /// A record of these results, by an experiment of this text.
     #[cfg(test)]
     pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
-        let frozen = Frozen { experiment: experiment.to_owned(), ..Frozen::empty(VERSION, Formats::current()) };
+        let frozen = Frozen { experiment: experiment.to_owned(), ..Frozen::empty(VERSION, ArtifactFormats::current()) };
         Self { summary: RunSummary::of(results, 0), frozen: Some(frozen) }
     }
 
@@ -499,15 +501,15 @@ mod tests {
 
     #[test]
     fn a_record_is_readable_if_each_of_its_formats_is_whatever_their_order() {
-        let readable = |formats| serde_json::from_value::<Formats>(formats).unwrap().are_readable();
-        let version = |name: &str| Formats::current().0[name];
+        let readable = |formats| serde_json::from_value::<ArtifactFormats>(formats).unwrap().are_readable();
+        let version = |name: &str| ArtifactFormats::current().0[name];
         let (tables, dense, bm25) = (version("tables"), version("dense"), version("bm25"));
         assert!(readable(json!({ "bm25": bm25, "dense": dense, "tables": tables })));
         assert!(!readable(json!({ "bm25": bm25 + 1, "dense": dense, "tables": tables })));
         assert!(!readable(json!({ "graph": 1, "tables": tables })), "a kind of index that is not known here");
         assert!(readable(json!([tables, dense, bm25])), "a record of an earlier version");
         assert!(!readable(json!([tables, dense, bm25 + 1])));
-        let written = serde_json::to_value(Formats::current()).unwrap();
+        let written = serde_json::to_value(ArtifactFormats::current()).unwrap();
         assert_eq!(written["tokens"], version("tokens"));
     }
 }

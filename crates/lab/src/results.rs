@@ -16,7 +16,7 @@ mod winner;
 
 pub use answering::Answering;
 pub use comparison::MetricComparison;
-pub(crate) use comparison::{Kept, RangedMetric, ScoreTable, ScoresByMetric, compare_metrics};
+pub(crate) use comparison::{RangedMetric, ScoreTable, ScoresByMetric, StoredScores, compare_metrics};
 pub use difference::Difference;
 pub(crate) use front::counts_money;
 pub use judges::{JudgeResult, QualificationRecord};

@@ -18,7 +18,7 @@ use crate::{
     results::Results,
     run_summary::summary_json,
     settlement::settle,
-    workspace::Claimed,
+    workspace::ClaimedArtifacts,
 };
 use serde_json::json;
 use store::upkeep::RunArtifacts;
@@ -29,7 +29,7 @@ pub(crate) struct Run<'a> {
     session: &'a Session,
     prepared: &'a Prepared,
     /// What it uses of the store.
-    claimed: Claimed,
+    claimed: ClaimedArtifacts,
 }
 
 impl Session {
@@ -54,7 +54,7 @@ impl Session {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(session: &'a Session, prepared: &'a Prepared) -> Self {
-        Self { session, prepared, claimed: Claimed::new(session.workspace()) }
+        Self { session, prepared, claimed: ClaimedArtifacts::new(session.workspace()) }
     }
 
     /// Runs to the end.

@@ -9,13 +9,15 @@ pub(crate) use cluster::pull_missing;
 use crate::{
     Error,
     engine::{Engine, Local},
+    error_chain,
     results::Results,
     setup::Setup,
     spec::Experiment,
-    task::Models,
+    task::ModelHandles,
     workspace::Workspace,
 };
 use models::{Budget, Caps, Client, provider};
+use rag::load::Source;
 use std::{path::Path, sync::Arc};
 use tokio::sync::OnceCell;
 
@@ -83,6 +85,23 @@ impl Session {
         self.workspace.results(&run).await
     }
 
+    /// Where the corpus is; none if its address is a mistake.
+    pub(crate) fn corpus_source(&self, mistakes: &mut Vec<String>) -> Option<Source> {
+        let corpus = &self.experiment.corpus;
+        let address = if store::is_url(&corpus.source) {
+            corpus.source.clone()
+        } else {
+            self.experiment.path(&corpus.source).display().to_string()
+        };
+        match Source::parse(&address, &corpus.include, &corpus.exclude, &self.setup.store_options) {
+            Ok(source) => Some(source.with_links(corpus.links)),
+            Err(error) => {
+                mistakes.push(error_chain(&error));
+                None
+            }
+        }
+    }
+
     /// Where its things are kept.
     pub fn workspace(&self) -> &Workspace {
         &self.workspace
@@ -101,12 +120,12 @@ impl Session {
     }
 
     /// The models, behind the journal and the budget.
-    pub(crate) fn models(&self) -> Models {
+    pub(crate) fn models(&self) -> ModelHandles {
         self.models_of(&self.experiment)
     }
 
     /// The models of an experiment that shares this one's journal and budget.
-    pub(crate) fn models_of(&self, experiment: &Experiment) -> Models {
+    pub(crate) fn models_of(&self, experiment: &Experiment) -> ModelHandles {
         let client = match self.setup.control.forgets_answers {
             true => Client::new(None),
             false => Client::sharing(self.workspace.journal().clone()),
@@ -123,7 +142,7 @@ impl Session {
             Some(lessor) => client.with_lessor(lessor.clone()),
             None => client,
         };
-        Models::new(experiment.models.clone(), self.context.clone(), client)
+        ModelHandles::new(experiment.models.clone(), self.context.clone(), client)
     }
 
     /// What executes plans: this machine, or the cluster that the experiment

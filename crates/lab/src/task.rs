@@ -13,11 +13,11 @@ mod turn;
 mod usage;
 mod work;
 
-pub(crate) use handles::Models;
-pub(crate) use turn::Turn;
+pub(crate) use handles::ModelHandles;
+pub(crate) use turn::CallTurn;
 pub(crate) use {
     corpus::{chunk_table, open_corpus},
-    handles::InTurn,
+    handles::TurnModels,
     rows::{
         answers_by_question, decode_matrix, passages_by_question, queries_by_question, scores_by_question,
         searchable_questions,
@@ -51,7 +51,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use store::{ArtifactStore, Event, EventLog};
-use work::{Content, TaskContext, TaskOutput, doer};
+use work::{OutputContent, TaskContext, TaskOutput, doer};
 
 /// What a task made.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -100,13 +100,13 @@ pub struct Execution {
     pub run: String,
     components: Components,
     log: Option<EventLog>,
-    models: Arc<Models>,
+    models: Arc<ModelHandles>,
     tables: Cache<ChunkTable>,
-    indexes: corpus::Indexes,
+    indexes: corpus::IndexCache,
     /// The token vectors of all questions, by model.
     question_tokens: Cache<Vec<Matrix>>,
     /// What tasks used, by the names of their outputs.
-    used: usage::Known,
+    used: usage::UsageCache,
     /// The passages of trials, by question.
     passages: Cache<HashMap<String, Refined>>,
 }
@@ -126,7 +126,7 @@ impl Execution {
         scratch: PathBuf,
         run: String,
         log: EventLog,
-        models: Arc<Models>,
+        models: Arc<ModelHandles>,
     ) -> Self {
         let execution = Self::asking(experiment, store, material.source, scratch, &run, models);
         Self { questions: material.questions, log: Some(log), ..execution }
@@ -140,7 +140,7 @@ impl Execution {
         source: Source,
         scratch: PathBuf,
         run: &str,
-        models: Arc<Models>,
+        models: Arc<ModelHandles>,
     ) -> Self {
         let (run, questions, log) = (run.to_owned(), Vec::new(), None);
         let components = Components::of(&experiment);
@@ -157,9 +157,9 @@ impl Execution {
             log,
             models,
             tables,
-            indexes: corpus::Indexes::default(),
+            indexes: corpus::IndexCache::default(),
             question_tokens,
-            used: usage::Known::default(),
+            used: usage::UsageCache::default(),
             passages: Cache::new(4),
         }
     }
@@ -212,7 +212,7 @@ impl Execution {
     }
 
     /// The handles of the experiment's models.
-    pub fn models(&self) -> &Models {
+    pub fn models(&self) -> &ModelHandles {
         &self.models
     }
 }
@@ -222,7 +222,7 @@ pub(crate) async fn execute(
     task: &Task,
     inputs: &Outputs,
     partial: bool,
-    turn: Turn,
+    turn: CallTurn,
     cx: &Execution,
     progress: &Progress,
 ) -> Result<Output, Error> {
@@ -275,8 +275,8 @@ async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
     }
     let partial = context.partial || errors + function_errors > 0 || !unread.is_empty();
     let artifact = match &content {
-        Content::Written(artifact) => artifact.clone(),
-        Content::Bytes(_) => cx.name(task, partial),
+        OutputContent::Written(artifact) => artifact.clone(),
+        OutputContent::Bytes(_) => cx.name(task, partial),
     };
     let mut questions = std::mem::take(&mut *context.questions.lock().unwrap_or_else(PoisonError::into_inner));
     for (question, used) in earlier {
@@ -288,8 +288,8 @@ async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
         usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
     }
     let artifact = match content {
-        Content::Written(artifact) => artifact,
-        Content::Bytes(bytes) => {
+        OutputContent::Written(artifact) => artifact,
+        OutputContent::Bytes(bytes) => {
             cx.store.put(&artifact, bytes).await?;
             artifact
         }

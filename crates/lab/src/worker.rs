@@ -3,8 +3,7 @@
 
 use crate::{
     Error,
-    corpus::source,
-    engine::unit::{Look, Reply, TaskReply, Unit, UnitTask, WorkerSetup},
+    engine::unit::{Look, TaskReply, Unit, UnitReply, UnitTask, WorkerSetup},
     layout,
     pdf_library::{NO_LIBRARY, bind_pdf_library},
     plan::Outputs,
@@ -12,7 +11,7 @@ use crate::{
     session::{Session, pull_missing, used_models},
     setup::{ClusterSetup, Setup},
     spec::Experiment,
-    task::{self, Execution, Material, Models},
+    task::{self, Execution, Material, ModelHandles},
 };
 use eval::Question;
 use models::Caps;
@@ -28,7 +27,7 @@ use store::EventLog;
 pub struct Worker {
     session: Session,
     source: Source,
-    models: Arc<Models>,
+    models: Arc<ModelHandles>,
     progress: Progress,
     executions: Mutex<HashMap<(String, String), Arc<Execution>>>,
 }
@@ -79,7 +78,7 @@ impl Worker {
         if !mistakes.is_empty() {
             mistakes.extend(not_pulled);
         }
-        let source = source(&session, &mut mistakes);
+        let source = session.corpus_source(&mut mistakes);
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
         // Paid answers that could not be sent while the store was away: other
         // workers would pay for them again. What cannot be sent now stays here.
@@ -112,7 +111,7 @@ impl Worker {
         // The driver ends the run; what is paid here is written before.
         client.settle(|_| ()).await;
         let (spending, budget) = (client.meter().report(), client.budget().report());
-        serde_json::to_vec(&Reply { tasks, spending, budget, look: self.seen() }).map_err(Error::table)
+        serde_json::to_vec(&UnitReply { tasks, spending, budget, look: self.seen() }).map_err(Error::table)
     }
 
     /// What this worker is doing, as bytes for the driver's live tables.

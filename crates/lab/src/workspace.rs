@@ -7,7 +7,7 @@ mod runs;
 
 pub use runs::PastRun;
 
-pub(crate) use claimed::Claimed;
+pub(crate) use claimed::ClaimedArtifacts;
 
 use crate::{Error, Setup, layout, layout::LAYOUT, spec::Experiment};
 use std::{

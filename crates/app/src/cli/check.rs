@@ -6,7 +6,7 @@ use super::{
     since,
 };
 use crate::{environment, render};
-use lab::check::{Check, Verdict};
+use lab::check::{Check, CheckVerdict};
 use std::path::PathBuf;
 
 /// Check that the last run is not worse than a bundle: a gate for pull requests.
@@ -85,9 +85,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         cx.print(render::check(&check));
     }
     Ok(match check.verdict {
-        Verdict::Pass => 0,
-        Verdict::Fail => WORSE,
-        Verdict::Inconclusive => 3,
+        CheckVerdict::Pass => 0,
+        CheckVerdict::Fail => WORSE,
+        CheckVerdict::Inconclusive => 3,
     })
 }
 

@@ -2,7 +2,7 @@
 //! and as JUnit's XML for whatever shows tests.
 
 use super::{aligned, combination, difference_of, table, visible_line};
-use lab::check::{Check, CheckedMetric, Outcome, Side, Verdict};
+use lab::check::{Check, CheckVerdict, CheckedMetric, Outcome, Side};
 use quick_xml::{
     Writer,
     events::{BytesDecl, BytesText, Event},
@@ -12,11 +12,11 @@ use std::{fmt::Write, io};
 const HEADER: [&str; 6] = ["metric", "bundle", "this run", "difference [95 %]", "p", "questions"];
 
 /// The verdict in a word.
-fn word(verdict: Verdict) -> &'static str {
+fn word(verdict: CheckVerdict) -> &'static str {
     match verdict {
-        Verdict::Pass => "PASS",
-        Verdict::Fail => "FAIL",
-        Verdict::Inconclusive => "INCONCLUSIVE",
+        CheckVerdict::Pass => "PASS",
+        CheckVerdict::Fail => "FAIL",
+        CheckVerdict::Inconclusive => "INCONCLUSIVE",
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
         };
         Check {
             experiment: "books".to_owned(),
-            verdict: Verdict::Fail,
+            verdict: CheckVerdict::Fail,
             sentence: "t01 is worse".to_owned(),
             bundle: side("r1"),
             run: side("r2"),
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn too_few_questions_are_told_in_every_form() {
         let open = Check {
-            verdict: Verdict::Inconclusive,
+            verdict: CheckVerdict::Inconclusive,
             metrics: vec![metric("ndcg", Outcome::TooFew), metric("recall", Outcome::Passed)],
             ..example()
         };

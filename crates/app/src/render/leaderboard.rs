@@ -5,7 +5,7 @@ use super::{aligned, combination, number, table, visible_line};
 use eval::statistics::Summary;
 use lab::{
     Board, Results, TrialResult,
-    board::{About, Cell, Column, ColumnKind, Note, Row, Scores},
+    board::{About, Cell, CellScores, Column, ColumnKind, Note, Row},
 };
 use std::{cmp::Ordering, fmt::Write};
 
@@ -247,7 +247,7 @@ fn blocks(board: &Board, layout: &Layout, lines: Vec<String>, rows: &[&Row]) -> 
 /// How many questions all means of a column are of, if that is the same for all.
 fn questions(board: &Board, place: usize) -> Option<usize> {
     let mut counts = board.rows.iter().filter_map(|row| match row.cells.get(place)? {
-        Cell::Scores(Scores { summary, .. }) => Some((summary.n_scored, summary.n_total)),
+        Cell::Scores(CellScores { summary, .. }) => Some((summary.n_scored, summary.n_total)),
         _ => None,
     });
     let (scored, total) = counts.next()?;
@@ -277,7 +277,7 @@ fn written(shown: &Shown<'_>, cell: &Cell) -> String {
         (Cell::Text(text), _) if shown.brevity > Brevity::Full => values_only(text),
         (Cell::Text(text), _) => text.clone(),
         (Cell::Number(value), _) => number(*value, column.digits),
-        (Cell::Scores(Scores { summary, .. }), kind) => {
+        (Cell::Scores(CellScores { summary, .. }), kind) => {
             let is_brief = kind == ColumnKind::Metric && !shown.is_asked || shown.brevity == Brevity::WithoutIntervals;
             let mean = if is_brief { value(summary) } else { interval(summary) };
             match shown.questions {
@@ -364,7 +364,7 @@ pub fn trial(results: &Results, trial: &TrialResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::{Answering, board::Standing};
+    use lab::{Answering, board::TrialStanding};
     use std::collections::BTreeMap;
 
     fn column(kind: ColumnKind, name: &str, digits: usize) -> Column {
@@ -375,7 +375,7 @@ mod tests {
         let (low, high) = (mean.map(|mean| mean - 0.1), mean.map(|mean| mean + 0.1));
         let n_scored = if mean.is_some() { 5 - n_failed } else { 0 };
         let summary = Summary { mean, low, high, n_scored, n_failed, n_total: 5, worst: None, best: None };
-        Cell::Scores(Scores { summary, missing: None })
+        Cell::Scores(CellScores { summary, missing: None })
     }
 
     fn row(id: &str, standing: Standing, cells: Vec<Cell>) -> Row {
@@ -453,7 +453,7 @@ mod tests {
                 column(ColumnKind::Tokens, "tokens", 0),
                 Column { shown: false, ..column(ColumnKind::Money, "$", 4) },
             ],
-            rows: vec![row("t01", Standing::Winner, first), row("t02", Standing::OutOfCalls, second)],
+            rows: vec![row("t01", TrialStanding::Winner, first), row("t02", TrialStanding::OutOfCalls, second)],
         }
     }
 

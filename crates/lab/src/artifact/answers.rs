@@ -1,6 +1,6 @@
 //! What `generate` makes: an answer per question, or why there is none.
 
-use super::{Batch, Columns, Table, json, optional_text};
+use super::{ArtifactTable, TableBatch, TableColumns, json, optional_text};
 use crate::Error;
 use models::{Finish, Usage};
 use rag::{Answer, python::Failure};
@@ -37,12 +37,12 @@ pub struct AnswerRow {
     pub answer: Result<Answer, NoAnswer>,
 }
 
-impl Table for AnswerRow {
-    fn columns(rows: &[Self]) -> Columns {
+impl ArtifactTable for AnswerRow {
+    fn columns(rows: &[Self]) -> TableColumns {
         let answers = || rows.iter().map(|row| row.answer.as_ref().ok());
         let errors = || rows.iter().map(|row| row.answer.as_ref().err());
         let count = |of: fn(&Answer) -> u64| answers().map(move |answer| answer.map_or(0, of));
-        Columns::default()
+        TableColumns::default()
             .text("question", rows.iter().map(|row| row.question.as_str()))
             .optional_text("text", answers().map(|answer| Some(answer?.text.as_str())))
             .json("citations", answers().map(|answer| answer.map_or(&[][..], |answer| &answer.citations)))
@@ -58,7 +58,7 @@ impl Table for AnswerRow {
             .json("function_error", errors().map(|error| error.and_then(|error| error.function.as_ref())))
     }
 
-    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+    fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error> {
         let (question, text, citations) = (batch.text("question")?, batch.text("text")?, batch.text("citations")?);
         let (dropped, calls, seconds) = (batch.u64("dropped_passages")?, batch.u64("calls")?, batch.f64("seconds")?);
         let (prompt, cached) = (batch.u64("prompt_tokens")?, batch.u64("cached_tokens")?);

@@ -1,16 +1,16 @@
 //! What `chunk` makes.
 
-use super::{Batch, Columns, Table, optional_text, optional_u32};
+use super::{ArtifactTable, TableBatch, TableColumns, optional_text, optional_u32};
 use crate::Error;
 use arrow_array::{BooleanArray, UInt8Array};
 use rag::{Chunk, Span};
 
-impl Table for Chunk {
-    fn columns(rows: &[Self]) -> Columns {
+impl ArtifactTable for Chunk {
+    fn columns(rows: &[Self]) -> TableColumns {
         let metadata =
             |chunk: &Self| (!chunk.metadata.is_empty()).then(|| serde_json::to_string(&chunk.metadata).ok())?;
         let metadata: Vec<Option<String>> = rows.iter().map(metadata).collect();
-        Columns::default()
+        TableColumns::default()
             .text("document", rows.iter().map(|chunk| chunk.document.as_str()))
             .u32("number", rows.iter().map(|chunk| chunk.number))
             .u64("start", rows.iter().map(|chunk| chunk.span.start as u64))
@@ -28,7 +28,7 @@ impl Table for Chunk {
             .text("space", rows.iter().map(|chunk| &*chunk.space))
     }
 
-    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+    fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error> {
         let (document, number, text) = (batch.text("document")?, batch.u32("number")?, batch.text("text")?);
         let (start, end) = (batch.u64("start")?, batch.u64("end")?);
         let searchable: &BooleanArray = batch.column("searchable")?;

@@ -1,6 +1,6 @@
 //! What `load` makes: documents, and the files that gave none.
 
-use super::{Batch, Columns, Table, json, optional_text};
+use super::{ArtifactTable, TableBatch, TableColumns, json, optional_text};
 use crate::Error;
 use rag::{Document, load::Rejected};
 
@@ -36,11 +36,11 @@ impl DocumentRow {
     }
 }
 
-impl Table for DocumentRow {
-    fn columns(rows: &[Self]) -> Columns {
+impl ArtifactTable for DocumentRow {
+    fn columns(rows: &[Self]) -> TableColumns {
         let documents = || rows.iter().map(Self::document);
         let content: Vec<_> = documents().map(|document| document.map(|document| document.content.hex())).collect();
-        Columns::default()
+        TableColumns::default()
             .text("path", rows.iter().map(Self::path))
             .optional_text("content", content.iter().map(Option::as_deref))
             .json("format", documents().map(|document| document.map(|document| document.format)))
@@ -53,7 +53,7 @@ impl Table for DocumentRow {
             .json("rejected", rows.iter().map(|row| row.rejected().map(|rejected| &rejected.reason)))
     }
 
-    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+    fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error> {
         let (path, content, format) = (batch.text("path")?, batch.text("content")?, batch.text("format")?);
         let (title, author, text) = (batch.text("title")?, batch.text("author")?, batch.text("text")?);
         let (pages, headings, rejected) = (batch.text("pages")?, batch.text("headings")?, batch.text("rejected")?);

@@ -1,6 +1,6 @@
 //! What `enrich` makes: what is searched in place of each searchable chunk's text.
 
-use super::{Batch, Columns, Table, optional_text};
+use super::{ArtifactTable, TableBatch, TableColumns, optional_text};
 use crate::Error;
 
 /// What is searched in place of one chunk's text.
@@ -16,16 +16,16 @@ pub struct EnrichedRow {
     pub fallback: Option<String>,
 }
 
-impl Table for EnrichedRow {
-    fn columns(rows: &[Self]) -> Columns {
-        Columns::default()
+impl ArtifactTable for EnrichedRow {
+    fn columns(rows: &[Self]) -> TableColumns {
+        TableColumns::default()
             .text("document", rows.iter().map(|row| row.document.as_str()))
             .u32("number", rows.iter().map(|row| row.number))
             .text("text", rows.iter().map(|row| row.text.as_str()))
             .optional_text("fallback", rows.iter().map(|row| row.fallback.as_deref()))
     }
 
-    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+    fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error> {
         let (document, number) = (batch.text("document")?, batch.u32("number")?);
         let (text, fallback) = (batch.text("text")?, batch.text("fallback")?);
         let row = |i: usize| Self {

@@ -39,21 +39,21 @@ use std::{collections::HashMap, sync::Arc};
 pub const VERSION: u32 = 2;
 
 /// Rows of one kind.
-pub trait Table: Sized {
+pub trait ArtifactTable: Sized {
     /// The columns, in order.
-    fn columns(rows: &[Self]) -> Columns;
+    fn columns(rows: &[Self]) -> TableColumns;
     /// The rows of one batch.
     ///
     /// # Errors
     /// If a column is missing or of another type.
-    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error>;
+    fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error>;
 }
 
-/// Columns being built.
+/// TableColumns being built.
 #[derive(Default)]
-pub struct Columns(Vec<(Field, ArrayRef)>);
+pub struct TableColumns(Vec<(Field, ArrayRef)>);
 
-impl Columns {
+impl TableColumns {
     /// `nullable` depends on the table, never on its present rows: all tables
     /// of one kind have the same schema.
     fn push(mut self, name: &str, nullable: bool, array: impl Array + 'static) -> Self {
@@ -118,9 +118,9 @@ impl Columns {
 }
 
 /// A batch being read.
-pub struct Batch<'a>(&'a RecordBatch);
+pub struct TableBatch<'a>(&'a RecordBatch);
 
-impl Batch<'_> {
+impl TableBatch<'_> {
     fn len(&self) -> usize {
         self.0.num_rows()
     }
@@ -165,7 +165,7 @@ fn json<T: serde::de::DeserializeOwned>(array: &StringArray, i: usize) -> Result
 ///
 /// # Errors
 /// If Arrow or Parquet refuse the rows.
-pub fn encode<T: Table>(rows: &[T]) -> Result<Bytes, Error> {
+pub fn encode<T: ArtifactTable>(rows: &[T]) -> Result<Bytes, Error> {
     write(&T::columns(rows).batch()?)
 }
 
@@ -173,10 +173,10 @@ pub fn encode<T: Table>(rows: &[T]) -> Result<Bytes, Error> {
 ///
 /// # Errors
 /// If the file is damaged or of another kind.
-pub fn decode<T: Table>(bytes: Bytes) -> Result<Vec<T>, Error> {
+pub fn decode<T: ArtifactTable>(bytes: Bytes) -> Result<Vec<T>, Error> {
     let mut rows = Vec::new();
     for batch in batches(bytes)? {
-        rows.extend(T::rows(&Batch(&batch?))?);
+        rows.extend(T::rows(&TableBatch(&batch?))?);
     }
     Ok(rows)
 }
@@ -190,7 +190,7 @@ pub(crate) fn check(bytes: Bytes) -> Result<(), Error> {
 ///
 /// # Errors
 /// If Arrow refuses them.
-pub fn to_batch<T: Table>(rows: &[T]) -> Result<RecordBatch, Error> {
+pub fn to_batch<T: ArtifactTable>(rows: &[T]) -> Result<RecordBatch, Error> {
     T::columns(rows).batch()
 }
 
@@ -198,7 +198,7 @@ pub fn to_batch<T: Table>(rows: &[T]) -> Result<RecordBatch, Error> {
 ///
 /// # Errors
 /// If Arrow refuses them.
-pub fn schema<T: Table>() -> Result<Arc<Schema>, Error> {
+pub fn schema<T: ArtifactTable>() -> Result<Arc<Schema>, Error> {
     Ok(to_batch::<T>(&[])?.schema())
 }
 
@@ -206,8 +206,8 @@ pub fn schema<T: Table>() -> Result<Arc<Schema>, Error> {
 ///
 /// # Errors
 /// If a column is missing or of another type.
-pub fn from_batch<T: Table>(batch: &RecordBatch) -> Result<Vec<T>, Error> {
-    T::rows(&Batch(batch))
+pub fn from_batch<T: ArtifactTable>(batch: &RecordBatch) -> Result<Vec<T>, Error> {
+    T::rows(&TableBatch(batch))
 }
 
 fn write(batch: &RecordBatch) -> Result<Bytes, Error> {

@@ -1,6 +1,6 @@
 //! What `retrieve` and `rerank` make: passages per question, best first.
 
-use super::{Batch, Columns, Table, json, optional_text, optional_u32};
+use super::{ArtifactTable, TableBatch, TableColumns, json, optional_text, optional_u32};
 use crate::Error;
 use arrow_array::{Array, StringArray};
 use rag::{Passage, Span};
@@ -19,11 +19,11 @@ pub struct PassageRow {
     pub remarks: Vec<String>,
 }
 
-impl Table for PassageRow {
-    fn columns(rows: &[Self]) -> Columns {
+impl ArtifactTable for PassageRow {
+    fn columns(rows: &[Self]) -> TableColumns {
         let nothing = Passage::of_text(String::new(), String::new());
         let passages = || rows.iter().map(|row| row.passage.as_ref().unwrap_or(&nothing));
-        Columns::default()
+        TableColumns::default()
             .text("question", rows.iter().map(|row| row.question.as_str()))
             .u32("rank", rows.iter().map(|row| row.rank))
             .text("document", passages().map(|passage| passage.document.as_str()))
@@ -39,7 +39,7 @@ impl Table for PassageRow {
             .optional_json("remarks", rows.iter().map(|row| Some(&row.remarks).filter(|remarks| !remarks.is_empty())))
     }
 
-    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+    fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error> {
         let (question, rank, document) = (batch.text("question")?, batch.u32("rank")?, batch.text("document")?);
         let (start, end, text) = (batch.u64("start")?, batch.u64("end")?, batch.text("text")?);
         let (score, page, book) = (batch.f64("score")?, batch.u32("page")?, batch.text("book")?);

@@ -1,6 +1,6 @@
 //! What `query` makes: what is searched for each question.
 
-use super::{Batch, Columns, Table, json, optional_text};
+use super::{ArtifactTable, TableBatch, TableColumns, json, optional_text};
 use crate::Error;
 use rag::query::SearchQuery;
 
@@ -18,9 +18,9 @@ pub struct QueryRow {
     pub fallback: Option<String>,
 }
 
-impl Table for QueryRow {
-    fn columns(rows: &[Self]) -> Columns {
-        Columns::default()
+impl ArtifactTable for QueryRow {
+    fn columns(rows: &[Self]) -> TableColumns {
+        TableColumns::default()
             .text("question", rows.iter().map(|row| row.question.as_str()))
             .u32("number", rows.iter().map(|row| row.number))
             .text("words", rows.iter().map(|row| row.query.words.as_str()))
@@ -30,7 +30,7 @@ impl Table for QueryRow {
             .optional_text("fallback", rows.iter().map(|row| row.fallback.as_deref()))
     }
 
-    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+    fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error> {
         let (question, number) = (batch.text("question")?, batch.u32("number")?);
         let (words, text, passages) = (batch.text("words")?, batch.text("text")?, batch.text("passages")?);
         let (fallback, filter) = (batch.text("fallback")?, batch.text("filter")?);

@@ -1,6 +1,6 @@
 //! What `score` makes: a value or a typed reason per question.
 
-use super::{Batch, Columns, Table, json};
+use super::{ArtifactTable, TableBatch, TableColumns, json};
 use crate::Error;
 use arrow_array::Array;
 use eval::{Missing, Score, Scored};
@@ -14,20 +14,20 @@ pub struct ScoreRow {
     pub scored: Scored,
 }
 
-impl Table for ScoreRow {
-    fn columns(rows: &[Self]) -> Columns {
+impl ArtifactTable for ScoreRow {
+    fn columns(rows: &[Self]) -> TableColumns {
         let missing = |row: &Self| match &row.scored.score {
             Score::Value(_) => None,
             Score::Missing(missing) => Some(missing.clone()),
         };
-        Columns::default()
+        TableColumns::default()
             .text("question", rows.iter().map(|row| row.question.as_str()))
             .optional_f64("value", rows.iter().map(|row| row.scored.score.value()))
             .json("missing", rows.iter().map(missing))
             .json("detail", rows.iter().map(|row| &row.scored.detail))
     }
 
-    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+    fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error> {
         let (question, value) = (batch.text("question")?, batch.f64("value")?);
         let (missing, detail) = (batch.text("missing")?, batch.text("detail")?);
         (0..batch.len())

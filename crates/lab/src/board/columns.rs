@@ -63,12 +63,12 @@ pub enum Cell {
     /// A number.
     Number(f64),
     /// A mean over questions.
-    Scores(Scores),
+    Scores(CellScores),
 }
 
 /// A mean over questions, with what is unknown about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scores {
+pub struct CellScores {
     /// The mean, its interval, and its bounds where scores are missing.
     #[serde(flatten)]
     pub summary: Summary,
@@ -164,7 +164,7 @@ fn digits_of_seconds(results: &Results) -> usize {
 /// What a trial has in each column.
 pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
     let whole = |summary: &Option<Summary>| {
-        let scores = |summary: &Summary| Cell::Scores(Scores { summary: summary.clone(), missing: None });
+        let scores = |summary: &Summary| Cell::Scores(CellScores { summary: summary.clone(), missing: None });
         summary.as_ref().map_or(Cell::Empty, scores)
     };
     let cell = |column: &Column| match column.kind {
@@ -185,7 +185,7 @@ pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
 fn of_metric(found: &TrialResult, metric: &str) -> Cell {
     let Some(summary) = found.metrics.get(metric) else { return Cell::Empty };
     let lacks = summary.n_failed > 0 || summary.mean.is_none();
-    Cell::Scores(Scores { summary: summary.clone(), missing: lacks.then(|| missing(found, metric)) })
+    Cell::Scores(CellScores { summary: summary.clone(), missing: lacks.then(|| missing(found, metric)) })
 }
 
 /// Why questions have no score by a metric, counted by reason.

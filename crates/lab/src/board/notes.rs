@@ -1,7 +1,7 @@
 //! A leaderboard's remarks beside its table and its verdict: groups of trials,
 //! what is missing or left out and why, what the run did and what it cost.
 
-use super::{Standing, turns::turns};
+use super::{TrialStanding, turns::turns};
 use crate::{
     budget::BudgetResult,
     results::{JudgeResult, NotEnriched, Results, counts_money},
@@ -171,7 +171,7 @@ fn searched(search: &SearchResult) -> String {
         count(search.answers),
         count(search.all_answers)
     );
-    let (eliminated, out_of_calls) = (Standing::Eliminated.mark(), Standing::OutOfCalls.mark());
+    let (eliminated, out_of_calls) = (TrialStanding::Eliminated.mark(), TrialStanding::OutOfCalls.mark());
     for (kind, what) in [
         (StopKind::Eliminated, format!("{eliminated} eliminated, another one is better")),
         (StopKind::OutOfCalls, format!("{out_of_calls} out of calls, not shown to be worse")),

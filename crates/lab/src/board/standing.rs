@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Where a trial stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum TrialStanding {
     /// It is the best: all other trials are worse.
     Winner,
     /// It is first by the objective, but another may be as good, or there is no other.
@@ -28,7 +28,7 @@ pub enum Standing {
     NotRanked,
 }
 
-impl Standing {
+impl TrialStanding {
     pub(super) fn of(results: &Results, trial: &TrialResult) -> Self {
         if let Some(stop) = &trial.stopped {
             return match stop.kind {
@@ -75,10 +75,10 @@ impl Standing {
 }
 
 /// A row's standing in a word or two; for a trial that is behind, its group.
-pub(super) fn label(standing: Standing, trial: &TrialResult) -> String {
+pub(super) fn label(standing: TrialStanding, trial: &TrialResult) -> String {
     match (standing, trial.group) {
-        (Standing::Behind, Some(group)) => format!("group {group}"),
-        (Standing::NotRanked, _) => String::new(),
+        (TrialStanding::Behind, Some(group)) => format!("group {group}"),
+        (TrialStanding::NotRanked, _) => String::new(),
         _ => standing.name().to_owned(),
     }
 }

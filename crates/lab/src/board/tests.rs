@@ -22,7 +22,7 @@ fn chosen() -> Results {
     results
 }
 
-fn standings(results: &Results) -> Vec<(Standing, String)> {
+fn standings(results: &Results) -> Vec<(TrialStanding, String)> {
     Board::of(results).rows.into_iter().map(|row| (row.standing, row.label)).collect()
 }
 
@@ -39,12 +39,12 @@ fn one_truth_about_the_winner_stands_in_the_board_and_in_each_row() {
     choose(&mut results, "recall", &[1, 2, 3]);
     let board = Board::of(&results);
     assert_eq!((board.winner.as_deref(), board.leads.as_deref()), (Some("t01"), Some("t01")));
-    assert_eq!((board.no_winner, board.rows[0].standing), (None, Standing::Winner));
-    let winners = board.rows.iter().filter(|row| row.standing == Standing::Winner).count();
+    assert_eq!((board.no_winner, board.rows[0].standing), (None, TrialStanding::Winner));
+    let winners = board.rows.iter().filter(|row| row.standing == TrialStanding::Winner).count();
     assert_eq!(winners, 1);
     results.trials.truncate(1);
     choose(&mut results, "recall", &[1]);
-    assert_eq!(Board::of(&results).rows[0].standing, Standing::Leads, "it was compared with nothing");
+    assert_eq!(Board::of(&results).rows[0].standing, TrialStanding::Leads, "it was compared with nothing");
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn a_p_value_that_rounds_to_zero_is_told_as_less_than_a_thousandth() {
 fn trials_stand_as_the_one_that_leads_those_tied_with_it_and_those_behind() {
     let results = chosen();
     let all = standings(&results);
-    assert_eq!(all[0], (Standing::Leads, "leads".to_owned()));
-    assert_eq!(all[1], (Standing::Tied, "tied".to_owned()));
-    assert_eq!(all[2], (Standing::Behind, "group 2".to_owned()));
+    assert_eq!(all[0], (TrialStanding::Leads, "leads".to_owned()));
+    assert_eq!(all[1], (TrialStanding::Tied, "tied".to_owned()));
+    assert_eq!(all[2], (TrialStanding::Behind, "group 2".to_owned()));
     let places: Vec<String> = Board::of(&results).rows.into_iter().map(|row| row.place).collect();
     assert_eq!(places[0], "leads, in the group that holds the best trial with 95 %");
     assert_eq!(places[1], "in the group that holds the best trial with 95 % (p = 0.250)");
@@ -77,7 +77,7 @@ fn where_nothing_is_worse_the_first_trial_leads_and_wins_nothing() {
     let mut results = chosen();
     choose(&mut results, "recall", &[1, 1, 1]);
     let all = standings(&results);
-    assert_eq!(all[0], (Standing::Leads, "leads".to_owned()));
+    assert_eq!(all[0], (TrialStanding::Leads, "leads".to_owned()));
     assert_eq!(all[0].0.mark(), all[1].0.mark());
     assert!(Board::of(&results).groups.is_empty(), "one group says nothing");
 }
@@ -87,7 +87,7 @@ fn without_a_winner_nobody_stands_anywhere_and_no_group_is_better() {
     let mut results = chosen();
     results.winner = Winner::Refused("scores are missing".to_owned());
     let board = Board::of(&results);
-    assert!(board.rows.iter().all(|row| row.standing == Standing::NotRanked && row.label.is_empty()));
+    assert!(board.rows.iter().all(|row| row.standing == TrialStanding::NotRanked && row.label.is_empty()));
     assert_eq!((board.winner, board.no_winner.as_deref()), (None, Some("scores are missing")));
     assert_eq!(board.answering.map(|answering| answering.trial).as_deref(), Some("t01"));
     assert!(board.groups.is_empty() && board.front.is_empty());
@@ -117,7 +117,7 @@ fn a_search_tells_why_it_stopped_trials() {
     let stops = stops.collect();
     results.search = Some(SearchResult { strategy: "race".to_owned(), answers: 1500, all_answers: 6000, stops });
     let board = Board::of(&results);
-    assert_eq!(board.rows[1].standing, Standing::OutOfCalls);
+    assert_eq!(board.rows[1].standing, TrialStanding::OutOfCalls);
     assert_eq!((board.rows[2].label.as_str(), board.rows[2].standing.mark()), ("eliminated", "×"));
     assert_eq!(board.rows[2].place, "stopped by the search: behind");
     let text = "search by race: 1,500 of 6,000 answers asked for (25 %); 1 × eliminated, another one is better; 1 … out of \

@@ -32,23 +32,23 @@ pub(super) fn check_address(address: &str) -> Result<(), Error> {
 }
 
 /// A folder that is being filled. It is removed in the end, unless it was renamed.
-pub(super) struct Draft(pub(super) PathBuf);
+pub(super) struct BundleDraft(pub(super) PathBuf);
 
-impl Drop for Draft {
+impl Drop for BundleDraft {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 /// Where a bundle lies: a folder, or an object store.
-pub(super) struct Place<'a> {
+pub(super) struct BundleLocation<'a> {
     pub(super) address: &'a str,
     /// The address for messages, without secrets.
     pub(super) origin: String,
     pub(super) remote: Option<ArtifactStore>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> BundleLocation<'a> {
     pub(super) fn of(address: &'a str, setup: &Setup) -> Result<Self, Error> {
         check_address(address)?;
         let remote = store::is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT));
@@ -104,7 +104,7 @@ impl<'a> Place<'a> {
         if Bundle::is_at(&folder) {
             return Ok(folder);
         }
-        let draft = Draft(store::staged_path(&folder));
+        let draft = BundleDraft(store::staged_path(&folder));
         self.fetch_into(manifest, &draft.0).await?;
         // Another process may have fetched it meanwhile; then its folder is as good.
         let _ = std::fs::rename(&draft.0, &folder);

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 /// A metric as a run had it.
 #[derive(Debug, Clone)]
-pub(super) struct Measured {
+pub(super) struct RecordedMetric {
     config: MetricConfig,
     /// The models that it asks.
     asks: Vec<Option<Identity>>,
 }
 
-impl Measured {
+impl RecordedMetric {
     /// The metrics of a run by name. What this version does not understand is
     /// left out, so that it is taken for another metric.
     pub(super) fn of(frozen: &Frozen) -> BTreeMap<String, Self> {
@@ -44,7 +44,7 @@ impl Measured {
     }
 }
 
-impl PartialEq for Measured {
+impl PartialEq for RecordedMetric {
     fn eq(&self, other: &Self) -> bool {
         self.config.keyed() == other.config.keyed() && self.asks == other.asks
     }

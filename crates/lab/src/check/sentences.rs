@@ -1,10 +1,10 @@
 //! What a check says in words. The terminal, pull requests and test reports
 //! show these sentences.
 
-use super::{Check, CheckedMetric, Outcome, Verdict};
+use super::{Check, CheckVerdict, CheckedMetric, Outcome};
 
 /// What the sentence about a metric is made from, beside the metric.
-pub(super) struct Told<'a> {
+pub(super) struct MetricFindings<'a> {
     /// By how much each question is better.
     pub(super) gains: &'a [f64],
     /// The loss that does not count, in the metric's own numbers.
@@ -32,15 +32,15 @@ impl Check {
             _ => String::new(),
         };
         match self.verdict {
-            Verdict::Pass => {
+            CheckVerdict::Pass => {
                 let by = by(Outcome::Passed);
                 format!("{ours} is not proven worse than {theirs} of the bundle{margin}, by {by}")
             }
-            Verdict::Fail => {
+            CheckVerdict::Fail => {
                 let by = by(Outcome::Worse);
                 format!("{ours} is worse than {theirs} of the bundle{margin}, by {by}")
             }
-            Verdict::Inconclusive => {
+            CheckVerdict::Inconclusive => {
                 let too_few = by(Outcome::TooFew);
                 let too_few = (!too_few.is_empty()).then(|| {
                     format!(
@@ -60,7 +60,7 @@ impl Check {
 
 impl CheckedMetric {
     /// What the metric says, in a sentence.
-    pub(super) fn in_words(&self, told: &Told<'_>) -> String {
+    pub(super) fn in_words(&self, told: &MetricFindings<'_>) -> String {
         let Self { metric, scored, asked, .. } = self;
         match self.outcome {
             Outcome::Inconclusive if !told.is_there => format!("{metric}: the run has no scores by it"),
@@ -100,14 +100,14 @@ impl CheckedMetric {
         }
     }
 
-    fn loss(&self, told: &Told<'_>) -> String {
+    fn loss(&self, told: &MetricFindings<'_>) -> String {
         let loss = -told.gains.iter().sum::<f64>() / told.gains.len().max(1) as f64;
         let ends = self.interval.map(|it| if self.higher_is_better { (-it.high, -it.low) } else { (it.low, it.high) });
         let interval = ends.map_or_else(String::new, |(low, high)| format!(" [{low:.3}, {high:.3}]"));
         format!("{loss:.3}{interval}")
     }
 
-    fn test(&self, told: &Told<'_>) -> String {
+    fn test(&self, told: &MetricFindings<'_>) -> String {
         let p = self.corrected.unwrap_or(1.0);
         let p = if p < 0.001 { "p < 0.001".to_owned() } else { format!("p {p:.3}") };
         let corrected = if told.tests > 1 { format!(", corrected for {} metrics", told.tests) } else { String::new() };
@@ -115,7 +115,7 @@ impl CheckedMetric {
     }
 
     /// What loss the test could have found.
-    fn reach(&self, told: &Told<'_>) -> String {
+    fn reach(&self, told: &MetricFindings<'_>) -> String {
         let (scored, fewest) = (self.scored, self.fewest_losses);
         let within = if told.allowed > 0.0 { ", and by more than the margin" } else { "" };
         match self.detectable_loss {

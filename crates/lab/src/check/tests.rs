@@ -57,18 +57,18 @@ fn a_planted_loss_is_found_and_an_improvement_passes() {
     let after: Vec<f64> = before.iter().enumerate().map(|(i, x)| if i % 3 == 0 { x * 0.5 } else { *x }).collect();
     let (better, worse) = (record(&[("recall", whole(before))]), record(&[("recall", whole(after))]));
     let failed = checked(&better, &worse, 0.0);
-    assert_eq!((failed.verdict, failed.metrics[0].outcome), (Verdict::Fail, Outcome::Worse));
+    assert_eq!((failed.verdict, failed.metrics[0].outcome), (CheckVerdict::Fail, Outcome::Worse));
     let metric = &failed.metrics[0];
     assert!(metric.difference.unwrap() < -0.05 && metric.corrected.unwrap() < 0.001, "{metric:?}");
     assert!(metric.sentence.starts_with("recall is worse by 0."), "{}", metric.sentence);
     assert_eq!(failed.sentence, "t01 is worse than t01 of the bundle, by recall");
 
     let passed = checked(&worse, &better, 0.0);
-    assert_eq!((passed.verdict, passed.metrics[0].outcome), (Verdict::Pass, Outcome::Passed));
+    assert_eq!((passed.verdict, passed.metrics[0].outcome), (CheckVerdict::Pass, Outcome::Passed));
     assert!(passed.metrics[0].difference.unwrap() > 0.05 && passed.metrics[0].p_value.unwrap() > 0.99);
 
     let allowed = checked(&better, &worse, 0.5);
-    assert_eq!(allowed.verdict, Verdict::Pass);
+    assert_eq!(allowed.verdict, CheckVerdict::Pass);
     assert!(
         allowed.metrics[0].sentence.contains("which the margin of 0.500 allows"),
         "{}",
@@ -81,7 +81,7 @@ fn equal_scores_pass_and_what_could_have_been_found_is_told() {
     let scores = whole(drawn(&mut Random::new(2), 75));
     let run = record(&[("recall", scores.clone()), ("ndcg", scores.clone())]);
     let check = checked(&run, &run, 0.0);
-    assert_eq!((check.verdict, check.questions), (Verdict::Pass, 75));
+    assert_eq!((check.verdict, check.questions), (CheckVerdict::Pass, 75));
     for metric in &check.metrics {
         assert_eq!((metric.difference, metric.p_value, metric.detectable_loss), (Some(0.0), Some(1.0), None));
         let interval = metric.interval.unwrap();
@@ -96,7 +96,7 @@ fn equal_scores_pass_and_what_could_have_been_found_is_told() {
     }
     let few = record(&[("recall", scores[..4].to_vec())]);
     let few = checked(&few, &few, 0.0);
-    assert_eq!(few.verdict, Verdict::Pass);
+    assert_eq!(few.verdict, CheckVerdict::Pass);
     assert!(few.metrics[0].sentence.ends_with("no loss can be proven, however large: at least 5 are needed"));
 }
 
@@ -107,7 +107,7 @@ fn equal_trials_with_noise_pass_in_about_95_of_100_cases() {
     let mut failed = 0;
     for _ in 0..repeats {
         let mut noisy = || record(&["recall", "ndcg"].map(|metric| (metric, whole(drawn(&mut random, 40)))));
-        failed += usize::from(checked(&noisy(), &noisy(), 0.0).verdict == Verdict::Fail);
+        failed += usize::from(checked(&noisy(), &noisy(), 0.0).verdict == CheckVerdict::Fail);
     }
     // 5 % of 200, and three standard deviations.
     assert!((2..=19).contains(&failed), "{failed} of {repeats}");
@@ -124,17 +124,17 @@ fn a_mean_loss_that_too_few_questions_can_prove_is_no_pass() {
     };
     for margin in [0.0, 0.02] {
         let open = check(4, margin);
-        assert_eq!((open.verdict, open.metrics[0].outcome), (Verdict::Inconclusive, Outcome::TooFew), "{open:?}");
+        assert_eq!((open.verdict, open.metrics[0].outcome), (CheckVerdict::Inconclusive, Outcome::TooFew), "{open:?}");
         assert_eq!(open.metrics[0].corrected, Some(0.125));
         assert!(open.sentence.contains("by ndcg, and there are too few questions"), "{}", open.sentence);
         let sentence = &open.metrics[0].sentence;
         assert!(sentence.contains("4 of 10 questions differ, 4 of them are worse, and at least 6"), "{sentence}");
         assert!(sentence.contains("believe p"), "{sentence}");
     }
-    assert_eq!(check(2, 0.02).verdict, Verdict::Inconclusive, "0.2 is beyond the margin");
-    assert_eq!(check(4, 0.5).verdict, Verdict::Pass, "the margin allows it");
-    assert_eq!(check(1, 0.0).verdict, Verdict::Pass, "a mean that is a little below is no doubt");
-    assert_eq!(check(6, 0.02).verdict, Verdict::Fail);
+    assert_eq!(check(2, 0.02).verdict, CheckVerdict::Inconclusive, "0.2 is beyond the margin");
+    assert_eq!(check(4, 0.5).verdict, CheckVerdict::Pass, "the margin allows it");
+    assert_eq!(check(1, 0.0).verdict, CheckVerdict::Pass, "a mean that is a little below is no doubt");
+    assert_eq!(check(6, 0.02).verdict, CheckVerdict::Fail);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn equal_trials_of_which_few_questions_differ_are_seldom_left_open() {
             let score = |_| if random.open_unit() < 0.04 { 0.0 } else { 1.0 };
             record(&[("recall", whole((0..40).map(score)))])
         };
-        passed += usize::from(checked(&noisy(), &noisy(), 0.0).verdict == Verdict::Pass);
+        passed += usize::from(checked(&noisy(), &noisy(), 0.0).verdict == CheckVerdict::Pass);
     }
     assert!(passed >= 180, "{passed} of {repeats}");
 }
@@ -157,20 +157,20 @@ fn too_many_missing_scores_are_inconclusive_and_fewer_are_left_out() {
     let before = whole(vec![1.0; 20]);
     let with_missing = |n: usize| (0..20).map(|i| if i < n { None } else { Some(1.0) }).collect::<Vec<_>>();
     let check = |n| checked(&record(&[("recall", before.clone())]), &record(&[("recall", with_missing(n))]), 0.0);
-    assert_eq!((check(2).verdict, check(2).metrics[0].scored), (Verdict::Pass, 18));
+    assert_eq!((check(2).verdict, check(2).metrics[0].scored), (CheckVerdict::Pass, 18));
     let open = check(3);
-    assert_eq!((open.verdict, open.metrics[0].outcome), (Verdict::Inconclusive, Outcome::Inconclusive));
+    assert_eq!((open.verdict, open.metrics[0].outcome), (CheckVerdict::Inconclusive, Outcome::Inconclusive));
     assert!(open.metrics[0].sentence.contains("only 17 of 20 questions have both scores"), "{open:?}");
-    assert_eq!(check(20).verdict, Verdict::Inconclusive, "nothing is no evidence");
+    assert_eq!(check(20).verdict, CheckVerdict::Inconclusive, "nothing is no evidence");
 
     // A metric that was taken out cannot judge, and a loss by another one is still a loss.
     let both = record(&[("recall", before.clone()), ("ndcg", before)]);
     let one = record(&[("recall", whole(vec![1.0; 20]))]);
     let taken_out = checked(&both, &one, 0.0);
-    assert_eq!(taken_out.verdict, Verdict::Inconclusive);
+    assert_eq!(taken_out.verdict, CheckVerdict::Inconclusive);
     assert!(taken_out.metrics[1].sentence.contains("the run has no scores by it"), "{taken_out:?}");
     let lost = record(&[("recall", whole(vec![0.0; 20]))]);
-    assert_eq!(checked(&both, &lost, 0.0).verdict, Verdict::Fail);
+    assert_eq!(checked(&both, &lost, 0.0).verdict, CheckVerdict::Fail);
 }
 
 #[test]
@@ -186,13 +186,13 @@ fn where_questions_are_split_only_those_count_that_chose_neither_trial() {
     let lost = |from: usize, to: usize| (0..20).map(|i| f64::from(!(from..to).contains(&i))).collect::<Vec<f64>>();
     let before = split(vec![1.0; 20]);
     let check = checked(&before, &split(lost(0, 12)), 0.0);
-    assert_eq!((check.verdict, check.questions, check.chosen_by, check.only_in_run), (Verdict::Pass, 8, 12, 0));
+    assert_eq!((check.verdict, check.questions, check.chosen_by, check.only_in_run), (CheckVerdict::Pass, 8, 12, 0));
     assert!(check.notes.iter().any(|note| note.contains("8 questions of the split `test`")), "{:?}", check.notes);
-    assert_eq!(checked(&before, &split(lost(12, 20)), 0.0).verdict, Verdict::Fail);
+    assert_eq!(checked(&before, &split(lost(12, 20)), 0.0).verdict, CheckVerdict::Fail);
     // Where one side was chosen by all questions, there is no such part.
     let unsplit = record(&[("recall", whole(vec![1.0; 20]))]);
     let check = checked(&unsplit, &split(lost(0, 12)), 0.0);
-    assert_eq!((check.verdict, check.questions, check.chosen_by), (Verdict::Fail, 20, 0));
+    assert_eq!((check.verdict, check.questions, check.chosen_by), (CheckVerdict::Fail, 20, 0));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_metric_that_is_measured_otherwise_is_refused() {
 fn where_less_is_better_more_is_a_loss_and_what_is_not_in_the_objective_judges_nothing() {
     let tokens = |n: f64| record(&[("recall", whole(vec![1.0; 12])), ("context_tokens", whole(vec![n; 12]))]);
     let check = checked(&tokens(0.25), &tokens(1.0), 0.0);
-    assert_eq!((check.verdict, check.metrics[1].outcome), (Verdict::Pass, Outcome::Shown));
+    assert_eq!((check.verdict, check.metrics[1].outcome), (CheckVerdict::Pass, Outcome::Shown));
     let mut bundle = fixture::results(1);
     bundle.objective = vec!["context_tokens".to_owned()];
     let mut run = bundle.clone();
@@ -249,7 +249,7 @@ fn where_less_is_better_more_is_a_loss_and_what_is_not_in_the_objective_judges_n
     fixture::score(&mut run, "context_tokens", &[whole(vec![1.0; 5])]);
     let (bundle, run) = (RunRecord::of_results(&bundle, EXPERIMENT), RunRecord::of_results(&run, EXPERIMENT));
     let check = checked(&bundle, &run, 0.0);
-    assert_eq!(check.verdict, Verdict::Fail);
+    assert_eq!(check.verdict, CheckVerdict::Fail);
     assert!(check.metrics[0].sentence.starts_with("context_tokens is worse by 0.750"), "{check:?}");
-    assert_eq!(checked(&run, &bundle, 0.0).verdict, Verdict::Pass);
+    assert_eq!(checked(&run, &bundle, 0.0).verdict, CheckVerdict::Pass);
 }

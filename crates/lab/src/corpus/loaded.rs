@@ -5,8 +5,8 @@ use crate::{
     artifact::{self, DocumentRow},
     plan::{Outputs, Plan, TaskId},
     progress::Progress,
-    task::{Execution, Turn, execute},
-    workspace::Claimed,
+    task::{CallTurn, Execution, execute},
+    workspace::ClaimedArtifacts,
 };
 use bytes::Bytes;
 use rag::{
@@ -26,7 +26,7 @@ pub struct LoadedCorpus {
     pub unread: Vec<Unread>,
     /// Its documents stay in the store while this lives; none where it is
     /// loaded for a larger piece of work, which claims them itself.
-    pub(super) claimed: Option<Claimed>,
+    pub(super) claimed: Option<ClaimedArtifacts>,
 }
 
 impl LoadedCorpus {
@@ -76,7 +76,7 @@ impl LoadedCorpus {
 
     async fn parse_again(&self, id: TaskId) -> Result<Bytes, Error> {
         let (task, progress) = (&self.plan.tasks[id], Progress::default());
-        let output = execute(task, &Outputs::new(), false, Turn::default(), &self.execution, &progress).await?;
+        let output = execute(task, &Outputs::new(), false, CallTurn::default(), &self.execution, &progress).await?;
         self.execution.log("artifacts_lost", serde_json::json!({ "artifacts": [task.artifact()] }));
         self.execution.artifact(&output.artifact).await
     }

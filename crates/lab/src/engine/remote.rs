@@ -50,17 +50,17 @@ const ASK: Duration = Duration::from_secs(1);
 /// Executes on a cluster. Clones share the workers, which live as long as one of them.
 #[derive(Clone)]
 pub struct Remote {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDriver>,
 }
 
-struct Shared {
+struct SharedDriver {
     cluster: Arc<dyn Cluster>,
     store: ArtifactStore,
     setup: WorkerSetup,
     spec: EngineSpec,
     next: AtomicU64,
     began: Instant,
-    state: Mutex<State>,
+    state: Mutex<DriverState>,
     /// Signals the dispatcher that there is something to do.
     work: Notify,
     /// Signals the schedule that it may hand out more tasks.
@@ -68,7 +68,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct DriverState {
     queues: BTreeMap<Operator, VecDeque<Queued>>,
     workers: Vec<WorkerState>,
     starts: HashMap<String, Starts>,
@@ -84,12 +84,12 @@ struct State {
     without_workers: Option<Instant>,
     /// Since when a stage has had tasks but no ready worker.
     unstaffed: BTreeMap<Operator, Instant>,
-    growth: Growth,
+    growth: WorkerGrowth,
 }
 
 /// How the cluster gets more nodes.
 #[derive(Default)]
-struct Growth {
+struct WorkerGrowth {
     /// The nodes that were there before.
     known: HashSet<String>,
     /// Since when tasks have been waiting.
@@ -128,7 +128,7 @@ struct Starts {
 impl Remote {
     /// An engine on this cluster. Workers start with the first plan.
     pub fn new(cluster: Arc<dyn Cluster>, store: ArtifactStore, setup: WorkerSetup, spec: EngineSpec) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedDriver {
             cluster,
             store,
             setup,
@@ -236,7 +236,7 @@ impl Runner for Remote {
     }
 }
 
-impl State {
+impl DriverState {
     /// Tasks of an operator that travel together.
     fn batch(&self, operator: Operator) -> usize {
         let usual = self.usual.get(&operator).copied().unwrap_or(UNIT_SECONDS);
@@ -244,8 +244,8 @@ impl State {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedDriver {
+    fn state(&self) -> MutexGuard<'_, DriverState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -265,7 +265,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl DriverState {
     /// Shows what a worker does in the live tables.
     fn see(&self, worker: WorkerId, look: Look) {
         let Some(progress) = &self.progress else { return };
@@ -288,7 +288,7 @@ impl State {
 }
 
 /// Looks after queues and workers until the engine is gone.
-async fn dispatch(shared: Weak<Shared>) {
+async fn dispatch(shared: Weak<SharedDriver>) {
     let (mut looked, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
     loop {
         let Some(shared) = shared.upgrade() else { return };

@@ -5,8 +5,8 @@
 //! earlier stages wait instead of piling up outputs. Trials that are nearly
 //! done go before all others.
 
-use super::{Outcome, Outputs, Turns};
-use crate::task::Turn;
+use super::{Outcome, Outputs, TrialTurns};
+use crate::task::CallTurn;
 use crate::{
     Error, error_chain, failed_function, layout,
     operator::Operator,
@@ -46,7 +46,7 @@ pub(crate) struct Assignment {
     /// Whether one of its inputs is partial.
     pub(crate) partial: bool,
     /// The place of its model calls in the queue.
-    pub(crate) turn: Turn,
+    pub(crate) turn: CallTurn,
     /// What the run's tasks share.
     pub(crate) execution: Arc<Execution>,
     /// The live table.
@@ -77,10 +77,10 @@ pub(crate) trait Runner: Send + Sync {
 
 /// Ready tasks: those of trials that are nearly done, then the most
 /// downstream operator, then the order of the plan.
-type Ready = BTreeSet<Place>;
-type Place = (Reverse<i32>, Reverse<Operator>, TaskId);
+type Ready = BTreeSet<ReadyTask>;
+type ReadyTask = (Reverse<i32>, Reverse<Operator>, TaskId);
 
-fn place(plan: &Plan, turn: Turn, id: TaskId) -> Place {
+fn place(plan: &Plan, turn: CallTurn, id: TaskId) -> ReadyTask {
     (Reverse(turn.priority), Reverse(plan.tasks[id].operator()), id)
 }
 
@@ -123,7 +123,7 @@ pub(super) async fn execute(
     let mut waiting: HashMap<TaskId, usize> = HashMap::new();
     let mut users: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
     let mut ready = Ready::new();
-    let mut turns = Turns::new(plan, &to_run);
+    let mut turns = TrialTurns::new(plan, &to_run);
     let running: HashSet<TaskId> = to_run.iter().copied().collect();
     for &id in &to_run {
         let open: HashSet<TaskId> =
@@ -184,7 +184,7 @@ pub(super) async fn execute(
         let operator = plan.tasks[id].operator();
         active.entry(operator).and_modify(|count| *count -= 1);
         for urgent in turns.end(id) {
-            if ready.remove(&place(plan, Turn::default(), urgent)) {
+            if ready.remove(&place(plan, CallTurn::default(), urgent)) {
                 ready.insert(place(plan, turns.of(urgent), urgent));
             }
         }

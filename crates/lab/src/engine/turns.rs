@@ -4,7 +4,7 @@
 
 use crate::{
     plan::{Plan, TaskId},
-    task::Turn,
+    task::CallTurn,
 };
 use std::collections::HashMap;
 
@@ -13,25 +13,25 @@ const NEARLY_DONE: usize = 4;
 
 /// The trials of a plan, and how many tasks each has left.
 #[derive(Debug)]
-pub(crate) struct Turns {
-    trials: Vec<Trial>,
+pub(crate) struct TrialTurns {
+    trials: Vec<WaitingTrial>,
     /// The trials that need a task, by task.
     users: HashMap<TaskId, Vec<usize>>,
 }
 
 #[derive(Debug)]
-struct Trial {
+struct WaitingTrial {
     tasks: Vec<TaskId>,
     left: usize,
 }
 
-impl Trial {
+impl WaitingTrial {
     fn is_nearly_done(&self) -> bool {
         self.left * NEARLY_DONE <= self.tasks.len()
     }
 }
 
-impl Turns {
+impl TrialTurns {
     /// The turns of the tasks that are to run. Tasks whose output is in the
     /// store do not count: only a trial's own work in this run does.
     pub(crate) fn new(plan: &Plan, to_run: &[TaskId]) -> Self {
@@ -45,17 +45,17 @@ impl Turns {
             for id in &tasks {
                 users.entry(*id).or_default().push(trial);
             }
-            trials.push(Trial { left: tasks.len(), tasks });
+            trials.push(WaitingTrial { left: tasks.len(), tasks });
         }
         Self { trials, users }
     }
 
     /// The turn of a task's calls now.
-    pub(crate) fn of(&self, id: TaskId) -> Turn {
-        let Some(users) = self.users.get(&id) else { return Turn::default() };
+    pub(crate) fn of(&self, id: TaskId) -> CallTurn {
+        let Some(users) = self.users.get(&id) else { return CallTurn::default() };
         let nearly = users.iter().any(|&trial| self.trials[trial].is_nearly_done());
         // A task that several trials need belongs to the first of them.
-        Turn { priority: i32::from(nearly), group: users.first().map_or(0, |&trial| trial as u64 + 1) }
+        CallTurn { priority: i32::from(nearly), group: users.first().map_or(0, |&trial| trial as u64 + 1) }
     }
 
     /// Records that a task has ended; returns the tasks that are urgent from now on.
@@ -92,29 +92,29 @@ mod tests {
     #[test]
     fn a_trial_becomes_urgent_with_its_last_quarter() {
         let plan = plan(2);
-        let mut turns = Turns::new(&plan, &(0..7).collect::<Vec<_>>());
-        assert_eq!(turns.of(6), Turn { priority: 0, group: 2 });
+        let mut turns = TrialTurns::new(&plan, &(0..7).collect::<Vec<_>>());
+        assert_eq!(turns.of(6), CallTurn { priority: 0, group: 2 });
         assert!(turns.end(0).is_empty(), "three of four are left");
         assert!(turns.end(4).is_empty());
         assert_eq!(turns.end(5), [0, 4, 5, 6], "the second trial has one task left");
-        assert_eq!(turns.of(6), Turn { priority: 1, group: 2 });
-        assert_eq!(turns.of(1), Turn { priority: 0, group: 1 }, "the other trial waits for its turn");
+        assert_eq!(turns.of(6), CallTurn { priority: 1, group: 2 });
+        assert_eq!(turns.of(1), CallTurn { priority: 0, group: 1 }, "the other trial waits for its turn");
     }
 
     #[test]
     fn a_shared_task_is_urgent_as_soon_as_one_of_its_trials_is() {
         let plan = plan(2);
-        let mut turns = Turns::new(&plan, &(0..7).collect::<Vec<_>>());
+        let mut turns = TrialTurns::new(&plan, &(0..7).collect::<Vec<_>>());
         for id in [4, 5, 6] {
             turns.end(id);
         }
-        assert_eq!(turns.of(0), Turn { priority: 1, group: 1 });
+        assert_eq!(turns.of(0), CallTurn { priority: 1, group: 1 });
     }
 
     #[test]
     fn what_is_stored_does_not_make_a_trial_urgent() {
-        let turns = Turns::new(&plan(1), &[2, 3]);
+        let turns = TrialTurns::new(&plan(1), &[2, 3]);
         assert_eq!(turns.of(2).priority, 0, "two of two are left");
-        assert_eq!(turns.of(0), Turn::default(), "it is not to run");
+        assert_eq!(turns.of(0), CallTurn::default(), "it is not to run");
     }
 }

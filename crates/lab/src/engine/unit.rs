@@ -1,7 +1,7 @@
 //! The messages between the remote engine and its workers: names of artifacts
 //! and settings, never documents or vectors. Those go through the store.
 
-use crate::task::Turn;
+use crate::task::CallTurn;
 use crate::{
     Error, error_chain, failed_function,
     operator::Operator,
@@ -57,12 +57,12 @@ pub(crate) struct UnitTask {
     pub(crate) inputs: BTreeMap<TaskId, String>,
     /// Whether one of its inputs is partial.
     pub(crate) partial: bool,
-    pub(crate) turn: Turn,
+    pub(crate) turn: CallTurn,
 }
 
 /// What became of a unit.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Reply {
+pub(crate) struct UnitReply {
     /// One for each task, in order.
     pub(crate) tasks: Vec<TaskReply>,
     /// What the worker's calls cost since its last reply.

@@ -10,7 +10,7 @@ use crate::{
 use std::collections::{BTreeMap, HashMap};
 
 /// What was read of trials that share their chunks.
-pub(super) type Known = HashMap<Vec<TaskId>, Option<NotEnriched>>;
+pub(super) type EnrichedCache = HashMap<Vec<TaskId>, Option<NotEnriched>>;
 
 /// Those of a trial; none if all chunks are as they were to be. Tables that are
 /// gone from the store, because what is made of them is there, tell nothing.
@@ -19,7 +19,7 @@ pub(super) async fn of_trial(
     plan: &Plan,
     outputs: &Outputs,
     tasks: &[TaskId],
-    known: &mut Known,
+    known: &mut EnrichedCache,
 ) -> Result<Option<NotEnriched>, Error> {
     if let Some(found) = known.get(tasks) {
         return Ok(found.clone());

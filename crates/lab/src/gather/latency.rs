@@ -9,14 +9,14 @@
 //! because their functions would be called again, and neither are runs on a
 //! cluster; there the seconds of the model calls stand for the retrieval.
 
-use super::{QuestionResult, price::Price};
+use super::{QuestionResult, price::TrialPrice};
 use crate::{
     Error, Prepared, Session,
     engine::Outcome,
     gather::RunPart,
     layout::{self},
     plan::{CorpusInputs, Outputs, Plan, Trial, TrialTasks, work::Work},
-    task::{Turn, open_corpus},
+    task::{CallTurn, open_corpus},
 };
 use eval::Question;
 use models::ledger;
@@ -42,7 +42,7 @@ const PROBES: usize = 6;
 
 /// What was measured of a retrieval.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Measured {
+struct MeasuredLatency {
     /// Seconds by question.
     seconds: BTreeMap<String, f64>,
 }
@@ -73,7 +73,7 @@ pub(crate) async fn measure(session: &Session, prepared: &Prepared, part: RunPar
 }
 
 fn runs_function(plan: &Plan, tasks: &TrialTasks) -> bool {
-    let searches = |work: &Work| !matches!(work, Work::Generate(_) | Work::Score(_));
+    let searches = |work: &Work| !matches!(work, Work::GenerateWork(_) | Work::ScoreWork(_));
     let of_trial = plan.reached(tasks);
     of_trial.into_iter().map(|id| &plan.tasks[id].work).any(|work| searches(work) && work.describe().runs_function())
 }
@@ -103,10 +103,10 @@ async fn measure_one(
         outputs.insert(id, artifact);
     }
     let (corpus, _) = open_corpus(execution, &outputs, &inputs).await?;
-    let models = execution.models().in_turn(Turn::default());
+    let models = execution.models().in_turn(CallTurn::default());
     let config = PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() };
     let pipeline = Pipeline::new(&config, corpus, &models)?;
-    let mut measured = Measured::default();
+    let mut measured = MeasuredLatency::default();
     let sample = sample(&prepared.questions);
     let search = async |question: &Question| {
         let Question { question: text, turns: history, filter, .. } = question;
@@ -149,14 +149,14 @@ pub(super) async fn of_trial(
     tasks: &TrialTasks,
     outcome: &Outcome,
     questions: &[QuestionResult],
-    price: &Price,
+    price: &TrialPrice,
 ) -> Result<Vec<f64>, Error> {
     let store = &prepared.execution.store;
     let kept = match outcome.outputs.get(&tasks.passages) {
         Some(name) => store.get(&layout::latency(name)).await?,
         None => None,
     };
-    let measured: Measured = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let measured: MeasuredLatency = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let mut retrievals: Vec<f64> = measured.seconds.values().copied().collect();
     retrievals.sort_by(f64::total_cmp);
     if tasks.answers.is_empty() {

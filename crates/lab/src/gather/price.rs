@@ -18,7 +18,7 @@ use std::{
 };
 
 /// The usage of a trial, and what follows from it.
-pub(super) struct Price {
+pub(super) struct TrialPrice {
     pub(super) of: TrialUsage,
     pub(super) tokens_per_question: Option<f64>,
     /// Dollars for all questions, none if they are not known.
@@ -52,7 +52,7 @@ pub(super) async fn of_trial(
     outcome: &Outcome,
     trial: &Trial,
     index: usize,
-) -> Result<Price, Error> {
+) -> Result<TrialPrice, Error> {
     let execution = &prepared.execution;
     let prices = prices(execution, prepared);
     let mut of = TrialUsage::default();
@@ -84,10 +84,10 @@ pub(super) async fn of_trial(
                 let (sum, asked) = tokens.entry(kind.operator()).or_default();
                 *sum += used.all.tokens();
                 *asked += match &task.work {
-                    Work::Generate(work) => work.questions.len(),
+                    Work::GenerateWork(work) => work.questions.len(),
                     _ => prepared.questions.len(),
                 };
-                if !matches!(task.work, Work::Generate(_)) {
+                if !matches!(task.work, Work::GenerateWork(_)) {
                     add_seconds(&mut search_seconds, prepared, &used);
                 }
             }
@@ -100,7 +100,7 @@ pub(super) async fn of_trial(
     of.unpriced = unpriced(&of, &prices, prepared, trial);
     let is_known = |purpose| !unknown.values().any(|other| *other == purpose) || is_free(execution, trial);
     let per_question = tokens.values().map(|&(sum, asked)| sum as f64 / asked.max(1) as f64).sum::<f64>();
-    Ok(Price {
+    Ok(TrialPrice {
         tokens_per_question: (!prepared.questions.is_empty()).then_some(per_question + 0.0),
         cost_usd: cost(&of.questions, &prices).filter(|_| is_known(Purpose::Questions)),
         index_cost_usd: cost(&of.index, &prices).filter(|_| is_known(Purpose::Index)),
@@ -128,7 +128,7 @@ async fn of_answers(
     id: TaskId,
     work: &Work,
 ) -> Result<Option<TaskUsage>, Error> {
-    let (Work::Generate(_), Some(_)) = (work, outcome.outputs.get(&id)) else { return Ok(None) };
+    let (Work::GenerateWork(_), Some(_)) = (work, outcome.outputs.get(&id)) else { return Ok(None) };
     let model = trial.pipeline.generator.as_ref().and_then(rag::generate::GeneratorConfig::model);
     let Some(identity) = model.and_then(|model| prepared.sources.identities.get(model)) else { return Ok(None) };
     let answers = answers_by_question(&prepared.execution, &outcome.outputs, &[id]).await?;

@@ -1,8 +1,8 @@
 //! Asking another part.
 
 use super::{
-    Elsewhere, Lost, Request, Said,
-    wire::{Embedded, Failure},
+    Elsewhere, Lost, PartReply, PartRequest,
+    wire::{PartFailure, WireMatrix},
 };
 use async_trait::async_trait;
 use futures::{Stream, StreamExt, stream};
@@ -21,15 +21,15 @@ pub(crate) struct Way(pub(crate) Arc<dyn Elsewhere>);
 
 impl Way {
     /// The reply to a request that has one.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Failure> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &PartRequest) -> Result<T, PartFailure> {
         let (part, bytes) = (request.part(), written(request)?);
         let mut again = true;
         loop {
             let reply = self.0.call(part, false, bytes.clone()).next().await;
             let lost = match reply {
                 Some(Ok(reply)) => {
-                    let reply: Result<T, Failure> =
-                        serde_json::from_slice(&reply).map_err(|error| Failure::unreadable(&error))?;
+                    let reply: Result<T, PartFailure> =
+                        serde_json::from_slice(&reply).map_err(|error| PartFailure::unreadable(&error))?;
                     return reply;
                 }
                 Some(Err(lost)) => lost,
@@ -37,45 +37,45 @@ impl Way {
             };
             // Another replica is asked: at worst a call that rewrites a question is paid once more.
             if !(matches!(lost, Lost::Died(_)) && std::mem::take(&mut again)) {
-                return Err(Failure::of(part, lost));
+                return Err(PartFailure::of(part, lost));
             }
         }
     }
 
     /// What is said on a request that is answered bit by bit. It ends after a
     /// failure.
-    pub(crate) fn hear(&self, request: &Request) -> impl Stream<Item = Said> + Send + 'static {
+    pub(crate) fn hear(&self, request: &PartRequest) -> impl Stream<Item = PartReply> + Send + 'static {
         let part = request.part();
         let replies = match written(request) {
             Ok(bytes) => self
                 .0
                 .call(part, true, bytes)
                 .map(move |reply| match reply {
-                    Ok(reply) => serde_json::from_slice::<Vec<Said>>(&reply)
-                        .unwrap_or_else(|error| vec![Said::Failed(Failure::unreadable(&error))]),
-                    Err(lost) => vec![Said::Failed(Failure::of(part, lost))],
+                    Ok(reply) => serde_json::from_slice::<Vec<PartReply>>(&reply)
+                        .unwrap_or_else(|error| vec![PartReply::Failed(PartFailure::unreadable(&error))]),
+                    Err(lost) => vec![PartReply::Failed(PartFailure::of(part, lost))],
                 })
                 .boxed(),
-            Err(failure) => stream::iter([vec![Said::Failed(failure)]]).boxed(),
+            Err(failure) => stream::iter([vec![PartReply::Failed(failure)]]).boxed(),
         };
         replies.flat_map(stream::iter)
     }
 }
 
-fn written(request: &Request) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec(request).map_err(|error| Failure::unreadable(&error))
+fn written(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
+    serde_json::to_vec(request).map_err(|error| PartFailure::unreadable(&error))
 }
 
 #[async_trait]
 impl ChunksElsewhere for Way {
     async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Refined, Error> {
-        Ok(self.ask(&Request::Find { searches: searches.to_vec(), vectors: vectors.map(Embedded::from) }).await?)
+        Ok(self.ask(&PartRequest::Find { searches: searches.to_vec(), vectors: vectors.map(WireMatrix::from) }).await?)
     }
 
     async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
         let (text, filter) = (query.text.to_owned(), query.filter.cloned());
-        let vector = query.embedding.map(Embedded::vector);
-        Ok(self.ask(&Request::Step { step, text, vector, filter, passages }).await?)
+        let vector = query.embedding.map(WireMatrix::vector);
+        Ok(self.ask(&PartRequest::Step { step, text, vector, filter, passages }).await?)
     }
 }
 
@@ -84,6 +84,6 @@ impl RetrievalElsewhere for Way {
     async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error> {
         let AskedQuestion { text, history, filter } = question;
         let (question, history, filter) = (text.to_owned(), history.to_vec(), filter.cloned());
-        Ok(self.ask(&Request::Retrieve { question, history, filter, at_most }).await?)
+        Ok(self.ask(&PartRequest::Retrieve { question, history, filter, at_most }).await?)
     }
 }

@@ -1,7 +1,7 @@
 //! Models that another part holds. It also limits and repeats their calls, so
 //! here nothing of that is done a second time.
 
-use super::{Embedded, Request, Said, Way, wire::Failure};
+use super::{PartReply, PartRequest, Way, WireMatrix, wire::PartFailure};
 use async_trait::async_trait;
 use futures::StreamExt;
 use models::{
@@ -93,18 +93,18 @@ impl ChatElsewhere {
         on_piece: &(dyn Fn(&str) + Send + Sync),
         anew: &(dyn Fn() + Send + Sync),
     ) -> Result<ChatResponse, Error> {
-        let request = Request::Chat { model: self.name.clone(), request: request.clone() };
+        let request = PartRequest::Chat { model: self.name.clone(), request: request.clone() };
         let mut said = pin!(self.way.hear(&request));
         while let Some(said) = said.next().await {
             match said {
-                Said::Text(text) => on_piece(&text),
-                Said::Anew => anew(),
-                Said::Replied(response) => return Ok(*response),
-                Said::Failed(failure) => return Err(failure.of_model(&self.name)),
-                Said::Fallback(_) | Said::Remark(_) | Said::Found(_) | Said::Answered(_) => {}
+                PartReply::Text(text) => on_piece(&text),
+                PartReply::Anew => anew(),
+                PartReply::Replied(response) => return Ok(*response),
+                PartReply::Failed(failure) => return Err(failure.of_model(&self.name)),
+                PartReply::Fallback(_) | PartReply::Remark(_) | PartReply::Found(_) | PartReply::Answered(_) => {}
             }
         }
-        Err(Failure::Said("the llm ended its answer before its end".into()).of_model(&self.name))
+        Err(PartFailure::Reason("the llm ended its answer before its end".into()).of_model(&self.name))
     }
 }
 
@@ -153,7 +153,7 @@ impl EmbeddingModel for ModelElsewhere {
         self.most.load(Relaxed)
     }
     async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
-        let request = Request::CountTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
+        let request = PartRequest::CountTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
         let counted: Option<(Vec<usize>, usize)> =
             self.way.ask(&request).await.map_err(|failure| failure.of_model(&self.name))?;
         Ok(counted.map(|(counts, most)| {
@@ -162,16 +162,16 @@ impl EmbeddingModel for ModelElsewhere {
         }))
     }
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
-        let request = Request::Embed { model: self.name.clone(), texts: texts.to_vec(), kind };
-        let embedded = self.way.ask::<Embedded>(&request).await.and_then(|embedded| embedded.matrix());
+        let request = PartRequest::Embed { model: self.name.clone(), texts: texts.to_vec(), kind };
+        let embedded = self.way.ask::<WireMatrix>(&request).await.and_then(|embedded| embedded.matrix());
         let matrix = embedded.map_err(|failure| failure.of_model(&self.name))?;
         self.columns.store(matrix.columns, Relaxed);
         Ok((matrix, Usage::default()))
     }
     async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
-        let request = Request::EmbedTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
-        let embedded = self.way.ask::<Vec<Embedded>>(&request).await;
-        let matrices = embedded.and_then(|embedded| embedded.iter().map(Embedded::matrix).collect());
+        let request = PartRequest::EmbedTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
+        let embedded = self.way.ask::<Vec<WireMatrix>>(&request).await;
+        let matrices = embedded.and_then(|embedded| embedded.iter().map(WireMatrix::matrix).collect());
         matrices.map_err(|failure| failure.of_model(&self.name))
     }
 }
@@ -180,7 +180,7 @@ impl EmbeddingModel for ModelElsewhere {
 impl RerankModel for ModelElsewhere {
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
         let (model, query, passages) = (self.name.clone(), query.to_owned(), passages.to_vec());
-        let scores = self.way.ask(&Request::Score { model, query, passages }).await;
+        let scores = self.way.ask(&PartRequest::Score { model, query, passages }).await;
         Ok((scores.map_err(|failure| failure.of_model(&self.name))?, Usage::default()))
     }
 }

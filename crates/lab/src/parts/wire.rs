@@ -17,22 +17,22 @@ const AFTER_BUSY: Duration = Duration::from_secs(2);
 /// What a part is asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Request {
-    /// Vectors of texts: [`Embedded`].
+pub(crate) enum PartRequest {
+    /// Vectors of texts: [`WireMatrix`].
     Embed { model: String, texts: Vec<String>, kind: InputKind },
-    /// Vectors of the texts' tokens: a list of [`Embedded`].
+    /// Vectors of the texts' tokens: a list of [`WireMatrix`].
     EmbedTokens { model: String, texts: Vec<String>, kind: InputKind },
     /// How many tokens each text has, and how many its embedder reads; none if it
     /// cannot count.
     CountTokens { model: String, texts: Vec<String>, kind: InputKind },
     /// A score for each passage.
     Score { model: String, query: String, passages: Vec<String> },
-    /// An answer of a chat model: [`Said`], again and again.
+    /// An answer of a chat model: [`PartReply`], again and again.
     Chat { model: String, request: ChatRequest },
     /// The passages of searches.
-    Find { searches: Vec<SearchQuery>, vectors: Option<Embedded> },
+    Find { searches: Vec<SearchQuery>, vectors: Option<WireMatrix> },
     /// What a stage makes of passages: [`rag::Refined`].
-    Step { step: usize, text: String, vector: Option<Embedded>, filter: Option<Filter>, passages: Vec<Passage> },
+    Step { step: usize, text: String, vector: Option<WireMatrix>, filter: Option<Filter>, passages: Vec<Passage> },
     /// The text of a stretch of a document, if there is such a document.
     Excerpt { document: String, span: Span },
     /// The chunk of a document that holds a byte, if there is one.
@@ -41,11 +41,11 @@ pub(crate) enum Request {
     Order { question: String, texts: Vec<String> },
     /// What is found for a question: [`rag::pipeline::Found`].
     Retrieve { question: String, history: Vec<Message>, filter: Option<Filter>, at_most: usize },
-    /// An answer to a question: [`Said`], again and again.
+    /// An answer to a question: [`PartReply`], again and again.
     Answer { question: String, history: Vec<Message>, at_most: usize },
 }
 
-impl Request {
+impl PartRequest {
     /// Who is asked this.
     pub(crate) fn part(&self) -> Part {
         match self {
@@ -67,7 +67,7 @@ impl Request {
 /// there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Said {
+pub(crate) enum PartReply {
     Fallback(String),
     Remark(String),
     Found(Vec<Passage>),
@@ -78,10 +78,10 @@ pub(crate) enum Said {
     Replied(Box<ChatResponse>),
     /// Of the pipeline.
     Answered(Box<Answer>),
-    Failed(Failure),
+    Failed(PartFailure),
 }
 
-impl From<Event> for Said {
+impl From<Event> for PartReply {
     fn from(event: Event) -> Self {
         match event {
             Event::Fallback(reason) => Self::Fallback(reason),
@@ -93,7 +93,7 @@ impl From<Event> for Said {
     }
 }
 
-impl From<models::Piece> for Said {
+impl From<models::Piece> for PartReply {
     fn from(piece: models::Piece) -> Self {
         match piece {
             models::Piece::Text(text) => Self::Text(text),
@@ -104,19 +104,19 @@ impl From<models::Piece> for Said {
 
 /// Vectors, exact and a third of the size of decimal digits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Embedded {
+pub(crate) struct WireMatrix {
     columns: usize,
     /// Base64 of little-endian `f32`, row by row.
     data: String,
 }
 
-impl From<&Matrix> for Embedded {
+impl From<&Matrix> for WireMatrix {
     fn from(matrix: &Matrix) -> Self {
         Self::of(matrix.columns, &matrix.data)
     }
 }
 
-impl Embedded {
+impl WireMatrix {
     fn of(columns: usize, data: &[f32]) -> Self {
         let bytes: Vec<u8> = data.iter().flat_map(|number| number.to_le_bytes()).collect();
         Self { columns, data: STANDARD.encode(bytes) }
@@ -127,8 +127,8 @@ impl Embedded {
         Self::of(vector.len(), vector)
     }
 
-    pub(crate) fn matrix(&self) -> Result<Matrix, Failure> {
-        let bytes = STANDARD.decode(&self.data).map_err(|error| Failure::unreadable(&error))?;
+    pub(crate) fn matrix(&self) -> Result<Matrix, PartFailure> {
+        let bytes = STANDARD.decode(&self.data).map_err(|error| PartFailure::unreadable(&error))?;
         let (numbers, _) = bytes.as_chunks::<4>();
         Ok(Matrix { columns: self.columns, data: numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect() })
     }
@@ -138,18 +138,18 @@ impl Embedded {
 /// had the part been in its own process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Failure {
+pub(crate) enum PartFailure {
     /// A model failed.
     Model(Told),
     /// A part ended, or takes no more requests: another try may work.
     Away { reason: String, retry_after: Duration },
     /// Anything else, in words.
-    Said(String),
+    Reason(String),
 }
 
-impl Failure {
+impl PartFailure {
     pub(crate) fn unreadable(error: &dyn std::fmt::Display) -> Self {
-        Self::Said(format!(
+        Self::Reason(format!(
             "parts of the graph do not understand each other ({error}): is it the same version of reverie everywhere?"
         ))
     }
@@ -165,7 +165,7 @@ impl Failure {
                 reason: format!("the {part} takes no more requests now: {reason}"),
                 retry_after: AFTER_BUSY,
             },
-            Lost::Failed(reason) => Self::Said(format!("the {part} failed: {reason}")),
+            Lost::Failed(reason) => Self::Reason(format!("the {part} failed: {reason}")),
         }
     }
 
@@ -176,35 +176,35 @@ impl Failure {
             Self::Away { reason, .. } => {
                 Told::Connection { endpoint: format!("the process of {model}"), cause: reason }.into()
             }
-            Self::Said(reason) => Told::Other(reason).into(),
+            Self::Reason(reason) => Told::Other(reason).into(),
         }
     }
 }
 
-impl From<&Error> for Failure {
+impl From<&Error> for PartFailure {
     fn from(error: &Error) -> Self {
         match (model_error(error), error) {
             (Some(model), _) => Self::Model(model.into()),
             (None, Error::Stage(rag::Error::Elsewhere { reason, retry_after: Some(retry_after) })) => {
                 Self::Away { reason: reason.clone(), retry_after: *retry_after }
             }
-            (None, error) => Self::Said(error_chain(error)),
+            (None, error) => Self::Reason(error_chain(error)),
         }
     }
 }
 
-impl From<Failure> for rag::Error {
-    fn from(failure: Failure) -> Self {
+impl From<PartFailure> for rag::Error {
+    fn from(failure: PartFailure) -> Self {
         match failure {
-            Failure::Model(told) => Self::Model(told.into()),
-            Failure::Away { reason, retry_after } => Self::Elsewhere { reason, retry_after: Some(retry_after) },
-            Failure::Said(reason) => Self::Elsewhere { reason, retry_after: None },
+            PartFailure::Model(told) => Self::Model(told.into()),
+            PartFailure::Away { reason, retry_after } => Self::Elsewhere { reason, retry_after: Some(retry_after) },
+            PartFailure::Reason(reason) => Self::Elsewhere { reason, retry_after: None },
         }
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<PartFailure> for Error {
+    fn from(failure: PartFailure) -> Self {
         Self::Stage(failure.into())
     }
 }
@@ -216,17 +216,17 @@ mod tests {
     #[test]
     fn vectors_arrive_as_they_were() {
         let matrix = Matrix { columns: 2, data: vec![0.1, -3.5e-8, f32::MIN_POSITIVE, 1.0 / 3.0] };
-        let written = serde_json::to_string(&Embedded::from(&matrix)).unwrap();
-        assert_eq!(serde_json::from_str::<Embedded>(&written).unwrap().matrix().unwrap(), matrix);
+        let written = serde_json::to_string(&WireMatrix::from(&matrix)).unwrap();
+        assert_eq!(serde_json::from_str::<WireMatrix>(&written).unwrap().matrix().unwrap(), matrix);
     }
 
     #[test]
     fn a_part_that_is_away_is_told_as_such_from_part_to_part() {
-        let away = Failure::of(Part::Retriever, Lost::Died("killed".into()));
-        let again = Failure::from(&Error::from(away.clone()));
+        let away = PartFailure::of(Part::Retriever, Lost::Died("killed".into()));
+        let again = PartFailure::from(&Error::from(away.clone()));
         assert_eq!(again, away);
         assert!(
-            matches!(away, Failure::Away { reason, .. } if reason.contains("retriever") && reason.contains("killed"))
+            matches!(away, PartFailure::Away { reason, .. } if reason.contains("retriever") && reason.contains("killed"))
         );
     }
 }

@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 1 << 20;
 const LARGE_FILE: u64 = MOST_BYTES / 4;
 
 /// A file of a corpus.
-struct File {
+struct ListedFile {
     /// Its place in the list.
     place: usize,
     bytes: u64,
@@ -42,8 +42,9 @@ pub fn file_blocks<'a>(files: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<V
         let [a, b, c, d, e, f, g, h, ..] = *Key::of_bytes(path.as_bytes()).bytes();
         u64::from_be_bytes([a, b, c, d, e, f, g, h])
     };
-    let files = files.into_iter().enumerate().map(|(place, (path, bytes))| File { place, bytes, hash: hash(path) });
-    let (large, small): (Vec<File>, Vec<File>) = files.partition(|file| file.bytes >= LARGE_FILE);
+    let files =
+        files.into_iter().enumerate().map(|(place, (path, bytes))| ListedFile { place, bytes, hash: hash(path) });
+    let (large, small): (Vec<ListedFile>, Vec<ListedFile>) = files.partition(|file| file.bytes >= LARGE_FILE);
     let mut blocks: Vec<Vec<usize>> = large.into_iter().map(|file| vec![file.place]).collect();
     divide(small, 0, &mut blocks);
     blocks.sort_unstable();
@@ -52,7 +53,7 @@ pub fn file_blocks<'a>(files: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<V
 
 /// Adds the blocks of a node at a level of the tree: the first `level` bits of
 /// its files' hashes are equal.
-fn divide(files: Vec<File>, level: u32, blocks: &mut Vec<Vec<usize>>) {
+fn divide(files: Vec<ListedFile>, level: u32, blocks: &mut Vec<Vec<usize>>) {
     if files.is_empty() {
         return;
     }

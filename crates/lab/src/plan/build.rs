@@ -119,7 +119,7 @@ impl Plan {
             let of_file = |(file, _): &(SourceFile, Key)| inputs.metadata.get_key_value(&file.path);
             let metadata =
                 files.iter().filter_map(of_file).map(|(path, known)| (path.clone(), known.clone())).collect();
-            self.add(inputs, work::Load { files, metadata }, || label)
+            self.add(inputs, work::LoadWork { files, metadata }, || label)
         };
         shards.filter(|shard: &Vec<_>| !shard.is_empty()).map(load).collect()
     }
@@ -136,7 +136,7 @@ impl Plan {
             let corpus = corpus.clone();
             let queries = queries.filter(|_| stage.searches_again()).or(alone);
             let label = || format!("{} {}", axis.stage(), trial.label(axis));
-            passages = self.add(inputs, work::ApplyStage { axis, pipeline, passages, corpus, queries }, label);
+            passages = self.add(inputs, work::ApplyStageWork { axis, pipeline, passages, corpus, queries }, label);
         }
         let answers = self.generate(inputs, trial, (passages, alone), asked);
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
@@ -166,7 +166,7 @@ impl Plan {
         let embedder = pipeline.embedder.as_deref();
         let chunk = |&documents: &TaskId| {
             let embedder = trial.embedder_of(&pipeline.chunker);
-            let work = work::Chunk { chunker: pipeline.chunker.clone(), embedder, documents };
+            let work = work::ChunkWork { chunker: pipeline.chunker.clone(), embedder, documents };
             self.add(inputs, work, || format!("chunk with {chunker}"))
         };
         let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
@@ -184,7 +184,7 @@ impl Plan {
         for (kind, model) in in_shards.into_iter().zip(embedder) {
             // In shards of their own, so that a killed run keeps those that are done.
             let embed = |(chunks, enriched)| {
-                let work = work::EmbedTokens { model: model.to_owned(), chunks, enriched };
+                let work = work::EmbedTokensWork { model: model.to_owned(), chunks, enriched };
                 self.add(inputs, work, || format!("embed tokens with {model} on {label}"))
             };
             indexes.insert(kind, texts.shards().map(embed).collect());
@@ -204,7 +204,7 @@ impl Plan {
         let title = kind.title();
         if let MadeFrom::Texts(_) = kind.made_from() {
             let from = texts.enriched.unwrap_or(texts.chunks).to_vec();
-            let work = work::Index { kind, from, enriched: texts.enriched.is_some() };
+            let work = work::IndexWork { kind, from, enriched: texts.enriched.is_some() };
             return Some(self.add(inputs, work, || format!("{title} of {label}")));
         }
         let model = embedder?;
@@ -217,18 +217,18 @@ impl Plan {
             Some(VectorMaker { enricher, documents, .. }) => {
                 let embed = |(&documents, &chunks): (&TaskId, &TaskId)| {
                     let (enricher, model) = (enricher.clone(), model.to_owned());
-                    self.add(inputs, work::EmbedInContext { enricher, model, documents, chunks }, told)
+                    self.add(inputs, work::EmbedInContextWork { enricher, model, documents, chunks }, told)
                 };
                 documents.iter().zip(texts.chunks).map(embed).collect()
             }
             None => {
                 let embed = |(chunks, enriched)| {
-                    self.add(inputs, work::Embed { model: model.to_owned(), chunks, enriched }, told)
+                    self.add(inputs, work::EmbedWork { model: model.to_owned(), chunks, enriched }, told)
                 };
                 texts.shards().map(embed).collect()
             }
         };
-        let work = work::Index { kind, from, enriched: false };
+        let work = work::IndexWork { kind, from, enriched: false };
         Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))
     }
 
@@ -247,7 +247,7 @@ impl Plan {
         }
         let enrich = |(&documents, &chunks): (&TaskId, &TaskId)| {
             let embedder = trial.embedder_of(enricher);
-            let work = work::Enrich { enricher: enricher.clone(), embedder, documents, chunks };
+            let work = work::EnrichWork { enricher: enricher.clone(), embedder, documents, chunks };
             let label = || format!("enrich {} with {}", trial.label(Axis::Chunker), trial.label(Axis::Enrich));
             self.add(inputs, work, label)
         };
@@ -261,7 +261,7 @@ impl Plan {
         let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
         let compares = compares || pipeline.query.is_nothing() && compares_vectors(&pipeline.retriever.indexes());
         let model = pipeline.embedder.as_deref().filter(|_| compares && !inputs.questions.is_empty())?;
-        let work = work::EmbedQueries { model: model.to_owned(), queries: alone, standalone: alone.is_some() };
+        let work = work::EmbedQueriesWork { model: model.to_owned(), queries: alone, standalone: alone.is_some() };
         Some(self.add(inputs, work, || format!("embed questions with {model}")))
     }
 
@@ -285,7 +285,7 @@ impl Plan {
         let mut corpus = corpus.clone();
         corpus.indexes.retain(|kind, _| indexes.contains(kind));
         corpus.queries = corpus.queries.filter(|_| compares && written.is_none());
-        let work = work::Retrieve {
+        let work = work::RetrieveWork {
             chunker: pipeline.chunker.clone(),
             embedder: trial.embedder_of(&retriever).or_else(|| trial.embedder_of(&pipeline.chunker)),
             retriever,
@@ -302,7 +302,7 @@ impl Plan {
             return None;
         }
         let label = trial.label(Axis::Query);
-        let work = work::WriteQueries { writer: writer.clone(), embedder: trial.embedder_of(writer) };
+        let work = work::WriteQueriesWork { writer: writer.clone(), embedder: trial.embedder_of(writer) };
         Some(self.add(inputs, work, || format!("write queries with {label}")))
     }
 
@@ -315,7 +315,7 @@ impl Plan {
         compares: bool,
     ) -> Option<TaskId> {
         let model = trial.pipeline.embedder.as_deref().filter(|_| compares)?;
-        let work = work::EmbedQueries { model: model.to_owned(), queries: Some(queries), standalone: false };
+        let work = work::EmbedQueriesWork { model: model.to_owned(), queries: Some(queries), standalone: false };
         Some(self.add(inputs, work, || format!("embed queries of {} with {model}", trial.label(Axis::Query))))
     }
 
@@ -329,13 +329,13 @@ impl Plan {
         let generator = trial.pipeline.answering()?;
         let embedder = trial.embedder_of(&generator);
         let keys = KeyContext { tasks: &self.tasks, inputs };
-        let stem = work::Generate::stem(&keys, &generator, embedder.as_deref(), (passages, queries));
+        let stem = work::GenerateWork::stem(&keys, &generator, embedder.as_deref(), (passages, queries));
         let shards = self.ranges.to_answer(asked);
         let answer = |shard: QuestionShard| {
             let (generator, embedder) = (generator.clone(), embedder.clone());
             let part = self.ranges.part_to_answer(&shard, &stem);
             let (scored_with, questions) = (shard.range_of_scores(), shard.questions);
-            let work = work::Generate { generator, embedder, passages, queries, questions, part };
+            let work = work::GenerateWork { generator, embedder, passages, queries, questions, part };
             let id = self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id));
             (scored_with, id)
         };
@@ -359,7 +359,7 @@ impl Plan {
         }
         let work = |questions, answers, part| {
             let (metric, passages) = (metric.clone(), passages);
-            work::Score { metric, passages, answers, questions, without_passages, part }
+            work::ScoreWork { metric, passages, answers, questions, without_passages, part }
         };
         let label = || format!("score {}", metric.label());
         if !needs.answer {
@@ -367,7 +367,8 @@ impl Plan {
             return vec![self.add(inputs, work(questions, Vec::new(), None), label)];
         }
         let keys = KeyContext { tasks: &self.tasks, inputs };
-        let stem = work::Score::stem(&keys, metric, (passages, without_passages), answers.map(|answers| &answers.stem));
+        let stem =
+            work::ScoreWork::stem(&keys, metric, (passages, without_passages), answers.map(|answers| &answers.stem));
         let shards = self.ranges.to_score(&questions);
         let score = |shard: QuestionShard| {
             let part = self.ranges.part_to_score(&shard, &stem);

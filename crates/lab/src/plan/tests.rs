@@ -297,7 +297,7 @@ fn records_of_earlier_versions_say_where_indexes_are_and_are_written_as_then() {
 #[test]
 fn earlier_messages_are_in_no_key_of_questions_that_have_none() {
     let fixture = Fixture::new(SPACE);
-    let writer = work::WriteQueries { writer: rag::query::QueryConfig::None(Default::default()), embedder: None };
+    let writer = work::WriteQueriesWork { writer: rag::query::QueryConfig::None(Default::default()), embedder: None };
     let key = |questions: &[Question]| {
         let (experiment, identities) = (&fixture.experiment, &fixture.identities);
         let inputs = PlanInputs {

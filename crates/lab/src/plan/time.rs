@@ -157,7 +157,7 @@ pub(crate) fn estimate_time(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::work::EmbedQueries;
+    use crate::plan::work::EmbedQueriesWork;
 
     #[test]
     fn tasks_that_ran_side_by_side_took_the_time_of_one() {
@@ -176,7 +176,7 @@ mod tests {
             Components::of(&Experiment::parse(&text, ".").unwrap())
         };
         let name = |components: Components| {
-            components.name(&EmbedQueries { model: "m".to_owned(), queries: None, standalone: false }.into())
+            components.name(&EmbedQueriesWork { model: "m".to_owned(), queries: None, standalone: false }.into())
         };
         assert_eq!(name(components("secret", 1)), name(components("renewed", 1)));
         assert_ne!(name(components("secret", 1)), name(components("secret", 2)));

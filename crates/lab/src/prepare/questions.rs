@@ -21,14 +21,14 @@ use std::collections::BTreeSet;
 use store::{ArtifactStore, NoLayout};
 
 /// What stands in the dataset's file.
-pub(crate) struct Imported {
+pub(crate) struct ImportedDataset {
     /// The questions; none if they are to be generated.
     pub(crate) dataset: Option<Dataset>,
     /// The columns of the file that are not used.
     ignored: Vec<IgnoredColumn>,
 }
 
-impl Imported {
+impl ImportedDataset {
     /// No questions: none are asked for, or the file is a mistake.
     fn nothing() -> Self {
         Self { dataset: Some(Dataset::default()), ignored: Vec::new() }
@@ -36,21 +36,21 @@ impl Imported {
 }
 
 /// What a run asks, and the documents that it asks about.
-pub(super) struct Asked {
+pub(super) struct DatasetQuestions {
     pub(super) questions: Vec<Question>,
     /// What the dataset's file holds, or would if it were written.
     pub(super) report: DatasetReport,
-    pub(super) corpus: Corpus,
+    pub(super) corpus: CorpusSummary,
 }
 
 /// Reads the dataset, if there is one.
-pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Result<Imported, Error> {
-    let Some(spec) = &session.experiment.dataset else { return Ok(Imported::nothing()) };
+pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Result<ImportedDataset, Error> {
+    let Some(spec) = &session.experiment.dataset else { return Ok(ImportedDataset::nothing()) };
     match spec.inline() {
-        Some(Ok(rows)) => return Ok(Imported { dataset: Some(rows.dataset), ignored: rows.ignored }),
+        Some(Ok(rows)) => return Ok(ImportedDataset { dataset: Some(rows.dataset), ignored: rows.ignored }),
         Some(Err(errors)) => {
             mistakes.extend(errors);
-            return Ok(Imported::nothing());
+            return Ok(ImportedDataset::nothing());
         }
         None => {}
     }
@@ -58,7 +58,7 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
     let shown = if is_url { spec.path.clone() } else { session.experiment.path(&spec.path).display().to_string() };
     let Some(bytes) = dataset_bytes(session, &spec.path).await? else {
         match &spec.generate {
-            Some(_) if !is_url => return Ok(Imported { dataset: None, ignored: Vec::new() }),
+            Some(_) if !is_url => return Ok(ImportedDataset { dataset: None, ignored: Vec::new() }),
             Some(_) => mistakes.push(format!(
                 "dataset.path: there is no {shown}, and questions are generated into files only: give a path, then \
                  `reverie golden export FILE --output {shown}`"
@@ -67,20 +67,20 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
                 "dataset.path: {shown} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]"
             )),
         }
-        return Ok(Imported::nothing());
+        return Ok(ImportedDataset::nothing());
     };
     match DatasetFile::read(&spec.path, &bytes) {
         Ok(file) if file.dataset.questions.is_empty() => {
             mistakes.push(format!("dataset.path: {shown} holds no question"));
-            Ok(Imported::nothing())
+            Ok(ImportedDataset::nothing())
         }
         Ok(DatasetFile { mut dataset, ignored, .. }) => {
             dataset.questions.truncate(spec.limit.unwrap_or(usize::MAX));
-            Ok(Imported { dataset: Some(dataset), ignored })
+            Ok(ImportedDataset { dataset: Some(dataset), ignored })
         }
         Err(errors) => {
             mistakes.extend(errors.iter().map(|error| format!("{shown}: {error}")));
-            Ok(Imported::nothing())
+            Ok(ImportedDataset::nothing())
         }
     }
 }
@@ -104,11 +104,11 @@ async fn dataset_bytes(session: &Session, path: &str) -> Result<Option<Vec<u8>>,
 pub(super) async fn read_questions(
     session: &Session,
     loaded: &LoadedCorpus,
-    imported: Imported,
+    imported: ImportedDataset,
     found: &CorpusSurvey,
     mistakes: &mut Vec<String>,
-) -> Result<Asked, Error> {
-    let Imported { dataset, ignored } = imported;
+) -> Result<DatasetQuestions, Error> {
+    let ImportedDataset { dataset, ignored } = imported;
     let to_generate = dataset.is_none();
     let mut dataset = dataset.unwrap_or_default();
     let report = DatasetReport::of(&dataset, ignored);
@@ -129,9 +129,9 @@ pub(super) async fn read_questions(
     if to_generate && mistakes.is_empty() {
         let questions = generate(session, loaded).await?;
         let report = DatasetReport::of(&Dataset { questions: questions.clone() }, Vec::new());
-        return Ok(Asked { questions, report, corpus });
+        return Ok(DatasetQuestions { questions, report, corpus });
     }
-    Ok(Asked { questions: dataset.questions, report, corpus })
+    Ok(DatasetQuestions { questions: dataset.questions, report, corpus })
 }
 
 /// The fields that components and questions look at and no document has.
@@ -172,7 +172,7 @@ async fn generate(session: &Session, corpus: &LoadedCorpus) -> Result<Vec<Questi
 
 /// What the documents are, in numbers.
 #[derive(Default)]
-pub(super) struct Corpus {
+pub(super) struct CorpusSummary {
     pub(super) documents: usize,
     pub(super) text_bytes: usize,
     pub(super) rejected: Vec<Rejected>,
@@ -188,8 +188,8 @@ async fn read_corpus(
     loaded: &LoadedCorpus,
     dataset: &mut Dataset,
     mistakes: &mut Vec<String>,
-) -> Result<Corpus, Error> {
-    let mut corpus = Corpus::default();
+) -> Result<CorpusSummary, Error> {
+    let mut corpus = CorpusSummary::default();
     let mut anchoring = dataset.anchoring();
     loaded
         .rows(|row| match row {

@@ -1,7 +1,7 @@
 //! Whether enrichers that make vectors can make them with the embedders and the
 //! chunkers that they are combined with.
 
-use crate::{Error, Session, error_chain, task::Turn};
+use crate::{Error, Session, error_chain, task::CallTurn};
 use models::Identity;
 use rag::{Component, PipelineConfig};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// mistakes of their own.
 pub(super) fn check_vectors(session: &Session, identities: &BTreeMap<String, Identity>) -> Vec<String> {
     let models = session.models();
-    let in_turn = models.in_turn(Turn::default());
+    let in_turn = models.in_turn(CallTurn::default());
     let mut mistakes: Vec<String> = Vec::new();
     let wanted = session.experiment.space.combinations().filter(|pipeline| pipeline.enrich.makes_vectors());
     let mut seen: Vec<PipelineConfig> = Vec::new();

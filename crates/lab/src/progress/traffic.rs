@@ -33,7 +33,7 @@ pub struct ModelTraffic {
 
 /// A client, and its counters at recent looks.
 #[derive(Debug, Default)]
-pub(super) struct Traffic {
+pub(super) struct TrafficCounts {
     client: Option<Client>,
     looks: VecDeque<(Instant, BTreeMap<String, Counts>)>,
 }
@@ -44,7 +44,7 @@ struct Counts {
     tokens: u64,
 }
 
-impl Traffic {
+impl TrafficCounts {
     pub(super) fn of(client: Client) -> Self {
         Self { client: Some(client), looks: VecDeque::new() }
     }
@@ -165,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn rates_are_those_between_two_looks() {
         let client = Client::new(None);
-        let mut traffic = Traffic::of(client.clone());
+        let mut traffic = TrafficCounts::of(client.clone());
         let identity = Identity {
             provider: "test".to_owned(),
             model: "one-token".to_owned(),

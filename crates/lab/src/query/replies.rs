@@ -1,8 +1,8 @@
 //! What a part replies.
 
-use super::{Request, Said};
-use crate::{Error, RunPipeline, task::Turn};
-use crate::{parts::Embedded, parts::wire::Failure};
+use super::{PartReply, PartRequest};
+use crate::{Error, RunPipeline, task::CallTurn};
+use crate::{parts::WireMatrix, parts::wire::PartFailure};
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream, stream::BoxStream};
 use models::ChatRequest;
 use rag::{Models as _, Query, pipeline::AskedQuestion, python::on_behalf_of};
@@ -18,39 +18,39 @@ impl RunPipeline {
     /// request is of a kind that is answered bit by bit. The work ends when the
     /// stream is dropped.
     pub fn reply(self: Arc<Self>, request: &[u8]) -> BoxStream<'static, Vec<u8>> {
-        let request: Request = match serde_json::from_slice(request) {
+        let request: PartRequest = match serde_json::from_slice(request) {
             Ok(request) => request,
-            Err(error) => return once(future::ready(Err::<(), _>(Failure::unreadable(&error)))),
+            Err(error) => return once(future::ready(Err::<(), _>(PartFailure::unreadable(&error)))),
         };
         match request {
-            Request::Chat { model, request } => together(self.chatting(model, request)),
-            Request::Answer { question, history, at_most } => {
+            PartRequest::Chat { model, request } => together(self.chatting(model, request)),
+            PartRequest::Answer { question, history, at_most } => {
                 let (sender, said) = mpsc::unbounded();
-                let tell = move |said: Said| drop(sender.unbounded_send(said));
+                let tell = move |said: PartReply| drop(sender.unbounded_send(said));
                 let work = async move {
                     let on_event = |event: rag::pipeline::Event| tell(event.into());
                     if let Err(error) = self.ask(&question, &history, at_most, on_event).await {
-                        tell(Said::Failed((&error).into()));
+                        tell(PartReply::Failed((&error).into()));
                     }
                 };
                 together(beside(said, work))
             }
-            Request::Embed { model, texts, kind } => once(
+            PartRequest::Embed { model, texts, kind } => once(
                 async move {
                     let embedder = self.models().embedder(&model)?;
-                    Ok::<_, Error>(Embedded::from(&embedder.embed(&texts, kind).await?))
+                    Ok::<_, Error>(WireMatrix::from(&embedder.embed(&texts, kind).await?))
                 }
                 .map(failure),
             ),
-            Request::EmbedTokens { model, texts, kind } => once(
+            PartRequest::EmbedTokens { model, texts, kind } => once(
                 async move {
                     let embedder = self.models().embedder(&model)?;
                     let matrices = embedder.embed_tokens(&texts, kind).await?;
-                    Ok::<_, Error>(matrices.iter().map(Embedded::from).collect::<Vec<_>>())
+                    Ok::<_, Error>(matrices.iter().map(WireMatrix::from).collect::<Vec<_>>())
                 }
                 .map(failure),
             ),
-            Request::CountTokens { model, texts, kind } => once(
+            PartRequest::CountTokens { model, texts, kind } => once(
                 async move {
                     let embedder = self.models().embedder(&model)?;
                     let counts = embedder.count_tokens(&texts, kind).await?;
@@ -58,35 +58,35 @@ impl RunPipeline {
                 }
                 .map(failure),
             ),
-            Request::Score { model, query, passages } => once(
+            PartRequest::Score { model, query, passages } => once(
                 async move {
                     let reranker = self.models().reranker(&model)?;
                     Ok::<_, Error>(reranker.rerank(&query, &passages).await?)
                 }
                 .map(failure),
             ),
-            Request::Find { searches, vectors } => once(async move {
+            PartRequest::Find { searches, vectors } => once(async move {
                 let vectors = vectors.map(|vectors| vectors.matrix()).transpose()?;
                 let found = async { Ok::<_, Error>(self.stage().await?.find(searches, vectors).await?) };
                 on_behalf_of(self.caller(), found).map(failure).await
             }),
-            Request::Step { step, text, vector, filter, passages } => once(async move {
+            PartRequest::Step { step, text, vector, filter, passages } => once(async move {
                 let vector = vector.map(|vector| vector.matrix()).transpose()?;
                 let embedding = vector.as_ref().map(|vector| vector.data.as_slice());
                 let query = Query { text: &text, embedding, tokens: None, filter: filter.as_ref() };
                 let made = async { Ok::<_, Error>(self.stage().await?.step(step, query, passages).await?) };
                 on_behalf_of(self.caller(), made).map(failure).await
             }),
-            Request::Excerpt { document, span } => {
+            PartRequest::Excerpt { document, span } => {
                 once(async move { self.excerpt(&document, span).await }.map(failure))
             }
-            Request::ChunkAt { document, byte } => {
+            PartRequest::ChunkAt { document, byte } => {
                 once(async move { self.chunk_at(&document, byte).await }.map(failure))
             }
-            Request::Order { question, texts } => {
+            PartRequest::Order { question, texts } => {
                 once(async move { self.rerank(&question, &texts).await }.map(failure))
             }
-            Request::Retrieve { question, history, filter, at_most } => once(async move {
+            PartRequest::Retrieve { question, history, filter, at_most } => once(async move {
                 let asked = AskedQuestion { text: &question, history: &history, filter: filter.as_ref() };
                 let found = async { Ok::<_, Error>(self.stage().await?.found(asked, at_most).await?) };
                 on_behalf_of(self.caller(), found).map(failure).await
@@ -94,9 +94,13 @@ impl RunPipeline {
         }
     }
 
-    fn chatting(self: Arc<Self>, model: String, request: ChatRequest) -> impl Stream<Item = Said> + Send + 'static {
+    fn chatting(
+        self: Arc<Self>,
+        model: String,
+        request: ChatRequest,
+    ) -> impl Stream<Item = PartReply> + Send + 'static {
         let (sender, said) = mpsc::unbounded();
-        let tell = move |said: Said| drop(sender.unbounded_send(said));
+        let tell = move |said: PartReply| drop(sender.unbounded_send(said));
         let work = async move {
             let written = async {
                 let chat = self.models().chat(&model)?;
@@ -107,35 +111,37 @@ impl RunPipeline {
                 Ok::<_, Error>(answer.finish().await?)
             };
             tell(match written.await {
-                Ok(response) => Said::Replied(Box::new(response)),
-                Err(error) => Said::Failed((&error).into()),
+                Ok(response) => PartReply::Replied(Box::new(response)),
+                Err(error) => PartReply::Failed((&error).into()),
             });
         };
         beside(said, work)
     }
 
-    fn models(&self) -> crate::task::InTurn<'_> {
-        self.execution().models().in_turn(Turn::default())
+    fn models(&self) -> crate::task::TurnModels<'_> {
+        self.execution().models().in_turn(CallTurn::default())
     }
 }
 
-fn failure<T>(outcome: Result<T, Error>) -> Result<T, Failure> {
-    outcome.map_err(|error| Failure::from(&error))
+fn failure<T>(outcome: Result<T, Error>) -> Result<T, PartFailure> {
+    outcome.map_err(|error| PartFailure::from(&error))
 }
 
 /// What is said, while the work is done that says it.
 fn beside(
-    said: mpsc::UnboundedReceiver<Said>,
+    said: mpsc::UnboundedReceiver<PartReply>,
     work: impl Future<Output = ()> + Send + 'static,
-) -> impl Stream<Item = Said> + Send + 'static {
+) -> impl Stream<Item = PartReply> + Send + 'static {
     stream::select(said, work.into_stream().filter_map(|()| future::ready(None)))
 }
 
-fn once<T: Serialize>(work: impl Future<Output = Result<T, Failure>> + Send + 'static) -> BoxStream<'static, Vec<u8>> {
+fn once<T: Serialize>(
+    work: impl Future<Output = Result<T, PartFailure>> + Send + 'static,
+) -> BoxStream<'static, Vec<u8>> {
     work.map(|outcome| written(&outcome)).into_stream().boxed()
 }
 
-fn together(said: impl Stream<Item = Said> + Send + 'static) -> BoxStream<'static, Vec<u8>> {
+fn together(said: impl Stream<Item = PartReply> + Send + 'static) -> BoxStream<'static, Vec<u8>> {
     said.ready_chunks(TOGETHER).map(|said| written(&said)).boxed()
 }
 

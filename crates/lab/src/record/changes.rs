@@ -3,9 +3,8 @@
 use super::{FrozenDocument, RunRecord, experiment_of};
 use crate::{
     Error, Session,
-    corpus::source,
     plan::trial,
-    prepare::questions::{Imported, import},
+    prepare::questions::{ImportedDataset, import},
     spec::{Experiment, Spaces},
 };
 use eval::{Evidence, Question};
@@ -44,7 +43,7 @@ pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String>
     if then.dataset == session.experiment.dataset && then.dataset.is_some() {
         let mut mistakes = Vec::new();
         match import(session, &mut mistakes).await {
-            Ok(Imported { dataset: Some(dataset), .. }) if mistakes.is_empty() => {
+            Ok(ImportedDataset { dataset: Some(dataset), .. }) if mistakes.is_empty() => {
                 lines.extend(of_dataset(record.questions(), &dataset.questions));
             }
             _ => lines.push("the dataset cannot be read now".to_owned()),
@@ -55,7 +54,7 @@ pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String>
 
 async fn documents_since(session: &Session, then: &[FrozenDocument], read_ms: i64) -> Result<Vec<String>, Error> {
     let mut mistakes = Vec::new();
-    let Some(source) = source(session, &mut mistakes) else {
+    let Some(source) = session.corpus_source(&mut mistakes) else {
         return Err(Error::Refused(mistakes));
     };
     let listed = source.survey().await?.files;

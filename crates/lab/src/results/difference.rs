@@ -2,7 +2,7 @@
 
 use super::{
     MetricResult, Results, SEED, TrialResult,
-    objective::{Part, scores},
+    objective::{ObjectivePart, scores},
 };
 use eval::statistics::{Interval, bootstrap_mean_of_means, mean};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl Results {
         if trial.trial.id == leading.trial.id || [leading, trial].iter().any(|trial| trial.stopped.is_some()) {
             return None;
         }
-        let part = Part { questions: &self.questions, test: false };
+        let part = ObjectivePart { questions: &self.questions, test: false };
         let paired = |metric: &&MetricResult| -> Vec<Option<f64>> {
             let both = scores(trial, metric, part).into_iter().zip(scores(leading, metric, part));
             both.map(|(own, first)| Some(own? - first?)).collect()

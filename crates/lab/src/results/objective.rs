@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 
 /// Which of the questions count.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'a> {
+pub(super) struct ObjectivePart<'a> {
     /// All questions, in the order of the dataset.
     pub(super) questions: &'a [Question],
     /// Whether it is the questions of the split `test`, or those to choose by.
     pub(super) test: bool,
 }
 
-impl Part<'_> {
+impl ObjectivePart<'_> {
     /// A trial's questions of this part, in the order of the dataset.
     fn of(self, trial: &TrialResult) -> impl Iterator<Item = &QuestionResult> {
         let belongs = move |question: &Question| (question.split == Some(Split::Test)) == self.test;
@@ -31,13 +31,13 @@ impl Part<'_> {
 }
 
 /// One metric's scores of a trial, scaled; none where a score is missing.
-pub(super) fn scores(trial: &TrialResult, metric: &MetricResult, part: Part<'_>) -> Vec<Option<f64>> {
+pub(super) fn scores(trial: &TrialResult, metric: &MetricResult, part: ObjectivePart<'_>) -> Vec<Option<f64>> {
     let score = |question: &QuestionResult| question.scores[&metric.name].score.value().map(|it| scaled(metric, it));
     part.of(trial).map(score).collect()
 }
 
 /// The objective with its interval and bounds. None if a metric has no score.
-pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: Part<'_>) -> Option<Summary> {
+pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: ObjectivePart<'_>) -> Option<Summary> {
     let columns: Vec<Vec<Option<f64>>> = metrics.iter().map(|metric| scores(trial, metric, part)).collect();
     let known = |column: &Vec<Option<f64>>| column.iter().copied().flatten().collect::<Vec<f64>>();
     let means: Option<Vec<f64>> = columns.iter().map(|column| statistics::mean(&known(column))).collect();

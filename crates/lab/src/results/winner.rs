@@ -3,7 +3,7 @@
 
 use super::{
     MetricResult, SEED, TrialResult, Winner, front,
-    objective::{Part, scores, summary},
+    objective::{ObjectivePart, scores, summary},
 };
 use crate::search::StopKind;
 use eval::{
@@ -27,8 +27,8 @@ pub(crate) fn choose(
     questions: &[Question],
 ) -> Winner {
     let choosing: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
-    let part = Part { questions, test: false };
-    let reported = Part { questions, test: true };
+    let part = ObjectivePart { questions, test: false };
+    let reported = ObjectivePart { questions, test: true };
     for trial in trials.iter_mut() {
         (trial.test, trial.group, trial.objective) = (None, None, None);
         (trial.p_value, trial.tied, trial.effect_size, trial.questions_needed) = (None, false, None, None);
@@ -99,7 +99,7 @@ fn leads_by_other_questions(trials: &[TrialResult]) -> Option<String> {
 
 /// Fills in groups, p-values and the questions needed. Trials are in order,
 /// the one that leads first.
-fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: Part<'_>) {
+fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: ObjectivePart<'_>) {
     let columns: Vec<Scores> =
         metrics.iter().map(|metric| trials.iter().map(|trial| scores(trial, metric, part)).collect()).collect();
     let standings = confidence_sets(&columns, SIGNIFICANT, SEED);

@@ -8,14 +8,11 @@ use crate::{
     budget::BudgetResult,
     engine::Outcome,
     gather::{RunPart, metrics},
-    plan::{
-        Plan, Trial,
-        ranges::{Ranges, question_order},
-    },
+    plan::{Plan, Trial, ranges::Ranges},
     prepare::searched::QuestionOrder,
     results::Results,
-    search::{Problem, SearchResult, Seen, Stop, Strategy},
-    spec::{EvaluateSpec, Experiment},
+    search::{SearchProblem, SearchResult, Stop, Strategy, TrialScores},
+    spec::EvaluateSpec,
     track::StepLog,
 };
 use eval::{MetricConfig, Question};
@@ -27,7 +24,7 @@ use std::{
 /// How much each metric of the objective counts at a question, so that the
 /// mean over all questions is the mean over metrics of their means, also where
 /// they are asked of different numbers of questions.
-struct Weights {
+struct MetricWeights {
     /// By the metric's name, for each question of the dataset; 0 where the
     /// metric is not asked, and at questions that nothing is chosen by.
     by_metric: BTreeMap<String, Vec<f64>>,
@@ -35,7 +32,7 @@ struct Weights {
     width: f64,
 }
 
-impl Weights {
+impl MetricWeights {
     fn of(evaluate: &EvaluateSpec, questions: &[Question], compared: &[usize]) -> Self {
         let is_asked = |metric: &MetricConfig, i: usize| {
             let most = if metric.judged() { evaluate.judged.unwrap_or(usize::MAX) } else { usize::MAX };
@@ -67,8 +64,8 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
         return run.execute_and_gather(RunPart { trials: &prepared.trials, plan: &prepared.plan }).await;
     }
     let QuestionOrder { compared: order, held_back } = QuestionOrder::of(evaluate, &prepared.questions);
-    let weights = Weights::of(evaluate, &prepared.questions, &order);
-    let problem = Problem {
+    let weights = MetricWeights::of(evaluate, &prepared.questions, &order);
+    let problem = SearchProblem {
         trials: prepared.trials.iter().map(|trial| trial.labels.clone()).collect(),
         choices: prepared.trials.iter().map(Trial::choices).collect(),
         questions: order.len(),
@@ -76,7 +73,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
     };
     let mut strategy = search.build(&problem).map_err(|reason| Error::Refused(vec![reason]))?;
     let mut scores = SearchScores::new(prepared, metrics(&session.experiment));
-    let mut seen: Vec<Seen> = vec![Vec::new(); problem.trials.len()];
+    let mut seen: Vec<TrialScores> = vec![Vec::new(); problem.trials.len()];
     let mut executed = 0;
     let mut steps = StepLog::default();
     let mut is_over = true;
@@ -104,8 +101,8 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
     }
     // All that was asked, in one plan: what failed is asked once more, and trials that were asked all questions to
     // choose by are asked the others.
-    let is_whole = |seen: &Seen| is_over && seen.len() == order.len();
-    let questions = |seen: &Seen| match is_whole(seen) {
+    let is_whole = |seen: &TrialScores| is_over && seen.len() == order.len();
+    let questions = |seen: &TrialScores| match is_whole(seen) {
         true => [&order[..], &held_back[..]].concat(),
         false => order[..seen.len()].to_vec(),
     };
@@ -122,7 +119,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
 /// with these. None for a trial that is not asked anything new.
 fn step_questions(
     asked: &[usize],
-    seen: &[Seen],
+    seen: &[TrialScores],
     can_be_retried: impl Fn(usize, usize) -> bool,
     (order, ranges): (&[usize], &Ranges),
 ) -> Vec<Vec<usize>> {
@@ -178,10 +175,10 @@ async fn read_scores(
 
 fn search_result(
     name: &str,
-    problem: &Problem,
+    problem: &SearchProblem,
     prepared: &Prepared,
     strategy: &dyn Strategy,
-    seen: &[Seen],
+    seen: &[TrialScores],
 ) -> SearchResult {
     let id = |trial: usize| prepared.trials[trial].id.clone();
     let stops: BTreeMap<String, Stop> =
@@ -206,6 +203,7 @@ fn chosen(session: &Session, prepared: &Prepared, questions: &[Vec<usize>]) -> (
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::ranges::question_order;
 
     #[test]
     fn a_step_asks_eliminated_trials_nothing_and_the_others_what_is_new_or_failed() {

@@ -6,7 +6,7 @@ use crate::{
     budget::{self, BudgetResult},
     error_chain,
     spec::{ScoringSpec, nearest},
-    task::{Models, Turn},
+    task::{CallTurn, ModelHandles},
 };
 use eval::{Missing, Question, Sample, Scored, dataset::AnsweredRow, metric::Metric};
 use futures::future::join_all;
@@ -23,7 +23,7 @@ use super::lacks;
 /// Metrics with their models, behind one budget.
 pub struct Scorer {
     pub(super) spec: ScoringSpec,
-    pub(super) models: Models,
+    pub(super) models: ModelHandles,
     pub(super) metrics: Vec<Box<dyn Metric>>,
     pub(super) budget: Budget,
     pub(super) journal: Option<Arc<Journal>>,
@@ -124,8 +124,8 @@ impl Scorer {
             Some(retry) => client.with_retry(retry.clone()),
             None => client,
         };
-        let models = Models::new(spec.models.clone(), context, client);
-        let in_turn = models.in_turn(Turn::default());
+        let models = ModelHandles::new(spec.models.clone(), context, client);
+        let in_turn = models.in_turn(CallTurn::default());
         let context = in_turn.metric_context(&spec.evaluate);
         let metrics = spec.evaluate.metrics.iter().map(|config| config.build(&context));
         let metrics = metrics.collect::<Result<Vec<_>, _>>()?;

@@ -3,7 +3,7 @@
 //! Rows are matched by the id of their question. If one of the tables has no
 //! ids, they are matched by the text of the question.
 
-use crate::results::{Kept, MetricComparison, RangedMetric, compare_metrics};
+use crate::results::{MetricComparison, RangedMetric, StoredScores, compare_metrics};
 use eval::{Score, dataset::is_numbered_id};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug, Clone, Deserialize)]
 pub struct ScoredAnswers {
     judges: Vec<String>,
-    metrics: Vec<Metric>,
-    rows: Vec<Row>,
+    metrics: Vec<SystemMetric>,
+    rows: Vec<SystemRow>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Metric {
+struct SystemMetric {
     name: String,
     judged: bool,
     range: (f64, f64),
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Row {
+struct SystemRow {
     row: usize,
     id: String,
     question: String,
@@ -41,12 +41,12 @@ struct AnswerScore {
 
 impl AnswerScore {
     fn score(&self) -> Score {
-        self.value.map_or(Kept::Missing(self.failed), Kept::Value).score()
+        self.value.map_or(StoredScores::Missing(self.failed), StoredScores::Value).score()
     }
 }
 
 /// Rows by the id or the text of their question.
-type ByQuestion<'a> = HashMap<&'a str, &'a Row>;
+type ByQuestion<'a> = HashMap<&'a str, &'a SystemRow>;
 
 impl ScoredAnswers {
     /// Compares two systems by each metric that they share. Differences are the
@@ -61,7 +61,7 @@ impl ScoredAnswers {
         let metrics = self.common_metrics(second)?;
         let by_id = self.has_ids() && second.has_ids();
         let (ours, theirs) = (self.by_question("first", by_id)?, second.by_question("second", by_id)?);
-        let mut pairs: Vec<(Option<&Row>, Option<&Row>)> = Vec::with_capacity(self.rows.len());
+        let mut pairs: Vec<(Option<&SystemRow>, Option<&SystemRow>)> = Vec::with_capacity(self.rows.len());
         for row in &self.rows {
             let other = theirs.get(row.key(by_id)).copied();
             if let Some(other) = other.filter(|other| other.question != row.question) {
@@ -83,9 +83,9 @@ impl ScoredAnswers {
         let only_second = second.rows.iter().filter(|row| !ours.contains_key(row.key(by_id)));
         pairs.extend(only_second.map(|row| (None, Some(row))));
         let scores = |i: usize| {
-            let of = |row: Option<&Row>| {
+            let of = |row: Option<&SystemRow>| {
                 let scored = row.and_then(|row| row.scores.get(&metrics[i].0));
-                scored.map_or_else(|| Kept::Missing(false).score(), AnswerScore::score)
+                scored.map_or_else(|| StoredScores::Missing(false).score(), AnswerScore::score)
             };
             pairs.iter().map(|&(first, second)| (of(first), of(second))).unzip()
         };
@@ -140,7 +140,7 @@ impl ScoredAnswers {
     }
 }
 
-impl Row {
+impl SystemRow {
     fn key(&self, by_id: bool) -> &str {
         if by_id { &self.id } else { &self.question }
     }

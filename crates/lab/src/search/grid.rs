@@ -2,7 +2,7 @@
 //!
 //! When to use it: when the whole picture is wanted, or the space is small.
 
-use super::{Problem, Seen, Stop, Strategy};
+use super::{SearchProblem, TrialScores, Stop, Strategy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
         Ok(Box::new(Grid { questions: problem.questions }))
     }
 }
@@ -24,11 +24,11 @@ struct Grid {
 }
 
 impl Strategy for Grid {
-    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
+    fn next(&mut self, seen: &[TrialScores]) -> Vec<usize> {
         vec![self.questions; seen.len()]
     }
 
-    fn stops(&self, _seen: &[Seen]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, _seen: &[TrialScores]) -> BTreeMap<usize, Stop> {
         BTreeMap::new()
     }
 }

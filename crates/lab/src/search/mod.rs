@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 store::registry! {
     /// How trials are chosen from the space.
     #[derive(schemars::JsonSchema)]
-    pub enum SearchConfig builds Box<dyn Strategy>, from &Problem, or String {
+    pub enum SearchConfig builds Box<dyn Strategy>, from &SearchProblem, or String {
         Grid => grid,
         Random => random,
         Race => race,
@@ -40,7 +40,7 @@ impl SearchConfig {
 
 /// The problem that a search solves.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct SearchProblem {
     /// For each trial, the label of its value on each axis.
     pub trials: Vec<BTreeMap<String, String>>,
     /// For each trial, all that was chosen: the component on each axis, and
@@ -55,9 +55,9 @@ pub struct Problem {
 
 /// A trial's scores so far, in the order of the questions; none where there is
 /// no score, because the metrics do not apply or a call failed.
-pub type Seen = Vec<Option<f64>>;
+pub type TrialScores = Vec<Option<f64>>;
 
-impl Problem {
+impl SearchProblem {
     /// The number of answers if every trial were asked everything.
     pub fn answers(&self) -> usize {
         self.trials.len() * self.questions
@@ -93,10 +93,10 @@ pub trait Strategy: Send {
     /// How many questions each trial should have been asked after the next
     /// step. `seen` holds each trial's scores so far. If the numbers do not
     /// change, the search is over.
-    fn next(&mut self, seen: &[Seen]) -> Vec<usize>;
+    fn next(&mut self, seen: &[TrialScores]) -> Vec<usize>;
 
     /// Why trials were stopped, by trial, as far as is known now.
-    fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop>;
+    fn stops(&self, seen: &[TrialScores]) -> BTreeMap<usize, Stop>;
 }
 
 /// The result of a search.
@@ -113,7 +113,7 @@ pub struct SearchResult {
 }
 
 /// The trial with the highest mean among those with the most questions.
-pub fn leader(seen: &[Seen]) -> Option<usize> {
+pub fn leader(seen: &[TrialScores]) -> Option<usize> {
     let most = seen.iter().map(Vec::len).max().filter(|most| *most > 0)?;
     let finalists = (0..seen.len()).filter(|&trial| seen[trial].len() == most);
     let scored = finalists.filter_map(|trial| Some((trial, mean(&seen[trial])?)));
@@ -130,14 +130,15 @@ fn mean(scores: &[Option<f64>]) -> Option<f64> {
 /// for the question. So a trial that lost its answers to hard questions looks
 /// no better for it. A trial without any score may be the best, so it counts as
 /// above all others.
-fn standing(trials: &[usize], seen: &[Seen]) -> BTreeMap<usize, f64> {
+fn standing(trials: &[usize], seen: &[TrialScores]) -> BTreeMap<usize, f64> {
     let most = trials.iter().map(|&trial| seen[trial].len()).max().unwrap_or_default();
     let score = |trial: usize, question: usize| seen[trial].get(question).copied().flatten();
     let means: Vec<Option<f64>> = (0..most)
         .map(|question| mean(&trials.iter().map(|&trial| score(trial, question)).collect::<Vec<_>>()))
         .collect();
     let above = |trial: usize| {
-        let differences: Seen = (0..most).map(|question| Some(score(trial, question)? - means[question]?)).collect();
+        let differences: TrialScores =
+            (0..most).map(|question| Some(score(trial, question)? - means[question]?)).collect();
         (trial, mean(&differences).unwrap_or(f64::INFINITY))
     };
     trials.iter().map(|&trial| above(trial)).collect()
@@ -156,7 +157,7 @@ fn check_share(name: &str, share: f64) -> Result<(), String> {
 }
 
 /// The stops of trials that were never asked anything.
-fn not_tried(seen: &[Seen], reason: &str) -> BTreeMap<usize, Stop> {
+fn not_tried(seen: &[TrialScores], reason: &str) -> BTreeMap<usize, Stop> {
     let untried = (0..seen.len()).filter(|&trial| seen[trial].is_empty());
     let stop = || Stop { kind: StopKind::NotTried, questions: 0, reason: reason.to_owned() };
     untried.map(|trial| (trial, stop())).collect()

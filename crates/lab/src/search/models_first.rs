@@ -5,7 +5,7 @@
 //! takes the sum of the axes' sizes, not their product. It cannot see that a
 //! chunker is good only with a certain embedder.
 
-use super::{Problem, Seen, Stop, Strategy, mean, not_tried};
+use super::{SearchProblem, TrialScores, Stop, Strategy, mean, not_tried};
 use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const MODELS: [Axis; 2] = [Axis::Embedder, Axis::Generator];
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
         let mut axes: Vec<String> = problem.trials.iter().flat_map(|labels| labels.keys().cloned()).collect();
         axes.sort_by_key(|axis| {
             (MODELS.iter().position(|model| model.name() == axis).unwrap_or(MODELS.len()), axis.clone())
@@ -53,7 +53,7 @@ impl ModelsFirst {
 }
 
 impl Strategy for ModelsFirst {
-    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
+    fn next(&mut self, seen: &[TrialScores]) -> Vec<usize> {
         let mut asked: Vec<usize> = seen.iter().map(Vec::len).collect();
         while let Some(axis) = self.axes.get(self.at) {
             let along = self.along(axis);
@@ -70,7 +70,7 @@ impl Strategy for ModelsFirst {
         asked
     }
 
-    fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, seen: &[TrialScores]) -> BTreeMap<usize, Stop> {
         not_tried(seen, "it differs from the best one known on more than one axis at a time")
     }
 }

@@ -23,7 +23,7 @@
 //! test; Z. Karnin, T. Koren, O. Somekh, "Almost Optimal Exploration in
 //! Multi-Armed Bandits", ICML 2013, for the allocation.
 
-use super::{Problem, Seen, Stop, StopKind, Strategy, check_share, mean, standing};
+use super::{SearchProblem, TrialScores, Stop, StopKind, Strategy, check_share, mean, standing};
 use eval::statistics::betting_evidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
         check_share("share", self.share)?;
         if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
             return Err(format!("`error_rate` must be between 0 and 1, not {}", self.error_rate));
@@ -94,10 +94,10 @@ impl Race {
     /// drawn: if a call failed, nobody knows what the score would have been. A
     /// question for which no trial has a score decides nothing, and is not
     /// counted at all.
-    fn eliminate(&mut self, seen: &[Seen], asked: usize) {
+    fn eliminate(&mut self, seen: &[TrialScores], asked: usize) {
         let needed = (seen.len().max(2) - 1) as f64 / self.config.error_rate;
         let leaders: Vec<usize> = self.alive.iter().copied().take(RIVALS).collect();
-        let pairs = |rival: usize, trial: usize| -> Seen {
+        let pairs = |rival: usize, trial: usize| -> TrialScores {
             seen[rival].iter().zip(&seen[trial]).map(|(a, b)| Some((*a)? - (*b)?)).collect()
         };
         let is_scored = |question: &usize| seen.iter().any(|scores| scores.get(*question).is_some_and(Option::is_some));
@@ -144,7 +144,7 @@ impl Race {
 }
 
 impl Strategy for Race {
-    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
+    fn next(&mut self, seen: &[TrialScores]) -> Vec<usize> {
         let mut counts: Vec<usize> = seen.iter().map(Vec::len).collect();
         let asked = self.alive.iter().map(|&trial| counts[trial]).min().unwrap_or_default();
         if asked >= self.questions {
@@ -172,7 +172,7 @@ impl Strategy for Race {
         counts
     }
 
-    fn stops(&self, _seen: &[Seen]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, _seen: &[TrialScores]) -> BTreeMap<usize, Stop> {
         self.stops.clone()
     }
 }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn what_failed_is_unknown_to_the_end() {
         // Right or wrong, so that a lead on the scores that are there is certain soon.
-        let rounded = |scores: &Seen| scores.iter().map(|score| score.map(|score| score.round())).collect();
+        let rounded = |scores: &TrialScores| scores.iter().map(|score| score.map(|score| score.round())).collect();
         let mut wrong = 0;
         for seed in 0..200 {
             let mut grid = planted(&[8], 60, 0.0, seed);

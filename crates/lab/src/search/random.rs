@@ -1,4 +1,4 @@
-//! Random: some trials, chosen blindly, are asked every question.
+//! RandomSearch: some trials, chosen blindly, are asked every question.
 //!
 //! When to use it: as the yardstick for other searches, or when most trials
 //! are expected to be about as good as the best.
@@ -6,7 +6,7 @@
 //! Source: J. Bergstra, Y. Bengio, "Random Search for Hyper-Parameter
 //! Optimization", JMLR 13 (2012).
 
-use super::{Problem, Seen, Stop, Strategy, check_share, not_tried, part};
+use super::{SearchProblem, TrialScores, Stop, Strategy, check_share, not_tried, part};
 use eval::statistics::Random as Numbers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,28 +30,28 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
         check_share("share", self.share)?;
         let all = problem.trials.len();
         let mut order: Vec<usize> = (0..all).collect();
         Numbers::new(self.seed).shuffle(&mut order);
         order.truncate(part(self.share, all));
-        Ok(Box::new(Random { chosen: order, questions: problem.questions }))
+        Ok(Box::new(RandomSearch { chosen: order, questions: problem.questions }))
     }
 }
 
-struct Random {
+struct RandomSearch {
     chosen: Vec<usize>,
     questions: usize,
 }
 
-impl Strategy for Random {
-    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
+impl Strategy for RandomSearch {
+    fn next(&mut self, seen: &[TrialScores]) -> Vec<usize> {
         let asked = |trial| if self.chosen.contains(&trial) { self.questions } else { 0 };
         (0..seen.len()).map(asked).collect()
     }
 
-    fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, seen: &[TrialScores]) -> BTreeMap<usize, Stop> {
         not_tried(seen, "it was not among those that were drawn")
     }
 }

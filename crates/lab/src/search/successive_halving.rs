@@ -8,7 +8,7 @@
 //! Source: K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification
 //! and Hyperparameter Optimization", AISTATS 2016.
 
-use super::{Problem, Seen, Stop, StopKind, Strategy, standing};
+use super::{SearchProblem, TrialScores, Stop, StopKind, Strategy, standing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
         if self.reduction < 2 || self.least == 0 {
             return Err("`reduction` must be at least 2 and `least` at least 1".to_owned());
         }
@@ -61,7 +61,7 @@ struct SuccessiveHalving {
 }
 
 impl Strategy for SuccessiveHalving {
-    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
+    fn next(&mut self, seen: &[TrialScores]) -> Vec<usize> {
         let mut asked: Vec<usize> = seen.iter().map(Vec::len).collect();
         let done = self.alive.iter().all(|&trial| asked[trial] >= self.rungs[self.rung]);
         if done && self.rung + 1 < self.rungs.len() {
@@ -81,7 +81,7 @@ impl Strategy for SuccessiveHalving {
         asked
     }
 
-    fn stops(&self, _seen: &[Seen]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, _seen: &[TrialScores]) -> BTreeMap<usize, Stop> {
         self.stops.clone()
     }
 }

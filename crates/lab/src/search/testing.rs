@@ -1,18 +1,18 @@
 //! Recorded and planted grids, and a strategy run on one.
 
-use super::{Problem, Seen, Strategy};
+use super::{SearchProblem, Strategy, TrialScores};
 use eval::statistics::Random;
 use std::collections::BTreeMap;
 
 /// All scores of a full grid: by trial, by question.
 pub(crate) struct Grid {
     pub(crate) labels: Vec<BTreeMap<String, String>>,
-    pub(crate) scores: Vec<Seen>,
+    pub(crate) scores: Vec<TrialScores>,
 }
 
 impl Grid {
-    pub(crate) fn problem(&self) -> Problem {
-        Problem {
+    pub(crate) fn problem(&self) -> SearchProblem {
+        SearchProblem {
             trials: self.labels.clone(),
             choices: self.labels.clone(),
             questions: self.scores[0].len(),
@@ -23,7 +23,7 @@ impl Grid {
 
 /// What a run of a strategy saw.
 pub(crate) struct Found {
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<TrialScores>,
     pub(crate) answers: usize,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn with_missing_scores(grid: &Grid, seed: u64) -> Vec<(&'static str, 
 
 /// Runs a strategy to its end.
 pub(crate) fn run(strategy: &mut dyn Strategy, grid: &Grid) -> Found {
-    let mut seen: Vec<Seen> = vec![Vec::new(); grid.scores.len()];
+    let mut seen: Vec<TrialScores> = vec![Vec::new(); grid.scores.len()];
     for _ in 0..10_000 {
         let asked = strategy.next(&seen);
         let before: Vec<usize> = seen.iter().map(Vec::len).collect();

@@ -16,7 +16,7 @@
 //! NIPS 2011. Not through a crate: `optimizer` 1.0 takes every study for one
 //! that minimises and confuses axes with equally many values.
 
-use super::{Problem, Seen, Stop, Strategy, check_share, mean, not_tried, part};
+use super::{SearchProblem, TrialScores, Stop, Strategy, check_share, mean, not_tried, part};
 use eval::statistics::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
         check_share("share", self.share)?;
         check_share("startup", self.startup)?;
         let mut axes: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
@@ -86,7 +86,7 @@ struct Tpe {
 impl Tpe {
     /// The untried trial whose values are the most common among the good ones
     /// and the least common among the others. None when all were tried.
-    fn suggestion(&self, tried: &[usize], seen: &[Seen]) -> Option<usize> {
+    fn suggestion(&self, tried: &[usize], seen: &[TrialScores]) -> Option<usize> {
         // A trial without scores says nothing of its values.
         let mut ranked: Vec<(f64, usize)> =
             tried.iter().filter_map(|&trial| Some((mean(&seen[trial])?, trial))).collect();
@@ -137,7 +137,7 @@ impl Tpe {
 }
 
 impl Strategy for Tpe {
-    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
+    fn next(&mut self, seen: &[TrialScores]) -> Vec<usize> {
         let mut asked: Vec<usize> = seen.iter().map(Vec::len).collect();
         // In the order in which they were drawn: the order given to the model
         // must not depend on the scores.
@@ -151,7 +151,7 @@ impl Strategy for Tpe {
         asked
     }
 
-    fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, seen: &[TrialScores]) -> BTreeMap<usize, Stop> {
         not_tried(seen, "others were more promising")
     }
 }
@@ -180,9 +180,9 @@ mod tests {
             Some(_) => 0.0,
             None => 0.5,
         };
-        let problem = Problem { trials: choices.clone(), choices: choices.clone(), questions: 1, width: 1.0 };
+        let problem = SearchProblem { trials: choices.clone(), choices: choices.clone(), questions: 1, width: 1.0 };
         let mut strategy = Config { share: 0.6, startup: 0.25, seed: 7 }.build(&problem).unwrap();
-        let mut seen: Vec<Seen> = vec![Vec::new(); choices.len()];
+        let mut seen: Vec<TrialScores> = vec![Vec::new(); choices.len()];
         loop {
             let asked = strategy.next(&seen);
             let new: Vec<usize> = (0..choices.len()).filter(|&trial| asked[trial] > seen[trial].len()).collect();
@@ -202,7 +202,7 @@ mod tests {
         for seed in 0..20 {
             let grid = planted(&[5, 4, 3], 40, 0.05, seed);
             let found = run(&mut *Config { seed, ..Config::default() }.build(&grid.problem()).unwrap(), &grid);
-            let means: Seen = found.seen.iter().map(|seen| mean(seen)).collect();
+            let means: TrialScores = found.seen.iter().map(|seen| mean(seen)).collect();
             tried += mean(&means).unwrap();
             blind += mean(&grid.scores.concat()).unwrap();
         }

@@ -1,10 +1,10 @@
 //! `budget` under `[evaluate]`: caps that can be kept.
 
-use super::reader::Reader;
+use super::reader::ExperimentReader;
 use models::Caps;
 use toml::de::DeTable;
 
-pub(super) fn read<'a>(reader: &mut Reader<'a>, evaluate: &DeTable<'a>) -> Caps {
+pub(super) fn read<'a>(reader: &mut ExperimentReader<'a>, evaluate: &DeTable<'a>) -> Caps {
     let Some(value) = evaluate.get("budget") else { return Caps::default() };
     let caps: Caps = reader.read(value, "evaluate.budget").unwrap_or_default();
     let wrong = [

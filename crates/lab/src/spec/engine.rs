@@ -1,7 +1,7 @@
 //! `[engine]`: what executes the plan, here or on a Ray cluster.
 
 use super::{
-    reader::Reader,
+    reader::ExperimentReader,
     resolve::{optional, unknown_keys},
 };
 use crate::operator::Operator;
@@ -118,7 +118,7 @@ impl StageSpec {
     }
 }
 
-pub(super) fn read<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> EngineSpec {
+pub(super) fn read<'a>(reader: &mut ExperimentReader<'a>, root: &DeTable<'a>) -> EngineSpec {
     let Some(value) = root.get("engine") else { return EngineSpec::default() };
     let Some(table) = value.get_ref().as_table() else {
         reader.error(value.span().start, "engine: expected `local = {}` or `ray = {}`");

@@ -2,8 +2,8 @@
 
 use super::{
     EvaluateSpec, budget, nearest,
-    reader::Reader,
-    resolve::{Reference, optional, read_list, start, unknown_keys, values},
+    reader::ExperimentReader,
+    resolve::{ModelReference, optional, read_list, start, unknown_keys, values},
 };
 use eval::MetricConfig;
 use models::Kind;
@@ -25,16 +25,16 @@ pub(super) struct Needed<'a> {
 /// One judge, or several of which the majority decides.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Judges {
+enum JudgeNames {
     One(String),
     Several(Vec<String>),
 }
 
 pub(super) fn read<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut ExperimentReader<'a>,
     root: &DeTable<'a>,
     needed: &Needed<'_>,
-    references: &mut Vec<(Reference, Kind, &'static str)>,
+    references: &mut Vec<(ModelReference, Kind, &'static str)>,
 ) -> EvaluateSpec {
     let empty = DeTable::new();
     let table = section(reader, root).unwrap_or(&empty);
@@ -72,7 +72,7 @@ pub(super) fn read<'a>(
 }
 
 /// The section, if the file has one.
-pub(super) fn section<'b, 'a>(reader: &mut Reader<'a>, root: &'b DeTable<'a>) -> Option<&'b DeTable<'a>> {
+pub(super) fn section<'b, 'a>(reader: &mut ExperimentReader<'a>, root: &'b DeTable<'a>) -> Option<&'b DeTable<'a>> {
     let value = root.get("evaluate")?;
     let table = value.get_ref().as_table();
     if table.is_none() {
@@ -83,16 +83,16 @@ pub(super) fn section<'b, 'a>(reader: &mut Reader<'a>, root: &'b DeTable<'a>) ->
 
 /// `judge`: a model, or a list of models.
 pub(super) fn read_judges<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut ExperimentReader<'a>,
     table: &DeTable<'a>,
-    references: &mut Vec<(Reference, Kind, &'static str)>,
+    references: &mut Vec<(ModelReference, Kind, &'static str)>,
 ) -> Vec<String> {
     let at = start(table, "judge");
     let judges = match table.get("judge").map(|value| (value, value.get_ref().is_str() || value.get_ref().is_array())) {
         None => Vec::new(),
-        Some((value, true)) => match reader.read::<Judges>(value, "evaluate.judge") {
-            Some(Judges::One(judge)) => vec![judge],
-            Some(Judges::Several(judges)) => judges,
+        Some((value, true)) => match reader.read::<JudgeNames>(value, "evaluate.judge") {
+            Some(JudgeNames::One(judge)) => vec![judge],
+            Some(JudgeNames::Several(judges)) => judges,
             None => Vec::new(),
         },
         Some((_, false)) => {
@@ -111,9 +111,9 @@ pub(super) fn read_judges<'a>(
 
 /// `embedder`: a model.
 pub(super) fn read_embedder<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut ExperimentReader<'a>,
     table: &DeTable<'a>,
-    references: &mut Vec<(Reference, Kind, &'static str)>,
+    references: &mut Vec<(ModelReference, Kind, &'static str)>,
 ) -> Option<String> {
     let embedder: Option<String> = optional(reader, table, "embedder");
     if let Some(model) = &embedder {
@@ -137,7 +137,7 @@ pub(super) fn read_file(base: &Path, path: &str) -> Result<String, String> {
 
 /// `metrics`, with the contents of their files; each is checked, and no label may occur twice.
 pub(super) fn read_metrics<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut ExperimentReader<'a>,
     table: &DeTable<'a>,
     base: &Path,
 ) -> Vec<(MetricConfig, usize)> {
@@ -159,7 +159,7 @@ pub(super) fn read_metrics<'a>(
     metrics
 }
 
-fn read_objective<'a>(reader: &mut Reader<'a>, table: &DeTable<'a>, metrics: &[MetricConfig]) -> Vec<String> {
+fn read_objective<'a>(reader: &mut ExperimentReader<'a>, table: &DeTable<'a>, metrics: &[MetricConfig]) -> Vec<String> {
     let objective: Vec<String> = match optional(reader, table, "objective") {
         Some(objective) => objective,
         None => default_objective(metrics),

@@ -55,7 +55,7 @@ impl SpecError {
 
 /// A file being read: its text, what replaces parts of it, and the mistakes
 /// found so far.
-pub(super) struct Reader<'a> {
+pub(super) struct ExperimentReader<'a> {
     text: &'a str,
     placed: &'a [Placed],
     /// The whole file, to name the keys of mistakes by their places.
@@ -63,7 +63,7 @@ pub(super) struct Reader<'a> {
     errors: Vec<(usize, String)>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ExperimentReader<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self::with(text, &[])
     }
@@ -312,7 +312,7 @@ mod tests {
     }
 
     fn check(text: &str) -> Vec<String> {
-        let mut reader = Reader::new(text);
+        let mut reader = ExperimentReader::new(text);
         if let Some(table) = reader.parse() {
             for (key, value) in &table {
                 reader.read::<Plate>(value, key.get_ref());
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_keys() {
-        let mut reader = Reader::new("name = 1\n[a]\nb = [{ c = 1 }, { d = { e = 2 } }]\n");
+        let mut reader = ExperimentReader::new("name = 1\n[a]\nb = [{ c = 1 }, { d = { e = 2 } }]\n");
         reader.parse();
         let text = reader.text;
         for (part, key) in
@@ -353,7 +353,7 @@ mod tests {
         let text = "name = \"mills\"\n\n[space]\nembedder = [\"emb\"]\n\n[[space.chunker]]\n\n\
             [space.chunker.sentence]\nchunk_sise = 4\nchunk_overlap = [1, 2]\n\n[evaluate]\nmetrics = [\"recal\"]\n";
         let told = |part: &str, message: &str| {
-            let mut reader = Reader::new(text);
+            let mut reader = ExperimentReader::new(text);
             reader.parse();
             reader.error(text.find(part).unwrap(), message);
             reader.finish()[0].with_key()

@@ -1,13 +1,13 @@
 //! From raw TOML to a checked [`Experiment`].
 
-use crate::search::{Problem, SearchConfig};
+use crate::search::{SearchConfig, SearchProblem};
 
 use super::{
     CorpusSpec, DatasetSpec, Experiment, SpecError, engine,
     evaluate::{self, Needed},
     nearest,
     overrides::{Override, Placed},
-    reader::Reader,
+    reader::ExperimentReader,
     space, track,
 };
 use models::{Catalogue, Kind, ModelConfig};
@@ -25,11 +25,11 @@ pub(super) const SECTIONS: &[&str] =
 type Value<'a> = Spanned<DeValue<'a>>;
 
 /// A model's name and where the file says it.
-pub(super) type Reference = (String, usize);
+pub(super) type ModelReference = (String, usize);
 
 pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Result<Experiment, Vec<SpecError>> {
     let placed = Placed::all(overrides, text.len());
-    let mut reader = Reader::with(text, &placed);
+    let mut reader = ExperimentReader::with(text, &placed);
     let Some(root) = reader.parse() else { return Err(reader.finish()) };
     unknown_keys(&mut reader, &root, SECTIONS, "the experiment");
 
@@ -131,7 +131,7 @@ pub(super) fn start(table: &DeTable<'_>, key: &str) -> usize {
     table.get_key_value(key).map_or(0, |(key, _)| key.span().start)
 }
 
-pub(super) fn unknown_keys(reader: &mut Reader<'_>, table: &DeTable<'_>, known: &[&str], place: &str) {
+pub(super) fn unknown_keys(reader: &mut ExperimentReader<'_>, table: &DeTable<'_>, known: &[&str], place: &str) {
     for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
         let name = key.get_ref();
         let hint = match nearest(name, known.iter().copied()) {
@@ -142,7 +142,7 @@ pub(super) fn unknown_keys(reader: &mut Reader<'_>, table: &DeTable<'_>, known: 
     }
 }
 
-fn required<'a, T: DeserializeOwned>(reader: &mut Reader<'a>, table: &DeTable<'a>, key: &str) -> Option<T> {
+fn required<'a, T: DeserializeOwned>(reader: &mut ExperimentReader<'a>, table: &DeTable<'a>, key: &str) -> Option<T> {
     match table.get(key) {
         Some(value) => reader.read(value, key),
         None => {
@@ -152,11 +152,18 @@ fn required<'a, T: DeserializeOwned>(reader: &mut Reader<'a>, table: &DeTable<'a
     }
 }
 
-pub(super) fn optional<'a, T: DeserializeOwned>(reader: &mut Reader<'a>, table: &DeTable<'a>, key: &str) -> Option<T> {
+pub(super) fn optional<'a, T: DeserializeOwned>(
+    reader: &mut ExperimentReader<'a>,
+    table: &DeTable<'a>,
+    key: &str,
+) -> Option<T> {
     table.get(key).and_then(|value| reader.read(value, key))
 }
 
-pub(super) fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BTreeMap<String, Option<ModelConfig>> {
+pub(super) fn read_models<'a>(
+    reader: &mut ExperimentReader<'a>,
+    root: &DeTable<'a>,
+) -> BTreeMap<String, Option<ModelConfig>> {
     let mut models = BTreeMap::new();
     let Some(value) = root.get("models") else { return models };
     let Some(table) = value.get_ref().as_table() else {
@@ -173,7 +180,7 @@ pub(super) fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BT
 }
 
 pub(super) fn check_model(
-    reader: &mut Reader<'_>,
+    reader: &mut ExperimentReader<'_>,
     models: &BTreeMap<String, Option<ModelConfig>>,
     name: &str,
     at: usize,
@@ -215,7 +222,7 @@ pub(super) fn check_model(
 /// A list of a section, such as an axis, or one value. Strings name components
 /// with default settings. `without` says what would not be if it were empty.
 pub(super) fn read_list<'a, T: DeserializeOwned>(
-    reader: &mut Reader<'a>,
+    reader: &mut ExperimentReader<'a>,
     (section, table): (&str, &DeTable<'a>),
     key: &str,
     component: bool,
@@ -256,7 +263,7 @@ pub(super) fn values<T>(items: Vec<(T, usize)>) -> Vec<T> {
 }
 
 /// A strategy by its name, or a table with its settings.
-fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig {
+fn read_search<'a>(reader: &mut ExperimentReader<'a>, root: &DeTable<'a>) -> SearchConfig {
     let Some(value) = root.get("search") else { return SearchConfig::default() };
     if let Some(table) = value.get_ref().as_table() {
         unknown_keys(reader, table, SearchConfig::NAMES, "search");
@@ -266,7 +273,8 @@ fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig 
     }
     let Some(config) = reader.read::<SearchConfig>(value, "search") else { return SearchConfig::default() };
     // Whether settings can work does not depend on what is searched.
-    let problem = Problem { trials: vec![BTreeMap::new()], choices: vec![BTreeMap::new()], questions: 1, width: 1.0 };
+    let problem =
+        SearchProblem { trials: vec![BTreeMap::new()], choices: vec![BTreeMap::new()], questions: 1, width: 1.0 };
     if let Err(reason) = config.build(&problem) {
         reader.error(value.span().start, format!("search.{}: {reason}", config.name()));
     }

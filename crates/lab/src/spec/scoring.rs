@@ -4,7 +4,7 @@
 
 use super::{
     EvaluateSpec, LocalEngineSpec, SpecError, budget, engine, evaluate,
-    reader::Reader,
+    reader::ExperimentReader,
     resolve::{SECTIONS, check_model, optional, read_models, start, unknown_keys, values},
 };
 use eval::MetricConfig;
@@ -24,7 +24,7 @@ pub struct Choice {
 }
 
 /// What messages call a choice, and what they advise where one is missing.
-struct Words {
+struct ScoringWords {
     judge: &'static str,
     embedder: &'static str,
     no_metric: &'static str,
@@ -32,7 +32,7 @@ struct Words {
     no_embedder: &'static str,
 }
 
-const COMMAND_LINE: Words = Words {
+const COMMAND_LINE: ScoringWords = ScoringWords {
     judge: "--judge",
     embedder: "--embedder",
     no_metric: "nothing to score by: give `--metric NAME`, or `--experiment FILE` with `metrics` under [evaluate]",
@@ -40,7 +40,7 @@ const COMMAND_LINE: Words = Words {
     no_embedder: "give `--embedder MODEL`, or `embedder` under [evaluate] of a file with [models]",
 };
 
-const PROGRAM: Words = Words {
+const PROGRAM: ScoringWords = ScoringWords {
     judge: "judge",
     embedder: "embedder",
     no_metric: "metrics: nothing to score by: name at least one",
@@ -81,8 +81,8 @@ impl ScoringSpec {
         Self::read(text, base.into(), choice, &PROGRAM)
     }
 
-    fn read(text: &str, base: PathBuf, choice: &Choice, words: &Words) -> Result<Self, Vec<SpecError>> {
-        let mut reader = Reader::new(text);
+    fn read(text: &str, base: PathBuf, choice: &Choice, words: &ScoringWords) -> Result<Self, Vec<SpecError>> {
+        let mut reader = ExperimentReader::new(text);
         let Some(root) = reader.parse() else { return Err(reader.finish()) };
         unknown_keys(&mut reader, &root, SECTIONS, "the file");
         let mut models = read_models(&mut reader, &root);
@@ -145,7 +145,7 @@ impl ScoringSpec {
     }
 }
 
-fn named(reader: &mut Reader<'_>, names: &[String]) -> Vec<(MetricConfig, usize)> {
+fn named(reader: &mut ExperimentReader<'_>, names: &[String]) -> Vec<(MetricConfig, usize)> {
     let mut metrics = Vec::new();
     for (i, name) in names.iter().enumerate() {
         match MetricConfig::named(name) {

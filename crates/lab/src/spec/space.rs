@@ -2,8 +2,8 @@
 
 use super::{
     evaluate,
-    reader::Reader,
-    resolve::{Reference, read_list, start, unknown_keys, values},
+    reader::ExperimentReader,
+    resolve::{ModelReference, read_list, start, unknown_keys, values},
 };
 use models::Kind;
 use rag::{Axis, Choice, Item, Listed, PipelineConfig, ReadSpace, Space};
@@ -17,18 +17,18 @@ use toml::de::{DeTable, DeValue};
 /// axis can be searched where it matters: BM25 over ten chunkers, say, and
 /// vectors over two.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(into = "Written")]
+#[serde(into = "WrittenValue")]
 pub struct Spaces(Vec<Space>);
 
 /// How it is written in a file.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Written {
+enum WrittenValue {
     One(Box<Space>),
     Several(Vec<Space>),
 }
 
-impl From<Spaces> for Written {
+impl From<Spaces> for WrittenValue {
     fn from(spaces: Spaces) -> Self {
         match <[Space; 1]>::try_from(spaces.0) {
             Ok([one]) => Self::One(Box::new(one)),
@@ -66,10 +66,10 @@ impl Spaces {
     }
 }
 
-type References = Vec<(Reference, Kind, &'static str)>;
+type References = Vec<(ModelReference, Kind, &'static str)>;
 
 pub(super) fn read<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut ExperimentReader<'a>,
     root: &DeTable<'a>,
     base: &Path,
     chat: Option<&str>,
@@ -130,7 +130,7 @@ fn header(line: &str) -> Option<&str> {
 /// Reads one table; `place` and `at` say where it stands. `chat` is the only
 /// chat model, if there is only one.
 fn read_table<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut ExperimentReader<'a>,
     (place, at, table): (&str, usize, &DeTable<'a>),
     (base, chat): (&Path, Option<&str>),
     references: &mut References,
@@ -146,7 +146,7 @@ fn read_table<'a>(
 }
 
 /// Instructions stand in one place: on their axis or in the generators.
-fn check_prompt(reader: &mut Reader<'_>, read: &Space, place: &str, table: &DeTable<'_>) {
+fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, table: &DeTable<'_>) {
     let Some(listed) = table.get(Axis::Prompt.name()) else { return };
     if !read.generator.iter().any(|generator| generator.is_told()) {
         let reason = "no generator is told it: list one that takes a prompt, such as `compact`, under `generator`";
@@ -167,7 +167,7 @@ fn check_prompt(reader: &mut Reader<'_>, read: &Space, place: &str, table: &DeTa
 
 /// The lists of the axes, as a table has them.
 struct Lists<'r, 'a> {
-    reader: &'r mut Reader<'a>,
+    reader: &'r mut ExperimentReader<'a>,
     place: &'r str,
     table: &'r DeTable<'a>,
     base: &'r Path,
@@ -224,7 +224,7 @@ impl ReadSpace for Lists<'_, '_> {
 }
 
 /// Checks that there is an embedder if a component needs one.
-fn check_embedder(reader: &mut Reader<'_>, read: &Space, (place, at, table): (&str, usize, &DeTable<'_>)) {
+fn check_embedder(reader: &mut ExperimentReader<'_>, read: &Space, (place, at, table): (&str, usize, &DeTable<'_>)) {
     if !read.embedder.is_empty() || table.get(Axis::Embedder.name()).is_some() {
         return;
     }

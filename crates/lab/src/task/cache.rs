@@ -8,11 +8,11 @@ use std::{
 use tokio::sync::OnceCell;
 
 /// A value that is loaded once, even if several tasks wait for it.
-type Entry<T> = Arc<OnceCell<Arc<T>>>;
+type CacheEntry<T> = Arc<OnceCell<Arc<T>>>;
 
 /// A small cache of values that are expensive to load; the value used longest ago is removed first.
 pub(super) struct Cache<T> {
-    entries: Mutex<VecDeque<(Vec<String>, Entry<T>)>>,
+    entries: Mutex<VecDeque<(Vec<String>, CacheEntry<T>)>>,
     size: usize,
 }
 

@@ -16,7 +16,7 @@ use crate::{
     Error,
     artifact::{decode_vectors, encode_vectors},
     error_chain,
-    layout::{self, Part},
+    layout::{self, ReportPart},
 };
 use futures::{StreamExt, stream::FuturesOrdered};
 use models::{Embedder, InputKind, Ledger, Matrix, Place, ledger};
@@ -35,7 +35,7 @@ const SHORT: Duration = Duration::from_secs(2);
 
 /// Vectors, how many of them were taken from parts, and whether there are parts
 /// to remove.
-pub(crate) struct Embedded {
+pub(crate) struct EmbeddedTexts {
     pub(crate) matrix: Matrix,
     pub(crate) resumed: usize,
     pub(crate) has_parts: bool,
@@ -52,7 +52,7 @@ pub(crate) async fn embed(
     kind: InputKind,
     begun: impl FnOnce(usize),
     rows: impl Fn(usize),
-) -> Result<Embedded, Error> {
+) -> Result<EmbeddedTexts, Error> {
     let (per_call, is_split) = match (embedder.identity().place(), embedder.batch_size()) {
         (Place::Here, _) => (TEXTS_PER_CALL, false),
         // The calls keep the size that they had before there were parts, so that their
@@ -117,7 +117,7 @@ pub(crate) async fn embed(
     }
     match failure {
         Some(error) => Err(error.into()),
-        None => Ok(Embedded { matrix: all, resumed, has_parts }),
+        None => Ok(EmbeddedTexts { matrix: all, resumed, has_parts }),
     }
 }
 
@@ -154,11 +154,11 @@ impl<'a> Parts<'a> {
             }
         };
         let has_parts = !names.is_empty();
-        let mut parts: Vec<(Part, String)> =
-            names.into_iter().filter_map(|name| Some((Part::parse(&name)?, name))).collect();
+        let mut parts: Vec<(ReportPart, String)> =
+            names.into_iter().filter_map(|name| Some((ReportPart::parse(&name)?, name))).collect();
         // If two parts begin at the same text, the longer one comes first.
         parts.sort_by(|(one, _), (other, _)| (one.from, other.to).cmp(&(other.from, one.to)));
-        for (Part { from, to, digest }, name) in parts {
+        for (ReportPart { from, to, digest }, name) in parts {
             let ends_a_call = to == n_texts || to % per_call == 0;
             if from != all.rows() || to <= from || to > n_texts || !ends_a_call {
                 continue;
@@ -188,7 +188,7 @@ impl<'a> Parts<'a> {
         let written = async {
             let bytes = encode_vectors(&part)?;
             let digest = Key::of_bytes(&bytes).short();
-            let name = Part { from, to, digest }.name(&self.folder);
+            let name = ReportPart { from, to, digest }.name(&self.folder);
             // Before the part, so that a part that is there always has it.
             self.cx.store.replace(&usage_name(&name), serde_json::to_vec(used).map_err(Error::table)?).await?;
             self.cx.store.put(&name, bytes).await?;
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use crate::{
         Experiment,
-        task::{Material, Models},
+        task::{Material, ModelHandles},
     };
     use models::{Client, EmbeddingModel, Identity, Model, Usage, provider};
     use std::sync::{
@@ -301,7 +301,7 @@ mod tests {
             cpu: models::CpuBudget::new(1),
             environment: Arc::new(|_| None),
         };
-        let models = Arc::new(Models::new(Default::default(), context, client.clone()));
+        let models = Arc::new(ModelHandles::new(Default::default(), context, client.clone()));
         let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
         let material = Material { source, questions: Vec::new() };
         let scratch = folder.path().join("scratch");
@@ -319,7 +319,7 @@ mod tests {
         Arc::new(Counting { identity, calls: AtomicUsize::new(0), fails_after, texts: Mutex::default() })
     }
 
-    async fn embedded(bench: &Bench, model: &Arc<Counting>, texts: &[String]) -> Result<Embedded, Error> {
+    async fn embedded(bench: &Bench, model: &Arc<Counting>, texts: &[String]) -> Result<EmbeddedTexts, Error> {
         let key = Key::of_bytes(b"task");
         let embedder = bench.client.embedder(model.clone());
         embed(&bench.cx, Some(&key), &embedder, texts, InputKind::Document, |_| {}, |_| {}).await
@@ -369,7 +369,7 @@ mod tests {
         embedded(&bench, &model(5), &texts).await.map(|_| ()).unwrap_err();
         let store = &bench.cx.store;
         let mut names = store.list("partial").await.unwrap();
-        names.retain(|name| Part::parse(name).is_some());
+        names.retain(|name| ReportPart::parse(name).is_some());
         assert!(names.len() >= 3, "{names:?}");
         store.replace(&names[1], "damaged").await.unwrap();
         // Ends within a call, has another content than its name says, is no part.
@@ -382,7 +382,7 @@ mod tests {
         let again = model(usize::MAX);
         let made = embedded(&bench, &again, &texts).await.unwrap();
         assert_eq!(made.matrix, whole.matrix);
-        assert_eq!(made.resumed, Part::parse(&names[0]).unwrap().to, "up to the damaged part");
+        assert_eq!(made.resumed, ReportPart::parse(&names[0]).unwrap().to, "up to the damaged part");
     }
 
     #[tokio::test]

@@ -15,9 +15,9 @@ use rag::{
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// Opened indexes of each kind.
-pub(super) struct Indexes(BTreeMap<IndexKind, Cache<OpenIndex>>);
+pub(super) struct IndexCache(BTreeMap<IndexKind, Cache<OpenIndex>>);
 
-impl Default for Indexes {
+impl Default for IndexCache {
     /// A few corpora stay open. An index that an embedder makes is there for
     /// two embedders, because trials of both run one after the other.
     fn default() -> Self {

@@ -42,11 +42,11 @@ enum Tried {
     Impossible,
 }
 
-/// Waits until no other run does this task. `None` if the file system has no
+/// LockWait until no other run does this task. `None` if the file system has no
 /// locks: then two runs may both do it.
 pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Option<Exclusive> {
     let path = cx.scratch.join("tasks").join(format!("{}.lock", task.key.hex()));
-    let mut waits = Waits { progress, operator: task.operator(), told: false };
+    let mut waits = LockWait { progress, operator: task.operator(), told: false };
     loop {
         match attempt(&path) {
             Tried::Taken(right) => return Some(right),
@@ -64,13 +64,13 @@ pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Op
 }
 
 /// Clears the note in the live table when the waiting ends, for whatever reason.
-struct Waits<'a> {
+struct LockWait<'a> {
     progress: &'a Progress,
     operator: Operator,
     told: bool,
 }
 
-impl Drop for Waits<'_> {
+impl Drop for LockWait<'_> {
     fn drop(&mut self) {
         if self.told {
             self.progress.held(self.operator, None);

@@ -4,7 +4,7 @@ use crate::{
     Error,
     parts::{self, Part, Way},
     spec::EvaluateSpec,
-    task::Turn,
+    task::CallTurn,
 };
 use models::{Chat, Client, Embedder, Identity, ModelConfig, Reranker, provider};
 use rag::Context;
@@ -14,15 +14,15 @@ use std::{
 };
 
 /// The experiment's models; each is made when it is first used.
-pub struct Models {
+pub struct ModelHandles {
     configs: BTreeMap<String, ModelConfig>,
     context: provider::Context,
     client: Client,
-    built: Mutex<HashMap<String, Built>>,
+    built: Mutex<HashMap<String, ModelHandle>>,
     elsewhere: Option<ElsewhereModels>,
 }
 
-/// Models that other parts of a trial hold.
+/// ModelHandles that other parts of a trial hold.
 struct ElsewhereModels {
     /// The part that is here.
     part: Part,
@@ -32,13 +32,13 @@ struct ElsewhereModels {
 }
 
 #[derive(Clone)]
-enum Built {
+enum ModelHandle {
     Chat(Chat),
     Embedding(Embedder),
     Rerank(Reranker),
 }
 
-impl Models {
+impl ModelHandles {
     pub(crate) fn new(configs: BTreeMap<String, ModelConfig>, context: provider::Context, client: Client) -> Self {
         Self { configs, context, client, built: Mutex::default(), elsewhere: None }
     }
@@ -53,7 +53,7 @@ impl Models {
         &self.client
     }
 
-    fn get(&self, name: &str) -> Result<Built, Error> {
+    fn get(&self, name: &str) -> Result<ModelHandle, Error> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(model) = built.get(name) {
             return Ok(model.clone());
@@ -62,12 +62,14 @@ impl Models {
         let elsewhere = self.elsewhere.as_ref().zip(config).filter(|(there, config)| !there.part.holds(config.kind()));
         let model = match (config, elsewhere) {
             (Some(config), Some((there, _))) => self.elsewhere(there, name, config)?,
-            (Some(ModelConfig::Chat(config)), None) => Built::Chat(self.client.chat(config.build(&self.context)?)),
+            (Some(ModelConfig::Chat(config)), None) => {
+                ModelHandle::Chat(self.client.chat(config.build(&self.context)?))
+            }
             (Some(ModelConfig::Embedding(config)), None) => {
-                Built::Embedding(self.client.embedder(config.build(&self.context)?))
+                ModelHandle::Embedding(self.client.embedder(config.build(&self.context)?))
             }
             (Some(ModelConfig::Rerank(config)), None) => {
-                Built::Rerank(self.client.reranker(config.build(&self.context)?))
+                ModelHandle::Rerank(self.client.reranker(config.build(&self.context)?))
             }
             (None, _) => return Err(Error::NotFound(format!("there is no model `{name}`"))),
         };
@@ -75,7 +77,7 @@ impl Models {
         Ok(model)
     }
 
-    fn elsewhere(&self, there: &ElsewhereModels, name: &str, config: &ModelConfig) -> Result<Built, Error> {
+    fn elsewhere(&self, there: &ElsewhereModels, name: &str, config: &ModelConfig) -> Result<ModelHandle, Error> {
         let identity = || match there.identities.get(name) {
             Some(identity) => Ok(identity.clone()),
             None => config.identity(&self.context),
@@ -83,13 +85,13 @@ impl Models {
         Ok(match config {
             ModelConfig::Chat(config) => {
                 let counts = config.build(&self.context)?;
-                Built::Chat(parts::chat(&self.client, name, counts, there.way.clone()))
+                ModelHandle::Chat(parts::chat(&self.client, name, counts, there.way.clone()))
             }
             ModelConfig::Embedding(_) => {
-                Built::Embedding(parts::embedder(&self.client, name, identity()?, there.way.clone()))
+                ModelHandle::Embedding(parts::embedder(&self.client, name, identity()?, there.way.clone()))
             }
             ModelConfig::Rerank(_) => {
-                Built::Rerank(parts::reranker(&self.client, name, identity()?, there.way.clone()))
+                ModelHandle::Rerank(parts::reranker(&self.client, name, identity()?, there.way.clone()))
             }
         })
     }
@@ -100,7 +102,7 @@ impl Models {
     /// If there is none, or it cannot be made.
     pub fn chat(&self, name: &str) -> Result<Chat, Error> {
         match self.get(name)? {
-            Built::Chat(chat) => Ok(chat),
+            ModelHandle::Chat(chat) => Ok(chat),
             _ => Err(Error::NotFound(format!("model `{name}` is not a chat model"))),
         }
     }
@@ -111,7 +113,7 @@ impl Models {
     /// If there is none, or it cannot be made.
     pub fn reranker(&self, name: &str) -> Result<Reranker, Error> {
         match self.get(name)? {
-            Built::Rerank(reranker) => Ok(reranker),
+            ModelHandle::Rerank(reranker) => Ok(reranker),
             _ => Err(Error::NotFound(format!("model `{name}` is not a rerank model"))),
         }
     }
@@ -122,33 +124,33 @@ impl Models {
     /// If there is none, or it cannot be made.
     pub fn embedder(&self, name: &str) -> Result<Embedder, Error> {
         match self.get(name)? {
-            Built::Embedding(embedder) => Ok(embedder),
+            ModelHandle::Embedding(embedder) => Ok(embedder),
             _ => Err(Error::NotFound(format!("model `{name}` is not an embedding model"))),
         }
     }
 }
 
 /// The experiment's models for the components of a task.
-pub(crate) struct InTurn<'a> {
-    models: &'a Models,
-    turn: Turn,
+pub(crate) struct TurnModels<'a> {
+    models: &'a ModelHandles,
+    turn: CallTurn,
     /// Which of several answers to the same request is wanted.
     repeat: u32,
 }
 
-impl Models {
+impl ModelHandles {
     /// The models for a task, whose calls take this place in the queue.
-    pub(crate) fn in_turn(&self, turn: Turn) -> InTurn<'_> {
-        InTurn { models: self, turn, repeat: 0 }
+    pub(crate) fn in_turn(&self, turn: CallTurn) -> TurnModels<'_> {
+        TurnModels { models: self, turn, repeat: 0 }
     }
 
     /// The models for one of several answers to the same requests.
-    pub(crate) fn repeated(&self, repeat: u32) -> InTurn<'_> {
-        InTurn { repeat, ..self.in_turn(Turn::default()) }
+    pub(crate) fn repeated(&self, repeat: u32) -> TurnModels<'_> {
+        TurnModels { repeat, ..self.in_turn(CallTurn::default()) }
     }
 }
 
-impl InTurn<'_> {
+impl TurnModels<'_> {
     /// The context from which a metric is built.
     pub(crate) fn metric_context<'b>(&'b self, evaluate: &'b EvaluateSpec) -> Context<'b> {
         Context { models: Some(self), embedder: evaluate.embedder.as_deref(), judges: &evaluate.judges, pipeline: None }
@@ -160,7 +162,7 @@ impl InTurn<'_> {
     }
 }
 
-impl rag::Models for InTurn<'_> {
+impl rag::Models for TurnModels<'_> {
     fn chat(&self, name: &str) -> Result<Chat, rag::Error> {
         Ok(in_turn(self.models.chat(name).map_err(component_error)?, self.turn).with_repeat(self.repeat))
     }
@@ -173,7 +175,7 @@ impl rag::Models for InTurn<'_> {
 }
 
 /// Trials take turns, so that a large trial does not delay the others.
-fn in_turn(chat: Chat, turn: Turn) -> Chat {
+fn in_turn(chat: Chat, turn: CallTurn) -> Chat {
     chat.with_group(turn.group).with_priority(turn.priority)
 }
 

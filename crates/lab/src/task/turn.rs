@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The place of a task's calls in the queue for a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Turn {
+pub(crate) struct CallTurn {
     /// Calls of a higher priority go first.
     pub(crate) priority: i32,
     /// Within a priority, groups take turns.

@@ -25,7 +25,7 @@ pub(crate) struct TaskUsage {
 }
 
 /// What was read so far, by the names of outputs; none where nothing is stored.
-pub(super) type Known = Mutex<HashMap<String, Option<Arc<TaskUsage>>>>;
+pub(super) type UsageCache = Mutex<HashMap<String, Option<Arc<TaskUsage>>>>;
 
 /// Stores what the calls behind an output used.
 pub(super) async fn keep(cx: &Execution, artifact: &str, usage: TaskUsage) -> Result<(), Error> {

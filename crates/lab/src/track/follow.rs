@@ -2,7 +2,7 @@
 //! every few seconds, and one task for each tracker brings its server up to
 //! date, with growing pauses while the server is away.
 
-use super::{Failure, Tracker, View, observe::Observer, view::RunReader};
+use super::{RunView, Tracker, TrackerError, observe::Observer, view::RunReader};
 use crate::{
     Error, Experiment, Prepared, Session,
     layout::{self, RunFile},
@@ -46,19 +46,19 @@ struct Following {
 struct Show {
     place: String,
     wait: Duration,
-    task: JoinHandle<(Work, Result<Vec<String>, Failure>)>,
+    task: JoinHandle<(TrackerWork, Result<Vec<String>, TrackerError>)>,
 }
 
 /// The result of a tracker's work.
 #[derive(Debug, Default, Clone, Copy)]
-struct Work {
+struct TrackerWork {
     syncs: usize,
     failed: usize,
     seconds: f64,
 }
 
 /// A view, and whether it is the last one.
-type Shown = Option<(Arc<View>, bool)>;
+type ShownState = Option<(Arc<RunView>, bool)>;
 
 /// Starts to show a run on the experiment's trackers. Nothing that goes
 /// wrong there stops or slows the run; [`Tracking::finish`] tells of it.
@@ -177,11 +177,11 @@ impl Tracking {
             let left = wait.saturating_sub(started.elapsed());
             let (work, result) = match timeout(left, &mut task).await {
                 Ok(Ok(done)) => done,
-                Ok(Err(error)) => (Work::default(), Err(Failure::Refused(error.to_string()))),
+                Ok(Err(error)) => (TrackerWork::default(), Err(TrackerError::Refused(error.to_string()))),
                 Err(_) => {
                     task.abort();
                     let late = format!("it took more than the {} s that a run waits at its end", wait.as_secs_f64());
-                    (Work::default(), Err(Failure::Away(late)))
+                    (TrackerWork::default(), Err(TrackerError::Away(late)))
                 }
             };
             let behind = result.as_ref().err().map(ToString::to_string);
@@ -209,7 +209,7 @@ async fn look(
     mut observer: Observer,
     every: Duration,
     mut stopped: oneshot::Receiver<()>,
-    sender: watch::Sender<Shown>,
+    sender: watch::Sender<ShownState>,
     execution: Arc<Execution>,
 ) {
     let mut pause = FIRST_LOOK.min(every);
@@ -237,7 +237,7 @@ async fn look(
 }
 
 /// Reads on another thread: a log may be long, and a disk slow.
-async fn read(mut reader: RunReader) -> Option<(RunReader, Result<View, Error>)> {
+async fn read(mut reader: RunReader) -> Option<(RunReader, Result<RunView, Error>)> {
     let work = move || {
         let view = reader.look();
         (reader, view)
@@ -248,18 +248,18 @@ async fn read(mut reader: RunReader) -> Option<(RunReader, Result<View, Error>)>
 /// Shows each view that comes, always the newest, until the last one is shown.
 async fn show(
     mut tracker: Box<dyn Tracker>,
-    mut views: watch::Receiver<Shown>,
+    mut views: watch::Receiver<ShownState>,
     execution: Arc<Execution>,
     progress: Progress,
-) -> (Work, Result<Vec<String>, Failure>) {
+) -> (TrackerWork, Result<Vec<String>, TrackerError>) {
     let place = tracker.place().to_owned();
-    let mut work = Work::default();
+    let mut work = TrackerWork::default();
     let mut pause = PAUSES.0;
     let mut last_tries = 0;
-    let mut behind: Option<Failure> = None;
+    let mut behind: Option<TrackerError> = None;
     loop {
         if behind.is_none() && views.changed().await.is_err() {
-            return (work, Err(Failure::Away("its folder could not be read".to_owned())));
+            return (work, Err(TrackerError::Away("its folder could not be read".to_owned())));
         }
         let Some((view, last)) = views.borrow_and_update().clone() else { continue };
         let started = Instant::now();
@@ -301,7 +301,7 @@ async fn show(
 }
 
 /// Waits, but no longer than until the last view comes.
-async fn wait(views: &mut watch::Receiver<Shown>, pause: Duration) {
+async fn wait(views: &mut watch::Receiver<ShownState>, pause: Duration) {
     let last = views.wait_for(|shown| shown.as_ref().is_some_and(|(_, last)| *last));
     let abandoned = matches!(timeout(pause, last).await, Ok(Err(_)));
     if abandoned {

@@ -5,15 +5,15 @@ mod files;
 mod rest;
 mod state;
 
-use super::{Failure, Tracker, View};
+use super::{RunView, Tracker, TrackerError};
 use crate::spec::{MlflowConfig, Pace};
 use async_trait::async_trait;
-use content::Wanted;
+use content::WantedRun;
 use futures::{StreamExt, stream};
 use models::provider::Environment;
 use rest::{Address, Server};
 use serde_json::json;
-use state::{Current, Known};
+use state::{Current, ServerState};
 use std::collections::BTreeMap;
 
 /// Trials that are updated side by side.
@@ -34,7 +34,7 @@ struct Mlflow {
     pace: Pace,
     user: Option<String>,
     /// What the server has; none if the tracker must ask.
-    known: Option<Known>,
+    known: Option<ServerState>,
 }
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl Tracker for Mlflow {
         self.pace
     }
 
-    async fn sync(&mut self, view: &View) -> Result<Vec<String>, Failure> {
+    async fn sync(&mut self, view: &RunView) -> Result<Vec<String>, TrackerError> {
         if view.started_ms == 0 {
             return Ok(Vec::new());
         }
@@ -65,10 +65,10 @@ impl Tracker for Mlflow {
 
 impl Mlflow {
     /// Asks the server what it has of a run.
-    async fn look(&self, view: &View) -> Result<Known, Failure> {
+    async fn look(&self, view: &RunView) -> Result<ServerState, TrackerError> {
         let name = self.config.experiment.as_ref().unwrap_or(&view.experiment.name);
         let experiment = self.server.experiment(name).await?;
-        let mut known = Known { experiment, parent: None, trials: BTreeMap::new() };
+        let mut known = ServerState { experiment, parent: None, trials: BTreeMap::new() };
         let filter = format!("tags.`{}` = '{}'", content::RUN, view.run);
         let mut runs = self.server.runs(&known.experiment, &filter).await?;
         // A run may be there twice, if the server took longer to create it than
@@ -90,7 +90,7 @@ impl Mlflow {
         Ok(known)
     }
 
-    async fn bring(&self, view: &View, known: &mut Known) -> Result<Vec<String>, Failure> {
+    async fn bring(&self, view: &RunView, known: &mut ServerState) -> Result<Vec<String>, TrackerError> {
         let (tags, user) = (&self.config.tags, self.user.as_deref());
         let wanted = content::parent(view, tags, user);
         let mut parent = self.ensure(&known.experiment, known.parent.take(), &wanted).await?;
@@ -105,7 +105,7 @@ impl Mlflow {
             self.settle(&mut run, &wanted).await?;
             Ok((id, run))
         });
-        let brought: Vec<Result<(String, Current), Failure>> = brought.buffer_unordered(AT_ONCE).collect().await;
+        let brought: Vec<Result<(String, Current), TrackerError>> = brought.buffer_unordered(AT_ONCE).collect().await;
         let mut failed = None;
         for result in brought {
             match result {
@@ -114,7 +114,7 @@ impl Mlflow {
             }
         }
         // The end of the run is sent last, so that whoever sees a finished run sees all of it.
-        if failed.as_ref().is_none_or(|failure: &Failure| !failure.is_away()) {
+        if failed.as_ref().is_none_or(|failure: &TrackerError| !failure.is_away()) {
             self.settle(&mut parent, &wanted).await?;
         }
         let lacks = parent.lacks.clone();
@@ -124,7 +124,12 @@ impl Mlflow {
 
     /// Brings one MLflow run to its wanted state, and returns its state
     /// afterwards.
-    async fn ensure(&self, experiment: &str, before: Option<Current>, wanted: &Wanted) -> Result<Current, Failure> {
+    async fn ensure(
+        &self,
+        experiment: &str,
+        before: Option<Current>,
+        wanted: &WantedRun,
+    ) -> Result<Current, TrackerError> {
         let mut run = match before {
             Some(run) => run,
             None => self.server.create(experiment, wanted).await?,
@@ -137,7 +142,7 @@ impl Mlflow {
         for key in run.outdated(wanted) {
             // Somebody else may have removed the tag in the meantime.
             match self.server.post("runs/delete-tag", &json!({ "run_id": run.id, "key": key })).await {
-                Ok(_) | Err(Failure::Refused(_)) => {}
+                Ok(_) | Err(TrackerError::Refused(_)) => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -150,7 +155,7 @@ impl Mlflow {
     }
 
     /// Tells the server whether a run goes on or how it ended.
-    async fn settle(&self, run: &mut Current, wanted: &Wanted) -> Result<(), Failure> {
+    async fn settle(&self, run: &mut Current, wanted: &WantedRun) -> Result<(), TrackerError> {
         if run.status == wanted.status {
             return Ok(());
         }
@@ -164,7 +169,7 @@ impl Mlflow {
     }
 
     /// Sends the files whose content the server does not have yet.
-    async fn upload(&self, run: &mut Current, wanted: &Wanted) -> Result<(), Failure> {
+    async fn upload(&self, run: &mut Current, wanted: &WantedRun) -> Result<(), TrackerError> {
         let missing = run.missing_files(wanted);
         if missing.is_empty() {
             return Ok(());

@@ -14,7 +14,7 @@ mod view;
 
 pub use follow::{Tracking, catch_up, follow};
 pub(crate) use observe::StepLog;
-pub use view::{DataVersion, ScorePoint, State, UsagePoint, View};
+pub use view::{DataVersion, RunState, RunView, ScorePoint, UsagePoint};
 
 pub use crate::spec::Pace;
 use crate::spec::TrackerConfig;
@@ -44,12 +44,12 @@ pub trait Tracker: Send {
     ///
     /// # Errors
     /// If something is not on the server yet. Another call sends only the rest.
-    async fn sync(&mut self, view: &View) -> Result<Vec<String>, Failure>;
+    async fn sync(&mut self, view: &RunView) -> Result<Vec<String>, TrackerError>;
 }
 
 /// Why a server does not have everything.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum TrackerError {
     /// It does not answer, or cannot take data now.
     #[error("{0}")]
     Away(String),
@@ -58,7 +58,7 @@ pub enum Failure {
     Refused(String),
 }
 
-impl Failure {
+impl TrackerError {
     /// Whether trying again soon may help.
     pub(crate) fn is_away(&self) -> bool {
         matches!(self, Self::Away(_))

@@ -15,7 +15,7 @@ use store::Event;
 
 /// The state of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum State {
+pub enum RunState {
     /// It is running, as far as its folder shows.
     #[default]
     Running,
@@ -77,7 +77,7 @@ pub struct ScorePoint {
 
 /// Everything that can be shown of a run.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct RunView {
     /// The run's id.
     pub run: String,
     /// The experiment.
@@ -85,7 +85,7 @@ pub struct View {
     /// The trials with their labels and settings.
     pub trials: Arc<Vec<trial::Trial>>,
     /// How it is doing.
-    pub state: State,
+    pub state: RunState,
     /// When it first started, in milliseconds since 1970.
     pub started_ms: i64,
     /// When it last ended.
@@ -111,7 +111,7 @@ pub struct View {
 pub(crate) struct RunReader {
     folder: PathBuf,
     tail: Tail,
-    view: View,
+    view: RunView,
     /// The usage of earlier processes, and of this one so far.
     before: UsagePoint,
     process: UsagePoint,
@@ -124,11 +124,11 @@ pub(crate) struct RunReader {
 impl RunReader {
     pub(crate) fn new(folder: PathBuf, run: &str, experiment: Arc<Experiment>) -> Self {
         let trials = Arc::new(trial::grid(&experiment));
-        let view = View {
+        let view = RunView {
             run: run.to_owned(),
             experiment,
             trials,
-            state: State::Running,
+            state: RunState::Running,
             started_ms: 0,
             ended_ms: None,
             dataset: None,
@@ -153,11 +153,11 @@ impl RunReader {
     }
 
     /// The present state of the run, as its folder shows it.
-    pub(crate) fn look(&mut self) -> Result<View, Error> {
+    pub(crate) fn look(&mut self) -> Result<RunView, Error> {
         for line in self.tail.lines()? {
             self.line(&line);
         }
-        if self.view.state == State::Finished && self.view.results.is_none() {
+        if self.view.state == RunState::Finished && self.view.results.is_none() {
             let results = Results::read(&self.folder)?;
             self.view.board = Some(Arc::new(Board::of(&results)));
             self.view.results = Some(Arc::new(results));
@@ -197,9 +197,9 @@ impl RunReader {
         match event.kind.as_str() {
             "task_finished" => self.scored.extend(event.fields["task"].as_str().map(str::to_owned)),
             "run_started" => self.start(&event),
-            "run_finished" => self.end(&event, State::Finished),
-            "run_interrupted" => self.end(&event, State::Interrupted),
-            "run_failed" => self.end(&event, State::Failed),
+            "run_finished" => self.end(&event, RunState::Finished),
+            "run_interrupted" => self.end(&event, RunState::Interrupted),
+            "run_failed" => self.end(&event, RunState::Failed),
             "usage" => {
                 let Ok(used) = event.parse::<UsagePoint>() else { return };
                 self.process = used;
@@ -230,7 +230,7 @@ impl RunReader {
         if view.started_ms == 0 {
             view.started_ms = event.time_ms;
         }
-        (view.state, view.ended_ms) = (State::Running, None);
+        (view.state, view.ended_ms) = (RunState::Running, None);
         (view.results, view.board) = (None, None);
         let data = |name: &str| event.fields.get(name).and_then(|data: &Value| DataVersion::deserialize(data).ok());
         view.dataset = data("dataset").or_else(|| view.dataset.take());
@@ -241,12 +241,12 @@ impl RunReader {
         self.process = UsagePoint::default();
     }
 
-    fn end(&mut self, event: &Event, state: State) {
+    fn end(&mut self, event: &Event, state: RunState) {
         (self.view.state, self.view.ended_ms) = (state, Some(event.time_ms));
     }
 }
 
-impl View {
+impl RunView {
     /// Each trial's means by metric and number of questions, the last of each.
     pub(crate) fn scores_of(&self, trial: &str) -> BTreeMap<(&str, usize), &ScorePoint> {
         let of_trial = self.scores.iter().filter(|point| point.trial == trial);
@@ -326,13 +326,13 @@ mod tests {
         let view = reader.look().unwrap();
         let last = UsagePoint { step: 2, time_ms: 23, tasks: 2, calls: 5, tokens: 50, cost_usd: 1.0 };
         assert_eq!(view.usage.last(), Some(&last));
-        assert_eq!((view.started_ms, view.state), (10, State::Running));
+        assert_eq!((view.started_ms, view.state), (10, RunState::Running));
         assert_eq!(reader.scored(), ["b"]);
         assert!(reader.scored().is_empty(), "each is told once");
         say(30, "run_interrupted", json!({}));
-        assert_eq!(reader.look().unwrap().state, State::Interrupted);
+        assert_eq!(reader.look().unwrap().state, RunState::Interrupted);
         let whole = super::tests::reader(folder.path()).look().unwrap();
-        assert_eq!((whole.usage, whole.state), (view.usage, State::Interrupted), "read at once it is the same");
+        assert_eq!((whole.usage, whole.state), (view.usage, RunState::Interrupted), "read at once it is the same");
     }
 
     #[test]

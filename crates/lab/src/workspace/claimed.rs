@@ -6,7 +6,7 @@ use super::Workspace;
 use store::{ArtifactStore, Error, upkeep::Claim};
 
 /// The artifacts that one piece of work claims, for as long as it lives.
-pub(crate) struct Claimed {
+pub(crate) struct ClaimedArtifacts {
     store: ArtifactStore,
     /// A store that is only read is left as it is.
     is_reading: bool,
@@ -14,7 +14,7 @@ pub(crate) struct Claimed {
     claim: Option<Claim>,
 }
 
-impl Claimed {
+impl ClaimedArtifacts {
     /// Claims nothing yet.
     pub(crate) fn new(workspace: &Workspace) -> Self {
         Self { store: workspace.store.clone(), is_reading: workspace.is_reading(), claim: None }

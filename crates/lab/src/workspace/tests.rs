@@ -70,7 +70,7 @@ async fn who_only_reads_makes_nothing_in_the_store() -> TestResult {
     assert_eq!(reading.latest_run("x").await?, "x-1");
     reading.event_log("loading")?;
     assert!(scratch.join("runs/loading").is_dir() && !folder.path().join("store/runs/loading").exists());
-    let mut claimed = Claimed::new(&reading);
+    let mut claimed = ClaimedArtifacts::new(&reading);
     claimed.add("x-1", ["artifacts/ab/x.parquet".to_owned()].into_iter()).await?;
     assert!(!folder.path().join("store/leases").exists(), "it claims nothing");
     Ok(())
@@ -81,7 +81,7 @@ async fn a_claim_is_there_until_the_work_ends() -> TestResult {
     let folder = tempfile::tempdir()?;
     let workspace = open(folder.path(), "store")?;
     let leases = || std::fs::read_dir(folder.path().join("store/leases")).map_or(0, Iterator::count);
-    let mut claimed = Claimed::new(&workspace);
+    let mut claimed = ClaimedArtifacts::new(&workspace);
     assert_eq!(leases(), 0, "nothing is claimed yet");
     claimed.add("x-1", ["artifacts/ab/x.parquet".to_owned()].into_iter()).await?;
     claimed.add("x-1", ["artifacts/cd/y.parquet".to_owned()].into_iter()).await?;

@@ -1,11 +1,11 @@
 //! Hands tasks out: waiting tasks go as units to workers that have room, and
 //! the tasks of a worker that died go to others.
 
-use super::{Queued, Shared, State, WorkerState};
+use super::{DriverState, Queued, SharedDriver, WorkerState};
 use crate::{
     Error,
     cluster::{CallError, WorkerId},
-    engine::unit::{Look, Reply, TaskReply, Unit, UnitTask},
+    engine::unit::{Look, TaskReply, Unit, UnitReply, UnitTask},
     operator::Operator,
 };
 use std::{
@@ -20,7 +20,7 @@ const ALL_OPEN: Duration = Duration::from_secs(10);
 /// After this many dead workers a task is given up: the task may be what kills them.
 const DEATHS: usize = 4;
 
-impl Shared {
+impl SharedDriver {
     /// Gives waiting tasks to workers that have room.
     pub(super) fn pump(self: &Arc<Self>) {
         let mut units = Vec::new();
@@ -33,7 +33,7 @@ impl Shared {
         for operator in operators {
             let (stage, batch) = (self.stage(operator), state.batch(operator));
             loop {
-                let State { queues, workers, .. } = &mut *state;
+                let DriverState { queues, workers, .. } = &mut *state;
                 let Some(queue) = queues.get_mut(&operator).filter(|queue| !queue.is_empty()) else { break };
                 let load = |worker: &WorkerState| worker.units.values().sum::<usize>();
                 let free = workers.iter_mut().filter(|worker| {
@@ -93,7 +93,7 @@ impl Shared {
     }
 
     fn replied(&self, worker: WorkerId, operator: Operator, tasks: Vec<Queued>, bytes: &[u8]) {
-        let reply: Reply = match serde_json::from_slice(bytes) {
+        let reply: UnitReply = match serde_json::from_slice(bytes) {
             Ok(reply) => reply,
             Err(error) => {
                 let reason = format!("a worker's reply cannot be read ({error}): is the same version everywhere?");

@@ -1,7 +1,7 @@
 //! Staffing: a worker for each node, pools for stages that have resources of
 //! their own, and what to do where there are no workers.
 
-use super::{LOOK, Shared, Starts, State, WorkerState};
+use super::{DriverState, LOOK, SharedDriver, Starts, WorkerState};
 use crate::{
     cluster::{CallError, ClusterNode, Resources, WorkerId},
     engine::unit::{Look, WorkerSetup},
@@ -35,7 +35,7 @@ fn cores(node: &ClusterNode) -> usize {
     (node.cpus.floor() as usize).max(1)
 }
 
-impl Shared {
+impl SharedDriver {
     /// Starts workers where there are too few, and ends those that are idle.
     pub(super) async fn staff(self: &Arc<Self>) {
         let nodes = match self.cluster.nodes().await {
@@ -124,7 +124,7 @@ impl Shared {
     /// that a cluster which can grow adds a node; one node at a time. If the
     /// cluster cannot grow, the worker is given up when the tasks no longer
     /// wait.
-    fn grow(&self, state: &mut State, nodes: &[ClusterNode], now: Instant) -> Option<Starting> {
+    fn grow(&self, state: &mut DriverState, nodes: &[ClusterNode], now: Instant) -> Option<Starting> {
         let waits = |(operator, queue): (&Operator, &VecDeque<_>)| {
             !queue.is_empty() && !operator.waits() && self.stage(*operator).is_none()
         };
@@ -162,7 +162,7 @@ impl Shared {
 
     fn worker(
         &self,
-        state: &mut State,
+        state: &mut DriverState,
         stage: Option<Operator>,
         node: Option<ClusterNode>,
         cores: usize,
@@ -228,7 +228,7 @@ impl Shared {
     }
 
     /// Fails tasks that have had no workers for too long.
-    fn give_up(&self, state: &mut State, now: Instant) {
+    fn give_up(&self, state: &mut DriverState, now: Instant) {
         for (operator, stage) in self.stages() {
             let waits = state.queues.get(&operator).is_some_and(|queue| !queue.is_empty());
             let staffed = state.workers.iter().any(|worker| worker.stage == Some(operator) && worker.ready);

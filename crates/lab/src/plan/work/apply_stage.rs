@@ -15,7 +15,7 @@ use store::Key;
 
 /// Runs a stage on the passages of all questions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct ApplyStage {
+pub(crate) struct ApplyStageWork {
     /// The stage.
     pub(crate) axis: Axis,
     /// The pipeline that it belongs to.
@@ -29,7 +29,7 @@ pub(crate) struct ApplyStage {
     pub(crate) queries: Option<TaskId>,
 }
 
-impl ApplyStage {
+impl ApplyStageWork {
     /// The stage's settings. A plan has no tasks for stages that do nothing.
     pub(crate) fn stage(&self) -> Option<&dyn PassageStage> {
         self.pipeline.passage_stages().into_iter().find(|(axis, _)| *axis == self.axis).map(|(_, stage)| stage)
@@ -40,7 +40,7 @@ impl ApplyStage {
     }
 }
 
-impl DescribeWork for ApplyStage {
+impl DescribeWork for ApplyStageWork {
     fn operator(&self) -> Operator {
         Operator::Stage(self.axis)
     }

@@ -11,21 +11,21 @@ use store::Key;
 
 /// Cuts one shard of documents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Chunk {
+pub(crate) struct ChunkWork {
     pub(crate) chunker: ChunkerConfig,
     /// The trial's embedder, if the chunker needs it.
     pub(crate) embedder: Option<String>,
     pub(crate) documents: TaskId,
 }
 
-impl Chunk {
+impl ChunkWork {
     /// Whether cutting a document waits for a model.
     pub(crate) fn waits(&self) -> bool {
         self.embedder.is_some() || !self.chunker.models().is_empty()
     }
 }
 
-impl DescribeWork for Chunk {
+impl DescribeWork for ChunkWork {
     fn operator(&self) -> Operator {
         Operator::CHUNK
     }

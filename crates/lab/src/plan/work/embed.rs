@@ -10,7 +10,7 @@ use store::Key;
 
 /// Embeds one shard of chunks with the named model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Embed {
+pub(crate) struct EmbedWork {
     pub(crate) model: String,
     pub(crate) chunks: TaskId,
     /// What is searched in place of the chunks' texts.
@@ -18,7 +18,7 @@ pub(crate) struct Embed {
     pub(crate) enriched: Option<TaskId>,
 }
 
-impl DescribeWork for Embed {
+impl DescribeWork for EmbedWork {
     fn operator(&self) -> Operator {
         Operator::EMBED
     }

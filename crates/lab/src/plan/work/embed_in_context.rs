@@ -11,7 +11,7 @@ use store::Key;
 
 /// Embeds one shard of chunks with the named model, as the enricher does it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct EmbedInContext {
+pub(crate) struct EmbedInContextWork {
     pub(crate) enricher: EnrichConfig,
     pub(crate) model: String,
     /// The documents that the chunks were cut from.
@@ -19,7 +19,7 @@ pub(crate) struct EmbedInContext {
     pub(crate) chunks: TaskId,
 }
 
-impl DescribeWork for EmbedInContext {
+impl DescribeWork for EmbedInContextWork {
     fn operator(&self) -> Operator {
         Operator::EMBED
     }

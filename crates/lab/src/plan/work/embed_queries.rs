@@ -13,7 +13,7 @@ use store::Key;
 
 /// Embeds all questions with the named model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct EmbedQueries {
+pub(crate) struct EmbedQueriesWork {
     pub(crate) model: String,
     /// The task that writes the queries, if they are not the questions themselves.
     pub(crate) queries: Option<TaskId>,
@@ -23,7 +23,7 @@ pub(crate) struct EmbedQueries {
     pub(crate) standalone: bool,
 }
 
-impl DescribeWork for EmbedQueries {
+impl DescribeWork for EmbedQueriesWork {
     fn operator(&self) -> Operator {
         Operator::EmbedQueries
     }

@@ -17,7 +17,7 @@ const KIND: IndexKind = IndexKind::Tokens;
 
 /// Embeds each token of one shard of chunks with the named model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct EmbedTokens {
+pub(crate) struct EmbedTokensWork {
     pub(crate) model: String,
     pub(crate) chunks: TaskId,
     /// What is searched in place of the chunks' texts.
@@ -25,7 +25,7 @@ pub(crate) struct EmbedTokens {
     pub(crate) enriched: Option<TaskId>,
 }
 
-impl DescribeWork for EmbedTokens {
+impl DescribeWork for EmbedTokensWork {
     fn operator(&self) -> Operator {
         Operator::EMBED
     }

@@ -11,7 +11,7 @@ use store::Key;
 
 /// Writes what is searched in place of the texts of one shard of chunks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Enrich {
+pub(crate) struct EnrichWork {
     pub(crate) enricher: EnrichConfig,
     /// The trial's embedder, if the enricher needs it.
     pub(crate) embedder: Option<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Enrich {
     pub(crate) chunks: TaskId,
 }
 
-impl DescribeWork for Enrich {
+impl DescribeWork for EnrichWork {
     fn operator(&self) -> Operator {
         Operator::Stage(Axis::Enrich)
     }

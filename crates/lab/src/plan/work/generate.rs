@@ -15,7 +15,7 @@ use store::Key;
 
 /// Answers some questions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Generate {
+pub(crate) struct GenerateWork {
     pub(crate) generator: GeneratorConfig,
     /// The trial's embedder, if the generator needs it.
     pub(crate) embedder: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Generate {
     pub(crate) part: RangePart,
 }
 
-impl Generate {
+impl GenerateWork {
     /// The key of everything that decides answers but the questions.
     pub(crate) fn stem(
         cx: &KeyContext<'_>,
@@ -43,7 +43,7 @@ impl Generate {
     }
 }
 
-impl DescribeWork for Generate {
+impl DescribeWork for GenerateWork {
     fn operator(&self) -> Operator {
         Operator::GENERATE
     }

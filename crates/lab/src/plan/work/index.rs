@@ -8,7 +8,7 @@ use store::Key;
 
 /// Makes an index that has one file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Index {
+pub(crate) struct IndexWork {
     pub(crate) kind: IndexKind,
     /// What it is made from: chunks, what is searched in their place, or vectors.
     pub(crate) from: Vec<TaskId>,
@@ -17,7 +17,7 @@ pub(crate) struct Index {
     pub(crate) enriched: bool,
 }
 
-impl DescribeWork for Index {
+impl DescribeWork for IndexWork {
     fn operator(&self) -> Operator {
         Operator::Index
     }

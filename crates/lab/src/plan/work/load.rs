@@ -15,14 +15,14 @@ use store::Key;
 
 /// Parses files whose contents must still have these keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Load {
+pub(crate) struct LoadWork {
     pub(crate) files: Vec<(SourceFile, Key)>,
     /// What the corpus' table of metadata says of them, by path.
     #[serde(default)]
     pub(crate) metadata: BTreeMap<String, Metadata>,
 }
 
-impl DescribeWork for Load {
+impl DescribeWork for LoadWork {
     fn operator(&self) -> Operator {
         Operator::Load
     }

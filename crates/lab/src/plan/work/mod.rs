@@ -17,19 +17,19 @@ mod score;
 mod write_queries;
 
 pub(crate) use {
-    apply_stage::ApplyStage,
-    chunk::Chunk,
-    embed::Embed,
-    embed_in_context::EmbedInContext,
-    embed_queries::EmbedQueries,
-    embed_tokens::EmbedTokens,
-    enrich::Enrich,
-    generate::Generate,
-    index::Index,
-    load::Load,
-    retrieve::{Retrieve, WrittenQueries},
-    score::Score,
-    write_queries::WriteQueries,
+    apply_stage::ApplyStageWork,
+    chunk::ChunkWork,
+    embed::EmbedWork,
+    embed_in_context::EmbedInContextWork,
+    embed_queries::EmbedQueriesWork,
+    embed_tokens::EmbedTokensWork,
+    enrich::EnrichWork,
+    generate::GenerateWork,
+    index::IndexWork,
+    load::LoadWork,
+    retrieve::{RetrieveWork, WrittenQueries},
+    score::ScoreWork,
+    write_queries::WriteQueriesWork,
 };
 
 use super::{
@@ -280,8 +280,8 @@ impl Task {
 macro_rules! with_kinds_of_work {
     ($callback:ident) => {
         $callback! {
-            Load, Chunk, Enrich, Embed, EmbedTokens, EmbedQueries, Index, WriteQueries, Retrieve, ApplyStage, Generate, Score,
-            EmbedInContext,
+            LoadWork, ChunkWork, EnrichWork, EmbedWork, EmbedTokensWork, EmbedQueriesWork, IndexWork, WriteQueriesWork, RetrieveWork, ApplyStageWork, GenerateWork, ScoreWork,
+            EmbedInContextWork,
         }
     };
 }

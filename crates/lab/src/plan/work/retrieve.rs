@@ -16,7 +16,7 @@ use store::Key;
 
 /// Retrieves for all questions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Retrieve {
+pub(crate) struct RetrieveWork {
     pub(crate) chunker: ChunkerConfig,
     pub(crate) retriever: RetrieverConfig,
     /// The trial's embedder, if the retriever or the chunker needs it.
@@ -33,7 +33,7 @@ pub(crate) struct WrittenQueries {
     pub(crate) vectors: Option<TaskId>,
 }
 
-impl DescribeWork for Retrieve {
+impl DescribeWork for RetrieveWork {
     fn operator(&self) -> Operator {
         Operator::RETRIEVE
     }

@@ -16,7 +16,7 @@ use store::{Key, KeyBuilder};
 
 /// Scores some questions by one metric.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Score {
+pub(crate) struct ScoreWork {
     pub(crate) metric: MetricConfig,
     pub(crate) passages: TaskId,
     /// The answers, if the metric looks at them.
@@ -30,7 +30,7 @@ pub(crate) struct Score {
     pub(crate) part: Option<RangePart>,
 }
 
-impl Score {
+impl ScoreWork {
     /// The key of everything that decides the scores of answers but the
     /// questions. `answers` is the same key of the answers.
     pub(crate) fn stem(
@@ -55,7 +55,7 @@ fn of_metric(cx: &KeyContext<'_>, builder: KeyBuilder, metric: &MetricConfig, wi
     builder.field("version", &metric.version()).field("config", &metric.keyed()).field("models", &models)
 }
 
-impl DescribeWork for Score {
+impl DescribeWork for ScoreWork {
     fn operator(&self) -> Operator {
         if self.metric.judged() { Operator::Judge } else { Operator::Score }
     }

@@ -14,13 +14,13 @@ use store::Key;
 
 /// Writes the queries of all questions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct WriteQueries {
+pub(crate) struct WriteQueriesWork {
     pub(crate) writer: QueryConfig,
     /// The trial's embedder, if the writer needs it.
     pub(crate) embedder: Option<String>,
 }
 
-impl DescribeWork for WriteQueries {
+impl DescribeWork for WriteQueriesWork {
     fn operator(&self) -> Operator {
         Operator::Stage(Axis::Query)
     }

@@ -1,6 +1,6 @@
 //! `[track]`: the trackers that show runs, one key for each.
 
-use super::{reader::Reader, resolve::unknown_keys};
+use super::{reader::ExperimentReader, resolve::unknown_keys};
 use std::time::Duration;
 use toml::{
     Spanned,
@@ -26,7 +26,7 @@ pub struct Pace {
     pub wait: Duration,
 }
 
-pub(super) fn read<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> Vec<TrackerConfig> {
+pub(super) fn read<'a>(reader: &mut ExperimentReader<'a>, root: &DeTable<'a>) -> Vec<TrackerConfig> {
     let Some(value) = root.get("track") else { return Vec::new() };
     let Some(table) = value.get_ref().as_table() else {
         reader.error(

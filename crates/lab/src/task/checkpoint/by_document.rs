@@ -1,7 +1,7 @@
 //! The same for vectors that are made document by document: parts end where
 //! documents do.
 
-use super::{Embedded, Parts};
+use super::{EmbeddedTexts, Parts};
 use crate::{Error, task::Execution};
 use futures::{StreamExt, stream::FuturesOrdered};
 use models::{Ledger, Matrix, ledger};
@@ -20,7 +20,7 @@ pub(crate) async fn embed_documents<F: Future<Output = Result<Matrix, Error>>>(
     embed: impl Fn(usize) -> F,
     begun: impl FnOnce(usize),
     rows: impl Fn(usize),
-) -> Result<Embedded, Error> {
+) -> Result<EmbeddedTexts, Error> {
     let total: usize = chunks.iter().sum();
     let parts = task.map(|task| Parts::of(cx, task));
     let (mut all, mut has_parts) = match &parts {
@@ -77,7 +77,7 @@ pub(crate) async fn embed_documents<F: Future<Output = Result<Matrix, Error>>>(
     }
     match failure {
         Some(error) => Err(error),
-        None => Ok(Embedded { matrix: all, resumed, has_parts }),
+        None => Ok(EmbeddedTexts { matrix: all, resumed, has_parts }),
     }
 }
 

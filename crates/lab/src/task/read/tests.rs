@@ -4,11 +4,11 @@ use super::*;
 use crate::{
     plan::{
         Outputs, Task,
-        work::{Load, Work},
+        work::{LoadWork, Work},
     },
     progress::Progress,
     spec::Experiment,
-    task::{self, Execution, Material, Models, Turn},
+    task::{self, CallTurn, Execution, Material, ModelHandles},
 };
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -117,7 +117,7 @@ fn execution(folder: &std::path::Path, source: Source) -> Execution {
         cpu: CpuBudget::new(1),
         environment: Arc::new(|_: &str| None),
     };
-    let models = Arc::new(Models::new(BTreeMap::new(), context, Client::new(None)));
+    let models = Arc::new(ModelHandles::new(BTreeMap::new(), context, Client::new(None)));
     Execution::new(
         experiment,
         ArtifactStore::open(&folder.display().to_string(), &[], crate::layout::LAYOUT).unwrap(),
@@ -133,12 +133,12 @@ async fn load(execution: &Execution, files: &[SourceFile], keys: &[Key]) -> task
     let files: Vec<_> = files.iter().cloned().zip(keys.iter().copied()).collect();
     let task = Task {
         key: Key::of_bytes(b"the task"),
-        work: Work::Load(Load { files, metadata: Default::default() }),
+        work: Work::LoadWork(LoadWork { files, metadata: Default::default() }),
         rows: None,
         label: "load".to_owned(),
         trials: vec![],
     };
-    task::execute(&task, &Outputs::new(), false, Turn::default(), execution, &Progress::default()).await.unwrap()
+    task::execute(&task, &Outputs::new(), false, CallTurn::default(), execution, &Progress::default()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 use super::{DoWork, TaskContext, TaskOutput, passage_rows};
 use crate::{
     Error, artifact,
-    plan::work::ApplyStage,
+    plan::work::ApplyStageWork,
     task::{open_corpus, passages_by_question, question_tokens, searchable_questions},
 };
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use futures::{StreamExt, stream};
 use rag::{Component, Context, Refined, index::IndexKind};
 
 #[async_trait]
-impl DoWork for ApplyStage {
+impl DoWork for ApplyStageWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let execution = cx.execution;
         let (corpus, vectors) = open_corpus(execution, cx.inputs, &self.corpus).await?;

@@ -5,7 +5,7 @@ use crate::{
     Error,
     artifact::{self, DocumentRow},
     blocking::compute,
-    plan::work::Chunk,
+    plan::work::ChunkWork,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -16,7 +16,7 @@ use rag::{
 use rayon::prelude::*;
 
 #[async_trait]
-impl DoWork for Chunk {
+impl DoWork for ChunkWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let rows: Vec<DocumentRow> = artifact::decode(cx.read(self.documents).await?)?;
         let documents: Vec<Document> = rows

@@ -3,7 +3,7 @@
 use super::{TaskContext, TaskOutput};
 use crate::{
     Error,
-    artifact::{self, Table},
+    artifact::{self, ArtifactTable},
     layout,
     plan::ranges::RangePart,
     task::{Execution, usage_of},
@@ -34,7 +34,7 @@ impl TaskContext<'_> {
     /// The rows of these questions that are in the store, made by tasks that did
     /// other parts of the same range. An artifact that cannot be read counts as
     /// absent, because its rows can be made again.
-    pub(super) async fn earlier_rows<R: Table>(
+    pub(super) async fn earlier_rows<R: ArtifactTable>(
         &self,
         part: &RangePart,
         questions: &[usize],
@@ -78,7 +78,7 @@ impl TaskContext<'_> {
 
 impl TaskOutput {
     /// A table of new rows and of earlier ones, in the order of the dataset.
-    pub(super) fn with_earlier<R: Table>(
+    pub(super) fn with_earlier<R: ArtifactTable>(
         mut rows: Vec<R>,
         earlier: EarlierRows<R>,
         cx: &Execution,

@@ -4,14 +4,14 @@ use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
     Error,
     artifact::{self, EnrichedRow, encode_vectors},
-    plan::{graph::TaskId, work::Embed},
+    plan::{graph::TaskId, work::EmbedWork},
     task::checkpoint,
 };
 use async_trait::async_trait;
 use models::InputKind;
 
 #[async_trait]
-impl DoWork for Embed {
+impl DoWork for EmbedWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let texts = searchable(cx, self.chunks, self.enriched).await?;
         let embedder = cx.execution.models().embedder(&self.model)?;

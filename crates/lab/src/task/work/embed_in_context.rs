@@ -4,7 +4,7 @@ use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
     Error,
     artifact::{self, encode_vectors},
-    plan::work::EmbedInContext,
+    plan::work::EmbedInContextWork,
     task::checkpoint,
 };
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use rag::Document;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[async_trait]
-impl DoWork for EmbedInContext {
+impl DoWork for EmbedInContextWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let documents = cx.documents(self.documents).await?;
         let chunks: Vec<rag::Chunk> = artifact::decode(cx.read(self.chunks).await?)?;

@@ -4,7 +4,7 @@ use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
     Error,
     artifact::encode_vectors,
-    plan::work::EmbedQueries,
+    plan::work::EmbedQueriesWork,
     task::{checkpoint, searchable_questions},
 };
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use models::InputKind;
 use rag::query::{SearchQuery, passages, with_passages};
 
 #[async_trait]
-impl DoWork for EmbedQueries {
+impl DoWork for EmbedQueriesWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let questions = searchable_questions(cx.execution, cx.inputs, self.queries, self.standalone).await?;
         let queries: Vec<SearchQuery> = match self.standalone {

@@ -3,7 +3,7 @@
 //! the task after a kill, on any machine, continues from there.
 
 use super::{DoWork, TaskContext, TaskOutput, embed::searchable};
-use crate::{Error, blocking::compute, layout, plan::work::EmbedTokens, task::Execution};
+use crate::{Error, blocking::compute, layout, plan::work::EmbedTokensWork, task::Execution};
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
 use rag::index::{TokenBlock, TokenWriter};
@@ -24,13 +24,13 @@ const PUT_ASIDE_AFTER: Duration = Duration::from_secs(5);
 const TEXTS_PER_STEP: usize = 256;
 
 #[async_trait]
-impl DoWork for EmbedTokens {
+impl DoWork for EmbedTokensWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let texts = searchable(cx, self.chunks, self.enriched).await?;
         let (execution, name, aside) = (cx.execution, cx.artifact_name(), cx.checkpoint_key());
         let rows = |count| cx.report_rows(count);
         let embedder = execution.models().embedder(&self.model)?;
-        let file = Scratch::new(execution)?;
+        let file = ScratchFile::new(execution)?;
         let mut writer = TokenWriter::create(&file.0)?;
         let (mut rest, mut parts) = (texts.as_slice(), Vec::new());
         while !rest.is_empty() {
@@ -96,9 +96,9 @@ async fn encode(embedder: &Embedder, texts: &[String], rows: &impl Fn(usize)) ->
 
 /// A file that is removed when it is no longer used. Its name is like those of
 /// a store's own staged files, so that what a kill leaves is removed with them.
-struct Scratch(PathBuf);
+struct ScratchFile(PathBuf);
 
-impl Scratch {
+impl ScratchFile {
     fn new(cx: &Execution) -> Result<Self, Error> {
         std::fs::create_dir_all(&cx.scratch).map_err(|source| Error::file("create", &cx.scratch, source))?;
         // Process ids are not unique where containers share a folder.
@@ -107,7 +107,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFile {
     fn drop(&mut self) {
         // If that fails, the file is litter, which `gc` removes.
         drop(std::fs::remove_file(&self.0));

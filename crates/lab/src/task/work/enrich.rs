@@ -4,14 +4,14 @@ use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
     Error,
     artifact::{self, EnrichedRow},
-    plan::work::Enrich,
+    plan::work::EnrichWork,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use rag::enrich::Enriched;
 
 #[async_trait]
-impl DoWork for Enrich {
+impl DoWork for EnrichWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let documents = cx.documents(self.documents).await?;
         let chunks: Vec<rag::Chunk> = artifact::decode(cx.read(self.chunks).await?)?;

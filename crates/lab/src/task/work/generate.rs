@@ -4,14 +4,14 @@ use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
     Error,
     artifact::{AnswerRow, NoAnswer},
-    plan::work::Generate,
+    plan::work::GenerateWork,
     task::{passages_by_question, searchable_questions},
 };
 use async_trait::async_trait;
 use futures::future::join_all;
 
 #[async_trait]
-impl DoWork for Generate {
+impl DoWork for GenerateWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let execution = cx.execution;
         let passages = passages_by_question(execution, cx.inputs, self.passages).await?;

@@ -1,12 +1,12 @@
 //! Texts or vectors of chunks to an index of any kind.
 
 use super::{DoWork, TaskContext, TaskOutput, embed::searchable};
-use crate::{Error, artifact::decode_vectors, blocking::compute, plan::work::Index, task::chunk_table};
+use crate::{Error, artifact::decode_vectors, blocking::compute, plan::work::IndexWork, task::chunk_table};
 use async_trait::async_trait;
 use rag::index::{CreateVectors, MadeFrom};
 
 #[async_trait]
-impl DoWork for Index {
+impl DoWork for IndexWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         match self.kind.made_from() {
             MadeFrom::Texts(build) => self.of_texts(cx, build).await,
@@ -16,7 +16,7 @@ impl DoWork for Index {
     }
 }
 
-impl Index {
+impl IndexWork {
     async fn of_texts(&self, cx: &TaskContext<'_>, build: fn(&[&str]) -> Vec<u8>) -> Result<TaskOutput, Error> {
         if self.enriched {
             let mut texts = Vec::new();

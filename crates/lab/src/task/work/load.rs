@@ -5,7 +5,7 @@ use crate::{
     Error,
     artifact::{self, DocumentRow},
     blocking::compute,
-    plan::work::Load,
+    plan::work::LoadWork,
     task::{Execution, read},
 };
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ use serde_json::json;
 use store::Key;
 
 #[async_trait]
-impl DoWork for Load {
+impl DoWork for LoadWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let (mut made, mut unread) = (Vec::with_capacity(self.files.len()), Vec::new());
         for (file, key) in &self.files {

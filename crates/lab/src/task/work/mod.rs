@@ -16,7 +16,7 @@ mod retrieve;
 mod score;
 mod write_queries;
 
-use super::{Execution, InTurn, Turn};
+use super::{CallTurn, Execution, TurnModels};
 use crate::{
     Error, artifact,
     plan::{
@@ -61,7 +61,7 @@ pub(crate) struct TaskContext<'a> {
     pub(crate) inputs: &'a Outputs,
     /// Whether one of them is partial.
     pub(crate) partial: bool,
-    pub(crate) turn: Turn,
+    pub(crate) turn: CallTurn,
     pub(crate) execution: &'a Execution,
     pub(crate) progress: &'a Progress,
     /// What the calls for each question used.
@@ -90,7 +90,7 @@ impl TaskContext<'_> {
     }
 
     /// The experiment's models, whose calls take the task's place in the queue.
-    fn models(&self) -> InTurn<'_> {
+    fn models(&self) -> TurnModels<'_> {
         self.execution.models().in_turn(self.turn)
     }
 
@@ -123,7 +123,7 @@ impl TaskContext<'_> {
 /// The result of the work.
 #[derive(Default)]
 pub(crate) struct TaskOutput {
-    pub(crate) content: Content,
+    pub(crate) content: OutputContent,
     pub(crate) rows: usize,
     /// Rows without a result because a provider failed.
     pub(crate) errors: usize,
@@ -145,23 +145,23 @@ pub(crate) struct TaskOutput {
 
 impl TaskOutput {
     fn of(bytes: impl Into<Bytes>, rows: usize) -> Self {
-        Self { content: Content::Bytes(bytes.into()), rows, ..Self::default() }
+        Self { content: OutputContent::Bytes(bytes.into()), rows, ..Self::default() }
     }
 
     fn written(artifact: String, rows: usize) -> Self {
-        Self { content: Content::Written(artifact), rows, ..Self::default() }
+        Self { content: OutputContent::Written(artifact), rows, ..Self::default() }
     }
 }
 
 /// The artifact's content.
-pub(crate) enum Content {
+pub(crate) enum OutputContent {
     /// It is in the store already, under this name.
     Written(String),
     /// It is still to be written.
     Bytes(Bytes),
 }
 
-impl Default for Content {
+impl Default for OutputContent {
     fn default() -> Self {
         Self::Bytes(Bytes::new())
     }

@@ -4,7 +4,7 @@ use super::{DoWork, TaskContext, TaskOutput, passage_rows};
 use crate::{
     Error, artifact,
     blocking::compute,
-    plan::work::Retrieve,
+    plan::work::RetrieveWork,
     task::{decode_matrix, open_corpus, searchable_questions},
 };
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ use rag::{
 const QUESTIONS_PER_STEP: usize = 64;
 
 #[async_trait]
-impl DoWork for Retrieve {
+impl DoWork for RetrieveWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let execution = cx.execution;
         let (corpus, mut vectors) = open_corpus(execution, cx.inputs, &self.corpus).await?;

@@ -4,7 +4,7 @@ use super::{DoWork, EarlierRows, TaskContext, TaskOutput};
 use crate::{
     Error,
     artifact::ScoreRow,
-    plan::work::Score,
+    plan::work::ScoreWork,
     task::{answers_by_question, passages_by_question},
 };
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use eval::{Missing, Sample, Score as Value, Scored};
 use futures::{StreamExt, stream};
 
 #[async_trait]
-impl DoWork for Score {
+impl DoWork for ScoreWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let execution = cx.execution;
         let metric = self.metric.build(&cx.models().metric_context(&execution.experiment.evaluate))?;

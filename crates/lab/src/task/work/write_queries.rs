@@ -4,7 +4,7 @@ use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
     Error,
     artifact::{self, QueryRow},
-    plan::work::WriteQueries,
+    plan::work::WriteQueriesWork,
 };
 use async_trait::async_trait;
 use eval::Question;
@@ -12,7 +12,7 @@ use futures::{StreamExt, stream};
 use rag::query::Written;
 
 #[async_trait]
-impl DoWork for WriteQueries {
+impl DoWork for WriteQueriesWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let models = cx.models();
         let writer = self.writer.build(&models.context(self.embedder.as_deref()))?;

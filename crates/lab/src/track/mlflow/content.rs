@@ -3,13 +3,13 @@
 //! every trial, each of one type; only finite numbers; only names that MLflow
 //! accepts.
 
-use super::files::{self, File};
+use super::files::{self, ArtifactFile};
 use crate::{
     board::{self, Board, Cell, ColumnKind},
     plan::Trial,
     results::Results,
     spec::legal_key,
-    track::{DataVersion, State, View},
+    track::{DataVersion, RunState, RunView},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ type Points = BTreeMap<i64, (f64, i64)>;
 
 /// The wanted state of one MLflow run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedRun {
     pub(super) name: String,
     pub(super) user: String,
     pub(super) start_ms: i64,
@@ -43,7 +43,7 @@ pub(super) struct Wanted {
     pub(super) tags: BTreeMap<String, String>,
     pub(super) metrics: BTreeMap<String, Points>,
     pub(super) inputs: Vec<Value>,
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<ArtifactFile>,
     /// Whether everything is known; tags that are not in this state are then outdated.
     pub(super) complete: bool,
 }
@@ -53,13 +53,13 @@ fn metric_key(label: &str) -> String {
     legal_key(label).replace('/', "_")
 }
 
-impl Wanted {
-    fn new(view: &View, name: String, tags: &BTreeMap<String, String>, user: Option<&str>) -> Self {
+impl WantedRun {
+    fn new(view: &RunView, name: String, tags: &BTreeMap<String, String>, user: Option<&str>) -> Self {
         let (status, end_ms) = match view.state {
-            State::Running => ("RUNNING", None),
-            State::Finished => ("FINISHED", view.ended_ms),
-            State::Interrupted => ("KILLED", view.ended_ms),
-            State::Failed => ("FAILED", view.ended_ms),
+            RunState::Running => ("RUNNING", None),
+            RunState::Finished => ("FINISHED", view.ended_ms),
+            RunState::Interrupted => ("KILLED", view.ended_ms),
+            RunState::Failed => ("FAILED", view.ended_ms),
         };
         let mut wanted = Self {
             name,
@@ -102,8 +102,8 @@ impl Wanted {
 }
 
 /// The state of the run for the whole experiment.
-pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<&str>) -> Wanted {
-    let mut wanted = Wanted::new(view, view.run.clone(), tags, user);
+pub(super) fn parent(view: &RunView, tags: &BTreeMap<String, String>, user: Option<&str>) -> WantedRun {
+    let mut wanted = WantedRun::new(view, view.run.clone(), tags, user);
     let experiment = &view.experiment;
     wanted.tag("reverie.experiment", &experiment.name);
     wanted.tag("reverie.search", experiment.search.name());
@@ -148,7 +148,7 @@ pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<
 }
 
 /// The trials about which something is known.
-pub(super) fn shown_trials(view: &View) -> impl Iterator<Item = &Trial> {
+pub(super) fn shown_trials(view: &RunView) -> impl Iterator<Item = &Trial> {
     view.trials.iter().filter(|trial| {
         let found = view.results.as_ref().is_some_and(|results| results.trial(&trial.id).is_ok());
         found || view.scores.iter().any(|point| point.trial == trial.id)
@@ -157,14 +157,14 @@ pub(super) fn shown_trials(view: &View) -> impl Iterator<Item = &Trial> {
 
 /// The state of one trial's run, below the parent with this id.
 pub(super) fn trial(
-    view: &View,
+    view: &RunView,
     trial: &Trial,
     parent: &str,
     tags: &BTreeMap<String, String>,
     user: Option<&str>,
-) -> Wanted {
+) -> WantedRun {
     let pipeline = pipeline(trial, &view.trials);
-    let mut wanted = Wanted::new(view, format!("{} {pipeline}", trial.id).trim().to_owned(), tags, user);
+    let mut wanted = WantedRun::new(view, format!("{} {pipeline}", trial.id).trim().to_owned(), tags, user);
     wanted.names.insert(TRIAL.to_owned(), trial.id.clone());
     wanted.names.insert("mlflow.parentRunId".to_owned(), parent.to_owned());
     wanted.params = params(trial, &view.trials);
@@ -180,7 +180,7 @@ pub(super) fn trial(
 }
 
 /// Adds the results of the trial of this rank, counted from 0.
-fn found_of(wanted: &mut Wanted, results: &Results, board: &Board, rank: usize) {
+fn found_of(wanted: &mut WantedRun, results: &Results, board: &Board, rank: usize) {
     let (time, found, row) = (results.time_ms, &results.trials[rank], &board.rows[rank]);
     for (metric, summary) in &found.metrics {
         let (key, step) = (metric_key(metric), (summary.n_scored + summary.n_failed) as i64);
@@ -260,7 +260,7 @@ fn settings(trial: &Trial) -> BTreeMap<String, Value> {
 }
 
 /// The golden questions and the corpus, as MLflow's inputs.
-fn inputs(view: &View) -> Vec<Value> {
+fn inputs(view: &RunView) -> Vec<Value> {
     let name = |data: &DataVersion, fallback: &str| {
         let last = data.source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = if last.is_empty() || last == "." { fallback } else { last };
@@ -299,7 +299,7 @@ fn inputs(view: &View) -> Vec<Value> {
 }
 
 /// The note that people read on the run's page.
-fn note(view: &View, board: &Board) -> String {
+fn note(view: &RunView, board: &Board) -> String {
     let mut lines: Vec<String> = board.verdict.iter().map(|sentence| format!("{sentence}.")).collect();
     let told = |id: &String| view.trials.iter().find(|trial| trial.id == *id);
     if let Some(trial) = board.leads.as_ref().and_then(told) {

@@ -5,7 +5,7 @@ use crate::{
     board::{Board, ColumnKind, Row},
     layout::RunFile,
     results::{QuestionResult, Results, TrialResult},
-    track::View,
+    track::RunView,
 };
 use bytes::Bytes;
 use eval::{Dataset, Score};
@@ -15,14 +15,14 @@ use store::Key;
 
 /// A file of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct File {
+pub(super) struct ArtifactFile {
     pub(super) name: String,
     pub(super) bytes: Bytes,
     /// Whether MLflow can show it as a table.
     table: bool,
 }
 
-impl File {
+impl ArtifactFile {
     pub(super) fn new(name: &str, bytes: impl Into<Bytes>) -> Self {
         Self { name: name.to_owned(), bytes: bytes.into(), table: false }
     }
@@ -49,22 +49,22 @@ impl File {
 }
 
 /// The tag that makes MLflow show tables.
-pub(super) fn tables(files: &[File]) -> String {
+pub(super) fn tables(files: &[ArtifactFile]) -> String {
     let tables = files.iter().filter(|file| file.table).map(|file| json!({ "path": file.name, "type": "table" }));
     Value::Array(tables.collect()).to_string()
 }
 
 /// The files of the run for the whole.
-pub(super) fn of_run(view: &View, results: &Results, board: &Board) -> Vec<File> {
-    let mut files = vec![File::new(RunFile::Experiment.name(), view.experiment.shown())];
+pub(super) fn of_run(view: &RunView, results: &Results, board: &Board) -> Vec<ArtifactFile> {
+    let mut files = vec![ArtifactFile::new(RunFile::Experiment.name(), view.experiment.shown())];
     if let Some(page) = view.report.as_ref().and_then(|path| std::fs::read(path).ok()) {
-        files.push(File::new(RunFile::Report.name(), page));
+        files.push(ArtifactFile::new(RunFile::Report.name(), page));
     }
     if !results.questions.is_empty() {
         let dataset = Dataset { questions: results.questions.clone() };
         // The writer has no reason to fail.
-        files.extend(dataset.to_jsonl().ok().map(|text| File::new("golden.jsonl", text)));
-        files.extend(questions(results).map(|table| File::new("questions.csv", table)));
+        files.extend(dataset.to_jsonl().ok().map(|text| ArtifactFile::new("golden.jsonl", text)));
+        files.extend(questions(results).map(|table| ArtifactFile::new("questions.csv", table)));
     }
     files.push(leaderboard(board));
     files
@@ -86,9 +86,9 @@ fn questions(results: &Results) -> Option<Vec<u8>> {
 }
 
 /// One trial's questions.
-pub(super) fn questions_of(results: &Results, trial: &TrialResult) -> File {
+pub(super) fn questions_of(results: &Results, trial: &TrialResult) -> ArtifactFile {
     let rows = trial.questions.iter().enumerate().map(|(i, question)| row(results, i, question));
-    File::table("questions.json", &columns(results), &rows.collect::<Vec<_>>())
+    ArtifactFile::table("questions.json", &columns(results), &rows.collect::<Vec<_>>())
 }
 
 fn columns(results: &Results) -> Vec<String> {
@@ -126,7 +126,7 @@ fn row(results: &Results, i: usize, found: &QuestionResult) -> Vec<Value> {
 }
 
 /// The trials, best first, with the mean of each metric.
-fn leaderboard(board: &Board) -> File {
+fn leaderboard(board: &Board) -> ArtifactFile {
     let told = |kind| matches!(kind, ColumnKind::Axis | ColumnKind::Objective | ColumnKind::Metric);
     let names = board.columns.iter().filter(|column| told(column.kind)).map(|column| column.name.clone());
     let row = |row: &Row| {
@@ -135,5 +135,9 @@ fn leaderboard(board: &Board) -> File {
         std::iter::once(json!(row.id)).chain(values).collect()
     };
     let rows: Vec<Vec<Value>> = board.rows.iter().map(row).collect();
-    File::table("leaderboard.json", &std::iter::once("trial".to_owned()).chain(names).collect::<Vec<_>>(), &rows)
+    ArtifactFile::table(
+        "leaderboard.json",
+        &std::iter::once("trial".to_owned()).chain(names).collect::<Vec<_>>(),
+        &rows,
+    )
 }

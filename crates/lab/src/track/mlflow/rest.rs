@@ -1,8 +1,8 @@
 //! A small client of MLflow's REST API. It repeats no call by itself: its
 //! caller looks at what is on the server and tries again.
 
-use super::super::Failure;
-use super::{content::Wanted, files::File, state::Current};
+use super::super::TrackerError;
+use super::{content::WantedRun, files::ArtifactFile, state::Current};
 use crate::{Environment, error_chain};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use serde_json::{Value, json};
@@ -64,31 +64,31 @@ impl Server {
     }
 
     /// Calls a function of the API that changes something.
-    pub(super) async fn post(&self, function: &str, body: &Value) -> Result<Value, Failure> {
+    pub(super) async fn post(&self, function: &str, body: &Value) -> Result<Value, TrackerError> {
         let request = self.client.post(format!("{}/{API}/{function}", self.address)).json(body);
         self.send(function, request.timeout(CALL)).await
     }
 
-    async fn get(&self, function: &str, name: &str, value: &str) -> Result<Value, Failure> {
+    async fn get(&self, function: &str, name: &str, value: &str) -> Result<Value, TrackerError> {
         let mut url = Url::parse(&format!("{}/{API}/{function}", self.address))
-            .map_err(|error| Failure::Refused(format!("{function}: {error}")))?;
+            .map_err(|error| TrackerError::Refused(format!("{function}: {error}")))?;
         url.query_pairs_mut().append_pair(name, value);
         self.send(function, self.client.get(url).timeout(CALL)).await
     }
 
     /// Sends a file through the server to wherever it keeps files.
-    pub(super) async fn put(&self, address: &str, file: &File) -> Result<(), Failure> {
+    pub(super) async fn put(&self, address: &str, file: &ArtifactFile) -> Result<(), TrackerError> {
         let request = self.client.put(address).header(reqwest::header::CONTENT_TYPE, file.kind());
         self.send(&file.name, request.body(file.bytes.clone()).timeout(UPLOAD)).await.map(drop)
     }
 
-    async fn send(&self, what: &str, request: RequestBuilder) -> Result<Value, Failure> {
+    async fn send(&self, what: &str, request: RequestBuilder) -> Result<Value, TrackerError> {
         let request = match &self.secret {
             Secret::None => request,
             Secret::Password(user, password) => request.basic_auth(user, Some(password)),
             Secret::Token(token) => request.bearer_auth(token),
         };
-        let away = |error: reqwest::Error| Failure::Away(format!("{what}: {}", error_chain(&error.without_url())));
+        let away = |error: reqwest::Error| TrackerError::Away(format!("{what}: {}", error_chain(&error.without_url())));
         let response = request.send().await.map_err(away)?;
         let status = response.status();
         let text = response.text().await.map_err(away)?;
@@ -96,7 +96,10 @@ impl Server {
             return match text.trim() {
                 "" => Ok(Value::Null),
                 text => serde_json::from_str(text).map_err(|_| {
-                    Failure::Refused(format!("{what}: the answer is no JSON: is {} an MLflow server?", self.address))
+                    TrackerError::Refused(format!(
+                        "{what}: the answer is no JSON: is {} an MLflow server?",
+                        self.address
+                    ))
                 }),
             };
         }
@@ -109,36 +112,36 @@ impl Server {
         let message: String = message.chars().take(300).collect();
         let whole = format!("{what}: {} {code} {message}", status.as_u16());
         Err(match status {
-            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Failure::Away(whole),
-            status if status.is_server_error() => Failure::Away(whole),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::Refused(format!(
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => TrackerError::Away(whole),
+            status if status.is_server_error() => TrackerError::Away(whole),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => TrackerError::Refused(format!(
                 "{whole}; it wants MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, in the environment"
             )),
-            _ => Failure::Refused(whole),
+            _ => TrackerError::Refused(whole),
         })
     }
 
     /// The id of the experiment with this name, which is created if necessary.
-    pub(super) async fn experiment(&self, name: &str) -> Result<String, Failure> {
+    pub(super) async fn experiment(&self, name: &str) -> Result<String, TrackerError> {
         let id = |found: &Value| super::text(&found["experiment_id"]);
         let looked = self.get("experiments/get-by-name", "experiment_name", name).await;
         match looked {
             Ok(found) => {
                 if found["experiment"]["lifecycle_stage"] == "deleted" {
-                    return Err(Failure::Refused(format!(
+                    return Err(TrackerError::Refused(format!(
                         "the MLflow experiment `{name}` was deleted: restore it, or name another one as `experiment` under [track]"
                     )));
                 }
                 Ok(id(&found["experiment"]))
             }
-            Err(Failure::Refused(reason)) if reason.contains("RESOURCE_DOES_NOT_EXIST") => {
+            Err(TrackerError::Refused(reason)) if reason.contains("RESOURCE_DOES_NOT_EXIST") => {
                 // Of MLflow's kinds of experiments, this one has pages that compare runs
                 // in tables and charts.
                 let tags = json!([{ "key": "mlflow.experimentKind", "value": "custom_model_development" }]);
                 match self.post("experiments/create", &json!({ "name": name, "tags": tags })).await {
                     Ok(made) => Ok(id(&made)),
                     // Another process created it in the meantime.
-                    Err(Failure::Refused(reason)) if reason.contains("RESOURCE_ALREADY_EXISTS") => {
+                    Err(TrackerError::Refused(reason)) if reason.contains("RESOURCE_ALREADY_EXISTS") => {
                         Ok(id(&self.get("experiments/get-by-name", "experiment_name", name).await?["experiment"]))
                     }
                     Err(failure) => Err(failure),
@@ -149,7 +152,7 @@ impl Server {
     }
 
     /// The runs of an experiment that match a filter.
-    pub(super) async fn runs(&self, experiment: &str, filter: &str) -> Result<Vec<Current>, Failure> {
+    pub(super) async fn runs(&self, experiment: &str, filter: &str) -> Result<Vec<Current>, TrackerError> {
         let mut runs = Vec::new();
         let mut page = String::new();
         loop {
@@ -170,7 +173,7 @@ impl Server {
     }
 
     /// Creates a run with only the tags by which it is found.
-    pub(super) async fn create(&self, experiment: &str, wanted: &Wanted) -> Result<Current, Failure> {
+    pub(super) async fn create(&self, experiment: &str, wanted: &WantedRun) -> Result<Current, TrackerError> {
         let tags = wanted.names.iter().map(|(key, value)| json!({ "key": key, "value": value }));
         let body = json!({
             "experiment_id": experiment, "run_name": wanted.name, "start_time": wanted.start_ms,
@@ -179,7 +182,7 @@ impl Server {
         let made = self.post("runs/create", &body).await?;
         let run = Current::read(&made["run"]);
         if run.id.is_empty() {
-            return Err(Failure::Refused("runs/create: the answer names no run".to_owned()));
+            return Err(TrackerError::Refused("runs/create: the answer names no run".to_owned()));
         }
         Ok(run)
     }

@@ -1,8 +1,8 @@
 //! What an MLflow server has of a run, and what it lacks.
 
 use super::{
-    content::{FILES, Wanted},
-    files::File,
+    content::{FILES, WantedRun},
+    files::ArtifactFile,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ const TAGS_AT_ONCE: usize = 100;
 const METRICS_AT_ONCE: usize = 800;
 
 /// What a server has of a run and its trials.
-pub(super) struct Known {
+pub(super) struct ServerState {
     /// The id of the experiment.
     pub(super) experiment: String,
     /// The run for the whole.
@@ -75,7 +75,7 @@ impl Current {
 
     /// What it lacks, in batches that a server accepts. A parameter that is
     /// there stays as it is: MLflow never changes a parameter.
-    pub(super) fn missing(&self, wanted: &Wanted) -> Vec<Value> {
+    pub(super) fn missing(&self, wanted: &WantedRun) -> Vec<Value> {
         let entry = |(key, value): (&String, &String)| json!({ "key": key, "value": value });
         let params: Vec<Value> =
             wanted.params.iter().filter(|(key, _)| !self.params.contains(*key)).map(entry).collect();
@@ -112,12 +112,12 @@ impl Current {
     }
 
     /// Our tags that are no longer true.
-    pub(super) fn outdated(&self, wanted: &Wanted) -> Vec<String> {
+    pub(super) fn outdated(&self, wanted: &WantedRun) -> Vec<String> {
         let ours = self.tags.keys().filter(|key| wanted.complete && key.starts_with("reverie.") && *key != FILES);
         ours.filter(|key| !wanted.tags.contains_key(*key)).cloned().collect()
     }
 
-    pub(super) fn missing_inputs<'a>(&self, wanted: &'a Wanted) -> Vec<&'a Value> {
+    pub(super) fn missing_inputs<'a>(&self, wanted: &'a WantedRun) -> Vec<&'a Value> {
         let there = |input: &Value| {
             let dataset = &input["dataset"];
             self.inputs.contains(&(super::text(&dataset["name"]), super::text(&dataset["digest"])))
@@ -125,19 +125,19 @@ impl Current {
         wanted.inputs.iter().filter(|input| !there(input)).collect()
     }
 
-    pub(super) fn missing_files<'a>(&self, wanted: &'a Wanted) -> Vec<&'a File> {
+    pub(super) fn missing_files<'a>(&self, wanted: &'a WantedRun) -> Vec<&'a ArtifactFile> {
         let told: BTreeMap<String, String> =
             self.tags.get(FILES).and_then(|files| serde_json::from_str(files).ok()).unwrap_or_default();
         wanted.files.iter().filter(|file| told.get(&file.name) != Some(&file.digest())).collect()
     }
 
     /// Whether there are files, and they can be sent.
-    fn has_files(&self, wanted: &Wanted) -> bool {
+    fn has_files(&self, wanted: &WantedRun) -> bool {
         !wanted.files.is_empty() && self.lacks.is_none()
     }
 
     /// Records that the server accepted everything.
-    pub(super) fn took(&mut self, wanted: &Wanted) {
+    pub(super) fn took(&mut self, wanted: &WantedRun) {
         for key in self.outdated(wanted) {
             self.tags.remove(&key);
         }
@@ -160,7 +160,7 @@ impl Current {
     }
 }
 
-fn files_tag(wanted: &Wanted) -> String {
+fn files_tag(wanted: &WantedRun) -> String {
     let files: BTreeMap<&str, String> = wanted.files.iter().map(|file| (file.name.as_str(), file.digest())).collect();
     json!(files).to_string()
 }
@@ -169,16 +169,16 @@ fn files_tag(wanted: &Wanted) -> String {
 mod tests {
     use super::*;
 
-    fn wanted() -> Wanted {
+    fn wanted() -> WantedRun {
         let points = |n: i64| (0..n).map(|step| (step, (step as f64 / 7.0, 1000 + step))).collect();
-        Wanted {
+        WantedRun {
             params: (0..150).map(|i| (format!("p{i}"), i.to_string())).collect(),
             tags: BTreeMap::from([("reverie.run".to_owned(), "x".to_owned())]),
             metrics: BTreeMap::from([("calls".to_owned(), points(2000)), ("recall".to_owned(), points(1))]),
             inputs: vec![json!({ "dataset": { "name": "golden", "digest": "abc" } })],
-            files: vec![File::new("a.csv", b"1,2".as_slice())],
+            files: vec![ArtifactFile::new("a.csv", b"1,2".as_slice())],
             complete: true,
-            ..Wanted::default()
+            ..WantedRun::default()
         }
     }
 
@@ -200,7 +200,7 @@ mod tests {
         assert!(run.missing_files(&wanted).is_empty());
         wanted.metrics.get_mut("calls").unwrap().insert(2000, (9.0, 9000));
         wanted.metrics.get_mut("recall").unwrap().insert(0, (0.5, 9000));
-        wanted.files[0] = File::new("a.csv", b"1,3".as_slice());
+        wanted.files[0] = ArtifactFile::new("a.csv", b"1,3".as_slice());
         let batches = run.missing(&wanted);
         assert_eq!(batches[0]["metrics"].as_array().unwrap().len(), 2, "a new step, and a new value: {batches:?}");
         assert_eq!(run.missing_files(&wanted).len(), 1);

@@ -1,0 +1,62 @@
+//! The stated layers: which crate may depend on which, in which order the modules of a crate stand, and the circles
+//! that are left, each with its reason.
+
+/// Crates and what they may depend on: one direction only.
+pub(crate) const DIRECTION: &[(&str, &[&str])] = &[
+    ("executor", &[]),
+    ("store", &[]),
+    ("models", &["executor", "store"]),
+    ("rag", &["models", "store"]),
+    ("eval", &["models", "rag", "store"]),
+    ("lab", &["eval", "executor", "models", "rag", "store"]),
+    ("serve", &["eval", "lab", "models", "rag", "store"]),
+    ("app", &["eval", "lab", "models", "rag", "serve", "store"]),
+    ("fuzz", &[]),
+    ("simulator", &[]),
+    ("skips", &[]),
+    ("python", &["app", "eval", "executor", "lab", "models", "rag", "serve", "store"]),
+    ("xtask", &[]),
+];
+
+/// The modules at the top of a crate in layers, the lowest first. A module may import modules of lower layers, and
+/// modules that are listed before it in its own layer.
+pub(crate) const LAYERS: &[(&str, &[&str])] = &[(
+    "lab",
+    &[
+        // Words, files and tables.
+        "error clock blocking files artifact layout pdf_library cluster search operator",
+        // Describe: what an experiment is, and what must be done for it. Pure.
+        "spec plan",
+        // What a run finds, and what its leaderboard says. Pure.
+        "budget results board run_summary",
+        // Do tasks, on this machine or on a cluster.
+        "progress settlement parts task engine",
+        // An open experiment.
+        "setup workspace session worker healing history",
+        // Check it as a whole.
+        "qualification corpus golden prepare dry_run",
+        // Run it.
+        "gather record track run",
+        // Use what was found.
+        "bundle query scoring check noise calibration document",
+    ],
+)];
+
+/// Circles among the modules of a folder that are known, with the reason. No
+/// other module may join them.
+pub(crate) const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
+    // Two classes of Python that hold one another.
+    ("python", "", "attempt run"),
+    // `engine` starts threads, and `worker` is the code that they run.
+    ("models", "local::llama", "engine worker"),
+    // `remote_chat` chooses the protocol, and each protocol uses what all chat providers share.
+    ("models", "remote", "chat_openai remote_chat translated"),
+    // Files of questions: the formats are a list, and each format reads rows.
+    ("eval", "dataset", "columns file format import rows answers places"),
+    // Both compute the same intervals: `bootstrap` for few scores, `large_sample` for many.
+    ("eval", "statistics", "bootstrap large_sample"),
+    // The lanes hold pipelines, and pipelines are asked in lanes.
+    ("serve", "", "answer lanes metrics quality served settings trace traffic"),
+    ("lab", "board", "notes turns"),
+    ("lab", "spec", "engine evaluate resolve space track"),
+];
