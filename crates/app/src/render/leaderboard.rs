@@ -378,7 +378,7 @@ mod tests {
         Cell::Scores(CellScores { summary, missing: None })
     }
 
-    fn row(id: &str, standing: Standing, cells: Vec<Cell>) -> Row {
+    fn row(id: &str, standing: TrialStanding, cells: Vec<Cell>) -> Row {
         Row {
             id: id.to_owned(),
             labels: BTreeMap::new(),
