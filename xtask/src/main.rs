@@ -47,7 +47,7 @@ const LAYOUT: &str = "crates/lab/src/layout.rs";
 /// Crates that do not know by which command people call them:
 /// `crates/app/src/advice.rs` adds the command that mends an error.
 const WITHOUT_COMMANDS: &[&str] =
-    &["crates/executor/", "crates/store/", "crates/models/", "crates/rag/", "crates/eval/"];
+    &["crates/executor/", "crates/store/", "crates/models/", "crates/rag/", "crates/eval/", "crates/serve/"];
 
 /// The reasons for which a test may be skipped in CI; any other reason is a
 /// fault of the machine or of its setup.
@@ -80,8 +80,6 @@ const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     ("eval", "dataset", "columns file format import rows answers places"),
     // Both compute the same intervals: `bootstrap` for few scores, `large_sample` for many.
     ("eval", "statistics", "bootstrap large_sample"),
-    // The lanes hold pipelines, and pipelines are asked in lanes.
-    ("serve", "", "answer lanes metrics quality served settings trace traffic"),
     // To be cut into layers.
     (
         "lab",

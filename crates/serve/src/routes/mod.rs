@@ -1,0 +1,414 @@
+//! The routes of a service. One table makes the router and the OpenAPI document; a
+//! test compares it with docs/http.md and with what a running router answers.
+
+mod admin;
+mod chat;
+mod conversation;
+mod embeddings;
+mod health;
+mod mcp;
+mod models;
+mod openapi;
+mod operation;
+mod page;
+mod rag;
+mod request;
+mod rerank;
+mod responses;
+mod route;
+mod sources;
+
+use crate::{
+    access::keys::KeyScope,
+    error::ApiError,
+    middleware::{
+        admit::{admit, allow_origins},
+        record_request,
+    },
+    service::HttpService,
+};
+use axum::{
+    Json, Router,
+    extract::DefaultBodyLimit,
+    http::StatusCode,
+    middleware::from_fn_with_state,
+    response::IntoResponse,
+    routing::{delete, get, post},
+};
+use route::RouteSpec;
+use serde_json::{Value, json};
+use std::{
+    any::Any,
+    sync::{Arc, LazyLock},
+};
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// All routes.
+const ROUTES: &[RouteSpec] = &[
+    RouteSpec {
+        method: "POST",
+        path: "/v1/chat/completions",
+        scope: Some(KeyScope::Ask),
+        words: "An answer with sources, whole or streamed",
+        handler: |_| post(chat::post),
+        describe: Some(|operation| {
+            let text = "OpenAI's chat completion, with `citations` and `sources`; with `stream`, its chunks";
+            let operation = operation.body::<chat::ChatCompletionRequest>().model_errors().errors(&["404"]);
+            operation.json_or_events::<chat::ChatCompletion>(text)
+        }),
+    },
+    RouteSpec {
+        method: "POST",
+        path: "/v1/responses",
+        scope: Some(KeyScope::Ask),
+        words: "An answer with sources in OpenAI's newer API",
+        handler: |_| post(responses::post),
+        describe: Some(|operation| {
+            let operation = operation.body::<responses::ResponsesRequest>().model_errors().errors(&["404"]);
+            operation.json_or_events::<responses::ResponseObject>("OpenAI's response; with `stream`, its events")
+        }),
+    },
+    RouteSpec {
+        method: "POST",
+        path: "/v1/embeddings",
+        scope: Some(KeyScope::Ask),
+        words: "Vectors of the pipeline's embedder. A text that is longer than the embedder reads is refused with 400, if \
+                the embedder runs in this process",
+        handler: |_| post(embeddings::post),
+        describe: Some(|operation| {
+            let operation = operation.body::<embeddings::EmbeddingsRequest>().model_errors().errors(&["404"]);
+            operation.json::<embeddings::Embeddings>("OpenAI's list of embeddings")
+        }),
+    },
+    RouteSpec {
+        method: "POST",
+        path: "/v1/rerank",
+        scope: Some(KeyScope::Ask),
+        words: "Texts in the order of the pipeline's reranker. Without a reranker, they are ordered by similarity",
+        handler: |_| post(rerank::post),
+        describe: Some(|operation| {
+            let text = "`results`: each with `index` and `relevance_score`, best first";
+            let operation = operation.body::<rerank::RerankTextsRequest>().model_errors().errors(&["404"]);
+            operation.json::<rerank::TextRanking>(text)
+        }),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/v1/models",
+        scope: Some(KeyScope::Ask),
+        words: "The names that `model` may have: the experiment's, and the embedder's",
+        handler: |_| get(models::list),
+        describe: Some(|operation| operation.errors(&["503"]).json::<models::ModelList>("OpenAI's list of models")),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/v1/models/{*id}",
+        scope: Some(KeyScope::Ask),
+        words: "One of these names",
+        handler: |_| get(models::one),
+        describe: Some(|operation| operation.path_id().errors(&["503"]).json::<models::ModelEntry>("OpenAI's model")),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/rag/answer",
+        scope: Some(KeyScope::Ask),
+        words: "An answer and its sources",
+        handler: |_| get(rag::answer),
+        describe: Some(|operation| {
+            operation.query::<rag::AnswerQuery>().model_errors().json::<rag::RagAnswer>("The answer")
+        }),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/rag/retrieve",
+        scope: Some(KeyScope::Ask),
+        words: "The passages alone",
+        handler: |_| get(rag::retrieve),
+        describe: Some(|operation| {
+            operation.query::<rag::RetrieveQuery>().model_errors().json::<rag::RagPassages>("The passages, best first")
+        }),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/rag/sources/{id}",
+        scope: Some(KeyScope::Ask),
+        words: "A passage with the text around it. Browsers get a page",
+        handler: |_| get(rag::source),
+        describe: Some(|operation| {
+            // The documents may be in a store that is away.
+            let operation = operation.path_id().errors(&["502", "503", "504"]);
+            operation.json::<sources::SourceExcerpt>("The passage; a page, where `Accept` asks for HTML")
+        }),
+    },
+    RouteSpec {
+        method: "POST",
+        path: "/rag/feedback",
+        scope: Some(KeyScope::Ask),
+        words: "A verdict on an answer, if the service was started with a file for feedback",
+        handler: |_| post(rag::feedback),
+        describe: Some(|operation| {
+            let operation = operation.body::<rag::Feedback>().errors(&["404", "503"]);
+            operation.response("204", json!({ "description": "The verdict was written" }))
+        }),
+    },
+    RouteSpec {
+        method: "POST",
+        path: "/mcp",
+        scope: Some(KeyScope::Ask),
+        words: "The tools `search` and `fetch` of the Model Context Protocol, over streamable HTTP",
+        handler: mcp::handler,
+        describe: Some(|operation| {
+            let schema = json!({ "type": "object", "required": ["jsonrpc"], "properties": {
+                "jsonrpc": { "const": "2.0" }, "id": { "type": ["string", "integer"] }, "method": { "type": "string" },
+                "params": { "type": ["object", "null"] },
+            }});
+            let operation = operation.body_schema(schema).model_errors().errors(&["406"]).object("JSON-RPC");
+            operation.response("202", json!({ "description": "The notification was accepted" }))
+        }),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/health/live",
+        scope: None,
+        words: "Whether the process runs",
+        handler: |_| get(health::live),
+        describe: Some(|operation| operation.object("The process runs")),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/health/ready",
+        scope: None,
+        words: "Whether the service takes questions, for balancers",
+        handler: |_| get(health::ready),
+        describe: Some(|operation| operation.errors(&["503"]).object("The service takes questions")),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/metrics",
+        scope: Some(KeyScope::Metrics),
+        words: "Metrics in Prometheus' text format or in OpenMetrics, as `Accept` asks",
+        handler: |_| get(health::metrics),
+        describe: Some(|operation| {
+            let content = json!({
+                "text/plain": { "schema": { "type": "string" } },
+                "application/openmetrics-text": { "schema": { "type": "string" } },
+            });
+            let response = json!({ "description": "The metrics", "content": content });
+            operation.errors(&["503"]).response("200", response)
+        }),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/admin/status",
+        scope: Some(KeyScope::Admin),
+        words: "The pipelines of the service, its load, and the quality of its answers",
+        handler: |_| get(admin::status),
+        describe: Some(|operation| operation.errors(&["503"]).object("The status")),
+    },
+    RouteSpec {
+        method: "POST",
+        path: "/admin/swap",
+        scope: Some(KeyScope::Admin),
+        words: "Serve another bundle, without dropping a request",
+        handler: |_| post(admin::swap),
+        describe: Some(|operation| {
+            operation.body::<admin::SwapRequest>().errors(&["409", "503"]).object("The pipeline that is served now")
+        }),
+    },
+    RouteSpec {
+        method: "POST",
+        path: "/admin/candidate",
+        scope: Some(KeyScope::Admin),
+        words: "Try another bundle on a share of the questions, or change the share",
+        handler: |_| post(admin::set_candidate),
+        describe: Some(|operation| {
+            operation.body::<admin::CandidateRequest>().errors(&["404", "409", "503"]).object("The new status")
+        }),
+    },
+    RouteSpec {
+        method: "DELETE",
+        path: "/admin/candidate",
+        scope: Some(KeyScope::Admin),
+        words: "Stop trying the candidate",
+        handler: |_| delete(admin::drop_candidate),
+        describe: Some(|operation| operation.errors(&["404", "503"]).object("The new status")),
+    },
+    RouteSpec {
+        method: "POST",
+        path: "/admin/candidate/promote",
+        scope: Some(KeyScope::Admin),
+        words: "Serve the candidate from now on",
+        handler: |_| post(admin::promote_candidate),
+        describe: Some(|operation| operation.errors(&["404", "503"]).object("The new status")),
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/openapi.json",
+        scope: None,
+        words: "The OpenAPI document",
+        handler: |_| get(async || Json(DOCUMENT.clone())),
+        describe: None,
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/docs",
+        scope: None,
+        words: "The OpenAPI document as a page",
+        handler: |_| get(page::docs),
+        describe: None,
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/",
+        scope: None,
+        words: "A page to ask, with sources that open at the passage",
+        handler: |_| get(page::index),
+        describe: None,
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/page.js",
+        scope: None,
+        words: "The script of that page",
+        handler: |_| get(page::script),
+        describe: None,
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/page.css",
+        scope: None,
+        words: "The style of the pages",
+        handler: |_| get(page::style),
+        describe: None,
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/docs.js",
+        scope: None,
+        words: "The script of `/docs`",
+        handler: |_| get(page::docs_script),
+        describe: None,
+    },
+    RouteSpec {
+        method: "GET",
+        path: "/favicon.ico",
+        scope: None,
+        words: "No icon, so that browsers do not log an error",
+        handler: |_| get(async || StatusCode::NO_CONTENT),
+        describe: None,
+    },
+];
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(ROUTES));
+
+/// The router of a service.
+pub(crate) fn router(service: &Arc<HttpService>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        let handler = (route.handler)(service);
+        let handler = match route.scope {
+            Some(scope) => handler.layer(from_fn_with_state((service.clone(), scope), admit)),
+            None => handler,
+        };
+        router = router.route(route.path, handler);
+    }
+    router
+        .fallback(async || ApiError::not_found("not_found", "there is no such route; GET /docs lists them"))
+        .method_not_allowed_fallback(async || {
+            ApiError::invalid("this route does not take this method; GET /docs lists them")
+                .with_status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
+        })
+        .layer(DefaultBodyLimit::max(service.settings.body_bytes))
+        .layer(allow_origins(&service.settings.origins))
+        .layer(CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| ApiError::panicked(&*panic).into_response()))
+        .layer(from_fn_with_state(service.clone(), record_request))
+        .with_state(service.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{answering::served::ServedPipeline, settings::ServiceSettings};
+    use axum::{
+        body::{Body, to_bytes},
+        http::Request,
+    };
+    use std::{collections::BTreeSet, fmt::Write};
+    use tower::ServiceExt;
+
+    /// A service over a run of BM25 on one document.
+    async fn service(folder: &std::path::Path) -> Arc<HttpService> {
+        std::fs::write(folder.join("owls.md"), "Owls hunt at night.").unwrap();
+        let text = "name = \"owls\"\nstore = \"store\"\n[corpus]\nsource = \"owls.md\"\n[space]\nchunker = [\"sentence\"]\n\
+                    retriever = [\"bm25\"]\n";
+        let experiment = lab::Experiment::parse(text, folder).unwrap();
+        let setup =
+            lab::Setup::new(::models::ModelDirectory::new(folder.join("models"), Vec::new()), Arc::new(|_| None));
+        let session = Arc::new(lab::Session::open(experiment, setup).unwrap());
+        session.run(&session.prepare().await.unwrap()).await.unwrap();
+        let record = lab::latest_record(&session).await.unwrap();
+        let trial = record.answering(None).unwrap().trial;
+        let served = ServedPipeline::of_run(&session, &record, &trial, session.clone()).await.unwrap();
+        let settings = ServiceSettings { any_host: true, ..ServiceSettings::default() };
+        Arc::new(HttpService::new(served, settings))
+    }
+
+    /// The status of a response to an empty request, and the code of its error.
+    async fn ask(router: &Router, method: &str, path: &str) -> (StatusCode, String) {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        (status, body["error"]["code"].as_str().unwrap_or_default().to_owned())
+    }
+
+    #[tokio::test]
+    async fn the_router_answers_the_routes_of_the_table_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let router = router(&service(folder.path()).await);
+        let listed: BTreeSet<(&str, &str)> = ROUTES.iter().map(|route| (route.method, route.path)).collect();
+        assert_eq!(listed.len(), ROUTES.len(), "a route is listed twice");
+        for route in ROUTES {
+            let path = route.path.replace("{*id}", "a").replace("{id}", "a");
+            for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+                let (status, code) = ask(&router, method, &path).await;
+                let is_known = status != StatusCode::METHOD_NOT_ALLOWED && code != "not_found";
+                // A middleware refuses every method of `/mcp` before its handler is asked.
+                let is_listed = listed.contains(&(method, route.path)) || route.path == "/mcp";
+                assert_eq!(is_known, is_listed, "{method} {path}: {status} {code}");
+            }
+        }
+        for path in ["/v1", "/admin", "/rag", "/page", "/v1/completions", "/v1/models/"] {
+            assert_eq!(ask(&router, "GET", path).await.1, "not_found", "{path}");
+        }
+    }
+
+    #[test]
+    fn open_api_describes_the_routes_of_the_table_and_no_others() {
+        let described = DOCUMENT["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
+            methods.as_object().unwrap().iter().map(move |(method, operation)| {
+                (method.to_uppercase(), path.clone(), operation["summary"].as_str().unwrap_or_default().to_owned())
+            })
+        });
+        let listed = ROUTES.iter().filter(|route| route.describe.is_some()).map(|route| {
+            let summary = route.words.split(". ").next().unwrap_or_default();
+            (route.method.to_owned(), route.open_api_path(), summary.to_owned())
+        });
+        assert_eq!(described.collect::<BTreeSet<_>>(), listed.collect::<BTreeSet<_>>());
+    }
+
+    #[test]
+    fn the_documentation_has_the_table_of_routes() {
+        let mut table = "| route | scope | |\n|---|---|---|\n".to_owned();
+        let is_file = |path: &str| path.contains('.') && path != "/openapi.json";
+        for route in ROUTES.iter().filter(|route| !is_file(route.path)) {
+            let scope = route.scope.map(|scope| json!(scope));
+            let scope = scope.as_ref().and_then(Value::as_str).map(|scope| format!("`{scope}`")).unwrap_or_default();
+            let path = route.open_api_path();
+            writeln!(table, "| `{} {path}` | {scope} | {} |", route.method, route.words).unwrap();
+        }
+        let page = include_str!("../../../../docs/http.md");
+        assert!(page.contains(&table), "docs/http.md needs this table:\n{table}");
+    }
+}
