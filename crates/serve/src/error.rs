@@ -183,24 +183,24 @@ impl From<lab::Error> for ApiError {
     fn from(error: lab::Error) -> Self {
         let detail: Box<str> = lab::error_chain(&error).into();
         if let lab::Error::Stage(rag::Error::Elsewhere { retry_after: Some(after), .. }) = &error {
-            let told = Self::overloaded("a part of the service is away for a moment; try again", *after);
-            return Self { detail: Some(detail), ..told };
+            let public = Self::overloaded("a part of the service is away for a moment; try again", *after);
+            return Self { detail: Some(detail), ..public };
         }
         let model = match &error {
             lab::Error::Model(model) | lab::Error::Stage(rag::Error::Model(model)) => model,
             _ => return Self::internal(detail),
         };
         // The operator gets addresses and settings of endpoints; the client does not.
-        let told = match model {
+        let public = match model {
             models::Error::ContextTooLong { .. } => {
                 let reason = "the conversation and the passages are longer than the model reads: ask a shorter question, \
                               or send fewer earlier messages";
-                let told = Self::invalid(reason).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded");
-                return Self { detail: Some(detail), ..told };
+                let public = Self::invalid(reason).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded");
+                return Self { detail: Some(detail), ..public };
             }
             models::Error::ContentFiltered { .. } => {
-                let told = Self::invalid("the chat model withheld its answer");
-                return Self { detail: Some(detail), ..told.with_status(StatusCode::BAD_REQUEST, "content_filter") };
+                let public = Self::invalid("the chat model withheld its answer");
+                return Self { detail: Some(detail), ..public.with_status(StatusCode::BAD_REQUEST, "content_filter") };
             }
             models::Error::Timeout { .. } => {
                 return Self { detail: Some(detail), ..Self::timeout("a model did not answer in time") };
@@ -215,13 +215,13 @@ impl From<lab::Error> for ApiError {
             models::Error::Cancelled => return Self::overloaded("the service is ending", Duration::from_secs(5)),
             // A refused question does not count as a failure of the model.
             models::Error::Refused { status: 400 | 413 | 422, .. } => {
-                let told = Self::upstream("the model refused the request");
-                return Self { detail: Some(detail), code: "upstream_refused", ..told };
+                let public = Self::upstream("the model refused the request");
+                return Self { detail: Some(detail), code: "upstream_refused", ..public };
             }
             models::Error::RateLimited { .. } | models::Error::Stalled { .. } => {
                 let wait = model.retry_after().unwrap_or(AFTER_REFUSALS);
-                let told = Self::overloaded("a model takes no more calls now (its rate limit); try again later", wait);
-                return Self { detail: Some(detail), code: "model_rate_limited", ..told };
+                let public = Self::overloaded("a model takes no more calls now (its rate limit); try again later", wait);
+                return Self { detail: Some(detail), code: "model_rate_limited", ..public };
             }
             models::Error::Connection { .. } => "a model cannot be reached; try again later",
             models::Error::Server { .. } => "a model's endpoint failed; try again later",
@@ -241,6 +241,6 @@ impl From<lab::Error> for ApiError {
             }
             _ => "a model failed; try again later",
         };
-        Self { detail: Some(detail), ..Self::upstream(told) }
+        Self { detail: Some(detail), ..Self::upstream(public) }
     }
 }

@@ -227,8 +227,8 @@ fn activate(file: KeyFile, before: &[ActiveKey]) -> Result<Arc<[ActiveKey]>, Key
         }
         let limit = entry.requests_per_minute.map(|limit| {
             let each_minute = f64::from(limit);
-            let same = |known: &&ActiveKey| known.digest == digest;
-            let kept = before.iter().find(same).and_then(|known| known.limit.clone());
+            let is_same_key = |other: &&ActiveKey| other.digest == digest;
+            let kept = before.iter().find(is_same_key).and_then(|other| other.limit.clone());
             let is_same = |bucket: &Arc<Mutex<RequestBucket>>| {
                 bucket.lock().unwrap_or_else(PoisonError::into_inner).each_minute == each_minute
             };

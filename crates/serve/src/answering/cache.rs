@@ -1,12 +1,12 @@
 //! A cache of answers, for questions that are asked again in the same words. Off by
-//! default: one sampled answer is then repeated to everybody.
+//! default: one answer, good or bad, is then repeated to everybody.
 
 use super::{events::SourcedAnswer, pipeline::UserQuestion};
 use quick_cache::{Weighter, sync::Cache};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The digest of a bundle and a question with what was said before it.
+/// The digest of a pipeline's version, a question, and its conversation.
 type CacheKey = [u8; 32];
 
 /// The weight of an answer: its size in bytes.

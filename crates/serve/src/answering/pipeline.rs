@@ -1,4 +1,4 @@
-//! What a service asks of a pipeline, and what it asks it with.
+//! The interface between a service and its pipelines.
 
 use models::Message;
 use rag::pipeline::{Event, Whole};

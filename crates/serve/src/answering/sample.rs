@@ -1,5 +1,5 @@
-//! The sample of answers, as the code that answers sees it. What becomes of the
-//! sample is decided above, in [`crate::sampling`].
+//! The interface between answering and sampling, which is above it in
+//! [`crate::sampling`].
 
 use super::{
     events::SourcedAnswer,

@@ -79,8 +79,8 @@ impl From<ApiError> for AttemptFailure {
 }
 
 impl AttemptFailure {
-    /// Whether the next lane is asked after a failure in this role. After a canary, it
-    /// is asked whatever the failure of the service was.
+    /// Whether the next lane is asked after a failure in this role. A canary passes on
+    /// every failure of the service, because the served pipeline may answer.
     fn passes_on_from(&self, role: LaneRole) -> bool {
         self.may_pass_on || role == LaneRole::Canary && self.error.status.is_server_error()
     }
@@ -91,7 +91,7 @@ struct AttemptProgress {
     begun: Instant,
     /// The passages were found.
     found: Option<Instant>,
-    /// The chat model wrote its last piece.
+    /// The chat model wrote its latest piece.
     wrote: Option<Instant>,
 }
 
@@ -369,7 +369,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 found.notify_one();
                 so_far().passages.clone_from(&passages);
                 let remarks = so_far().remarks.clone();
-                // If the lane before failed before it found any, these are the first.
+                // Every lane that is asked sends its passages; those of the lane that answers are the last.
                 sent.send_passages_once(|| {
                     let found = FoundPassages { served: lane.served.clone(), passages, remarks };
                     send(AnswerEvent::Passages(Box::new(found)));

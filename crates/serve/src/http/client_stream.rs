@@ -3,7 +3,7 @@
 //! - Bytes that never become a request get an error in OpenAI's shape; hyper
 //!   answers them with a bare status, or not at all.
 //! - A half-close (the client shuts down its sending direction) counts as leaving,
-//!   so that the request's work ends at once and holds neither a place nor a paid
+//!   so that the request's work ends at once and holds neither a permit nor a paid
 //!   call. If the client announced its last request (HTTP/1.0, or `Connection:
 //!   close`, as `nc -N` sends it), it may half-close and still read, so the end is
 //!   reported to hyper a moment later.
@@ -75,7 +75,7 @@ struct RequestHead {
     is_last: bool,
 }
 
-/// In a longer head, nothing is looked for.
+/// A head that is longer, in bytes, is not searched.
 const HEAD_BYTES: usize = 16 << 10;
 
 impl RequestHead {

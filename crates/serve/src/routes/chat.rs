@@ -150,7 +150,7 @@ struct Annotation {
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct UrlCitation {
-    /// The page of the source.
+    /// The address of the source's page in the service.
     url: String,
     title: String,
     /// Where the marker begins in the text, in characters.

@@ -135,7 +135,7 @@ const ROUTES: &[RouteSpec] = &[
         words: "A passage with the text around it. Browsers get a page",
         handler: |_| get(rag::source),
         describe: Some(|operation| {
-            // The documents may be in a store that is away.
+            // The documents may be in a store that does not answer.
             let operation = operation.path_id().errors(&["502", "503", "504"]);
             operation.json::<sources::SourceExcerpt>("The passage; a page, where `Accept` asks for HTML")
         }),
@@ -336,7 +336,7 @@ mod tests {
     use std::{collections::BTreeSet, fmt::Write};
     use tower::ServiceExt;
 
-    /// A service over a run of BM25 on one document.
+    /// A warm service over a run of BM25 on one document.
     async fn service(folder: &std::path::Path) -> Arc<HttpService> {
         std::fs::write(folder.join("owls.md"), "Owls hunt at night.").unwrap();
         let text = "name = \"owls\"\nstore = \"store\"\n[corpus]\nsource = \"owls.md\"\n[space]\nchunker = [\"sentence\"]\n\
@@ -350,7 +350,9 @@ mod tests {
         let trial = record.answering(None).unwrap().trial;
         let served = ServedPipeline::of_run(&session, &record, &trial, session.clone()).await.unwrap();
         let settings = ServiceSettings { any_host: true, ..ServiceSettings::default() };
-        Arc::new(HttpService::new(served, settings))
+        let service = HttpService::new(served, settings);
+        service.is_warm.store(true, std::sync::atomic::Ordering::Relaxed);
+        Arc::new(service)
     }
 
     /// The status of a response to an empty request, and the code of its error.
@@ -373,8 +375,8 @@ mod tests {
             let path = route.path.replace("{*id}", "a").replace("{id}", "a");
             for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
                 let (status, code) = ask(&router, method, &path).await;
-                let is_known = status != StatusCode::METHOD_NOT_ALLOWED && code != "not_found";
-                // A middleware refuses every method of `/mcp` before its handler is asked.
+                let is_known = code != "method_not_allowed" && code != "not_found";
+                // The protocol's library refuses the other methods of `/mcp`.
                 let is_listed = listed.contains(&(method, route.path)) || route.path == "/mcp";
                 assert_eq!(is_known, is_listed, "{method} {path}: {status} {code}");
             }

@@ -1,4 +1,4 @@
-//! Builds what the OpenAPI document says of one route.
+//! Builds the OpenAPI description of one route.
 
 use crate::error::ErrorBody;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -34,7 +34,7 @@ pub(crate) struct Operation<'a> {
 
 impl<'a> Operation<'a> {
     pub(crate) fn new(schemas: &'a mut SchemaGenerator) -> Self {
-        // Every route fails so: another host, another method, slow or large headers.
+        // Every route can refuse a host, a method, and slow or large headers.
         let errors = BTreeSet::from(["400", "403", "405", "408", "431"]);
         Self { schemas, fields: json!({}), responses: Map::new(), errors }
     }

@@ -102,7 +102,7 @@ pub(crate) struct RagAnswer {
     sources: Vec<AnswerSource>,
     /// Why the answer ended.
     finish_reason: FinishReason,
-    /// What there is to tell about the search, in sentences.
+    /// Remarks on the search, in sentences.
     remarks: Vec<String>,
     usage: TokenUsage,
 }
@@ -128,7 +128,7 @@ pub(crate) struct RagPassages {
     model: String,
     /// The passages, best first, with all of their text.
     passages: Vec<WholeSource>,
-    /// What there is to tell about the search, in sentences.
+    /// Remarks on the search, in sentences.
     remarks: Vec<String>,
 }
 

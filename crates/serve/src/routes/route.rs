@@ -1,4 +1,4 @@
-//! What a row of the table of routes holds.
+//! A row of the table of routes.
 
 use super::operation::Operation;
 use crate::{access::keys::KeyScope, service::HttpService};

@@ -42,7 +42,7 @@ pub(crate) struct PassageSource {
     pub(crate) start: usize,
     /// Where it ends.
     pub(crate) end: usize,
-    /// Its page.
+    /// The address of its page in the service.
     pub(crate) url: String,
     /// Whether the answer cites it; null where there is no answer.
     pub(crate) cited: Option<bool>,
@@ -161,7 +161,7 @@ struct CitedSource {
     id: String,
     /// Its document and heading, with the number of the marker.
     name: String,
-    /// Its page.
+    /// The address of its page in the service.
     url: String,
 }
 
@@ -171,7 +171,7 @@ struct CitationMetadata {
     source: String,
     /// Its document and heading, with the number of the marker.
     name: String,
-    /// Its page.
+    /// The address of its page in the service.
     source_url: String,
     /// The number of its marker.
     number: usize,
@@ -216,7 +216,7 @@ pub(crate) fn cite(sources: &[PassageSource], passages: &[Passage]) -> Vec<Sourc
 
 /// A source as an event of a stream. Its `metadata.source` is the page's address, so
 /// that Open WebUI merges it with the annotation and keeps this number and name.
-/// PassageSource: Open WebUI 0.12.4, `middleware.py` and `Citations.svelte`.
+/// Source: Open WebUI 0.12.4, `middleware.py` and `Citations.svelte`.
 pub(crate) fn to_stream_item(mut item: SourceCitation) -> Value {
     let [metadata] = &mut item.metadata;
     metadata.source.clone_from(&metadata.source_url);

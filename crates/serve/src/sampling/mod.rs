@@ -217,7 +217,7 @@ impl TrafficRecord {
         }
     }
 
-    /// The columns are those that questions are scored from later.
+    /// The line as JSON. Its fields are the columns that scoring reads from a file.
     fn to_json(&self, scores: Option<&AnswerScores>) -> Value {
         let mut line = json!({
             "time": unix_seconds(), "id": self.id, "version": self.version, "role": self.role.name(),

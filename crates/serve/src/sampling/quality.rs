@@ -29,7 +29,7 @@ const PAIRS: usize = 20_000;
 /// The scores of an answer by metric.
 pub(crate) type AnswerScores = BTreeMap<String, eval::Scored>;
 
-/// AnswerScores of answers over time.
+/// The scores of a service's answers over time.
 pub(crate) struct Quality {
     metrics: Vec<ScoredBy>,
     state: Mutex<QualityState>,
@@ -207,7 +207,7 @@ impl MetricHistory {
         let sign = if metric.higher_is_better { 1.0 } else { -1.0 };
         let better: Vec<f64> = self.pairs.iter().map(|difference| sign * difference).collect();
         let worse: Vec<f64> = better.iter().map(|difference| -difference).collect();
-        // Questions never end, so that nothing is known of what is left of them.
+        // Questions come without end, so the pairs are drawn from an infinite population.
         let evidence = |differences: &[f64]| betting_evidence(differences, usize::MAX >> 11, width);
         let (better, worse) = (evidence(&better), evidence(&worse));
         let verdict = match (better >= DIFFERS, worse >= DIFFERS) {

@@ -1,4 +1,4 @@
-//! Which bundle an administrator is opening, or opened last.
+//! The bundle that an administrator is opening, or opened last.
 
 use crate::{error::ApiError, watching::unix_seconds};
 use axum::http::StatusCode;

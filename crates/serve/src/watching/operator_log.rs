@@ -29,10 +29,8 @@ impl OperatorLog {
         Self { metrics, sink: OnceLock::new(), limiter: LineLimiter::default() }
     }
 
-    /// Sets where lines are written. Without a sink, and after the first one, this
-    /// has no effect on earlier lines.
+    /// Sets where lines are written, once. Earlier lines are lost.
     pub(crate) fn set_sink(&self, sink: AuditSink) {
-        // A service has one sink.
         let _ = self.sink.set(sink);
     }
 
@@ -48,9 +46,9 @@ impl OperatorLog {
         }
     }
 
-    /// Records the error of a request. Failures of the service are counted, and
-    /// written with the reason that the client does not get; so are refusals for a
-    /// missing key or scope. Other refusals are mistakes of the client.
+    /// Records the error of a request. Failures of the service are counted, and written
+    /// with the reason that the client does not get. Refusals for a missing key or scope
+    /// are written; other refusals are mistakes of the client.
     pub(crate) fn record_error(&self, error: &ApiError, id: &str) {
         if error.is_failure() {
             self.metrics.count_failure(error.failure_kind());
@@ -82,7 +80,7 @@ impl OperatorLog {
             }
             self.write(&line);
         }
-        // No line of a kind may follow a flood of it, so its count is written with the next line of any kind.
+        // A flood may end without another line of its kind, so its count is written with the next line of any kind.
         self.write_counts(self.limiter.take_settled(now));
     }
 
@@ -131,19 +129,19 @@ impl LineLimiter {
     /// last that was, or `None` if this line must not be written.
     fn admit(&self, kind: LineKind, now: Instant) -> Option<u64> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = kinds.get_mut(&kind) else {
+        let Some(rate) = kinds.get_mut(&kind) else {
             kinds.insert(kind, LineRate { since: now, written: 1, unwritten: 0 });
             return Some(0);
         };
-        if now.saturating_duration_since(known.since) >= PERIOD {
-            (known.since, known.written) = (now, 0);
+        if now.saturating_duration_since(rate.since) >= PERIOD {
+            (rate.since, rate.written) = (now, 0);
         }
-        if known.written == LINES_PER_PERIOD {
-            known.unwritten += 1;
+        if rate.written == LINES_PER_PERIOD {
+            rate.unwritten += 1;
             return None;
         }
-        known.written += 1;
-        Some(std::mem::take(&mut known.unwritten))
+        rate.written += 1;
+        Some(std::mem::take(&mut rate.unwritten))
     }
 
     /// Takes the counts of unwritten lines of the kinds whose period is over.

@@ -62,21 +62,21 @@ pub(crate) fn request_span(
         _ => ("_OTHER", "HTTP"),
     };
     // The path of an unknown route could be any text.
-    let known = route != "other";
+    let is_known = route != "other";
     let span = info_span!(
         target: TARGET,
         parent: None,
         "request",
-        "otel.name" = %format_args!("{name}{}{}", if known { " " } else { "" }, if known { route } else { "" }),
+        "otel.name" = %format_args!("{name}{}{}", if is_known { " " } else { "" }, if is_known { route } else { "" }),
         "otel.kind" = "server",
         "otel.status_code" = Empty,
         "otel.status_description" = Empty,
         "error.type" = Empty,
         "http.request.method" = method,
-        "http.route" = known.then_some(route),
+        "http.route" = is_known.then_some(route),
         "http.response.status_code" = Empty,
         // A path with a parameter may name a document.
-        "url.path" = (known && !route.contains('{')).then(|| request.uri().path()),
+        "url.path" = (is_known && !route.contains('{')).then(|| request.uri().path()),
         "url.scheme" = if is_tls { "https" } else { "http" },
         "openinference.span.kind" = "CHAIN",
         "input.value" = Empty,
@@ -116,7 +116,7 @@ pub(crate) fn pipeline_span(name: &str, version: &str) -> Span {
 }
 
 /// The span of a request that has no response yet. Dropping it records that the
-/// client record_client_left.
+/// client left.
 pub(crate) struct PendingSpan(Option<Span>);
 
 impl PendingSpan {
@@ -133,7 +133,7 @@ impl Drop for PendingSpan {
     }
 }
 
-/// Records that the client record_client_left, which is not a failure of the service.
+/// Records that the client left, which is not a failure of the service.
 fn record_client_left(span: &Span) {
     span.record("error.type", "client_left");
 }
@@ -179,7 +179,7 @@ impl HttpBody for TracedBody {
 
 impl Drop for TracedBody {
     fn drop(&mut self) {
-        // The reader of a body of known length does not poll past its end.
+        // The reader of a body of is_known length does not poll past its end.
         if !self.is_done && !self.inner.is_end_stream() {
             record_client_left(&self.span);
         }
