@@ -220,7 +220,8 @@ impl From<lab::Error> for ApiError {
             }
             models::Error::RateLimited { .. } | models::Error::Stalled { .. } => {
                 let wait = model.retry_after().unwrap_or(AFTER_REFUSALS);
-                let public = Self::overloaded("a model takes no more calls now (its rate limit); try again later", wait);
+                let public =
+                    Self::overloaded("a model takes no more calls now (its rate limit); try again later", wait);
                 return Self { detail: Some(detail), code: "model_rate_limited", ..public };
             }
             models::Error::Connection { .. } => "a model cannot be reached; try again later",

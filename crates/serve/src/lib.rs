@@ -25,21 +25,10 @@ mod routes;
 
 mod server;
 
-pub use access::{
-    keys::{ApiKeys, KeyEntry, KeyFile, KeyFileError, KeyScope, create_key},
-    origin::{OriginError, PageOrigin},
-};
-pub use answering::served::ServedPipeline;
-pub use http::{
-    connection::DrainOutcome,
-    tls::{TlsError, acceptor},
-};
+pub use access::{ApiKeys, KeyEntry, KeyFile, KeyFileError, KeyScope, OriginError, PageOrigin, create_key};
+pub use answering::ServedPipeline;
+pub use http::{DrainOutcome, TlsError, acceptor};
 pub use server::{MountedService, StopSignals};
-pub use service::{HttpService, OpenBundle};
+pub use service::HttpService;
 pub use settings::{SampleSettings, ServiceSettings, interactive_retry_policy};
-pub use watching::{
-    line_log::LineLog,
-    metrics::SpanCounts,
-    operator_log::AuditSink,
-    trace::{FindParentSpan, ParentSpan},
-};
+pub use watching::{LineLog, ParentSpan, SpanCounts};

@@ -1,15 +1,12 @@
 //! Runs a service: on connections of its own, or inside another HTTP server.
 
 use crate::{
-    answering::served::ServedPipeline,
+    answering::ServedPipeline,
     error::ApiError,
-    http::{
-        connection::{self, ConnectionLimits, DrainOutcome},
-        extensions::ClientAddress,
-    },
+    http::{ClientAddress, ConnectionLimits, DrainOutcome, serve_connections},
     routes,
     service::HttpService,
-    watching::trace::warm_up_span,
+    watching::warm_up_span,
 };
 use axum::{
     Router,
@@ -93,7 +90,7 @@ impl HttpService {
             }
         });
         let router = routes::router(&service);
-        let drained = connection::serve(listener, tls, router, limits, service.metrics.clone(), refuse).await;
+        let drained = serve_connections(listener, tls, router, limits, service.metrics.clone(), refuse).await;
         sampling_ends.cancel();
         let _ = sampling.await;
         service.log.flush();

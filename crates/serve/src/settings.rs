@@ -1,8 +1,8 @@
 //! Settings of a service.
 
 use crate::{
-    access::{keys::ApiKeys, origin::PageOrigin},
-    watching::{line_log::LineLog, metrics::SpanCounts, trace::ParentSpan},
+    access::{ApiKeys, PageOrigin},
+    watching::{LineLog, ParentSpan, SpanCounts},
 };
 use lab::Scorer;
 use models::RetryPolicy;

@@ -3,16 +3,27 @@
 //!
 //! [`ApiError`]: crate::error::ApiError
 
+mod admission;
+mod answer;
 mod breaker;
 mod cache;
+mod deadline;
+mod events;
+mod lanes;
+mod pipeline;
+mod sample;
 mod sent_text;
+mod served;
+mod turn;
 
-pub(crate) mod admission;
-pub(crate) mod answer;
-pub(crate) mod deadline;
-pub(crate) mod events;
-pub(crate) mod lanes;
-pub(crate) mod pipeline;
-pub(crate) mod sample;
-pub(crate) mod served;
-pub(crate) mod turn;
+pub use served::ServedPipeline;
+pub(crate) use {
+    admission::AdmissionQueue,
+    answer::{collect_answer, stream_answer},
+    deadline::Deadline,
+    events::{AnswerEvent, FoundPassages, SourcedAnswer},
+    lanes::{CandidateLane, Lane, LaneRole, LaneSet},
+    pipeline::UserQuestion,
+    sample::{SampleSink, SampledAnswer},
+    turn::LaneDispatcher,
+};

@@ -1,7 +1,7 @@
 //! Pipelines of runs and bundles, opened for a service.
 
 use super::pipeline::{AnswerPipeline, UserQuestion};
-use crate::watching::trace;
+use crate::watching::pipeline_span;
 use eval::statistics::Summary;
 use futures::stream::BoxStream;
 use lab::{Bundle, Elsewhere, Error, Part, Reach, RunPipeline, RunRecord, Session, Setup};
@@ -219,7 +219,7 @@ impl AnswerPipeline for ServedPipeline {
     }
 
     fn span(&self) -> tracing::Span {
-        trace::pipeline_span(&self.name, &self.version)
+        pipeline_span(&self.name, &self.version)
     }
 
     async fn ask(&self, question: &UserQuestion, on_event: impl Fn(Event) + Send + Sync) -> Result<(), Error> {

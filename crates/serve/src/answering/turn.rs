@@ -20,10 +20,7 @@ use super::{
 use crate::{
     error::ApiError,
     settings::ServiceSettings,
-    watching::{
-        metrics::{KindLabel, Metrics, RoleLabel, RoleOutcomeLabels},
-        operator_log::OperatorLog,
-    },
+    watching::{KindLabel, Metrics, OperatorLog, RoleLabel, RoleOutcomeLabels},
 };
 use futures::FutureExt;
 use models::{

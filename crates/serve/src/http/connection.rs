@@ -2,7 +2,7 @@
 //! drains them when the service stops.
 
 use super::{client_stream::ClientStream, extensions::ClientAddress, time_limits::TimeLimitedStream};
-use crate::watching::metrics::{KindLabel, Metrics};
+use crate::watching::{KindLabel, Metrics};
 use axum::{Router, body::Body, http::Request};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -43,7 +43,7 @@ pub enum DrainOutcome {
 }
 
 /// Accepts connections until `stop`, then waits for requests in flight.
-pub(crate) async fn serve(
+pub(crate) async fn serve_connections(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     routes: Router,

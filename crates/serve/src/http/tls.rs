@@ -2,9 +2,10 @@
 
 use rustls::{
     ServerConfig,
-    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use std::{
+    error::Error,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -12,31 +13,10 @@ use tokio_rustls::TlsAcceptor;
 
 /// Why TLS cannot be served from files.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be read, or is not the PEM file that is expected.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: pem::Error,
-    },
-    /// The certificates or the key cannot be used.
-    #[error("{}: {source}", path.display())]
-    Unusable {
-        /// The file of certificates.
-        path: PathBuf,
-        /// What is wrong with them.
-        source: rustls::Error,
-    },
-    /// The key does not belong to the certificate.
-    #[error("{}: it is not the key of the certificate in {}", key.display(), certificates.display())]
-    OtherKey {
-        /// The file of the key.
-        key: PathBuf,
-        /// The file of certificates.
-        certificates: PathBuf,
-    },
+#[error("{}: {reason}", path.display())]
+pub struct TlsError {
+    path: PathBuf,
+    reason: Box<dyn Error + Send + Sync>,
 }
 
 /// Accepts TLS connections with a chain of certificates (the server's own first)
@@ -46,23 +26,24 @@ pub enum TlsError {
 /// If a file cannot be read or used, or if the key does not belong to the
 /// certificate.
 pub fn acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
-    let file = |path: &Path, source| TlsError::File { path: path.to_owned(), source };
-    let unusable = |source| TlsError::Unusable { path: certificates.to_owned(), source };
+    fn failed(path: &Path, reason: impl Into<Box<dyn Error + Send + Sync>>) -> TlsError {
+        TlsError { path: path.to_owned(), reason: reason.into() }
+    }
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificates)
         .and_then(Iterator::collect)
-        .map_err(|error| file(certificates, error))?;
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| file(key, error))?;
+        .map_err(|error| failed(certificates, error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(unusable)?
+        .map_err(|error| failed(certificates, error))?
         .with_no_client_auth()
         .with_single_cert(chain, secret)
         .map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
-                TlsError::OtherKey { key: key.to_owned(), certificates: certificates.to_owned() }
+                failed(key, format!("it is not the key of the certificate in {}", certificates.display()))
             }
-            error => unusable(error),
+            error => failed(certificates, error),
         })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))

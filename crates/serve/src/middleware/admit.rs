@@ -2,12 +2,9 @@
 //! keys allows.
 
 use crate::{
-    access::{
-        keys::KeyScope,
-        origin::{PageOrigin, normalize},
-    },
+    access::{KeyScope, PageOrigin, normalize},
     error::ApiError,
-    http::extensions::{CallerName, ClientAddress},
+    http::{CallerName, ClientAddress},
     service::{HttpService, not_ready},
 };
 use axum::{

@@ -4,15 +4,9 @@ pub(crate) mod admit;
 
 use crate::{
     error::ApiError,
-    http::{
-        body::track_reading,
-        extensions::{RequestId, RequestSpan},
-    },
+    http::{RequestId, RequestSpan, track_reading},
     service::HttpService,
-    watching::{
-        metrics::{RequestCount, RequestTimer},
-        trace::{PendingSpan, record_response, request_span},
-    },
+    watching::{PendingSpan, RequestCount, RequestTimer, record_response, request_span},
 };
 use axum::{
     body::Body,

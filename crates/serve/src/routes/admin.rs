@@ -3,12 +3,9 @@
 
 use super::request::JsonBody;
 use crate::{
-    answering::{
-        lanes::{CandidateLane, LaneRole},
-        served::ServedPipeline,
-    },
+    answering::{CandidateLane, LaneRole, ServedPipeline},
     error::ApiError,
-    http::extensions::{CallerName, RequestId},
+    http::{CallerName, RequestId},
     service::HttpService,
     watching::unix_seconds,
 };

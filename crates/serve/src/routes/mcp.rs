@@ -9,9 +9,9 @@ use super::{
     sources,
 };
 use crate::{
-    answering::pipeline::UserQuestion,
+    answering::UserQuestion,
     error::ApiError,
-    http::extensions::{RequestId, RequestSpan},
+    http::{RequestId, RequestSpan},
     service::HttpService,
 };
 use axum::{
@@ -46,6 +46,14 @@ struct McpTools {
 /// The handler of the route, for every method.
 pub(crate) fn handler(service: &Arc<HttpService>) -> MethodRouter<Arc<HttpService>> {
     any_service(protocol(service)).layer(middleware::from_fn_with_state(service.clone(), check))
+}
+
+/// The schema of a message, for OpenAPI.
+pub(crate) fn message_schema() -> Value {
+    json!({ "type": "object", "required": ["jsonrpc"], "properties": {
+        "jsonrpc": { "const": "2.0" }, "id": { "type": ["string", "integer"] }, "method": { "type": "string" },
+        "params": { "type": ["object", "null"] },
+    }})
 }
 
 /// Checks messages before the protocol's library, and rewrites its errors.

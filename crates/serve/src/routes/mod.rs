@@ -19,12 +19,9 @@ mod route;
 mod sources;
 
 use crate::{
-    access::keys::KeyScope,
+    access::KeyScope,
     error::ApiError,
-    middleware::{
-        admit::{admit, allow_origins},
-        record_request,
-    },
+    middleware::{admit::admit, admit::allow_origins, record_request},
     service::HttpService,
 };
 use axum::{
@@ -43,260 +40,114 @@ use std::{
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
+const ASK: Option<KeyScope> = Some(KeyScope::Ask);
+const ADMIN: Option<KeyScope> = Some(KeyScope::Admin);
+
 /// All routes.
 const ROUTES: &[RouteSpec] = &[
-    RouteSpec {
-        method: "POST",
-        path: "/v1/chat/completions",
-        scope: Some(KeyScope::Ask),
-        words: "An answer with sources, whole or streamed",
-        handler: |_| post(chat::post),
-        describe: Some(|operation| {
+    RouteSpec::new("POST", "/v1/chat/completions", ASK, |_| post(chat::post))
+        .words("An answer with sources, whole or streamed")
+        .described(|operation| {
             let text = "OpenAI's chat completion, with `citations` and `sources`; with `stream`, its chunks";
             let operation = operation.body::<chat::ChatCompletionRequest>().model_errors().errors(&["404"]);
             operation.json_or_events::<chat::ChatCompletion>(text)
         }),
-    },
-    RouteSpec {
-        method: "POST",
-        path: "/v1/responses",
-        scope: Some(KeyScope::Ask),
-        words: "An answer with sources in OpenAI's newer API",
-        handler: |_| post(responses::post),
-        describe: Some(|operation| {
+    RouteSpec::new("POST", "/v1/responses", ASK, |_| post(responses::post))
+        .words("An answer with sources in OpenAI's newer API")
+        .described(|operation| {
             let operation = operation.body::<responses::ResponsesRequest>().model_errors().errors(&["404"]);
             operation.json_or_events::<responses::ResponseObject>("OpenAI's response; with `stream`, its events")
         }),
-    },
-    RouteSpec {
-        method: "POST",
-        path: "/v1/embeddings",
-        scope: Some(KeyScope::Ask),
-        words: "Vectors of the pipeline's embedder. A text that is longer than the embedder reads is refused with 400, if \
-                the embedder runs in this process",
-        handler: |_| post(embeddings::post),
-        describe: Some(|operation| {
+    RouteSpec::new("POST", "/v1/embeddings", ASK, |_| post(embeddings::post))
+        .words(
+            "Vectors of the pipeline's embedder. A text that is longer than the embedder reads is refused with 400, if the \
+             embedder runs in this process",
+        )
+        .described(|operation| {
             let operation = operation.body::<embeddings::EmbeddingsRequest>().model_errors().errors(&["404"]);
             operation.json::<embeddings::Embeddings>("OpenAI's list of embeddings")
         }),
-    },
-    RouteSpec {
-        method: "POST",
-        path: "/v1/rerank",
-        scope: Some(KeyScope::Ask),
-        words: "Texts in the order of the pipeline's reranker. Without a reranker, they are ordered by similarity",
-        handler: |_| post(rerank::post),
-        describe: Some(|operation| {
-            let text = "`results`: each with `index` and `relevance_score`, best first";
+    RouteSpec::new("POST", "/v1/rerank", ASK, |_| post(rerank::post))
+        .words("Texts in the order of the pipeline's reranker. Without a reranker, they are ordered by similarity")
+        .described(|operation| {
             let operation = operation.body::<rerank::RerankTextsRequest>().model_errors().errors(&["404"]);
-            operation.json::<rerank::TextRanking>(text)
+            operation.json::<rerank::TextRanking>("`results`: each with `index` and `relevance_score`, best first")
         }),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/v1/models",
-        scope: Some(KeyScope::Ask),
-        words: "The names that `model` may have: the experiment's, and the embedder's",
-        handler: |_| get(models::list),
-        describe: Some(|operation| operation.errors(&["503"]).json::<models::ModelList>("OpenAI's list of models")),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/v1/models/{*id}",
-        scope: Some(KeyScope::Ask),
-        words: "One of these names",
-        handler: |_| get(models::one),
-        describe: Some(|operation| operation.path_id().errors(&["503"]).json::<models::ModelEntry>("OpenAI's model")),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/rag/answer",
-        scope: Some(KeyScope::Ask),
-        words: "An answer and its sources",
-        handler: |_| get(rag::answer),
-        describe: Some(|operation| {
+    RouteSpec::new("GET", "/v1/models", ASK, |_| get(models::list))
+        .words("The names that `model` may have: the experiment's, and the embedder's")
+        .described(|operation| operation.errors(&["503"]).json::<models::ModelList>("OpenAI's list of models")),
+    RouteSpec::new("GET", "/v1/models/{*id}", ASK, |_| get(models::one))
+        .words("One of these names")
+        .described(|operation| operation.path_id().errors(&["503"]).json::<models::ModelEntry>("OpenAI's model")),
+    RouteSpec::new("GET", "/rag/answer", ASK, |_| get(rag::answer))
+        .words("An answer and its sources")
+        .described(|operation| {
             operation.query::<rag::AnswerQuery>().model_errors().json::<rag::RagAnswer>("The answer")
         }),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/rag/retrieve",
-        scope: Some(KeyScope::Ask),
-        words: "The passages alone",
-        handler: |_| get(rag::retrieve),
-        describe: Some(|operation| {
+    RouteSpec::new("GET", "/rag/retrieve", ASK, |_| get(rag::retrieve)).words("The passages alone").described(
+        |operation| {
             operation.query::<rag::RetrieveQuery>().model_errors().json::<rag::RagPassages>("The passages, best first")
-        }),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/rag/sources/{id}",
-        scope: Some(KeyScope::Ask),
-        words: "A passage with the text around it. Browsers get a page",
-        handler: |_| get(rag::source),
-        describe: Some(|operation| {
+        },
+    ),
+    RouteSpec::new("GET", "/rag/sources/{id}", ASK, |_| get(rag::source))
+        .words("A passage with the text around it. Browsers get a page")
+        .described(|operation| {
             // The documents may be in a store that does not answer.
             let operation = operation.path_id().errors(&["502", "503", "504"]);
             operation.json::<sources::SourceExcerpt>("The passage; a page, where `Accept` asks for HTML")
         }),
-    },
-    RouteSpec {
-        method: "POST",
-        path: "/rag/feedback",
-        scope: Some(KeyScope::Ask),
-        words: "A verdict on an answer, if the service was started with a file for feedback",
-        handler: |_| post(rag::feedback),
-        describe: Some(|operation| {
+    RouteSpec::new("POST", "/rag/feedback", ASK, |_| post(rag::feedback))
+        .words("A verdict on an answer, if the service was started with a file for feedback")
+        .described(|operation| {
             let operation = operation.body::<rag::Feedback>().errors(&["404", "503"]);
             operation.response("204", json!({ "description": "The verdict was written" }))
         }),
-    },
-    RouteSpec {
-        method: "POST",
-        path: "/mcp",
-        scope: Some(KeyScope::Ask),
-        words: "The tools `search` and `fetch` of the Model Context Protocol, over streamable HTTP",
-        handler: mcp::handler,
-        describe: Some(|operation| {
-            let schema = json!({ "type": "object", "required": ["jsonrpc"], "properties": {
-                "jsonrpc": { "const": "2.0" }, "id": { "type": ["string", "integer"] }, "method": { "type": "string" },
-                "params": { "type": ["object", "null"] },
-            }});
-            let operation = operation.body_schema(schema).model_errors().errors(&["406"]).object("JSON-RPC");
-            operation.response("202", json!({ "description": "The notification was accepted" }))
+    RouteSpec::new("POST", "/mcp", ASK, mcp::handler)
+        .words("The tools `search` and `fetch` of the Model Context Protocol, over streamable HTTP")
+        .described(|operation| {
+            let operation = operation.body_schema(mcp::message_schema()).model_errors().errors(&["406"]);
+            operation.object("JSON-RPC").response("202", json!({ "description": "The notification was accepted" }))
         }),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/health/live",
-        scope: None,
-        words: "Whether the process runs",
-        handler: |_| get(health::live),
-        describe: Some(|operation| operation.object("The process runs")),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/health/ready",
-        scope: None,
-        words: "Whether the service takes questions, for balancers",
-        handler: |_| get(health::ready),
-        describe: Some(|operation| operation.errors(&["503"]).object("The service takes questions")),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/metrics",
-        scope: Some(KeyScope::Metrics),
-        words: "Metrics in Prometheus' text format or in OpenMetrics, as `Accept` asks",
-        handler: |_| get(health::metrics),
-        describe: Some(|operation| {
-            let content = json!({
-                "text/plain": { "schema": { "type": "string" } },
-                "application/openmetrics-text": { "schema": { "type": "string" } },
-            });
-            let response = json!({ "description": "The metrics", "content": content });
-            operation.errors(&["503"]).response("200", response)
+    RouteSpec::new("GET", "/health/live", None, |_| get(health::live))
+        .words("Whether the process runs")
+        .described(|operation| operation.object("The process runs")),
+    RouteSpec::new("GET", "/health/ready", None, |_| get(health::ready))
+        .words("Whether the service takes questions, for balancers")
+        .described(|operation| operation.errors(&["503"]).object("The service takes questions")),
+    RouteSpec::new("GET", "/metrics", Some(KeyScope::Metrics), |_| get(health::metrics))
+        .words("Metrics in Prometheus' text format or in OpenMetrics, as `Accept` asks")
+        .described(|operation| {
+            let text = json!({ "schema": { "type": "string" } });
+            let content = json!({ "text/plain": text, "application/openmetrics-text": text });
+            operation.errors(&["503"]).response("200", json!({ "description": "The metrics", "content": content }))
         }),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/admin/status",
-        scope: Some(KeyScope::Admin),
-        words: "The pipelines of the service, its load, and the quality of its answers",
-        handler: |_| get(admin::status),
-        describe: Some(|operation| operation.errors(&["503"]).object("The status")),
-    },
-    RouteSpec {
-        method: "POST",
-        path: "/admin/swap",
-        scope: Some(KeyScope::Admin),
-        words: "Serve another bundle, without dropping a request",
-        handler: |_| post(admin::swap),
-        describe: Some(|operation| {
+    RouteSpec::new("GET", "/admin/status", ADMIN, |_| get(admin::status))
+        .words("The pipelines of the service, its load, and the quality of its answers")
+        .described(|operation| operation.errors(&["503"]).object("The status")),
+    RouteSpec::new("POST", "/admin/swap", ADMIN, |_| post(admin::swap))
+        .words("Serve another bundle, without dropping a request")
+        .described(|operation| {
             operation.body::<admin::SwapRequest>().errors(&["409", "503"]).object("The pipeline that is served now")
         }),
-    },
-    RouteSpec {
-        method: "POST",
-        path: "/admin/candidate",
-        scope: Some(KeyScope::Admin),
-        words: "Try another bundle on a share of the questions, or change the share",
-        handler: |_| post(admin::set_candidate),
-        describe: Some(|operation| {
+    RouteSpec::new("POST", "/admin/candidate", ADMIN, |_| post(admin::set_candidate))
+        .words("Try another bundle on a share of the questions, or change the share")
+        .described(|operation| {
             operation.body::<admin::CandidateRequest>().errors(&["404", "409", "503"]).object("The new status")
         }),
-    },
-    RouteSpec {
-        method: "DELETE",
-        path: "/admin/candidate",
-        scope: Some(KeyScope::Admin),
-        words: "Stop trying the candidate",
-        handler: |_| delete(admin::drop_candidate),
-        describe: Some(|operation| operation.errors(&["404", "503"]).object("The new status")),
-    },
-    RouteSpec {
-        method: "POST",
-        path: "/admin/candidate/promote",
-        scope: Some(KeyScope::Admin),
-        words: "Serve the candidate from now on",
-        handler: |_| post(admin::promote_candidate),
-        describe: Some(|operation| operation.errors(&["404", "503"]).object("The new status")),
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/openapi.json",
-        scope: None,
-        words: "The OpenAPI document",
-        handler: |_| get(async || Json(DOCUMENT.clone())),
-        describe: None,
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/docs",
-        scope: None,
-        words: "The OpenAPI document as a page",
-        handler: |_| get(page::docs),
-        describe: None,
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/",
-        scope: None,
-        words: "A page to ask, with sources that open at the passage",
-        handler: |_| get(page::index),
-        describe: None,
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/page.js",
-        scope: None,
-        words: "The script of that page",
-        handler: |_| get(page::script),
-        describe: None,
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/page.css",
-        scope: None,
-        words: "The style of the pages",
-        handler: |_| get(page::style),
-        describe: None,
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/docs.js",
-        scope: None,
-        words: "The script of `/docs`",
-        handler: |_| get(page::docs_script),
-        describe: None,
-    },
-    RouteSpec {
-        method: "GET",
-        path: "/favicon.ico",
-        scope: None,
-        words: "No icon, so that browsers do not log an error",
-        handler: |_| get(async || StatusCode::NO_CONTENT),
-        describe: None,
-    },
+    RouteSpec::new("DELETE", "/admin/candidate", ADMIN, |_| delete(admin::drop_candidate))
+        .words("Stop trying the candidate")
+        .described(|operation| operation.errors(&["404", "503"]).object("The new status")),
+    RouteSpec::new("POST", "/admin/candidate/promote", ADMIN, |_| post(admin::promote_candidate))
+        .words("Serve the candidate from now on")
+        .described(|operation| operation.errors(&["404", "503"]).object("The new status")),
+    RouteSpec::new("GET", "/openapi.json", None, |_| get(async || Json(DOCUMENT.clone()))).words("The OpenAPI document"),
+    RouteSpec::new("GET", "/docs", None, |_| get(page::docs)).words("The OpenAPI document as a page"),
+    RouteSpec::new("GET", "/", None, |_| get(page::index)).words("A page to ask, with sources that open at the passage"),
+    // Files of the pages.
+    RouteSpec::new("GET", "/page.js", None, |_| get(page::script)),
+    RouteSpec::new("GET", "/page.css", None, |_| get(page::style)),
+    RouteSpec::new("GET", "/docs.js", None, |_| get(page::docs_script)),
+    RouteSpec::new("GET", "/favicon.ico", None, |_| get(async || StatusCode::NO_CONTENT)),
 ];
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(ROUTES));
@@ -328,7 +179,7 @@ pub(crate) fn router(service: &Arc<HttpService>) -> Router {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{answering::served::ServedPipeline, settings::ServiceSettings};
+    use crate::{answering::ServedPipeline, settings::ServiceSettings};
     use axum::{
         body::{Body, to_bytes},
         http::Request,
@@ -403,8 +254,7 @@ mod tests {
     #[test]
     fn the_documentation_has_the_table_of_routes() {
         let mut table = "| route | scope | |\n|---|---|---|\n".to_owned();
-        let is_file = |path: &str| path.contains('.') && path != "/openapi.json";
-        for route in ROUTES.iter().filter(|route| !is_file(route.path)) {
+        for route in ROUTES.iter().filter(|route| !route.words.is_empty()) {
             let scope = route.scope.map(|scope| json!(scope));
             let scope = scope.as_ref().and_then(Value::as_str).map(|scope| format!("`{scope}`")).unwrap_or_default();
             let path = route.open_api_path();

@@ -7,11 +7,11 @@ use super::{
     sources::{self, PassageSource, SourceExcerpt},
 };
 use crate::{
-    answering::{answer::collect_answer, pipeline::UserQuestion},
+    answering::{UserQuestion, collect_answer},
     error::ApiError,
-    http::extensions::RequestId,
+    http::RequestId,
     service::HttpService,
-    watching::{metrics::KindLabel, unix_seconds},
+    watching::{KindLabel, unix_seconds},
 };
 use axum::{
     Extension, Json,

@@ -6,7 +6,7 @@ use super::{
     embeddings::estimate_tokens,
     request::{JsonBody, whole_number},
 };
-use crate::{error::ApiError, http::extensions::RequestId, service::HttpService};
+use crate::{error::ApiError, http::RequestId, service::HttpService};
 use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

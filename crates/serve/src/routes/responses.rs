@@ -10,13 +10,9 @@ use super::{
     sources::{self, PassageSource},
 };
 use crate::{
-    answering::{
-        answer::{collect_answer, stream_answer},
-        events::AnswerEvent,
-        pipeline::UserQuestion,
-    },
+    answering::{AnswerEvent, UserQuestion, collect_answer, stream_answer},
     error::ApiError,
-    http::{extensions::RequestId, sse::send_named},
+    http::{RequestId, send_named},
     service::HttpService,
     watching::unix_seconds,
 };

@@ -1,9 +1,12 @@
 //! A row of the table of routes.
 
 use super::operation::Operation;
-use crate::{access::keys::KeyScope, service::HttpService};
+use crate::{access::KeyScope, service::HttpService};
 use axum::routing::MethodRouter;
 use std::sync::Arc;
+
+type Handler = fn(&Arc<HttpService>) -> MethodRouter<Arc<HttpService>>;
+type Describe = for<'a> fn(Operation<'a>) -> Operation<'a>;
 
 /// One method of one path.
 pub(crate) struct RouteSpec {
@@ -13,15 +16,32 @@ pub(crate) struct RouteSpec {
     pub(crate) path: &'static str,
     /// The scope that a key needs; `None` for routes without a key.
     pub(crate) scope: Option<KeyScope>,
+    pub(crate) handler: Handler,
     /// What the route does, for OpenAPI and docs/http.md: a sentence without its period,
-    /// and perhaps details after it.
+    /// and perhaps details after it. Empty for files of pages.
     pub(crate) words: &'static str,
-    pub(crate) handler: fn(&Arc<HttpService>) -> MethodRouter<Arc<HttpService>>,
-    /// The description in OpenAPI; `None` for the pages, which have none.
-    pub(crate) describe: Option<for<'a> fn(Operation<'a>) -> Operation<'a>>,
+    /// The description in OpenAPI; `None` for pages and their files.
+    pub(crate) describe: Option<Describe>,
 }
 
 impl RouteSpec {
+    pub(crate) const fn new(
+        method: &'static str,
+        path: &'static str,
+        scope: Option<KeyScope>,
+        handler: Handler,
+    ) -> Self {
+        Self { method, path, scope, handler, words: "", describe: None }
+    }
+
+    pub(crate) const fn words(self, words: &'static str) -> Self {
+        Self { words, ..self }
+    }
+
+    pub(crate) const fn described(self, describe: Describe) -> Self {
+        Self { describe: Some(describe), ..self }
+    }
+
     /// The path as OpenAPI writes it.
     pub(crate) fn open_api_path(&self) -> String {
         self.path.replace("{*", "{")

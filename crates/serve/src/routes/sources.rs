@@ -4,7 +4,7 @@
 //! after a restart and on every replica.
 
 use crate::{
-    answering::{deadline::Deadline, lanes::LaneSet, served::ServedPipeline},
+    answering::{Deadline, LaneSet, ServedPipeline},
     error::ApiError,
 };
 use axum::http::StatusCode;

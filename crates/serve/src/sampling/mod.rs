@@ -5,15 +5,9 @@
 mod quality;
 
 use crate::{
-    answering::{
-        events::SourcedAnswer,
-        lanes::LaneRole,
-        pipeline::UserQuestion,
-        sample::{SampleSink, SampledAnswer},
-        served::ServedPipeline,
-    },
+    answering::{LaneRole, SampleSink, SampledAnswer, ServedPipeline, SourcedAnswer, UserQuestion},
     settings::SampleSettings,
-    watching::{metrics::Metrics, operator_log::AuditSink, unix_seconds},
+    watching::{AuditSink, Metrics, unix_seconds},
 };
 use eval::{Question, redacted};
 use futures::{StreamExt, future, stream};

@@ -3,8 +3,8 @@
 //! candidate's answers to the same questions compare.
 
 use crate::{
-    answering::{lanes::LaneRole, served::ServedPipeline},
-    watching::metrics::{MetricLabel, MetricRoleLabels, Metrics},
+    answering::{LaneRole, ServedPipeline},
+    watching::{MetricLabel, MetricRoleLabels, Metrics},
 };
 use eval::{
     Score,

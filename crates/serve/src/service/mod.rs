@@ -4,22 +4,13 @@ mod opening;
 
 use crate::{
     answering::{
-        admission::AdmissionQueue,
-        deadline::Deadline,
-        events::FoundPassages,
-        lanes::{CandidateLane, Lane, LaneRole, LaneSet},
-        pipeline::UserQuestion,
-        served::ServedPipeline,
-        turn::LaneDispatcher,
+        AdmissionQueue, CandidateLane, Deadline, FoundPassages, Lane, LaneDispatcher, LaneRole, LaneSet,
+        ServedPipeline, UserQuestion,
     },
     error::ApiError,
     sampling::AnswerSampler,
     settings::ServiceSettings,
-    watching::{
-        line_log::LineLog,
-        metrics::Metrics,
-        operator_log::{AuditSink, OperatorLog},
-    },
+    watching::{AuditSink, LineLog, Metrics, OperatorLog},
 };
 use futures::future::BoxFuture;
 use opening::OpeningLock;
@@ -32,7 +23,7 @@ use std::{
 };
 
 /// Opens a bundle by its address.
-pub type OpenBundle = Arc<dyn Fn(String) -> BoxFuture<'static, Result<ServedPipeline, lab::Error>> + Send + Sync>;
+type OpenBundle = Arc<dyn Fn(String) -> BoxFuture<'static, Result<ServedPipeline, lab::Error>> + Send + Sync>;
 
 /// A service over one pipeline. It answers when it is run or mounted.
 pub struct HttpService {

@@ -1,9 +1,18 @@
 //! What operators see of a service: metrics, traces, and log lines.
 
-pub(crate) mod line_log;
-pub(crate) mod metrics;
-pub(crate) mod operator_log;
-pub(crate) mod trace;
+mod line_log;
+mod metrics;
+mod operator_log;
+mod trace;
+
+pub use {line_log::LineLog, metrics::SpanCounts, trace::ParentSpan};
+pub(crate) use {
+    metrics::{
+        KindLabel, MetricLabel, MetricRoleLabels, Metrics, RequestCount, RequestTimer, RoleLabel, RoleOutcomeLabels,
+    },
+    operator_log::{AuditSink, OperatorLog},
+    trace::{PendingSpan, pipeline_span, record_response, request_span, warm_up_span},
+};
 
 use std::time::SystemTime;
 

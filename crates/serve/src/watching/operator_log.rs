@@ -15,7 +15,7 @@ use std::{
 use tracing::Span;
 
 /// Writes a line for the operator.
-pub type AuditSink = Arc<dyn Fn(&Value) + Send + Sync>;
+pub(crate) type AuditSink = Arc<dyn Fn(&Value) + Send + Sync>;
 
 /// Writes lines for the operator, and counts failures.
 pub(crate) struct OperatorLog {

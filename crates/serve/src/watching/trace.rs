@@ -29,12 +29,9 @@ impl Fails for ApiError {
     }
 }
 
-/// Gives a span the parent that the headers of its request name.
-pub type FindParentSpan = dyn Fn(&HeaderMap, &Span) + Send + Sync;
-
-/// Connects the spans of requests to the traces of their clients.
+/// Gives the span of a request the parent that its headers name.
 #[derive(Clone)]
-pub struct ParentSpan(pub Arc<FindParentSpan>);
+pub struct ParentSpan(pub Arc<dyn Fn(&HeaderMap, &Span) + Send + Sync>);
 
 impl fmt::Debug for ParentSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
