@@ -4,21 +4,22 @@ pub(crate) mod admit;
 
 use crate::{
     error::ApiError,
-    http::{RequestId, RequestSpan, track_reading},
+    http::{RequestId, RequestSpan},
     service::HttpService,
-    watching::{PendingSpan, RequestCount, RequestTimer, record_response, request_span},
+    watching::{ObservedBody, PendingSpan, RequestCount, RequestTimer, record_response, request_span},
 };
 use axum::{
-    body::Body,
+    body::HttpBody,
     extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, header},
+    http::{HeaderName, HeaderValue, Version, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http_body_util::BodyExt;
-use hyper::body::Body as _;
 use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Instant,
 };
 use tracing::Instrument;
@@ -69,12 +70,20 @@ pub(crate) async fn record_request(
         return response;
     }
     // A stream ends with its last piece, or when the client leaves; the timer is dropped with it.
-    response.map(|body| {
-        Body::new(body.map_frame(move |frame| {
-            let _ = &timer;
-            frame
-        }))
-    })
+    response.map(|body| ObservedBody::wrap(body, move |_| drop(timer)))
+}
+
+/// Tracks the reading of a request's body. Returns a flag that is true until the body
+/// was read to its end; `None` if there is no body, or if the connection carries
+/// several requests at once (HTTP/2).
+fn track_reading(request: Request) -> (Request, Option<Arc<AtomicBool>>) {
+    if request.body().is_end_stream() || request.version() > Version::HTTP_11 {
+        return (request, None);
+    }
+    let is_unread = Arc::new(AtomicBool::new(true));
+    let flag = is_unread.clone();
+    let observe = move |has_ended: bool| flag.store(!has_ended, Relaxed);
+    (request.map(|body| ObservedBody::wrap(body, observe)), Some(is_unread))
 }
 
 fn add_security_headers(response: &mut Response) {

@@ -2,6 +2,7 @@
 
 mod line_log;
 mod metrics;
+mod observed_body;
 mod operator_log;
 mod trace;
 
@@ -10,6 +11,7 @@ pub(crate) use {
     metrics::{
         KindLabel, MetricLabel, MetricRoleLabels, Metrics, RequestCount, RequestTimer, RoleLabel, RoleOutcomeLabels,
     },
+    observed_body::ObservedBody,
     operator_log::{AuditSink, OperatorLog},
     trace::{PendingSpan, pipeline_span, record_response, request_span, warm_up_span},
 };

@@ -2,22 +2,11 @@
 //! [`models::trace`]. Names follow OpenTelemetry's conventions for HTTP servers. A
 //! query string is never recorded, because it holds the question.
 
+use super::observed_body::ObservedBody;
 use crate::error::ApiError;
-use axum::{
-    body::{Body, Bytes},
-    extract::Request,
-    http::HeaderMap,
-    response::Response,
-};
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use axum::{extract::Request, http::HeaderMap, response::Response};
 use models::trace::{Fails, TARGET, fail};
-use std::{
-    borrow::Cow,
-    fmt,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{borrow::Cow, fmt, sync::Arc};
 use tracing::{Span, field::Empty, info_span};
 
 /// Routes that machines poll every few seconds.
@@ -143,42 +132,11 @@ pub(crate) fn record_response(mut pending: PendingSpan, response: Response) -> R
     if status.is_server_error() {
         fail(&span, status.as_str());
     }
-    response.map(|inner| Body::new(TracedBody { inner, span, is_done: false }))
-}
-
-/// A response's body whose end is the end of the request's span.
-struct TracedBody {
-    inner: Body,
-    span: Span,
-    is_done: bool,
-}
-
-impl HttpBody for TracedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.inner).poll_frame(cx);
-        if let Poll::Ready(None) = frame {
-            self.is_done = true;
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
-impl Drop for TracedBody {
-    fn drop(&mut self) {
-        // The reader of a body of is_known length does not poll past its end.
-        if !self.is_done && !self.inner.is_end_stream() {
-            record_client_left(&self.span);
-        }
-    }
+    response.map(|body| {
+        ObservedBody::wrap(body, move |has_ended| {
+            if !has_ended {
+                record_client_left(&span);
+            }
+        })
+    })
 }
