@@ -55,8 +55,6 @@ pub(crate) const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     ("eval", "dataset", "columns file format import rows answers places"),
     // Both compute the same intervals: `bootstrap` for few scores, `large_sample` for many.
     ("eval", "statistics", "bootstrap large_sample"),
-    // The lanes hold pipelines, and pipelines are asked in lanes.
-    ("serve", "", "answer lanes metrics quality served settings trace traffic"),
     ("lab", "board", "notes turns"),
     ("lab", "spec", "engine evaluate resolve space track"),
 ];

@@ -5,6 +5,7 @@
 use eval::dataset::{SplitError, UnwritableFile};
 use models::Absence;
 use rag::load::LoadError;
+use serve::KeyFileError;
 use std::{error::Error, sync::Arc};
 use store::Fate;
 
@@ -47,6 +48,10 @@ fn about(error: &(dyn Error + 'static)) -> Option<String> {
     }
     if let Some(error) = error.downcast_ref::<LoadError>() {
         return matches!(error, LoadError::NoLibrary(_)).then(|| pull(models::Library::Pdfium.name()));
+    }
+    if let Some(error) = error.downcast_ref::<KeyFileError>() {
+        return matches!(error, KeyFileError::Unreadable { .. })
+            .then(|| "`reverie keys new` writes such a file".to_owned());
     }
     if let Some(error) = error.downcast_ref::<SplitError>() {
         return matches!(error, SplitError::Unnamed(_)).then(|| "`reverie golden anchor --yes` does that".to_owned());

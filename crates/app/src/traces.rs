@@ -1,6 +1,6 @@
 //! Sends spans to a collector of OpenTelemetry: OTLP over HTTP, as protobuf.
 //!
-//! Spans wait in a queue that a thread of its own empties, so no answer waits
+//! SpanCounts wait in a queue that a thread of its own empties, so no answer waits
 //! for the collector. What does not fit into the queue, or cannot be sent, is
 //! lost; the first failure is told.
 
@@ -26,7 +26,7 @@ use reqwest::{
     Client, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
-use serve::Spans;
+use serve::SpanCounts;
 use std::{
     collections::HashSet,
     fmt,
@@ -66,11 +66,11 @@ pub struct TraceSettings {
     pub content: bool,
 }
 
-/// Spans that are sent as long as this lives.
+/// SpanCounts that are sent as long as this lives.
 pub struct Traces {
     provider: SdkTracerProvider,
     /// What became of them so far.
-    pub spans: Arc<Spans>,
+    pub spans: Arc<SpanCounts>,
     warn: Warn,
 }
 
@@ -100,7 +100,7 @@ impl Traces {
             .map_err(|error| error.to_string())?;
         let resource = settings.resource.into_iter().map(|(name, value)| KeyValue::new(name, value));
         let resource = Resource::builder_empty().with_attributes(resource).build();
-        let spans = Arc::new(Spans::default());
+        let spans = Arc::new(SpanCounts::default());
         let sender = Sender {
             client,
             runtime: Handle::current(),
@@ -150,9 +150,9 @@ impl Traces {
 
 /// Makes a request's span the child of the span that its headers name
 /// ([`TRACEPARENT`] and [`TRACESTATE`] of W3C Trace Context).
-pub fn parent() -> serve::Parent {
+pub fn parent() -> serve::ParentSpan {
     let propagator = TraceContextPropagator::new();
-    serve::Parent(Arc::new(move |headers: &HeaderMap, span: &Span| {
+    serve::ParentSpan(Arc::new(move |headers: &HeaderMap, span: &Span| {
         // It fails only where nobody listens.
         let _ = span.set_parent(propagator.extract(&Headers(headers)));
     }))
@@ -197,7 +197,7 @@ struct Sender {
     resource: ResourceAttributesWithSchema,
     /// Whether the last batch failed.
     failing: AtomicBool,
-    spans: Arc<Spans>,
+    spans: Arc<SpanCounts>,
     warn: Warn,
 }
 
@@ -259,7 +259,7 @@ impl SpanExporter for Sender {
 /// Counts spans before they are put into the queue, or dropped because it is full.
 #[derive(Debug)]
 struct Counted {
-    ended: Arc<Spans>,
+    ended: Arc<SpanCounts>,
     next: BatchSpanProcessor,
 }
 

@@ -8,7 +8,7 @@ use crate::{
 use futures::StreamExt;
 use lab::Part;
 use pyo3::{exceptions::PyValueError, prelude::*};
-use serve::Served;
+use serve::ServedPipeline;
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 /// One part of a bundle.
 #[pyclass(frozen, module = "reverie._core", name = "Part")]
 pub(crate) struct PyPart {
-    served: Arc<Served>,
+    served: Arc<ServedPipeline>,
     /// Removed after the pipeline is gone.
     _scratch: TempDir,
 }

@@ -9,7 +9,7 @@ use axum::{
 use futures::StreamExt;
 use lab::Part;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
-use serve::{KeyFile, Keys, Mounted, Served, Settings};
+use serve::{ApiKeys, HttpService, KeyFile, MountedService, ServedPipeline, ServiceSettings};
 use std::{path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, mpsc};
@@ -21,7 +21,7 @@ type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 /// A bundle that is served.
 #[pyclass(frozen, module = "reverie._core", name = "Service")]
 pub(crate) struct PyService {
-    mounted: Mounted,
+    mounted: MountedService,
     /// Removed after the pipelines are gone.
     _scratch: TempDir,
 }
@@ -70,10 +70,10 @@ impl PyService {
             ));
         }
         let keys = keys.map(|text| {
-            let keys = KeyFile::read(text).and_then(Keys::new);
+            let keys = KeyFile::read(text).and_then(ApiKeys::new);
             keys.map_err(|reason| PyValueError::new_err(format!("keys: {reason}")))
         });
-        let settings = Settings {
+        let settings = ServiceSettings {
             keys: keys.transpose()?,
             public_url,
             open_to_all,
@@ -85,7 +85,7 @@ impl PyService {
             searches_at_once,
             deadline: duration("deadline", deadline)?,
             first_token: duration("first_token", first_token)?,
-            ..Settings::default()
+            ..ServiceSettings::default()
         };
         let cancel = CancellationToken::new();
         let scratch = app::scratch_folder()?;
@@ -96,7 +96,7 @@ impl PyService {
                 Some(address) => Some(open(address, None, &folder).await?),
                 None => None,
             };
-            serve::Service::new(served, settings).with_fallback(fallback).mount().await
+            HttpService::new(served, settings).with_fallback(fallback).mount().await
         };
         Ok(Self { mounted: wait(py, &cancel, work, |_| Ok(()))?, _scratch: scratch })
     }
@@ -160,16 +160,20 @@ fn request(method: &str, target: &str, headers: Headers, body: Vec<u8>) -> Resul
 }
 
 /// Opens a bundle, or a part of it with the way to the others.
-pub(crate) async fn open(address: &str, part: Option<(Part, Py<PyAny>)>, scratch: &Path) -> Result<Served, lab::Error> {
+pub(crate) async fn open(
+    address: &str,
+    part: Option<(Part, Py<PyAny>)>,
+    scratch: &Path,
+) -> Result<ServedPipeline, lab::Error> {
     let mut setup = app::setup(CancellationToken::new());
-    setup.control.retry = Some(serve::impatience(serve::Settings::default().first_token));
+    setup.control.retry = Some(serve::interactive_retry_policy(ServiceSettings::default().first_token));
     let cache = app::home().join("bundles");
     match part {
         Some((part, others)) => {
             let others = Arc::new(PyElsewhere::new(others));
-            Served::part_of_bundle(address, setup, &cache, scratch, part, others).await
+            ServedPipeline::part_of_bundle(address, setup, &cache, scratch, part, others).await
         }
-        None => Served::of_bundle(address, setup, &cache, scratch).await,
+        None => ServedPipeline::of_bundle(address, setup, &cache, scratch).await,
     }
 }
 

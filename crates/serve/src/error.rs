@@ -1,4 +1,4 @@
-//! Errors as clients read them: OpenAI's shape, with the status that fits.
+//! The errors that clients get, in OpenAI's shape.
 
 use axum::{
     Json,
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
-/// When to come again if a model that refuses calls does not say it.
+/// `Retry-After` if a model refuses calls without saying for how long.
 const AFTER_REFUSALS: Duration = Duration::from_secs(10);
 
 /// What went wrong with a request.
@@ -21,7 +21,7 @@ pub(crate) struct ApiError {
     parameter: Option<Box<str>>,
     pub(crate) message: String,
     retry_after: Option<Duration>,
-    /// What is told to who operates the service.
+    /// The reason for the operator, which the client does not get.
     detail: Option<Box<str>>,
 }
 
@@ -37,9 +37,9 @@ struct ErrorDetail {
     message: String,
     /// The kind of error, such as `invalid_request_error`.
     r#type: &'static str,
-    /// The field that is wrong, if it is one.
+    /// The field that is wrong, if one is.
     param: Option<Box<str>>,
-    /// The error in a word, such as `model_not_found`.
+    /// The error as a word for programs, such as `model_not_found`.
     code: &'static str,
 }
 
@@ -61,7 +61,7 @@ impl ApiError {
         Self { status, code, ..self }
     }
 
-    /// With words for who operates the service.
+    /// Adds a reason for the operator.
     pub(crate) fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(String::into_boxed_str(detail.into())), ..self }
     }
@@ -88,6 +88,13 @@ impl ApiError {
         Self { retry_after: Some(retry_after), ..limited }
     }
 
+    /// A body that is not JSON. A form of any web page can send other kinds of bodies
+    /// from a visitor's browser.
+    pub(crate) fn not_json() -> Self {
+        Self::invalid("the body must be JSON: send `Content-Type: application/json`")
+            .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+    }
+
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "server_error", "timeout", message)
     }
@@ -96,20 +103,20 @@ impl ApiError {
         Self::new(StatusCode::BAD_GATEWAY, "server_error", "upstream_error", message)
     }
 
-    /// A search that took too long: its model is not to blame.
+    /// A search that took too long. It does not count as a failure of a model.
     pub(crate) fn search_timeout(message: impl Into<String>) -> Self {
         Self { code: "search_timeout", ..Self::timeout(message) }
     }
 
-    /// A failure whose reason is for who operates the service: paths, addresses
-    /// and names of buckets are not for who asks.
+    /// A failure whose reason only the operator gets: it may hold paths, addresses
+    /// and names of buckets.
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         let message = "the service failed on this request; its log has the reason under the request's id";
         let error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message);
         Self { detail: Some(String::into_boxed_str(detail.into())), ..error }
     }
 
-    /// A panic: a mistake in the service that this request has shown.
+    /// A panic, which is a mistake in the service.
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -121,6 +128,17 @@ impl ApiError {
         ErrorBody { error: ErrorDetail { message, r#type: self.kind, param, code: self.code } }
     }
 
+    /// The kind of failure, for metrics and log lines.
+    pub(crate) fn failure_kind(&self) -> &'static str {
+        match self.status.as_u16() {
+            502 => "upstream",
+            503 if self.is_upstream() => "upstream",
+            504 => "timeout",
+            503 => "shed",
+            _ => "other",
+        }
+    }
+
     pub(crate) fn code(&self) -> &'static str {
         self.code
     }
@@ -129,7 +147,7 @@ impl ApiError {
         self.detail.as_deref()
     }
 
-    /// Whether the service, or what it stands on, failed, and not the client.
+    /// Whether the service or a model failed, rather than the client.
     pub(crate) fn is_failure(&self) -> bool {
         self.status.is_server_error() || self.code == "insufficient_quota"
     }
@@ -139,7 +157,7 @@ impl ApiError {
         matches!(self.code, "upstream_error" | "model_rate_limited" | "timeout")
     }
 
-    /// Whether the model refused this question, and might answer another.
+    /// Whether the model refused this question, but might answer another.
     pub(crate) fn is_of_question(&self) -> bool {
         self.code == "upstream_refused"
     }
@@ -155,7 +173,7 @@ impl IntoResponse for ApiError {
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        // For the metrics and the log.
+        // Middleware counts it and writes it to the log.
         response.extensions_mut().insert(self);
         response
     }
@@ -165,24 +183,24 @@ impl From<lab::Error> for ApiError {
     fn from(error: lab::Error) -> Self {
         let detail: Box<str> = lab::error_chain(&error).into();
         if let lab::Error::Stage(rag::Error::Elsewhere { retry_after: Some(after), .. }) = &error {
-            let told = Self::overloaded("a part of the service is away for a moment; try again", *after);
-            return Self { detail: Some(detail), ..told };
+            let public = Self::overloaded("a part of the service is away for a moment; try again", *after);
+            return Self { detail: Some(detail), ..public };
         }
         let model = match &error {
             lab::Error::Model(model) | lab::Error::Stage(rag::Error::Model(model)) => model,
             _ => return Self::internal(detail),
         };
-        // Addresses and settings of endpoints are for who operates the service, not for who asks.
-        let told = match model {
+        // The operator gets addresses and settings of endpoints; the client does not.
+        let public = match model {
             models::Error::ContextTooLong { .. } => {
                 let reason = "the conversation and the passages are longer than the model reads: ask a shorter question, \
                               or send fewer earlier messages";
-                let told = Self::invalid(reason).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded");
-                return Self { detail: Some(detail), ..told };
+                let public = Self::invalid(reason).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded");
+                return Self { detail: Some(detail), ..public };
             }
             models::Error::ContentFiltered { .. } => {
-                let told = Self::invalid("the chat model withheld its answer");
-                return Self { detail: Some(detail), ..told.with_status(StatusCode::BAD_REQUEST, "content_filter") };
+                let public = Self::invalid("the chat model withheld its answer");
+                return Self { detail: Some(detail), ..public.with_status(StatusCode::BAD_REQUEST, "content_filter") };
             }
             models::Error::Timeout { .. } => {
                 return Self { detail: Some(detail), ..Self::timeout("a model did not answer in time") };
@@ -195,20 +213,21 @@ impl From<lab::Error> for ApiError {
                 };
             }
             models::Error::Cancelled => return Self::overloaded("the service is ending", Duration::from_secs(5)),
-            // What is wrong with one question says nothing about the model.
+            // A refused question does not count as a failure of the model.
             models::Error::Refused { status: 400 | 413 | 422, .. } => {
-                let told = Self::upstream("the model refused the request");
-                return Self { detail: Some(detail), code: "upstream_refused", ..told };
+                let public = Self::upstream("the model refused the request");
+                return Self { detail: Some(detail), code: "upstream_refused", ..public };
             }
             models::Error::RateLimited { .. } | models::Error::Stalled { .. } => {
                 let wait = model.retry_after().unwrap_or(AFTER_REFUSALS);
-                let told = Self::overloaded("a model takes no more calls now (its rate limit); try again later", wait);
-                return Self { detail: Some(detail), code: "model_rate_limited", ..told };
+                let public =
+                    Self::overloaded("a model takes no more calls now (its rate limit); try again later", wait);
+                return Self { detail: Some(detail), code: "model_rate_limited", ..public };
             }
             models::Error::Connection { .. } => "a model cannot be reached; try again later",
             models::Error::Server { .. } => "a model's endpoint failed; try again later",
             models::Error::NoText { .. } => "the chat model wrote no answer",
-            // Trying again does not help until the operator has changed something.
+            // Retries do not help until the operator has changed something.
             models::Error::Authentication { .. } | models::Error::MissingKey { .. } => {
                 "a model refuses the service's key; those who run the service must give it another one"
             }
@@ -223,6 +242,6 @@ impl From<lab::Error> for ApiError {
             }
             _ => "a model failed; try again later",
         };
-        Self { detail: Some(detail), ..Self::upstream(told) }
+        Self { detail: Some(detail), ..Self::upstream(public) }
     }
 }

@@ -1,51 +1,48 @@
-//! How a service behaves, apart from what it answers.
+//! Settings of a service.
 
-use crate::{access::Origin, keys::Keys, traffic::Traffic};
-use axum::http::HeaderMap;
-use models::RetryPolicy;
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
+use crate::{
+    access::{ApiKeys, PageOrigin},
+    watching::{LineLog, ParentSpan, SpanCounts},
 };
-use tracing::Span;
+use lab::Scorer;
+use models::RetryPolicy;
+use std::{fmt, sync::Arc, time::Duration};
 
 /// The settings of a service.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// Who may do what. Without keys, anybody may ask, and nobody may read
-    /// `/metrics` or use `/admin/…`, except by `admin_without_key`.
-    pub keys: Option<Keys>,
-    /// Whether everybody may ask who reaches the service, also without a key. Keys
-    /// are then for `/metrics` and `/admin/…`.
+pub struct ServiceSettings {
+    /// The keys that routes need. Without keys, everybody may ask, and nobody may read
+    /// `/metrics` or use `/admin/…` unless `admin_without_key` is set.
+    pub keys: Option<ApiKeys>,
+    /// Whether everybody who reaches the service may ask without a key. `/metrics` and
+    /// `/admin/…` still need one.
     pub open_to_all: bool,
     /// Whether programs on this machine may read `/metrics` and use `/admin/…`
-    /// without a key. What a proxy forwards does not come from this machine.
+    /// without a key. Requests that a proxy forwards do not count as local.
     pub admin_without_key: bool,
-    /// The address that people and programs reach it by, such as
-    /// `https://manuals.example.com`, for links to sources. Taken from the
-    /// request's `Host` if it is not set.
+    /// The public address of the service for links to sources, such as
+    /// `https://manuals.example.com`. The default is the request's `Host`.
     pub public_url: Option<String>,
-    /// Whether a service without keys answers whatever name it is reached by,
-    /// because a server around it decides who reaches it. Requests from this
-    /// machine itself need a local name, or that of `public_url`, all the same.
+    /// Whether a service without keys accepts every `Host`, because the server around
+    /// it decides who reaches it. Requests from this machine still need a local name,
+    /// or that of `public_url`.
     pub any_host: bool,
     /// Origins of other web pages that may ask. None by default.
-    pub origins: Vec<Origin>,
-    /// What becomes of some of the answers; nothing by default.
-    pub traffic: Traffic,
-    /// How many bytes of answers are kept for questions that come again; 0, which
-    /// is the default, keeps none.
+    pub origins: Vec<PageOrigin>,
+    /// Which answers are sampled, and for what. None by default.
+    pub sample: SampleSettings,
+    /// The size of the cache of answers, in bytes. Default 0, which is no cache.
     pub cache_bytes: u64,
     /// How many answers are written at once. Default 64.
     pub answers_at_once: usize,
-    /// How many more may wait; what comes then is refused with 503. Default 256.
+    /// How many more questions may wait; further ones are refused with 503. Default
+    /// 256.
     pub queue: usize,
-    /// How many searches, embeddings and rankings run at once; as many wait.
+    /// How many searches, embeddings and rankings run at once; as many may wait.
     /// Default 256.
     pub searches_at_once: usize,
-    /// The longest time from a request to the end of its answer, with its wait in
-    /// the queue and with all pipelines that are asked. Default 2 minutes.
+    /// The longest time from a request to the end of its answer, including the queue
+    /// and every pipeline that is asked. Default 2 minutes.
     pub deadline: Duration,
     /// The longest time from the passages to the first piece of the answer.
     /// Default 1 minute.
@@ -59,54 +56,46 @@ pub struct Settings {
     pub question_characters: usize,
     /// The most connections. Default 4,096.
     pub connections: usize,
-    /// How long the service goes on after it was told to stop, while it says that
-    /// it is not ready, so that balancers turn away before connections are
-    /// refused. Default 0.
+    /// How long the service goes on answering after it was told to stop, while
+    /// `/health/ready` already reports that it is not ready. Balancers then stop
+    /// sending requests before connections are refused. Default 0.
     pub lame_duck: Duration,
-    /// How long requests may take to end once the service is told to. Default
+    /// The longest time for requests in flight to end when the service stops. Default
     /// 30 s.
     pub drain: Duration,
-    /// So many failures of a pipeline's models in a row open the breaker. Default 5.
+    /// The breaker opens after this many failures of a pipeline's models in a row.
+    /// Default 5.
     pub failures_to_break: u32,
-    /// How long it stays open before one question is tried. Default 15 s.
+    /// How long the breaker stays open before one question tries the models. Default
+    /// 15 s.
     pub break_for: Duration,
-    /// Tells the span of a request whose child it is, from the request's headers.
-    pub parent: Option<Parent>,
-    /// What became of spans, for `/metrics`.
-    pub spans: Option<Arc<Spans>>,
+    /// Finds the parent of a request's span in the request's headers.
+    pub parent: Option<ParentSpan>,
+    /// Counts of spans, for `/metrics`.
+    pub spans: Option<Arc<SpanCounts>>,
 }
 
-/// What became of the spans of this process.
-#[derive(Debug, Default)]
-pub struct Spans {
-    /// All that ended.
-    pub ended: AtomicU64,
-    /// Those that the collector took.
-    pub sent: AtomicU64,
-    /// Those that were sent in vain.
-    pub failed: AtomicU64,
+/// Which answers are sampled, and for what.
+#[derive(Clone, Default)]
+pub struct SampleSettings {
+    /// The file that sampled answers are written to.
+    pub log: Option<LineLog>,
+    /// What scores sampled answers.
+    pub scorer: Option<Arc<Scorer>>,
+    /// The share of the questions, from 0 to 1. The sample is spread evenly.
+    pub share: f64,
 }
 
-/// Gives a span the parent that the headers of its request name.
-pub type FindParent = dyn Fn(&HeaderMap, &Span) + Send + Sync;
-
-/// Reads from the headers of a request which span it belongs to, and tells its
-/// own span.
-#[derive(Clone)]
-pub struct Parent(pub Arc<FindParent>);
-
-impl fmt::Debug for Parent {
+impl fmt::Debug for SampleSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Parent")
+        f.debug_struct("SampleSettings").field("log", &self.log).field("share", &self.share).finish_non_exhaustive()
     }
 }
 
-/// How failed calls of models are tried again while somebody waits for an
-/// answer: twice, soon, and only before the first word.
-///
-/// `first_token` is how long the first word is waited for: a model that refuses
-/// all calls is to be told before that.
-pub fn impatience(first_token: Duration) -> RetryPolicy {
+/// The retry policy for interactive callers, who want fewer and quicker retries
+/// than runs. `first_token` is how long an answer may take to begin; a model that
+/// refuses all calls fails before that.
+pub fn interactive_retry_policy(first_token: Duration) -> RetryPolicy {
     RetryPolicy {
         max_attempts: 3,
         base_delay: Duration::from_millis(100),
@@ -117,7 +106,7 @@ pub fn impatience(first_token: Duration) -> RetryPolicy {
     }
 }
 
-impl Default for Settings {
+impl Default for ServiceSettings {
     fn default() -> Self {
         Self {
             keys: None,
@@ -126,7 +115,7 @@ impl Default for Settings {
             public_url: None,
             any_host: false,
             origins: Vec::new(),
-            traffic: Traffic::default(),
+            sample: SampleSettings::default(),
             cache_bytes: 0,
             answers_at_once: 64,
             queue: 256,

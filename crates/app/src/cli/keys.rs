@@ -1,7 +1,7 @@
 //! `reverie keys`: who may ask a service.
 
 use super::{Context, Failure};
-use ::serve::{KeyEntry, KeyFile, Scope};
+use ::serve::{KeyEntry, KeyFile, KeyScope};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ struct New {
     name: String,
     /// What it allows: ask, metrics, admin; may be given more than once. Default ask.
     #[arg(long, value_parser = scope)]
-    scope: Vec<Scope>,
+    scope: Vec<KeyScope>,
     /// The most requests in a minute.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_minute: Option<u32>,
@@ -48,7 +48,7 @@ struct New {
     file: File,
 }
 
-fn scope(text: &str) -> Result<Scope, String> {
+fn scope(text: &str) -> Result<KeyScope, String> {
     serde_json::from_value(json!(text)).map_err(|_| "write one of ask, metrics, admin".to_owned())
 }
 
@@ -66,10 +66,10 @@ fn make(cx: &Context, new: New) -> Result<u8, Failure> {
         let reason = format!("{} has a key `{}` already: choose another name, or remove it", path.display(), new.name);
         return Err(Failure::usage(reason));
     }
-    let scopes = if new.scope.is_empty() { vec![Scope::Ask] } else { new.scope };
+    let scopes = if new.scope.is_empty() { vec![KeyScope::Ask] } else { new.scope };
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(Failure::work)?;
-    let (key, entry) = ::serve::new_key(&new.name, scopes, new.requests_per_minute, random);
+    let (key, entry) = ::serve::create_key(&new.name, scopes, new.requests_per_minute, random);
     file.key.push(entry);
     lab::write_whole(path, toml::to_string(&file).map_err(Failure::work)?.as_bytes())?;
     match cx.json {

@@ -9,7 +9,10 @@ use super::{
     options::{ExperimentFile, RunChoice},
 };
 use crate::{audit::Audit, environment, traces::Traces};
-use ::serve::{Drained, KeyFile, LineLog, Origin, Served, Service, Settings, Stop, Traffic};
+use ::serve::{
+    DrainOutcome, HttpService, KeyFile, LineLog, PageOrigin, SampleSettings, ServedPipeline, ServiceSettings,
+    StopSignals,
+};
 use bundle_places::BundlePlaces;
 use descriptors::connections;
 use futures::FutureExt;
@@ -73,8 +76,8 @@ pub struct Arguments {
     public_url: Option<String>,
     /// The origin of another web page that may ask, such as https://intranet.example.com, or `*` for all (with --keys
     /// only); may be given more than once.
-    #[arg(long, value_name = "ORIGIN", value_parser = Origin::parse)]
-    allow_origin: Vec<Origin>,
+    #[arg(long, value_name = "ORIGIN", value_parser = PageOrigin::parse)]
+    allow_origin: Vec<PageOrigin>,
     /// What answers while the chat model fails: a trial of the same run, or another bundle.
     #[arg(long, value_name = "TRIAL_OR_BUNDLE")]
     fallback: Option<String>,
@@ -180,7 +183,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
              programs a key with the scope `admin` (`reverie keys new NAME --scope admin`)"
         )));
     }
-    if keys.is_none() && arguments.allow_origin.contains(&Origin::Any) {
+    if keys.is_none() && arguments.allow_origin.contains(&PageOrigin::Any) {
         return Err(Failure::usage(
             "--allow-origin '*': without keys, any web page could make a visitor's browser ask and pay; add --keys FILE, or \
              name the origins",
@@ -203,7 +206,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let first_token = arguments.first_token;
     let setup = || {
         let mut setup = environment::setup(CancellationToken::new());
-        setup.control.retry = Some(::serve::impatience(first_token));
+        setup.control.retry = Some(::serve::interactive_retry_policy(first_token));
         setup.control.forgets_answers = true;
         setup
     };
@@ -212,10 +215,10 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let scratch = scratch_folder.path().to_owned();
     let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
     let candidate = match &arguments.candidate {
-        Some(address) => Some(Served::of_bundle(address, setup(), &cache, &scratch).await?),
+        Some(address) => Some(ServedPipeline::of_bundle(address, setup(), &cache, &scratch).await?),
         None => None,
     };
-    if candidate.as_ref().is_some_and(|candidate| served.answers() && !candidate.answers()) {
+    if candidate.as_ref().is_some_and(|candidate| served.writes_answers() && !candidate.writes_answers()) {
         return Err(Failure::usage(
             "--candidate: this bundle has no generator, and what is served writes answers; promote a trial that answers",
         ));
@@ -232,14 +235,14 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     // Nobody balances between services of this machine alone.
     let lame_duck = Duration::from_secs(if arguments.listen.ip().is_loopback() { 0 } else { 5 });
     let connections = connections(cx, arguments.answers_at_once.get() + arguments.searches_at_once.get());
-    let settings = Settings {
+    let settings = ServiceSettings {
         keys: keys.as_ref().map(|keys| keys.keys.clone()),
         open_to_all: arguments.open_to_all,
         admin_without_key: arguments.admin_without_key,
         public_url: arguments.public_url.clone(),
         connections,
         origins: arguments.allow_origin.clone(),
-        traffic: Traffic::new(traffic, scorer, arguments.traffic_share),
+        sample: SampleSettings { log: traffic, scorer, share: arguments.traffic_share },
         cache_bytes: arguments.cache_answers.saturating_mul(1_000_000),
         answers_at_once: arguments.answers_at_once.get(),
         queue: arguments.queue,
@@ -250,7 +253,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         drain: arguments.drain,
         parent: traces.as_ref().map(|_| crate::traces::parent()),
         spans: traces.as_ref().map(|traces| traces.spans.clone()),
-        ..Settings::default()
+        ..ServiceSettings::default()
     };
     let (name, version) = (served.name.clone(), served.version.clone());
     let opener = {
@@ -270,7 +273,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             let (place, allowed) = (places.resolve(&address), allowed.clone());
             async move {
                 let place = place.map_err(lab::Error::Unusable)?;
-                Served::of_bundle_within(&place, setup, &cache, &scratch, &allowed).await
+                ServedPipeline::of_bundle_within(&place, setup, &cache, &scratch, &allowed).await
             }
             .boxed()
         })
@@ -278,7 +281,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let audit = Audit::begin(std::io::stderr()).map_err(Failure::work)?;
     let auditing = audit.clone();
     let _watching = keys.map(|keys| AbortOnDropHandle::new(tokio::spawn(keys.watch(audit.clone()))));
-    let service = Service::new(served, settings)
+    let service = HttpService::new(served, settings)
         .with_fallback(fallback)
         .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
         .with_swaps(opener, Arc::new(move |event: &serde_json::Value| auditing.tell(event)))
@@ -303,8 +306,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     audit.end();
     match drained.map_err(Failure::work)? {
-        Drained::Whole => Ok(0),
-        Drained::CutOff => Err(Failure::work(format!(
+        DrainOutcome::Complete => Ok(0),
+        DrainOutcome::CutOff => Err(Failure::work(format!(
             "requests that took longer than --drain {} s were cut off",
             arguments.drain.as_secs_f64()
         ))),
@@ -331,8 +334,8 @@ fn traces(cx: &Context, flag: Option<&str>) -> Result<Option<Traces>, Failure> {
 }
 
 /// Ctrl-C ends the service, and SIGTERM after the time of a lame duck.
-fn stop(ctrl_c: &CancellationToken) -> Stop {
-    let stop = Stop { now: ctrl_c.child_token(), after_lame_duck: CancellationToken::new() };
+fn stop(ctrl_c: &CancellationToken) -> StopSignals {
+    let stop = StopSignals { now: ctrl_c.child_token(), after_lame_duck: CancellationToken::new() };
     #[cfg(unix)]
     if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         let stop = stop.after_lame_duck.clone();
@@ -351,8 +354,8 @@ async fn open(
     setup: &dyn Fn() -> lab::Setup,
     cache: &Path,
     scratch: &Path,
-) -> Result<(Served, Option<Served>), Failure> {
-    let bundle = async |address: &str| Served::of_bundle(address, setup(), cache, scratch).await;
+) -> Result<(ServedPipeline, Option<ServedPipeline>), Failure> {
+    let bundle = async |address: &str| ServedPipeline::of_bundle(address, setup(), cache, scratch).await;
     if let Some(address) = &arguments.bundle {
         let served = bundle(address).await?;
         let fallback = match &arguments.fallback {
@@ -369,12 +372,12 @@ async fn open(
     }
     let session = Arc::new(session);
     let keep: Arc<dyn Any + Send + Sync> = session.clone();
-    let served = Served::of_run(&session, &record, &answering.trial, keep.clone()).await?;
+    let served = ServedPipeline::of_run(&session, &record, &answering.trial, keep.clone()).await?;
     let fallback = match &arguments.fallback {
         Some(address) if store::is_url(address) || lab::Bundle::is_at(Path::new(address)) => {
             Some(bundle(address).await?)
         }
-        Some(trial) => Some(Served::of_run(&session, &record, trial, keep).await?),
+        Some(trial) => Some(ServedPipeline::of_run(&session, &record, trial, keep).await?),
         None => None,
     };
     Ok((served, fallback))
@@ -383,7 +386,7 @@ async fn open(
 /// What scores some of the answers, if anything is to.
 async fn scorer(
     arguments: &Arguments,
-    served: &Served,
+    served: &ServedPipeline,
     setup: lab::Setup,
 ) -> Result<Option<Arc<lab::Scorer>>, Failure> {
     if arguments.score.is_empty() {

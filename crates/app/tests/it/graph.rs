@@ -10,7 +10,7 @@ use futures::{
 use lab::{Elsewhere, Lost, Part};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
-use serve::{Served, Service, Settings, Stop};
+use serve::{HttpService, ServedPipeline, ServiceSettings, StopSignals};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -22,7 +22,7 @@ use wiremock::{MockServer, ResponseTemplate};
 /// Brings requests to parts of this process, and knows what was asked.
 #[derive(Default)]
 struct Wires {
-    parts: Mutex<HashMap<Part, Arc<Served>>>,
+    parts: Mutex<HashMap<Part, Arc<ServedPipeline>>>,
     asked: Mutex<Vec<Part>>,
     /// Parts whose process has ended, so many times.
     dead: Mutex<HashMap<Part, usize>>,
@@ -59,21 +59,26 @@ struct Running {
 }
 
 impl Running {
-    async fn of(served: Served) -> Self {
+    async fn of(served: ServedPipeline) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let settings = Settings {
+        let settings = ServiceSettings {
             public_url: Some("http://manuals.example.com".into()),
             any_host: true,
             failures_to_break: 2,
-            ..Settings::default()
+            ..ServiceSettings::default()
         };
         let (stop, ready) = (CancellationToken::new(), tokio::sync::oneshot::channel());
-        let service = Service::new(served, settings);
+        let service = HttpService::new(served, settings);
         let on_ready = move || {
             let _ = ready.0.send(());
         };
-        tokio::spawn(service.run(listener, None, on_ready, Stop { now: stop.clone(), ..Stop::default() }));
+        tokio::spawn(service.run(
+            listener,
+            None,
+            on_ready,
+            StopSignals { now: stop.clone(), ..StopSignals::default() },
+        ));
         ready.1.await.unwrap();
         Self { url, client: Client::new(), _stop: stop.drop_guard() }
     }
@@ -110,12 +115,14 @@ fn without_id(mut value: Value) -> Value {
     value
 }
 
-async fn opened(workspace: &Workspace, part: Option<(Part, Arc<Wires>)>) -> Served {
+async fn opened(workspace: &Workspace, part: Option<(Part, Arc<Wires>)>) -> ServedPipeline {
     let (setup, bundle) = (app::setup(CancellationToken::new()), workspace.file("bundle").display().to_string());
     let (cache, scratch) = (workspace.file("cache"), workspace.file("scratch"));
     match part {
-        Some((part, others)) => Served::part_of_bundle(&bundle, setup, &cache, &scratch, part, others).await.unwrap(),
-        None => Served::of_bundle(&bundle, setup, &cache, &scratch).await.unwrap(),
+        Some((part, others)) => {
+            ServedPipeline::part_of_bundle(&bundle, setup, &cache, &scratch, part, others).await.unwrap()
+        }
+        None => ServedPipeline::of_bundle(&bundle, setup, &cache, &scratch).await.unwrap(),
     }
 }
 

@@ -259,7 +259,7 @@ def test_the_description_is_openapi(service):
 
     description = json.load(urllib.request.urlopen(f"{service}/openapi.json"))
     validate(description)
-    assert description["components"]["schemas"]["ChatRequest"]["required"] == ["model", "messages"]
+    assert description["components"]["schemas"]["ChatCompletionRequest"]["required"] == ["model", "messages"]
 
 
 def test_openapi_python_client_reads_typed_answers(service, tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 
 use super::{Failure, KeyFile};
 use crate::audit::Audit;
-use ::serve::Keys;
+use ::serve::ApiKeys;
 use serde_json::json;
 use std::{
     io::Read,
@@ -49,12 +49,12 @@ fn read(path: &Path) -> Result<KeyFile, String> {
     if text.len() as u64 > MOST_BYTES {
         return Err(format!("it has more than {MOST_BYTES} bytes"));
     }
-    KeyFile::read(&text)
+    KeyFile::read(&text).map_err(|error| lab::error_chain(&error))
 }
 
 /// The keys of a file, and what the file was when they were read.
 pub(super) struct WatchedKeys {
-    pub(super) keys: Keys,
+    pub(super) keys: ApiKeys,
     path: PathBuf,
     stamp: Option<Stamp>,
 }
@@ -69,7 +69,7 @@ impl WatchedKeys {
         if file.key.is_empty() {
             return Err(told(&"there is no key in it, so nobody could ask; `reverie keys new NAME` adds one"));
         }
-        let keys = Keys::new(file).map_err(|reason| told(&reason))?;
+        let keys = ApiKeys::new(file).map_err(|error| told(&lab::error_chain(&error)))?;
         Ok(Self { keys, path: path.to_owned(), stamp })
     }
 
@@ -81,7 +81,7 @@ impl WatchedKeys {
             let Ok(now) = on_a_thread(&path, stamp).await else { return };
             if now != known {
                 let file = on_a_thread(&path, read).await.unwrap_or_else(|error| Err(error.to_string()));
-                audit.tell(&match file.and_then(|file| keys.replace(file)) {
+                audit.tell(&match file.and_then(|file| keys.replace(file).map_err(|error| lab::error_chain(&error))) {
                     Ok(count) => json!({ "action": "keys", "keys": count, "outcome": "done" }),
                     Err(reason) => json!({ "action": "keys", "outcome": format!("the keys of before hold: {reason}") }),
                 });

@@ -100,7 +100,7 @@ const clients = {
     await writeFile(
       "ask.ts",
       `import type { components } from "./api";
-export const request: components["schemas"]["ChatRequest"] = { model: "${model}", messages: [{ role: "user", content: "${question}" }] };
+export const request: components["schemas"]["ChatCompletionRequest"] = { model: "${model}", messages: [{ role: "user", content: "${question}" }] };
 export const text = (answer: components["schemas"]["ChatCompletion"]) => answer.choices[0].message.content;
 `,
     );

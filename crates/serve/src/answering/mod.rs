@@ -1,0 +1,29 @@
+//! Answers: one question over the pipelines of a service, and its limits in time
+//! and number. Nothing here knows HTTP, except that failures are [`ApiError`]s.
+//!
+//! [`ApiError`]: crate::error::ApiError
+
+mod admission;
+mod answer;
+mod breaker;
+mod cache;
+mod deadline;
+mod events;
+mod lanes;
+mod pipeline;
+mod sample;
+mod sent_text;
+mod served;
+mod turn;
+
+pub use served::ServedPipeline;
+pub(crate) use {
+    admission::AdmissionQueue,
+    answer::{collect_answer, stream_answer},
+    deadline::Deadline,
+    events::{AnswerEvent, FoundPassages, SourcedAnswer},
+    lanes::{CandidateLane, Lane, LaneRole, LaneSet},
+    pipeline::UserQuestion,
+    sample::{SampleSink, SampledAnswer},
+    turn::LaneDispatcher,
+};

@@ -1,0 +1,40 @@
+//! The interface between a service and its pipelines.
+
+use models::Message;
+use rag::pipeline::{Event, Whole};
+use std::sync::Arc;
+use tracing::Span;
+
+/// A question that was checked, with its conversation.
+#[derive(Debug, Clone)]
+pub(crate) struct UserQuestion {
+    /// The id of the request.
+    pub(crate) id: Arc<str>,
+    pub(crate) text: String,
+    /// The messages before the question, oldest first.
+    pub(crate) history: Vec<Message>,
+    /// The most passages to find.
+    pub(crate) max_passages: usize,
+}
+
+/// A pipeline that searches and writes answers. Tests script one.
+pub(crate) trait AnswerPipeline: Send + Sync + 'static {
+    /// The digest of the bundle, or the run and its trial.
+    fn version(&self) -> &str;
+
+    /// Whether it writes answers, besides finding passages.
+    fn writes_answers(&self) -> bool;
+
+    /// The span of one attempt at an answer.
+    fn span(&self) -> Span;
+
+    /// Answers a question, and sends events to `on_event` on the way.
+    fn ask(
+        &self,
+        question: &UserQuestion,
+        on_event: impl Fn(Event) + Send + Sync,
+    ) -> impl Future<Output = Result<(), lab::Error>> + Send;
+
+    /// Finds the passages for a question.
+    fn find(&self, question: &UserQuestion) -> impl Future<Output = Result<Whole, lab::Error>> + Send;
+}

@@ -1,0 +1,536 @@
+//! One question over the lanes that may answer it: admission, the breakers, and which
+//! lane is asked next if one fails.
+//!
+//! A question has one deadline, from its arrival to the last piece of its answer,
+//! through the queue and all lanes. A lane that others may follow gets an equal share
+//! of the time that is left, so that a pipeline that hangs leaves enough for them.
+//! Time is tokio's, so that tests run it as a virtual clock.
+
+use super::{
+    admission::AdmissionQueue,
+    cache::AnswerCache,
+    deadline::Deadline,
+    events::{AnswerEvent, Delivery, FoundPassages, SourcedAnswer},
+    lanes::{CandidateLane, Lane, LaneRole, LaneSet},
+    pipeline::{AnswerPipeline, UserQuestion},
+    sample::{SampleSink, SampledAnswer, is_in_share},
+    sent_text::{Divergence, SentText},
+    served::ServedPipeline,
+};
+use crate::{
+    error::ApiError,
+    settings::ServiceSettings,
+    watching::{KindLabel, Metrics, OperatorLog, RoleLabel, RoleOutcomeLabels},
+};
+use futures::FutureExt;
+use models::{
+    Usage,
+    trace::{Fails, told, within},
+};
+use rag::{Answer, pipeline::Event};
+use std::{
+    borrow::Cow,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use tracing::Span;
+
+/// Answers questions with the lanes of a service.
+pub(crate) struct LaneDispatcher<P = ServedPipeline> {
+    lanes: RwLock<Arc<LaneSet<P>>>,
+    /// Limits the answers that are being written.
+    pub(crate) admission: AdmissionQueue,
+    cache: Option<AnswerCache>,
+    sink: Arc<dyn SampleSink<P>>,
+    metrics: Arc<Metrics>,
+    pub(super) log: Arc<OperatorLog>,
+    deadline: Duration,
+    first_token: Duration,
+    /// The number of questions that were answered for clients.
+    answered: AtomicU64,
+}
+
+/// Why an attempt gave no answer, and what follows.
+struct AttemptFailure {
+    error: ApiError,
+    /// Whether one of the pipeline's models failed (the chat model, the embedder or
+    /// the reranker), so that the lane's breaker counts it.
+    is_of_model: bool,
+    /// Whether another pipeline might answer.
+    may_pass_on: bool,
+}
+
+impl From<ApiError> for AttemptFailure {
+    fn from(error: ApiError) -> Self {
+        let may_pass_on = error.status.is_server_error() && !error.is_of_question();
+        Self { is_of_model: error.is_upstream(), may_pass_on, error }
+    }
+}
+
+impl AttemptFailure {
+    /// Whether the next lane is asked after a failure in this role. A canary passes on
+    /// every failure of the service, because the served pipeline may answer.
+    fn passes_on_from(&self, role: LaneRole) -> bool {
+        self.may_pass_on || role == LaneRole::Canary && self.error.status.is_server_error()
+    }
+}
+
+/// When the steps of an attempt were reached.
+struct AttemptProgress {
+    begun: Instant,
+    /// The passages were found.
+    found: Option<Instant>,
+    /// The chat model wrote its latest piece.
+    wrote: Option<Instant>,
+}
+
+impl<P: AnswerPipeline> LaneDispatcher<P> {
+    pub(crate) fn new(
+        lanes: LaneSet<P>,
+        sink: Arc<dyn SampleSink<P>>,
+        metrics: Arc<Metrics>,
+        log: Arc<OperatorLog>,
+        settings: &ServiceSettings,
+    ) -> Self {
+        Self {
+            lanes: RwLock::new(Arc::new(lanes)),
+            admission: AdmissionQueue::new(settings.answers_at_once, settings.queue),
+            cache: Some(settings.cache_bytes).filter(|bytes| *bytes > 0).map(AnswerCache::new),
+            sink,
+            metrics,
+            log,
+            deadline: settings.deadline,
+            first_token: settings.first_token,
+            answered: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn lanes(&self) -> Arc<LaneSet<P>> {
+        self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the lanes for the next questions. Those in flight keep the lanes that
+    /// they began with.
+    pub(crate) fn change_lanes<T>(&self, change: impl FnOnce(&mut LaneSet<P>) -> T) -> T {
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut lanes))
+    }
+
+    /// Sets the metrics of load.
+    pub(crate) fn set_load(&self) {
+        self.metrics.in_flight.set(self.admission.busy() as i64);
+        self.metrics.waiting.set(self.admission.waiting() as i64);
+    }
+
+    /// Answers a question, and sends the events to `send`.
+    ///
+    /// # Errors
+    /// If no pipeline answers, or if one fails after the client got a piece of its
+    /// answer.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        question: &UserQuestion,
+        delivery: Delivery,
+        send: &(dyn Fn(AnswerEvent<P>) + Send + Sync),
+    ) -> Result<(), ApiError> {
+        let (deadline, arrived) = (Deadline::after(self.deadline), Instant::now());
+        let order = self.lanes().order(question);
+        if let Some(first) = order.first()
+            && let Some(cached) = self.find_cached(&first.served, question)
+        {
+            send_cached(&first.served, &cached, send);
+            told(&Span::current(), &question.text, &cached.answer.text);
+            return Ok(());
+        }
+        let permit = self.admission.enter(deadline.left()).await;
+        Span::current().record("reverie.queue.duration", arrived.elapsed().as_secs_f64());
+        self.set_load();
+        let _permit = permit?;
+        let _load = LoadGuard(self);
+        if deadline.left().is_zero() {
+            return Err(self.admission.waited_too_long());
+        }
+        let (mut failures, mut breaker_wait) = (Vec::new(), Duration::ZERO);
+        for (at, lane) in order.iter().enumerate() {
+            if !lane.served.writes_answers() {
+                self.record_hidden(&failures, question);
+                return Err(ApiError::invalid(
+                    "the pipeline that is served has no generator: it finds passages and writes no answers; ask /rag/retrieve",
+                ));
+            }
+            if let Err(wait) = lane.breaker.check(Instant::now()) {
+                breaker_wait = breaker_wait.max(wait);
+                continue;
+            }
+            let (others, sent) = (order.len() - at - 1, SentText::default());
+            let attempt = LaneAttempt { lane, question, delivery, deadline, others, sent };
+            match self.attempt(&attempt, send).await {
+                Ok(sourced) => {
+                    lane.breaker.record_success();
+                    self.record_hidden(&failures, question);
+                    told(&Span::current(), &question.text, &sourced.answer.text);
+                    self.follow_up(lane, question, sourced);
+                    return Ok(());
+                }
+                Err(failure) => {
+                    if failure.is_of_model {
+                        lane.breaker.record_failure(Instant::now());
+                    }
+                    let has_begun = attempt.sent.has_begun();
+                    let passes_on = failure.passes_on_from(lane.role);
+                    failures.push((failure.error, lane.role));
+                    if !passes_on || has_begun {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(self.last_failure(failures, question, breaker_wait))
+    }
+
+    /// Finds the passages for a question, without an answer. If a pipeline fails, the
+    /// next lane is asked.
+    ///
+    /// # Errors
+    /// If every pipeline fails.
+    pub(crate) async fn find(
+        &self,
+        question: &UserQuestion,
+        deadline: Deadline,
+    ) -> Result<(Arc<P>, rag::pipeline::Whole), ApiError> {
+        let order = self.lanes().order(question);
+        let mut failures = Vec::new();
+        for (at, lane) in order.iter().enumerate() {
+            let others = order.len() - at - 1;
+            if others > 0 && lane.search_breaker.check(Instant::now()).is_err() {
+                continue;
+            }
+            let begun = Instant::now();
+            let search = tokio::time::timeout_at(deadline.end_of_share(others + 1), lane.served.find(question)).await;
+            let late = || ApiError::search_timeout(format!("the search was not done within {:?}", begun.elapsed()));
+            match search.map_err(|_| late()).and_then(|found| found.map_err(ApiError::from)) {
+                Ok(found) => {
+                    lane.search_breaker.record_success();
+                    self.record_hidden(&failures, question);
+                    return Ok((lane.served.clone(), found));
+                }
+                Err(error) => {
+                    let failure = AttemptFailure::from(error);
+                    if failure.may_pass_on {
+                        lane.search_breaker.record_failure(Instant::now());
+                    }
+                    let passes_on = failure.passes_on_from(lane.role);
+                    failures.push((failure.error, lane.role));
+                    if !passes_on {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(self.last_failure(failures, question, Duration::ZERO))
+    }
+
+    /// Records failures that the client does not see, because another pipeline was
+    /// asked afterwards.
+    fn record_hidden(&self, failures: &[(ApiError, LaneRole)], question: &UserQuestion) {
+        for (error, role) in failures {
+            self.log.record_hidden(error, &question.id, role.name());
+        }
+    }
+
+    /// The error for the client: the last failure. If no pipeline was asked, it says
+    /// how long to wait for the breakers.
+    fn last_failure(
+        &self,
+        mut failures: Vec<(ApiError, LaneRole)>,
+        question: &UserQuestion,
+        breaker_wait: Duration,
+    ) -> ApiError {
+        let last = failures.pop();
+        self.record_hidden(&failures, question);
+        let reason = "a model failed several times in a row and is not asked for a while; try again later";
+        last.map_or_else(|| ApiError::overloaded(reason, breaker_wait), |(error, _)| error)
+    }
+
+    fn find_cached(&self, served: &P, question: &UserQuestion) -> Option<Arc<SourcedAnswer>> {
+        let cached = self.cache.as_ref()?.get(served.version(), question);
+        let kind = if cached.is_some() { "hit" } else { "miss" };
+        self.metrics.cache.get_or_create(&KindLabel { kind }).inc();
+        cached
+    }
+
+    /// Puts an answer into the cache and into the sample, and asks the shadow. One
+    /// number decides on the sample and on the shadow, so that both get the same
+    /// questions as far as their shares allow.
+    fn follow_up(self: &Arc<Self>, lane: &Arc<Lane<P>>, question: &UserQuestion, answer: Arc<SourcedAnswer>) {
+        if lane.role != LaneRole::Fallback
+            && let Some(cache) = &self.cache
+        {
+            cache.keep(lane.served.version(), question, answer.clone());
+        }
+        let number = self.answered.fetch_add(1, Relaxed);
+        let is_sampled = is_in_share(number, self.sink.share());
+        let lanes = self.lanes();
+        let shadow =
+            lanes.shadow().filter(|shadow| lane.role == LaneRole::Serving && is_in_share(number, shadow.share));
+        let shadow = shadow.and_then(|shadow| {
+            let permit = shadow.permits.clone().try_acquire_owned();
+            if permit.is_err() {
+                self.count_outcome(LaneRole::Shadow, "left_out");
+            }
+            Some((shadow.lane.clone(), permit.ok()?))
+        });
+        let sampled = SampledAnswer::new(lane, question, answer);
+        let Some((shadow, permit)) = shadow else {
+            if is_sampled {
+                self.sink.take(sampled);
+            }
+            return;
+        };
+        let dispatcher = self.clone();
+        tokio::spawn(async move {
+            let answer = dispatcher.ask_shadow(&shadow, &sampled.question).await;
+            drop(permit);
+            let shadow = answer.map(|answer| (shadow.served.clone(), answer));
+            if is_sampled || shadow.is_some() {
+                dispatcher.sink.take(SampledAnswer { is_sampled, shadow, ..sampled });
+            }
+        });
+    }
+
+    async fn ask_shadow(&self, lane: &Lane<P>, question: &UserQuestion) -> Option<Arc<SourcedAnswer>> {
+        let (deadline, sent) = (Deadline::after(self.deadline), SentText::default());
+        let attempt = LaneAttempt { lane, question, delivery: Delivery::Whole, deadline, others: 0, sent };
+        let answer = self.attempt(&attempt, &|_| {}).await;
+        answer.inspect_err(|failure| self.log.record_hidden(&failure.error, &question.id, lane.role.name())).ok()
+    }
+
+    fn count_outcome(&self, role: LaneRole, outcome: &'static str) {
+        self.metrics.answers.get_or_create(&RoleOutcomeLabels { role: role.name(), outcome }).inc();
+    }
+
+    /// Asks one pipeline within its time, and records the outcome.
+    async fn attempt(
+        &self,
+        attempt: &LaneAttempt<'_, P>,
+        send: &(dyn Fn(AnswerEvent<P>) + Send + Sync),
+    ) -> Result<Arc<SourcedAnswer>, AttemptFailure> {
+        let (started, role) = (Instant::now(), attempt.lane.role);
+        let span = attempt.lane.served.span();
+        let work = AssertUnwindSafe(self.ask_lane(attempt, send)).catch_unwind();
+        let work = async { work.await.unwrap_or_else(|panic| Err(ApiError::panicked(&*panic).into())) };
+        let outcome = within(span.clone(), work).await;
+        match &outcome {
+            Ok(sourced) => {
+                told(&span, &attempt.question.text, &sourced.answer.text);
+                self.count_outcome(role, "answered");
+            }
+            Err(failure) => self.count_outcome(role, failure.error.failure_kind()),
+        }
+        let role = role.name();
+        self.metrics.answer_seconds.get_or_create(&RoleLabel { role }).observe(started.elapsed().as_secs_f64());
+        outcome
+    }
+
+    async fn ask_lane(
+        &self,
+        attempt: &LaneAttempt<'_, P>,
+        send: &(dyn Fn(AnswerEvent<P>) + Send + Sync),
+    ) -> Result<Arc<SourcedAnswer>, AttemptFailure> {
+        let LaneAttempt { lane, question, sent, .. } = attempt;
+        let begun = Instant::now();
+        let progress = Mutex::new(AttemptProgress { begun, found: None, wrote: None });
+        let progress = || progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let (found, has_diverged) = (Notify::new(), AtomicBool::new(false));
+        let whole = Mutex::new(rag::pipeline::Whole::default());
+        let so_far = || whole.lock().unwrap_or_else(PoisonError::into_inner);
+        let note_output = || {
+            lane.last_output.set_now();
+            // A shadow's answer is not measured, because no client reads it.
+            if progress().wrote.replace(Instant::now()).is_none() && lane.role != LaneRole::Shadow {
+                self.metrics.first_token.observe(begun.elapsed().as_secs_f64());
+            }
+        };
+        let on_event = |event: Event| match event {
+            Event::Fallback(reason) | Event::Remark(reason) => so_far().remarks.push(reason),
+            Event::Found(passages) => {
+                progress().found = Some(Instant::now());
+                found.notify_one();
+                so_far().passages.clone_from(&passages);
+                let remarks = so_far().remarks.clone();
+                // Every lane that is asked sends its passages; those of the lane that answers are the last.
+                sent.send_passages_once(|| {
+                    let found = FoundPassages { served: lane.served.clone(), passages, remarks };
+                    send(AnswerEvent::Passages(Box::new(found)));
+                });
+            }
+            Event::Piece(piece) => {
+                note_output();
+                if attempt.delivery == Delivery::Whole {
+                    // The client gets only the end, so a retry may begin in other words.
+                    return;
+                }
+                match sent.add(piece) {
+                    Ok(Some(text)) => send(AnswerEvent::Text(text)),
+                    Ok(None) => {}
+                    Err(Divergence) => has_diverged.store(true, Relaxed),
+                }
+            }
+            Event::Answered(answer) => {
+                // A pipeline may answer without a piece before.
+                progress().wrote.get_or_insert_with(Instant::now);
+                self.measure(&answer, begun.elapsed());
+                so_far().answer = Some(answer.clone());
+                if attempt.delivery == Delivery::Whole {
+                    return send(AnswerEvent::Done(answer));
+                }
+                match sent.complete(&answer.text) {
+                    Ok(rest) => {
+                        rest.into_iter().for_each(|text| send(AnswerEvent::Text(text)));
+                        send(AnswerEvent::Done(answer));
+                    }
+                    Err(Divergence) => has_diverged.store(true, Relaxed),
+                }
+            }
+        };
+        let share_ends = attempt.deadline.end_of_share(attempt.others + 1);
+        let due = || attempt.due(&progress(), share_ends, self.first_token);
+        let timed_out = async {
+            loop {
+                tokio::select! {
+                    // The first piece may be due sooner than the search was.
+                    () = found.notified() => {}
+                    () = sleep_until(due()) => if due() <= Instant::now() { break },
+                }
+            }
+        };
+        tokio::select! {
+            // An answer that is complete at the deadline is in time.
+            biased;
+            outcome = lane.served.ask(question, &on_event) => outcome.map_err(ApiError::from)?,
+            () = timed_out => return Err(attempt.time_out(&progress(), self.deadline, self.first_token)),
+        }
+        if has_diverged.load(Relaxed) {
+            let error = ApiError::upstream(
+                "the answer was begun anew in other words after its beginning had been sent; ask again, or without `stream`",
+            );
+            return Err(error.into());
+        }
+        let rag::pipeline::Whole { passages, remarks, answer, .. } = std::mem::take(&mut *so_far());
+        let answer = answer.ok_or_else(|| ApiError::internal("the pipeline wrote no answer"))?;
+        Ok(Arc::new(SourcedAnswer { passages, remarks, answer }))
+    }
+
+    /// Records the time and the tokens of an answer.
+    fn measure(&self, answer: &Answer, took: Duration) {
+        self.metrics.overhead.observe((took.as_secs_f64() - answer.seconds).max(0.0));
+        for (kind, tokens) in [
+            ("prompt", answer.usage.prompt_tokens),
+            ("cached", answer.usage.cached_tokens),
+            ("completion", answer.usage.completion_tokens),
+        ] {
+            self.metrics.tokens.get_or_create(&KindLabel { kind }).inc_by(tokens);
+        }
+    }
+}
+
+impl Fails for AttemptFailure {
+    fn error_type(&self) -> Cow<'static, str> {
+        self.error.error_type()
+    }
+}
+
+/// One question to one lane.
+struct LaneAttempt<'a, P> {
+    lane: &'a Lane<P>,
+    question: &'a UserQuestion,
+    delivery: Delivery,
+    deadline: Deadline,
+    /// How many lanes may be asked after this one.
+    others: usize,
+    sent: SentText,
+}
+
+impl<P: AnswerPipeline> LaneAttempt<'_, P> {
+    /// When the attempt times out, unless it makes progress.
+    fn due(&self, progress: &AttemptProgress, share_ends: Instant, first_token: Duration) -> Instant {
+        let due = match (progress.found, progress.wrote) {
+            (None, None) => share_ends,
+            (Some(found), None) => share_ends.min(found + first_token),
+            // The client has seen nothing yet, so another lane may still answer.
+            (_, Some(wrote)) if self.others > 0 && self.delivery == Delivery::Whole => wrote + first_token,
+            (_, Some(_)) => self.deadline.ends,
+        };
+        due.min(self.deadline.ends)
+    }
+
+    /// The failure of an attempt that timed out.
+    fn time_out(&self, progress: &AttemptProgress, deadline: Duration, first_token: Duration) -> AttemptFailure {
+        let now = Instant::now();
+        let (error, is_of_model) = match (progress.found, progress.wrote) {
+            (None, None) => {
+                let took = now - progress.begun;
+                (ApiError::search_timeout(format!("the search was not done within {took:?}")), false)
+            }
+            (Some(found), None) => {
+                let waited = now - found;
+                if self.lane.last_output.is_within(waited) {
+                    // The model works, but had no time for this question.
+                    let reason = "the chat model answers others and had no time for this question; try again later";
+                    (ApiError::overloaded(reason, Duration::from_secs(5)), false)
+                } else {
+                    (ApiError::timeout(format!("the chat model wrote nothing for {waited:?}")), true)
+                }
+            }
+            (_, Some(wrote)) => {
+                // A model that still writes is slow, which is not a failure.
+                let is_silent = now - wrote >= first_token.min(deadline / 2);
+                (ApiError::timeout(format!("the answer was not done within {deadline:?}")), is_silent)
+            }
+        };
+        AttemptFailure { error, is_of_model, may_pass_on: true }
+    }
+}
+
+/// Sends an answer from the cache.
+fn send_cached<P>(served: &Arc<P>, cached: &SourcedAnswer, send: &(dyn Fn(AnswerEvent<P>) + Send + Sync)) {
+    let SourcedAnswer { passages, mut remarks, answer } = cached.clone();
+    remarks.push("the answer was given before to the same question".to_owned());
+    send(AnswerEvent::Passages(Box::new(FoundPassages { served: served.clone(), passages, remarks })));
+    send(AnswerEvent::Text(answer.text.clone()));
+    // This time no model was called.
+    send(AnswerEvent::Done(Answer { usage: Usage::default(), seconds: 0.0, calls: 0, ..answer }));
+}
+
+/// Sets the metrics of load when an answer ends.
+struct LoadGuard<'a, P: AnswerPipeline>(&'a LaneDispatcher<P>);
+
+impl<P: AnswerPipeline> Drop for LoadGuard<'_, P> {
+    fn drop(&mut self) {
+        self.0.set_load();
+    }
+}
+
+impl LaneDispatcher {
+    /// Replaces the served pipeline. Returns the one before.
+    pub(crate) fn swap(&self, next: Arc<Lane>) -> Arc<ServedPipeline> {
+        self.change_lanes(|lanes| std::mem::replace(&mut lanes.serving, next)).served.clone()
+    }
+
+    /// Replaces the candidate, or removes it. Returns the one before.
+    pub(crate) fn set_candidate(&self, candidate: Option<CandidateLane>) -> Option<CandidateLane> {
+        self.change_lanes(|lanes| std::mem::replace(&mut lanes.candidate, candidate))
+    }
+}
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;

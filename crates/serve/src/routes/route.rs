@@ -1,0 +1,49 @@
+//! A row of the table of routes.
+
+use super::operation::Operation;
+use crate::{access::KeyScope, service::HttpService};
+use axum::routing::MethodRouter;
+use std::sync::Arc;
+
+type Handler = fn(&Arc<HttpService>) -> MethodRouter<Arc<HttpService>>;
+type Describe = for<'a> fn(Operation<'a>) -> Operation<'a>;
+
+/// One method of one path.
+pub(crate) struct RouteSpec {
+    /// The method in capitals.
+    pub(crate) method: &'static str,
+    /// The path, as the router takes it.
+    pub(crate) path: &'static str,
+    /// The scope that a key needs; `None` for routes without a key.
+    pub(crate) scope: Option<KeyScope>,
+    pub(crate) handler: Handler,
+    /// What the route does, for OpenAPI and docs/http.md: a sentence without its period,
+    /// and perhaps details after it. Empty for files of pages.
+    pub(crate) words: &'static str,
+    /// The description in OpenAPI; `None` for pages and their files.
+    pub(crate) describe: Option<Describe>,
+}
+
+impl RouteSpec {
+    pub(crate) const fn new(
+        method: &'static str,
+        path: &'static str,
+        scope: Option<KeyScope>,
+        handler: Handler,
+    ) -> Self {
+        Self { method, path, scope, handler, words: "", describe: None }
+    }
+
+    pub(crate) const fn words(self, words: &'static str) -> Self {
+        Self { words, ..self }
+    }
+
+    pub(crate) const fn described(self, describe: Describe) -> Self {
+        Self { describe: Some(describe), ..self }
+    }
+
+    /// The path as OpenAPI writes it.
+    pub(crate) fn open_api_path(&self) -> String {
+        self.path.replace("{*", "{")
+    }
+}

@@ -1,0 +1,237 @@
+//! The quality of a service's answers: scores by the metrics that chose the
+//! pipeline, whether they have fallen below what its run measured, and how a
+//! candidate's answers to the same questions compare.
+
+use crate::{
+    answering::{LaneRole, ServedPipeline},
+    watching::{MetricLabel, MetricRoleLabels, Metrics},
+};
+use eval::{
+    Score,
+    statistics::{FallDetector, Summary, betting_evidence},
+};
+use lab::ScoredBy;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The evidence from which on scores count as fallen. Without a fall, a false alarm
+/// comes on average at most once in this many scored answers.
+const DRIFT: f64 = 10_000.0;
+/// The evidence from which on a candidate counts as better or worse. That is wrong for
+/// one candidate in twenty, however often it is looked at.
+const DIFFERS: f64 = 40.0;
+/// The most pairs of scores that are compared.
+const PAIRS: usize = 20_000;
+
+/// The scores of an answer by metric.
+pub(crate) type AnswerScores = BTreeMap<String, eval::Scored>;
+
+/// The scores of a service's answers over time.
+pub(crate) struct Quality {
+    metrics: Vec<ScoredBy>,
+    state: Mutex<QualityState>,
+    exported: Arc<Metrics>,
+}
+
+#[derive(Default)]
+struct QualityState {
+    /// The version whose answers count. Answers of an earlier one may still come.
+    serving: String,
+    candidate: Option<String>,
+    histories: BTreeMap<String, MetricHistory>,
+}
+
+/// The scores by one metric.
+#[derive(Clone, Default)]
+struct MetricHistory {
+    /// What the run measured.
+    baseline: Option<Summary>,
+    detector: Option<FallDetector>,
+    serving: RunningMean,
+    candidate: RunningMean,
+    /// The candidate's score minus that of the served pipeline, for each question that
+    /// both answered.
+    pairs: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct RunningMean {
+    sum: f64,
+    count: u64,
+}
+
+impl RunningMean {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1;
+    }
+
+    fn to_json(self) -> Value {
+        let mean = (self.count > 0).then(|| self.sum / self.count as f64);
+        json!({ "mean": mean, "answers": self.count })
+    }
+}
+
+impl Quality {
+    pub(crate) fn new(metrics: Vec<ScoredBy>, serving: &ServedPipeline, exported: Arc<Metrics>) -> Self {
+        let quality = Self { metrics, state: Mutex::default(), exported };
+        quality.set_serving(serving);
+        quality
+    }
+
+    /// Restarts for another served pipeline, which is compared with its own run.
+    pub(crate) fn set_serving(&self, serving: &ServedPipeline) {
+        let mut state = self.state();
+        serving.version.clone_into(&mut state.serving);
+        state.histories.clear();
+        for metric in &self.metrics {
+            let baseline = serving.scores().get(&metric.name).cloned();
+            let detector = baseline.as_ref().and_then(|baseline| fall_level(metric, baseline)).map(FallDetector::new);
+            let label = MetricLabel { metric: metric.name.clone() };
+            let mean = baseline.as_ref().and_then(|baseline| baseline.mean);
+            self.exported.baseline.get_or_create(&label).set(mean.unwrap_or(f64::NAN));
+            self.exported.drift.get_or_create(&label).set(0.0);
+            state
+                .histories
+                .insert(metric.name.clone(), MetricHistory { baseline, detector, ..MetricHistory::default() });
+        }
+    }
+
+    /// Restarts the comparison for another candidate, or for none.
+    pub(crate) fn set_candidate(&self, candidate: Option<&ServedPipeline>) {
+        let mut state = self.state();
+        state.candidate = candidate.map(|served| served.version.clone());
+        for history in state.histories.values_mut() {
+            history.candidate = RunningMean::default();
+            history.pairs.clear();
+        }
+    }
+
+    /// Adds the scores of an answer. Returns a sentence for each metric whose fall is
+    /// detected by them.
+    pub(crate) fn add(&self, role: LaneRole, version: &str, scores: &AnswerScores) -> Vec<String> {
+        let mut state = self.state();
+        let is_present = match role {
+            LaneRole::Serving => state.serving == version,
+            LaneRole::Canary | LaneRole::Shadow => state.candidate.as_deref() == Some(version),
+            // The fallback answers only while the others fail.
+            LaneRole::Fallback => false,
+        };
+        let mut fallen = Vec::new();
+        for metric in &self.metrics {
+            let Some(score) = scores.get(&metric.name) else { continue };
+            let (name, role_name) = (metric.name.clone(), role.name());
+            let value = match &score.score {
+                Score::Value(value) => *value,
+                Score::Missing(missing) => {
+                    let label = MetricRoleLabels { metric: name, role: role_name, kind: missing.name() };
+                    self.exported.unscored.get_or_create(&label).inc();
+                    continue;
+                }
+            };
+            let label = MetricRoleLabels { metric: name, role: role_name, kind: "scored" };
+            self.exported.scores.get_or_create(&label).observe(value);
+            let Some(history) = state.histories.get_mut(&metric.name).filter(|_| is_present) else { continue };
+            if role != LaneRole::Serving {
+                history.candidate.add(value);
+                continue;
+            }
+            history.serving.add(value);
+            if let Some(detector) = &mut history.detector {
+                let before = detector.evidence();
+                detector.observe(scale(metric, value));
+                let now = detector.evidence();
+                self.exported.drift.get_or_create(&MetricLabel { metric: metric.name.clone() }).set(now);
+                if before < DRIFT && now >= DRIFT {
+                    fallen.push(format!(
+                        "`{}` has fallen below what the run found: {:.3} over {} answers since the start",
+                        metric.name,
+                        history.serving.sum / history.serving.count as f64,
+                        history.serving.count
+                    ));
+                }
+            }
+        }
+        fallen
+    }
+
+    /// Compares the scores of two answers to one question, each with its version: that of
+    /// the served pipeline, and that of the candidate.
+    pub(crate) fn compare(&self, (serving, of): (&str, &AnswerScores), (candidate, with): (&str, &AnswerScores)) {
+        let mut state = self.state();
+        if state.serving != serving || state.candidate.as_deref() != Some(candidate) {
+            return;
+        }
+        for metric in &self.metrics {
+            let value = |scores: &AnswerScores| scores.get(&metric.name).and_then(|scored| scored.score.value());
+            let (Some(a), Some(b)) = (value(of), value(with)) else { continue };
+            if let Some(history) = state.histories.get_mut(&metric.name)
+                && history.pairs.len() < PAIRS
+            {
+                history.pairs.push(b - a);
+            }
+        }
+    }
+
+    /// Summarizes the scores by metric, as JSON. With many pairs it takes a while.
+    pub(crate) fn summarize(&self) -> Value {
+        // A copy is compared, so that scoring does not wait.
+        let histories = self.state().histories.clone();
+        let found = self.metrics.iter().filter_map(|metric| Some((metric, histories.get(&metric.name)?)));
+        let summaries = found.map(|(metric, history)| {
+            let evidence = history.detector.as_ref().map(FallDetector::evidence);
+            json!({
+                "metric": metric.name, "higher_is_better": metric.higher_is_better, "baseline": history.baseline,
+                "serving": history.serving.to_json(), "candidate": history.candidate.to_json(),
+                "drift": evidence.map(|evidence| json!({ "evidence": evidence, "has_fallen": evidence >= DRIFT })),
+                "pairs": history.compare(metric),
+            })
+        });
+        summaries.collect()
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, QualityState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MetricHistory {
+    fn compare(&self, metric: &ScoredBy) -> Value {
+        if self.pairs.is_empty() {
+            return Value::Null;
+        }
+        let width = (metric.range.1 - metric.range.0).max(f64::MIN_POSITIVE);
+        let sign = if metric.higher_is_better { 1.0 } else { -1.0 };
+        let better: Vec<f64> = self.pairs.iter().map(|difference| sign * difference).collect();
+        let worse: Vec<f64> = better.iter().map(|difference| -difference).collect();
+        // Questions come without end, so the pairs are drawn from an infinite population.
+        let evidence = |differences: &[f64]| betting_evidence(differences, usize::MAX >> 11, width);
+        let (better, worse) = (evidence(&better), evidence(&worse));
+        let verdict = match (better >= DIFFERS, worse >= DIFFERS) {
+            (true, false) => "better",
+            (false, true) => "worse",
+            _ => "undecided",
+        };
+        let mean = self.pairs.iter().sum::<f64>() / self.pairs.len() as f64;
+        json!({
+            "questions": self.pairs.len(), "mean_difference": mean, "evidence_better": better.min(1e12),
+            "evidence_worse": worse.min(1e12), "verdict": verdict,
+        })
+    }
+}
+
+/// Maps a score to a scale from 0 to 1 on which higher is better.
+fn scale(metric: &ScoredBy, value: f64) -> f64 {
+    let (least, most) = metric.range;
+    let share = (value - least) / (most - least).max(f64::MIN_POSITIVE);
+    if metric.higher_is_better { share } else { 1.0 - share }
+}
+
+/// The score that a fall is measured from, scaled: the worse end of the run's interval.
+fn fall_level(metric: &ScoredBy, baseline: &Summary) -> Option<f64> {
+    let end = if metric.higher_is_better { baseline.low } else { baseline.high };
+    Some(scale(metric, end.or(baseline.mean)?))
+}
