@@ -8,7 +8,8 @@
 
 use super::{
     http::Conventions,
-    remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
+    protocol::{Extra, Language, Protocol, Translation},
+    remote_chat::{self, Preset, Provider},
 };
 
 pub(crate) const VERSION: u32 = 1;

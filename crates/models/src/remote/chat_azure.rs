@@ -7,9 +7,9 @@
 //! `query = { api-version = "2024-10-21" }`.
 
 use super::{
-    chat_openai::Differences,
     http::Conventions,
-    remote_chat::{self, Preset, Protocol, Provider},
+    protocol::{Differences, Protocol},
+    remote_chat::{self, Preset, Provider},
 };
 
 pub(crate) const VERSION: u32 = 1;

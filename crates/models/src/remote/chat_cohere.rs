@@ -2,9 +2,9 @@
 //! the form of a schema, and without the probabilities of tokens.
 
 use super::{
-    chat_openai::{Differences, SchemaForm},
     http::Conventions,
-    remote_chat::{self, Preset, Protocol, Provider},
+    protocol::{Differences, Protocol, SchemaForm},
+    remote_chat::{self, Preset, Provider},
 };
 
 pub(crate) const VERSION: u32 = 1;

@@ -3,9 +3,9 @@
 //! tokens.
 
 use super::{
-    chat_openai::Differences,
     http::Conventions,
-    remote_chat::{self, Preset, Protocol, Provider},
+    protocol::{Differences, Protocol},
+    remote_chat::{self, Preset, Provider},
 };
 
 pub(crate) const VERSION: u32 = 1;

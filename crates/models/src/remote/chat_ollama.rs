@@ -6,9 +6,9 @@
 //! nothing is said.
 
 use super::{
-    chat_openai::Differences,
     http::Conventions,
-    remote_chat::{self, Preset, Protocol, Provider},
+    protocol::{Differences, Protocol},
+    remote_chat::{self, Preset, Provider},
 };
 
 pub(crate) const VERSION: u32 = 1;

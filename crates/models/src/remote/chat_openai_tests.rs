@@ -1,7 +1,10 @@
 //! Requests, answers and refusals of a simulated chat endpoint.
 
-use super::*;
-use crate::{ChatModel, Message, Usage, provider::ModelSettings, remote::testing::Bench};
+use super::Config;
+use crate::{
+    ChatModel, ChatRequest, Error, Finish, Message, Usage, provider::ModelSettings, remote::testing::Bench,
+};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 fn request() -> ChatRequest {

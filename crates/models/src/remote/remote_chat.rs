@@ -8,13 +8,11 @@
 
 mod asking;
 
-pub(super) use asking::{Counted, Reply, Speaker, Target, decimal};
-
 use super::{
-    chat_openai::{self, Differences},
     endpoint::{Defaults, Remote, check_limits, check_prices, endpoint_settings},
     functions,
     http::{Conventions, Endpoint, EndpointSettings},
+    protocol::{Protocol, Target},
 };
 use crate::{
     CONTEXT_LENGTH, ChatModel, EndpointAccess, Error, Identity,
@@ -38,47 +36,6 @@ pub struct Provider {
     pub(super) context_length: usize,
     pub(super) conventions: Conventions,
     pub(super) protocol: Protocol,
-}
-
-/// The protocol of a provider.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Protocol {
-    /// OpenAI's protocol, with some differences.
-    OpenAi(Differences),
-    /// A protocol of its own, through `genai`.
-    Translated(Translation),
-}
-
-/// A protocol that `genai` knows.
-#[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
-pub(super) struct Translation {
-    pub(super) language: Language,
-    /// The path of a call below the base URL.
-    pub(super) path: fn(&str) -> String,
-    /// The path of a call whose answer is streamed.
-    pub(super) stream_path: fn(&str) -> String,
-    /// Whether answers can be held to a schema; otherwise the instructions ask for it.
-    pub(super) takes_schema: bool,
-    /// Which settings of `extra` can be sent.
-    pub(super) extra: Extra,
-}
-
-/// The protocol's owner.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Language {
-    Anthropic,
-    Gemini,
-    BedrockConverse,
-}
-
-/// Which settings of `extra` can be sent, besides `reasoning_effort`.
-#[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
-pub(super) enum Extra {
-    Nothing,
-    /// All except these, which a request sets itself.
-    AllBut(&'static [&'static str]),
 }
 
 /// Names a provider in a type, so that each has its own defaults.
@@ -144,9 +101,7 @@ where
     type Model = dyn ChatModel;
 
     fn describe(&self, cx: &Context) -> Result<Identity, Error> {
-        if matches!(P::PROVIDER.protocol, Protocol::Translated(_)) && cfg!(not(feature = "providers")) {
-            return Err(not_compiled(&self.model));
-        }
+        P::PROVIDER.protocol.check_compiled(&self.model)?;
         // `context_length` decides how much context a prompt is given.
         let mut parameters = json!({
             "kind": "chat", "omit": self.omit, "extra": self.extra, CONTEXT_LENGTH: self.context_length,
@@ -170,7 +125,7 @@ where
         check_prices(&self.model, &[self.price.input, self.price.output])?;
         let chat = |endpoint: &Endpoint| {
             let (omit, extra) = (self.omit.clone(), self.extra.clone());
-            let speaker = speaker(P::PROVIDER.protocol, &Target { endpoint, omit: &omit, extra: &extra })?;
+            let speaker = P::PROVIDER.protocol.speaker(&Target { endpoint, omit: &omit, extra: &extra })?;
             let price = (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default());
             let function = functions::failure(&self.model, &self.base_url);
             Ok(Chat { speaker, omit, extra, context_length: self.context_length, price, function })
@@ -190,24 +145,6 @@ where
 
     fn prices(&self) -> Option<(f64, f64)> {
         self.price.input.zip(self.price.output)
-    }
-}
-
-fn not_compiled(model: &str) -> Error {
-    Error::Config(format!(
-        "{model}: this program was built without Anthropic, Gemini and Bedrock: build it with \
-         `cargo build --release --features providers`, or use an OpenAI-compatible address with `chat.openai`"
-    ))
-}
-
-/// The speaker for this protocol.
-fn speaker(protocol: Protocol, model: &Target<'_>) -> Result<Box<dyn Speaker>, Error> {
-    match protocol {
-        Protocol::OpenAi(differences) => Ok(Box::new(chat_openai::OpenAi::new(differences, model)?)),
-        #[cfg(feature = "providers")]
-        Protocol::Translated(translation) => Ok(Box::new(super::translated::Translator::new(translation, model)?)),
-        #[cfg(not(feature = "providers"))]
-        Protocol::Translated(_) => Err(not_compiled(model.name())),
     }
 }
 

@@ -8,10 +8,12 @@
 mod contention;
 mod engine;
 mod gbnf;
+mod job;
 mod load;
 mod queue;
 mod sampler;
 mod schema;
+mod shared;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -21,9 +23,11 @@ mod vocabulary;
 mod worker;
 mod writer;
 
-pub(super) use engine::{Engine, Goal, Job, Reader, Settings, Writing};
+pub(super) use engine::Engine;
+pub(super) use job::{Goal, Job, Reader, Writing};
 pub(super) use sampler::Sampler;
 pub(super) use schema::grammar;
+pub(super) use shared::Settings;
 pub(super) use vocabulary::Vocabulary;
 pub(super) use writer::Writer;
 

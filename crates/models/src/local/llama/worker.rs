@@ -1,19 +1,16 @@
 //! One thread's context: computes a prompt, then writes the answer.
 
 use super::{
-    Goal, Job, Writing, backend,
+    backend,
     contention::Contention,
-    engine::{Outcome, Reply, Settings, Shared, ids},
+    job::{Goal, Job, Outcome, Reply, Writing, ids},
     sampler::group_probabilities,
+    shared::{Computed, Settings, Shared},
     slots::{Place, Slots, shared_prefix},
 };
 use crate::{Error, Finish};
 use llama_cpp_2::{
-    context::{
-        LlamaContext,
-        params::LlamaContextParams,
-        session::{LlamaStateSeqFlags, SeqState},
-    },
+    context::{LlamaContext, params::LlamaContextParams, session::LlamaStateSeqFlags},
     llama_batch::LlamaBatch,
     model::LlamaModel,
     token::LlamaToken,
@@ -30,13 +27,6 @@ const MOST: usize = 128;
 /// those left over from groups of 4, in another way and round differently;
 /// so it makes no difference to a token where a reused prefix ended.
 const GRAIN: usize = 16;
-
-/// A prompt with what a context computed for it.
-#[derive(Debug)]
-pub(super) struct Computed {
-    tokens: Vec<i32>,
-    state: SeqState,
-}
 
 /// Everything a thread owns.
 pub(super) struct Worker<'a> {

@@ -15,11 +15,14 @@ mod failure;
 mod stream;
 
 use super::{
-    http::plausible_tokens,
-    refusal::refuses_schema,
-    remote_chat::{Counted, Extra, Language, Reply, Speaker, Target, Translation, decimal},
+    speaker::{Counted, Reply, Speaker, Target, decimal},
+    translation::{Extra, Language, Translation},
 };
-use crate::{ChatRequest, Error, Finish, Message, OnPiece, RateHints, Role, schema, trace};
+use crate::{
+    ChatRequest, Error, Finish, Message, OnPiece, RateHints, Role,
+    remote::{http::plausible_tokens, refusal::refuses_schema},
+    schema, trace,
+};
 use async_trait::async_trait;
 use genai::{
     Client, Headers, ModelIden, ServiceTarget,

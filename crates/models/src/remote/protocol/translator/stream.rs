@@ -2,14 +2,8 @@
 //! long they may take, and when an answer is complete, are those of every
 //! endpoint.
 
-use super::{
-    super::{
-        http::after_the_beginning,
-        remote_chat::{Counted, Reply, Target},
-    },
-    Translator, counted, failure, finish,
-};
-use crate::{ChatRequest, Error, OnPiece};
+use super::{Counted, Reply, Target, Translator, counted, failure, finish};
+use crate::{ChatRequest, Error, OnPiece, remote::http::after_the_beginning};
 use futures::StreamExt;
 use genai::chat::{ChatStreamEvent, StopReason};
 use std::sync::{Arc, Mutex, PoisonError};

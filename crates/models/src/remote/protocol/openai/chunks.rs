@@ -1,8 +1,8 @@
 //! Puts the chunks of a streamed answer together to the answer that would
 //! have come without a stream, so that both are read by the same code.
 
-use super::{super::http::Redactor, content};
-use crate::OnPiece;
+use super::content;
+use crate::{OnPiece, remote::http::Redactor};
 use serde_json::{Value, json};
 
 /// The chunks of a streamed answer that have arrived.

@@ -1,7 +1,8 @@
 //! Interprets the errors of `genai`, which wrap the endpoint's message or a
 //! failure of the connection.
 
-use crate::{Error, RateHints, remote::remote_chat::Target};
+use super::Target;
+use crate::{Error, RateHints};
 use genai::webc::Error as Web;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
