@@ -4,7 +4,7 @@ use crate::{
     Fault, Settings, chat, embeddings, headers,
     limits::Refusal,
     line::Cutter,
-    reply::{CREATED, Content, Reply, Usage, fingerprint},
+    reply::{CREATED, Content, Reply, RequestError, Usage, fingerprint},
     state::{Decision, State, Ticket, Verdict},
 };
 use axum::{
@@ -89,14 +89,14 @@ async fn answer(
     state: &Arc<State>,
     cutter: Cutter,
     body: &[u8],
-    reply: fn(&[u8], u128, &Settings) -> Result<Reply, String>,
+    reply: fn(&[u8], u128, &Settings) -> Result<Reply, RequestError>,
 ) -> Response {
     let fingerprint = fingerprint(body);
     let reply = match reply(body, fingerprint, &state.settings()) {
         Ok(reply) => reply,
-        Err(message) => {
+        Err(error) => {
             state.not_understood();
-            return error_response(StatusCode::BAD_REQUEST, "invalid_request_error", None, &message);
+            return error_response(StatusCode::BAD_REQUEST, "invalid_request_error", None, &error.to_string());
         }
     };
     let Decision { verdict, rates, settings } = state.admit(reply.usage.total());

@@ -3,7 +3,7 @@
 
 use crate::{
     Settings,
-    reply::{CREATED, Content, Reply, Usage, estimated_tokens, number, word},
+    reply::{CREATED, Content, Reply, RequestError, Usage, estimated_tokens, number, word},
     schema,
 };
 use bytes::Bytes;
@@ -59,14 +59,14 @@ struct Choice {
     finish: &'static str,
 }
 
-pub(crate) fn reply(body: &[u8], fingerprint: u128, settings: &Settings) -> Result<Reply, String> {
-    let request: Request = serde_json::from_slice(body).map_err(|error| format!("Invalid request body: {error}"))?;
+pub(crate) fn reply(body: &[u8], fingerprint: u128, settings: &Settings) -> Result<Reply, RequestError> {
+    let request: Request = serde_json::from_slice(body)?;
     if request.messages.is_empty() {
-        return Err("Invalid 'messages': at least one message is needed.".to_owned());
+        return Err(RequestError::parameter("messages", "at least one message is needed"));
     }
     let n_choices = request.n.unwrap_or(1);
     if !(1..=MOST_CHOICES).contains(&n_choices) {
-        return Err(format!("Invalid 'n': it must be from 1 to {MOST_CHOICES}."));
+        return Err(RequestError::parameter("n", format!("it must be from 1 to {MOST_CHOICES}")));
     }
     let choices: Vec<Choice> =
         (0..n_choices).map(|index| choice(&request, fingerprint.wrapping_add(u128::from(index)), settings)).collect();

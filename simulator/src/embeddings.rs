@@ -2,7 +2,7 @@
 
 use crate::{
     Settings,
-    reply::{Content, Reply, Usage, estimated_tokens, fingerprint, number},
+    reply::{Content, Reply, RequestError, Usage, estimated_tokens, fingerprint, number},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
@@ -40,20 +40,20 @@ fn texts(input: &Input) -> Vec<(Vec<u8>, u64)> {
     }
 }
 
-pub(crate) fn reply(body: &[u8], _fingerprint: u128, settings: &Settings) -> Result<Reply, String> {
-    let request: Request = serde_json::from_slice(body).map_err(|error| format!("Invalid request body: {error}"))?;
+pub(crate) fn reply(body: &[u8], _fingerprint: u128, settings: &Settings) -> Result<Reply, RequestError> {
+    let request: Request = serde_json::from_slice(body)?;
     let dimensions = request.dimensions.unwrap_or(settings.dimensions);
     if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
-        return Err(format!("Invalid 'dimensions': it must be from 1 to {MOST_DIMENSIONS}."));
+        return Err(RequestError::parameter("dimensions", format!("it must be from 1 to {MOST_DIMENSIONS}")));
     }
     let as_base64 = match request.encoding_format.as_deref() {
         None | Some("float") => false,
         Some("base64") => true,
-        Some(_) => return Err("Invalid 'encoding_format': it must be 'float' or 'base64'.".to_owned()),
+        Some(_) => return Err(RequestError::parameter("encoding_format", "it must be 'float' or 'base64'")),
     };
     let texts = texts(&request.input);
     if texts.is_empty() {
-        return Err("Invalid 'input': at least one text is needed.".to_owned());
+        return Err(RequestError::parameter("input", "at least one text is needed"));
     }
     let vectors: Vec<Value> = texts
         .iter()

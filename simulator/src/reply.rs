@@ -12,6 +12,21 @@ const WORDS: [&str; 32] = [
     "long", "quiet", "run",
 ];
 
+/// Why a request is refused, in the words of OpenAI's API.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("Invalid request body: {0}")]
+    Body(#[from] serde_json::Error),
+    #[error("Invalid '{parameter}': {reason}.")]
+    Parameter { parameter: &'static str, reason: String },
+}
+
+impl RequestError {
+    pub(crate) fn parameter(parameter: &'static str, reason: impl Into<String>) -> Self {
+        Self::Parameter { parameter, reason: reason.into() }
+    }
+}
+
 pub(crate) struct Reply {
     pub(crate) content: Content,
     pub(crate) usage: Usage,

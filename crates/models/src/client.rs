@@ -28,7 +28,7 @@ pub use answer_stream::{AnswerStream, Piece, Pieces};
 pub use budget::{Allowances, Budget, BudgetReport};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
-pub use lease::{LeaseRequest, Lessor};
+pub use lease::{LeaseRequest, Lessor, LessorError};
 pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, provider::Limits};

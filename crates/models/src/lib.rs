@@ -28,7 +28,8 @@ pub mod trace;
 
 pub use client::{
     Allowance, AllowanceRequest, Allowances, Amount, AnswerStream, Budget, BudgetReport, Caps, Chat, Client, Embedder,
-    Exchange, Exhausted, LeaseRequest, Lessor, Listener, Meter, ModelLimit, Piece, Pieces, Reranker, Spending, Spent,
+    Exchange, Exhausted, LeaseRequest, Lessor, LessorError, Listener, Meter, ModelLimit, Piece, Pieces, Reranker,
+    Spending, Spent,
 };
 pub use cpu::CpuBudget;
 pub use executor::RetryPolicy;

@@ -7,7 +7,7 @@ use super::{
     estimate,
     reply::Answer,
     stored_form::{from_text, to_text},
-    structured,
+    structured::{self, ReplyError},
 };
 use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity, OnPiece, trace};
 use std::{fmt, sync::Arc};
@@ -121,24 +121,24 @@ impl Chat {
     async fn answer(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
         let mut first = self.call(request, view).await?;
         let Err(reason) = structured::accept(request, &mut first) else { return Ok(first) };
-        let mismatch = |reason: String, reply: &ChatResponse| match self.model.function() {
-            Some(function) => structured::returned(function, request, &reason, &reply.text),
+        let mismatch = |reason: &ReplyError, reply: &ChatResponse| match self.model.function() {
+            Some(function) => structured::returned(function, request, reason, &reply.text),
             None => structured::mismatch(&self.identity().model, reason, &reply.text),
         };
         // A model of this process is held to the schema, so its reply was cut off.
         if !self.caller.is_remote() {
-            return Err(mismatch(reason, &first));
+            return Err(mismatch(&reason, &first));
         }
         let again = structured::once_more(request, &first.text, &reason);
         let second = match self.call(&again, None).await {
             // Both replies together do not fit the context: the error is about the first.
-            Err(Error::ContextTooLong { .. }) => return Err(mismatch(reason, &first)),
+            Err(Error::ContextTooLong { .. }) => return Err(mismatch(&reason, &first)),
             second => second?,
         };
         let mut second = structured::together(&first, second);
         match structured::accept(&again, &mut second) {
             Ok(()) => Ok(second),
-            Err(reason) => Err(mismatch(reason, &second)),
+            Err(reason) => Err(mismatch(&reason, &second)),
         }
     }
 

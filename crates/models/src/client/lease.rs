@@ -26,6 +26,11 @@ pub struct LeaseRequest {
     pub report: Report,
 }
 
+/// Why a request to the authority failed, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LessorError(pub String);
+
 /// Gives shares of limits and of budgets.
 #[async_trait]
 pub trait Lessor: Send + Sync {
@@ -33,13 +38,13 @@ pub trait Lessor: Send + Sync {
     ///
     /// # Errors
     /// If the authority cannot be reached; it is asked again.
-    async fn renew(&self, request: LeaseRequest) -> Result<Lease, String>;
+    async fn renew(&self, request: LeaseRequest) -> Result<Lease, LessorError>;
 
     /// Reports what was spent of a budget, and asks for more.
     ///
     /// # Errors
     /// If the authority cannot be reached; it is asked again.
-    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String>;
+    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, LessorError>;
 }
 
 /// A limiter within this process's share of a limit, and the task that renews

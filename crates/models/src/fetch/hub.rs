@@ -118,7 +118,7 @@ impl Manifest {
             _ => None,
         });
         let files = choose(present.collect(), file.as_deref())
-            .map_err(|reason| Failure::new(format!("{repository} {reason}")))?;
+            .map_err(|error| Failure::new(format!("{repository} {error}")))?;
         Ok(Self { repository: repository.clone(), revision: answer.sha, licence, files })
     }
 
@@ -133,11 +133,23 @@ fn is_harmless(path: &str) -> bool {
     !path.contains('\\') && path.split('/').all(|step| !matches!(step, "" | "." | ".."))
 }
 
+/// Why no file of a repository is chosen. The texts continue a sentence that
+/// begins with the repository.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum ChoiceError {
+    #[error("has no file {0}")]
+    NoFile(String),
+    #[error("has none of onnx/model.onnx, model.onnx, model.safetensors, *.gguf: {NAME_IT}")]
+    NoWeights,
+    #[error("has several models ({0}): {NAME_IT}")]
+    Ambiguous(String),
+}
+
 /// The weights in the form that we run best, and the small files beside them.
-fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<ManifestFile>, String> {
+fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<ManifestFile>, ChoiceError> {
     let weights = match wanted {
         Some(path) if present.iter().any(|file| file.path == path) => path.to_owned(),
-        Some(path) => return Err(format!("has no file {path}")),
+        Some(path) => return Err(ChoiceError::NoFile(path.to_owned())),
         None => weights(&present)?,
     };
     // The weights of a large ONNX model are in a second file.
@@ -150,7 +162,7 @@ fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<Manife
     Ok(present.into_iter().filter(|file| is_part(&file.path)).collect())
 }
 
-fn weights(present: &[ManifestFile]) -> Result<String, String> {
+fn weights(present: &[ManifestFile]) -> Result<String, ChoiceError> {
     for path in ["onnx/model.onnx", "model.onnx", "model.safetensors"] {
         if present.iter().any(|file| file.path == path) {
             return Ok(path.to_owned());
@@ -164,8 +176,8 @@ fn weights(present: &[ManifestFile]) -> Result<String, String> {
     });
     match (preferred, gguf.as_slice()) {
         (Some(path), _) | (None, [path]) => Ok((*path).to_owned()),
-        (None, []) => Err(format!("has none of onnx/model.onnx, model.onnx, model.safetensors, *.gguf: {NAME_IT}")),
-        (None, several) => Err(format!("has several models ({}): {NAME_IT}", several.join(", "))),
+        (None, []) => Err(ChoiceError::NoWeights),
+        (None, several) => Err(ChoiceError::Ambiguous(several.join(", "))),
     }
 }
 
@@ -173,7 +185,7 @@ fn weights(present: &[ManifestFile]) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn chosen(paths: &[&str], wanted: Option<&str>) -> Result<Vec<String>, String> {
+    fn chosen(paths: &[&str], wanted: Option<&str>) -> Result<Vec<String>, ChoiceError> {
         let present =
             paths.iter().map(|path| ManifestFile { path: (*path).to_owned(), bytes: 1, sha256: None }).collect();
         choose(present, wanted).map(|files| files.into_iter().map(|file| file.path).collect())
@@ -204,9 +216,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_chosen_is_said() {
-        assert!(chosen(&["a.gguf", "b.gguf"], None).is_err_and(|reason| reason.contains("a.gguf, b.gguf")));
-        assert!(chosen(&["pytorch_model.bin"], None).is_err_and(|reason| reason.contains(NAME_IT)));
-        assert!(chosen(&["a.gguf"], Some("c.gguf")).is_err_and(|reason| reason.contains("no file c.gguf")));
+        assert!(chosen(&["a.gguf", "b.gguf"], None).is_err_and(|error| error.to_string().contains("a.gguf, b.gguf")));
+        assert!(chosen(&["pytorch_model.bin"], None).is_err_and(|error| error == ChoiceError::NoWeights));
+        assert!(
+            chosen(&["a.gguf"], Some("c.gguf")).is_err_and(|error| error == ChoiceError::NoFile("c.gguf".to_owned()))
+        );
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl<'a> Pull<'a> {
             if self.is_present(file, &target).await.map_err(|Failure(reason)| not_here(reason))? {
                 continue;
             }
-            self.file(file, &target).await.map_err(|reasons| {
+            self.file(file, &target).await.map_err(|Failure(reasons)| {
                 not_here(format!(
                     "{} could not be pulled ({reasons}); it can also be put at {} by hand",
                     file.name,
@@ -210,7 +210,7 @@ impl<'a> Pull<'a> {
         Ok(false)
     }
 
-    async fn file(&self, file: &CatalogueFile, target: &Path) -> Result<(), String> {
+    async fn file(&self, file: &CatalogueFile, target: &Path) -> Result<(), Failure> {
         let mut reasons = Vec::new();
         for source in &file.sources {
             let (words, bytes) = described(source, file);
@@ -227,7 +227,7 @@ impl<'a> Pull<'a> {
                 }
             }
         }
-        Err(reasons.join("; "))
+        Err(Failure::new(reasons.join("; ")))
     }
 
     async fn try_hub(&self, file: &CatalogueFile, hub: &HubFile, target: &Path) -> Result<(), Failure> {

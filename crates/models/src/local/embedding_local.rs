@@ -7,7 +7,7 @@
 //! costs nothing on a CPU once a text fills its vector units.
 
 use super::onnx::{
-    Batch, Head, Located, LongText, Output, Quantization, SessionPool, Settings, Stretch, TextTokenizer, Tokenized,
+    Batch, Head, Located, LongText, Output, Quantization, SessionPool, Settings, ShapeError, Stretch, TextTokenizer, Tokenized,
     jobs, ready,
 };
 use crate::{
@@ -194,7 +194,7 @@ impl OnnxEmbedder {
     async fn run<T, F>(&self, tokens: &[Tokenized], finish: F) -> Result<Vec<T>, Error>
     where
         T: Send + 'static,
-        F: Fn(&Batch, &Output<'_>) -> Result<T, String> + Clone + Send + 'static,
+        F: Fn(&Batch, &Output<'_>) -> Result<T, ShapeError> + Clone + Send + 'static,
     {
         let n_sessions = self.pool.n_sessions();
         let jobs = jobs(tokens, self.batch_tokens, self.pool.masks(), n_sessions);
@@ -308,7 +308,7 @@ impl EmbeddingModel for OnnxEmbedder {
 }
 
 /// One vector per text of a batch, not yet normalised, and where each belongs.
-fn pooled(batch: &Batch, output: &Output<'_>, pooling: Pooling) -> Result<(Vec<usize>, Matrix), String> {
+fn pooled(batch: &Batch, output: &Output<'_>, pooling: Pooling) -> Result<(Vec<usize>, Matrix), ShapeError> {
     if let [rows, columns] = *output.shape
         && rows == batch.rows()
     {
@@ -327,7 +327,7 @@ fn pooled(batch: &Batch, output: &Output<'_>, pooling: Pooling) -> Result<(Vec<u
 }
 
 /// The vectors of all real tokens of each text.
-fn token_rows(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, Matrix)>, String> {
+fn token_rows(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, Matrix)>, ShapeError> {
     let columns = token_columns(batch, output)?;
     let rows = batch.texts.iter().zip(&batch.lengths).enumerate().map(|(row, (text, length))| {
         let data = output.values[row * batch.width * columns..][..length * columns].to_vec();
@@ -342,7 +342,7 @@ fn stretch_sums(
     batch: &Batch,
     output: &Output<'_>,
     stretches: &[Vec<Stretch>],
-) -> Result<Vec<(usize, usize, Vec<f32>)>, String> {
+) -> Result<Vec<(usize, usize, Vec<f32>)>, ShapeError> {
     let columns = token_columns(batch, output)?;
     let mut sums = Vec::new();
     for (row, &window) in batch.texts.iter().enumerate() {
@@ -358,12 +358,13 @@ fn stretch_sums(
     Ok(sums)
 }
 
-fn token_columns(batch: &Batch, output: &Output<'_>) -> Result<usize, String> {
+fn token_columns(batch: &Batch, output: &Output<'_>) -> Result<usize, ShapeError> {
     match *output.shape {
         [rows, width, columns] if (rows, width) == (batch.rows(), batch.width) && columns > 0 => Ok(columns),
-        ref other => {
-            Err(format!("gave a tensor of {other:?}, expected [{}, {}, dimensions]", batch.rows(), batch.width))
-        }
+        ref other => Err(ShapeError {
+            shape: other.to_vec(),
+            expected: format!("[{}, {}, dimensions]", batch.rows(), batch.width),
+        }),
     }
 }
 

@@ -2,7 +2,7 @@
 //! its tokens' rows in a table. Thousands of times faster than a transformer
 //! and clearly weaker: for tests, smoke runs, and as a baseline.
 
-use super::onnx::{Tensor, Weights};
+use super::onnx::{Tensor, Weights, WeightsError};
 use crate::{
     Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Model, ModelFiles, Usage,
     provider::{Context, ModelSettings},
@@ -69,7 +69,7 @@ impl ModelSettings for Config {
     fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
         let (files, weights) = self.locate(cx)?;
         let bytes = std::fs::read(&weights).map_err(|error| Error::bad_file(&weights, error))?;
-        let table = Table::read(&bytes).map_err(|reason| Error::bad_file(&weights, reason))?;
+        let table = Table::read(&bytes).map_err(|error| Error::bad_file(&weights, error))?;
         let path = files.folder.join("tokenizer.json");
         let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
         tokenizer.with_padding(None);
@@ -90,6 +90,15 @@ impl ModelSettings for Config {
     }
 }
 
+/// Why a file is no table of vectors.
+#[derive(Debug, thiserror::Error)]
+enum TableError {
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    #[error("its `mapping` points behind the {n_rows} rows of `embeddings`")]
+    Mapping { n_rows: usize },
+}
+
 /// Rows by token.
 struct Table {
     columns: usize,
@@ -101,7 +110,7 @@ struct Table {
 }
 
 impl Table {
-    fn read(bytes: &[u8]) -> Result<Self, String> {
+    fn read(bytes: &[u8]) -> Result<Self, TableError> {
         let file = Weights::parse(bytes)?;
         let table = file.tensor("embeddings")?;
         let (n_rows, columns) = table.rows_and_columns()?;
@@ -110,7 +119,7 @@ impl Table {
             optional("mapping")?.map(|Tensor { values, .. }| values.into_iter().map(|row| row as usize).collect());
         let mapping: Option<Vec<usize>> = mapping;
         if mapping.as_ref().is_some_and(|mapping| mapping.iter().any(|row| *row >= n_rows)) {
-            return Err(format!("its `mapping` points behind the {n_rows} rows of `embeddings`"));
+            return Err(TableError::Mapping { n_rows });
         }
         let weights = optional("weights")?.map(|tensor| tensor.values);
         Ok(Self { columns, rows: table.values, mapping, weights })

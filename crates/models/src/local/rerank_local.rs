@@ -4,7 +4,7 @@
 //! safetensors, which is converted.
 
 use super::onnx::{
-    Batch, Head, Located, Output, Quantization, SessionPool, Settings, TextTokenizer, Tokenized, jobs, ready,
+    Batch, Head, Located, Output, Quantization, SessionPool, Settings, ShapeError, TextTokenizer, Tokenized, jobs, ready,
 };
 use crate::{
     Error, Identity, Kind, Model, RerankModel, Usage,
@@ -152,15 +152,15 @@ impl RerankModel for CrossEncoder {
 
 /// The score of each pair of a batch, and where it belongs. Of two labels
 /// (irrelevant, relevant) the score is their difference.
-fn scores(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, f32)>, String> {
+fn scores(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, f32)>, ShapeError> {
     let score: fn(&[f32]) -> f32 = match *output.shape {
         [rows] | [rows, 1] if rows == batch.rows() => |labels| labels[0],
         [rows, 2] if rows == batch.rows() => |labels| labels[1] - labels[0],
         ref other => {
-            return Err(format!(
-                "gave a tensor of {other:?}: a reranker gives 1 or 2 numbers for each of {}",
-                batch.rows()
-            ));
+            return Err(ShapeError {
+                shape: other.to_vec(),
+                expected: format!("1 or 2 numbers for each of {} pairs", batch.rows()),
+            });
         }
     };
     let n_labels = output.values.len() / batch.rows().max(1);

@@ -19,7 +19,7 @@ use crate::{
     Error,
     client::{
         amount::{Allowance, AllowanceRequest, Amount, Caps},
-        lease::{self, Lessor},
+        lease::{self, Lessor, LessorError},
     },
 };
 use std::{
@@ -166,9 +166,12 @@ impl AllowanceSource {
                 let missing = claimed.plus(wanted).minus(state.allowance.share);
                 self.request(budget, &state, Some(missing))
             };
-            match timeout(PATIENCE, self.lessor.allow(request)).await.unwrap_or_else(|_| Err(SILENCE.to_owned())) {
+            match timeout(PATIENCE, self.lessor.allow(request))
+                .await
+                .unwrap_or_else(|_| Err(LessorError(SILENCE.to_owned())))
+            {
                 // The call holds a slot of the limiter, so it does not wait here.
-                Err(reason) => {
+                Err(LessorError(reason)) => {
                     return Admission::Refused(Error::BudgetUnreachable { after: Duration::ZERO, reason });
                 }
                 Ok(allowance) => {

@@ -88,9 +88,9 @@ impl Settings<'_> {
                 };
                 Ok(Source::Weights { path, precision })
             }
-            Err(reason) => match onnx {
+            Err(error) => match onnx {
                 Some(onnx) if self.quantization != Some(Quantization::Int8) => Ok(Source::Onnx(onnx)),
-                _ => Err(Error::bad_file(&path, reason)),
+                _ => Err(Error::bad_file(&path, error)),
             },
         }
     }
@@ -168,9 +168,9 @@ impl Located {
             return Ok(converted);
         }
         let bytes = std::fs::read(weights).map_err(|error| Error::bad_file(weights, error))?;
-        let model =
-            Weights::parse(&bytes).and_then(|parsed| bert::convert(&parsed, &self.config, precision, self.head));
-        let model = model.map_err(|reason| Error::bad_file(weights, reason))?;
+        let parsed = Weights::parse(&bytes).map_err(|error| Error::bad_file(weights, error))?;
+        let model = bert::convert(&parsed, &self.config, precision, self.head);
+        let model = model.map_err(|error| Error::bad_file(weights, error))?;
         // Two processes may convert at once: each writes its own draft, and
         // the last rename wins with the same bytes.
         let draft = store::staged_path(&converted);

@@ -16,6 +16,7 @@ use ort::{
     value::{Outlet, Tensor, TensorElementType, ValueType},
 };
 use std::{
+    error::Error as StdError,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -58,6 +59,26 @@ fn environment(library: &Path) -> Result<Environment, Error> {
 pub(crate) struct Output<'a> {
     pub(crate) shape: Vec<usize>,
     pub(crate) values: &'a [f32],
+}
+
+/// A tensor whose sizes are not those that the model must have.
+#[derive(Debug, thiserror::Error)]
+#[error("gave a tensor of {shape:?}, expected {expected}")]
+pub(crate) struct ShapeError {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) expected: String,
+}
+
+/// Why a graph cannot be run by us. The texts continue a sentence that begins with
+/// the file.
+#[derive(Debug, thiserror::Error)]
+enum SignatureError {
+    #[error("has the input `{0}`, which is none of token ids, mask, types and positions")]
+    InputRole(String),
+    #[error("has the input `{name}` of type {kind}, expected integers")]
+    InputType { name: String, kind: ValueType },
+    #[error("has no float output with {ranks:?} dimensions among {names:?}")]
+    NoOutput { ranks: Vec<usize>, names: Vec<String> },
 }
 
 /// Sessions of one model, made when they are first needed.
@@ -112,7 +133,7 @@ impl SessionPool {
         let n_sessions = cpu.cores().min(MOST_SESSIONS);
         let threads = (cpu.cores() / n_sessions).max(1);
         let session = session(&environment, file, threads)?;
-        let bad = |reason: String| Error::bad_file(file, reason);
+        let bad = |error: SignatureError| Error::bad_file(file, error);
         let inputs = session.inputs().iter().map(Input::new).collect::<Result<Vec<_>, _>>().map_err(bad)?;
         let (output, rank, width) = output(session.outputs(), ranks).map_err(bad)?;
         let idle = Mutex::new(vec![session]);
@@ -148,7 +169,7 @@ impl SessionPool {
     pub(crate) async fn run<T, F>(&self, batches: Vec<Batch>, finish: F) -> Result<Vec<T>, Error>
     where
         T: Send + 'static,
-        F: Fn(&Batch, &Output<'_>) -> Result<T, String> + Send + 'static,
+        F: Fn(&Batch, &Output<'_>) -> Result<T, ShapeError> + Send + 'static,
     {
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Error::Cancelled)?;
         let threads = self.cpu.acquire(self.shared.threads).await.ok_or(Error::Cancelled)?;
@@ -201,18 +222,17 @@ impl Shared {
         &self,
         session: &mut Session,
         batch: &Batch,
-        finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, String>,
+        finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, ShapeError>,
     ) -> Result<T, Error> {
-        let finished = self.try_run(session, batch, finish).map_err(|error| Error::runtime(&self.model, error))?;
-        finished.map_err(|reason| Error::runtime(&self.model, reason))
+        self.try_run(session, batch, finish).map_err(|error| Error::runtime(&self.model, error))
     }
 
     fn try_run<T>(
         &self,
         session: &mut Session,
         batch: &Batch,
-        finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, String>,
-    ) -> ort::Result<Result<T, String>> {
+        finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, ShapeError>,
+    ) -> Result<T, Box<dyn StdError + Send + Sync>> {
         let mut inputs: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
             let values: Vec<i64> = match input.role {
@@ -234,24 +254,24 @@ impl Shared {
         let outputs = session.run_with_options(inputs, &options)?;
         let (shape, values) = outputs[self.output.as_str()].try_extract_tensor::<f32>()?;
         let shape = shape.iter().map(|size| *size as usize).collect();
-        Ok(finish(batch, &Output { shape, values }))
+        Ok(finish(batch, &Output { shape, values })?)
     }
 }
 
 impl Input {
-    fn new(outlet: &Outlet) -> Result<Self, String> {
+    fn new(outlet: &Outlet) -> Result<Self, SignatureError> {
         let name = outlet.name();
         let role = match name {
             _ if name.contains("mask") => Role::Mask,
             _ if name.contains("type") || name.contains("segment") => Role::Types,
             _ if name.contains("position") => Role::Positions,
             _ if name.contains("ids") || name.contains("token") => Role::Ids,
-            _ => return Err(format!("has the input `{name}`, which is none of token ids, mask, types and positions")),
+            _ => return Err(SignatureError::InputRole(name.to_owned())),
         };
         let wide = match outlet.dtype() {
             ValueType::Tensor { ty: TensorElementType::Int64, .. } => true,
             ValueType::Tensor { ty: TensorElementType::Int32, .. } => false,
-            other => return Err(format!("has the input `{name}` of type {other}, expected integers")),
+            other => return Err(SignatureError::InputType { name: name.to_owned(), kind: other.clone() }),
         };
         Ok(Self { name: name.to_owned(), role, wide })
     }
@@ -260,7 +280,7 @@ impl Input {
 /// The output to read, its number of dimensions, and the length of its vectors if that is fixed.
 /// Exporters leave all kinds of outputs in a graph; their names are no guide,
 /// but their numbers of dimensions are.
-fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<usize>), String> {
+fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<usize>), SignatureError> {
     let shape_of = |outlet: &Outlet| match outlet.dtype() {
         ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } => Some(shape.to_vec()),
         _ => None,
@@ -274,8 +294,8 @@ fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<
             }
         }
     }
-    let names: Vec<_> = outlets.iter().map(Outlet::name).collect();
-    Err(format!("has no float output with {ranks:?} dimensions among {names:?}"))
+    let names = outlets.iter().map(|outlet| outlet.name().to_owned()).collect();
+    Err(SignatureError::NoOutput { ranks: ranks.to_vec(), names })
 }
 
 fn session(environment: &Environment, file: &Path, threads: usize) -> Result<Session, Error> {

@@ -5,6 +5,20 @@
 use super::tokens::{TextTokenizer, Tokenized};
 use std::{cmp::Reverse, ops::Range};
 
+/// A window that has no room for the tokens that it must share with the next one.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its window of {window} tokens leaves {room} beside the {around} that it adds to every text, and windows cannot \
+     share {overlap} of them: lower `overlap`"
+)]
+pub(crate) struct NoRoom {
+    window: usize,
+    room: usize,
+    /// Tokens that each window begins and ends with.
+    around: usize,
+    overlap: usize,
+}
+
 /// A whole text as the model reads it, before it is cut.
 #[derive(Debug, Default)]
 pub(crate) struct LongText {
@@ -61,14 +75,11 @@ impl LongText {
         most: usize,
         overlap: usize,
         parts: &[Range<usize>],
-    ) -> Result<Vec<(Tokenized, Vec<Stretch>)>, String> {
+    ) -> Result<Vec<(Tokenized, Vec<Stretch>)>, NoRoom> {
         let (n, around) = (self.own.ids.len(), self.head.ids.len() + self.tail.ids.len());
         let room = most.saturating_sub(around);
         if room <= overlap {
-            return Err(format!(
-                "its window of {most} tokens leaves {room} beside the {around} that it adds to every text, and windows \
-                 cannot share {overlap} of them: lower `overlap`"
-            ));
+            return Err(NoRoom { window: most, room, around, overlap });
         }
         let windows = windows(n, room, overlap);
         let mut read: Vec<Vec<Stretch>> = vec![Vec::new(); windows.len()];
@@ -181,7 +192,7 @@ mod tests {
         let tokens = |n: u32| Tokenized { ids: (0..n).collect(), types: vec![0; n as usize], is_cut: false };
         let text =
             LongText { head: tokens(1), tail: tokens(1), own: tokens(20), places: (0..20).map(|i| i..i + 1).collect() };
-        assert!(text.windows(6, 4, &[]).unwrap_err().contains("lower `overlap`"));
+        assert!(text.windows(6, 4, &[]).unwrap_err().to_string().contains("lower `overlap`"));
         let windows = text.windows(12, 2, &[0..3, 4..4]).unwrap();
         assert_eq!(windows[0].1, [Stretch { part: 0, tokens: 1..4 }]);
         assert_eq!(windows[0].0.ids.len(), 12);
