@@ -27,24 +27,24 @@ impl RequestError {
     }
 }
 
-pub(crate) struct Reply {
-    pub(crate) content: Content,
-    pub(crate) usage: Usage,
+pub(crate) struct SimulatedReply {
+    pub(crate) content: ReplyContent,
+    pub(crate) usage: ReplyUsage,
 }
 
-pub(crate) enum Content {
+pub(crate) enum ReplyContent {
     Json(Bytes),
     /// Events of a stream, ready to be sent.
     Events(Vec<Bytes>),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct ReplyUsage {
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
 }
 
-impl Usage {
+impl ReplyUsage {
     pub(crate) fn total(self) -> u64 {
         self.prompt_tokens + self.completion_tokens
     }

@@ -6,7 +6,7 @@ use eval::dataset::{SplitError, UnwritableFile};
 use models::Absence;
 use rag::load::LoadError;
 use std::{error::Error, sync::Arc};
-use store::Fate;
+use store::DamageOutcome;
 
 const START: &str = "start one with `reverie run`";
 
@@ -75,7 +75,11 @@ fn about_store(error: &store::Error) -> Option<String> {
         }
         store::Error::Newer { .. } => "use a newer version of reverie",
         store::Error::Damaged {
-            fate: Fate::OfRun | Fate::SetAside { .. } | Fate::SetAsideByAnother | Fate::Readonly,
+            outcome:
+                DamageOutcome::LeftForRun
+                | DamageOutcome::SetAside { .. }
+                | DamageOutcome::SetAsideByAnother
+                | DamageOutcome::ReadOnly,
             ..
         } => START,
         store::Error::NoSuchRun { .. } => "`reverie store stats` lists them",
@@ -106,8 +110,8 @@ mod tests {
         models::Error::NotHere { model: "minilm".to_owned(), absence: Absence::NotPulled }
     }
 
-    fn damaged(fate: Fate) -> store::Error {
-        store::Error::Damaged { path: "runs/r/results.json".to_owned(), reason: "it is empty".to_owned(), fate }
+    fn damaged(outcome: DamageOutcome) -> store::Error {
+        store::Error::Damaged { path: "runs/r/results.json".to_owned(), reason: "it is empty".to_owned(), outcome }
     }
 
     #[test]
@@ -117,7 +121,7 @@ mod tests {
             let text = lab::error_chain(&error);
             assert_eq!(text, "model `minilm` is not here; run `reverie models pull minilm`");
         }
-        let text = lab::error_chain(&lab::Error::from(damaged(Fate::OfRun)));
+        let text = lab::error_chain(&lab::Error::from(damaged(DamageOutcome::LeftForRun)));
         assert!(
             text.ends_with("is damaged: it is empty; the next run writes it anew; start one with `reverie run`"),
             "{text}"
@@ -132,6 +136,6 @@ mod tests {
         for absence in [Absence::NoSuchPath, Absence::NotPullable { reason: "away".to_owned() }] {
             assert_eq!(advice(&models::Error::NotHere { model: "x".to_owned(), absence }), None);
         }
-        assert_eq!(advice(&damaged(Fate::Kept)), None);
+        assert_eq!(advice(&damaged(DamageOutcome::Left)), None);
     }
 }

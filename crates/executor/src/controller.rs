@@ -53,16 +53,16 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
 /// A controller that always allows the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fixed(usize);
+pub struct FixedController(usize);
 
-impl Fixed {
+impl FixedController {
     /// This many calls in flight, and at least one.
     pub fn new(concurrency: usize) -> Self {
         Self(concurrency.max(1))
     }
 }
 
-impl Controller for Fixed {
+impl Controller for FixedController {
     fn target(&self) -> usize {
         self.0
     }

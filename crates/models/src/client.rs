@@ -23,8 +23,8 @@ mod structured;
 mod texts;
 mod unkept;
 
-pub use amount::{Allowance, AllowanceRequest, Amount, Caps, Exhausted, Spent};
-pub use answer_stream::{AnswerStream, Piece, Pieces};
+pub use amount::{Allowance, AllowanceRequest, BudgetAmount, Caps, ReachedCap, SpentTotals};
+pub use answer_stream::{AnswerPiece, AnswerPieces, AnswerStream};
 pub use budget::{Allowances, Budget, BudgetReport};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
@@ -34,7 +34,7 @@ pub use meter::{Meter, Spending};
 use crate::{ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, provider::Limits};
 use caller::Caller;
 use executor::{
-    Adaptive, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable,
+    AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable,
 };
 use flight::Flights;
 use std::{
@@ -44,19 +44,19 @@ use std::{
     time::Duration,
 };
 use store::{Journal, Key, KeyBuilder, SharedJournal};
-use texts::Texts;
+use texts::TextClaims;
 use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
 };
-use unkept::Unkept;
+use unkept::UnsavedAnswers;
 
 /// Makes handles to models, and remembers what their calls cost. Clones share
 /// journal, limits, budget and meter; cancellation, priority and retries belong to
 /// each clone and the handles it makes.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
     budget: Budget,
     cancel: CancellationToken,
     call: Call,
@@ -80,22 +80,22 @@ pub struct Exchange<'a> {
 pub type Listener = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
 /// What clones of a client share.
-struct Inner {
+struct ClientInner {
     journal: Option<SharedJournal>,
     /// One for each model, shared by all its handles.
-    limiters: Mutex<HashMap<Key, Limited>>,
+    limiters: Mutex<HashMap<Key, SharedLimit>>,
     flights: Flights,
-    texts: Texts,
+    texts: TextClaims,
     meter: Meter,
-    unkept: Unkept,
+    unkept: UnsavedAnswers,
     /// Calls that go on although they were cancelled.
     finishing: TaskTracker,
 }
 
-impl Inner {
+impl ClientInner {
     fn new(journal: Option<SharedJournal>, meter: Meter) -> Self {
         let (limiters, flights, texts, unkept) =
-            (Mutex::default(), Flights::default(), Texts::default(), Unkept::default());
+            (Mutex::default(), Flights::default(), TextClaims::default(), UnsavedAnswers::default());
         Self { journal, limiters, flights, texts, meter, unkept, finishing: TaskTracker::new() }
     }
 }
@@ -119,7 +119,7 @@ impl Client {
 
     fn keeping(journal: Option<SharedJournal>) -> Self {
         Self {
-            inner: Arc::new(Inner::new(journal, Meter::default())),
+            inner: Arc::new(ClientInner::new(journal, Meter::default())),
             budget: Budget::default(),
             cancel: CancellationToken::new(),
             call: Call::default(),
@@ -133,7 +133,7 @@ impl Client {
     /// pays: it has no journal, no budget and no limits of before.
     #[must_use]
     pub fn without_journal(&self) -> Self {
-        let inner = Arc::new(Inner::new(None, self.meter()));
+        let inner = Arc::new(ClientInner::new(None, self.meter()));
         Self { inner, budget: Budget::default(), lessor: None, listener: None, ..self.clone() }
     }
 
@@ -222,7 +222,8 @@ impl Client {
     /// reached with several keys has a limit for each key.
     pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
         let limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let limit = |limited: &Limited| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
+        let limit =
+            |limited: &SharedLimit| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
         limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
     }
 
@@ -253,20 +254,20 @@ impl Client {
         };
         let limited = limiters.entry(key).or_insert_with(|| {
             let (known, limiter) = match limits.settings() {
-                None => (Known::Fixed, Limiter::fixed(limits.maximum())),
+                None => (LimitSource::Fixed, Limiter::fixed(limits.maximum())),
                 Some(settings) => match &self.lessor {
                     None => {
-                        let controller = Arc::new(Adaptive::new(settings));
-                        (Known::Here(controller.clone()), Limiter::new(controller))
+                        let controller = Arc::new(AdaptiveController::new(settings));
+                        (LimitSource::Here(controller.clone()), Limiter::new(controller))
                     }
                     Some(lessor) => {
                         let settings = Arc::new(Mutex::new(settings));
                         let (limiter, renewal) = lease::limiter(lessor.clone(), key.hex(), settings.clone());
-                        (Known::Leased { settings, _renewal: renewal }, limiter)
+                        (LimitSource::Leased { settings, _renewal: renewal }, limiter)
                     }
                 },
             };
-            Limited { name, model: identity.model.clone(), limits: *limits, known, limiter }
+            SharedLimit { name, model: identity.model.clone(), limits: *limits, known, limiter }
         });
         limited.restrict(limits);
         let limiter = limited.limiter.clone().with_retry(limits.retry(self.retry.clone()));
@@ -294,35 +295,37 @@ pub struct ModelLimit {
 }
 
 /// A limit, with the model that it belongs to.
-struct Limited {
+struct SharedLimit {
     name: String,
     model: String,
     /// The limits that all handles of the model so far have stated.
     limits: Limits,
-    known: Known,
+    known: LimitSource,
     limiter: Limiter,
 }
 
 /// How a limit learns about further settings.
-enum Known {
+enum LimitSource {
     /// It never changes.
     Fixed,
     /// A controller of this process learns it.
-    Here(Arc<Adaptive>),
+    Here(Arc<AdaptiveController>),
     /// Processes share it. The renewal of this process's lease ends with the client.
     Leased { settings: Arc<Mutex<AdaptiveSettings>>, _renewal: AbortOnDropHandle<()> },
 }
 
-impl Limited {
+impl SharedLimit {
     /// Also applies the limits of another handle of the same model: if both
     /// state a number, the smaller one holds.
     fn restrict(&mut self, limits: &Limits) {
         self.limits = self.limits.stricter(limits);
         let Some(settings) = self.limits.settings() else { return };
         match &self.known {
-            Known::Fixed => {}
-            Known::Here(controller) => controller.restrict(&settings),
-            Known::Leased { settings: known, .. } => *known.lock().unwrap_or_else(PoisonError::into_inner) = settings,
+            LimitSource::Fixed => {}
+            LimitSource::Here(controller) => controller.restrict(&settings),
+            LimitSource::Leased { settings: known, .. } => {
+                *known.lock().unwrap_or_else(PoisonError::into_inner) = settings
+            }
         }
     }
 }

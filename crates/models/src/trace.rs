@@ -42,7 +42,7 @@ pub(crate) fn headers() -> Vec<(&'static str, String)> {
 }
 
 /// What a span says of an error.
-pub trait Fails {
+pub trait SpanError {
     /// The kind of error in a word, or the HTTP status: one of few, and no text
     /// of anybody.
     fn error_type(&self) -> Cow<'static, str>;
@@ -69,11 +69,11 @@ pub fn told(span: &Span, input: &str, output: &str) {
 ///
 /// # Errors
 /// That of the work.
-pub async fn within<T, E: Fails>(span: Span, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+pub async fn within<T, E: SpanError>(span: Span, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     if span.is_disabled() {
         return work.await;
     }
-    let mut open = Open { span: &span, is_done: false };
+    let mut open = OpenSpan { span: &span, is_done: false };
     let outcome = work.instrument(span.clone()).await;
     open.is_done = true;
     if let Err(error) = &outcome {
@@ -83,12 +83,12 @@ pub async fn within<T, E: Fails>(span: Span, work: impl Future<Output = Result<T
 }
 
 /// A span whose work goes on.
-struct Open<'a> {
+struct OpenSpan<'a> {
     span: &'a Span,
     is_done: bool,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenSpan<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             fail(self.span, "cancelled");
@@ -96,7 +96,7 @@ impl Drop for Open<'_> {
     }
 }
 
-impl Fails for Error {
+impl SpanError for Error {
     fn error_type(&self) -> Cow<'static, str> {
         let word = match self {
             Self::Server { status, .. } | Self::Refused { status, .. } | Self::Redirected { status, .. } => {

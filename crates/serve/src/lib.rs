@@ -309,7 +309,7 @@ impl Service {
     pub(crate) fn note_failure(&self, error: &ApiError, id: &str) {
         if error.is_failure() {
             self.metrics.failures.get_or_create(&Label { kind: failure(error) }).inc();
-            models::trace::fail(&tracing::Span::current(), &models::trace::Fails::error_type(error));
+            models::trace::fail(&tracing::Span::current(), &models::trace::SpanError::error_type(error));
         }
         self.log.note(error, id);
     }

@@ -1,6 +1,6 @@
 //! What a client has already of an answer that is written while it reads.
 
-use models::Piece;
+use models::AnswerPiece;
 use std::sync::{Mutex, PoisonError};
 
 /// The part of an answer that was sent already. It cannot be taken back, but a
@@ -39,14 +39,14 @@ impl SentText {
     ///
     /// # Errors
     /// If the answer no longer begins with what was sent.
-    pub(crate) fn piece(&self, piece: Piece) -> Result<Option<String>, Diverged> {
+    pub(crate) fn piece(&self, piece: AnswerPiece) -> Result<Option<String>, Diverged> {
         let mut words = self.words();
         match piece {
-            Piece::Restart => {
+            AnswerPiece::Restart => {
                 words.now.clear();
                 Ok(None)
             }
-            Piece::Text(text) => {
+            AnswerPiece::Text(text) => {
                 words.now += &text;
                 words.next()
             }
@@ -95,15 +95,15 @@ impl Words {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.to_owned())
+    fn text(text: &str) -> AnswerPiece {
+        AnswerPiece::Text(text.to_owned())
     }
 
     #[test]
     fn an_answer_that_begins_anew_in_the_same_words_goes_on_where_it_was() {
         let sent = SentText::default();
         assert_eq!(sent.piece(text("The mill ")), Ok(Some("The mill ".into())));
-        assert_eq!(sent.piece(Piece::Restart), Ok(None));
+        assert_eq!(sent.piece(AnswerPiece::Restart), Ok(None));
         assert_eq!(sent.piece(text("The ")), Ok(None));
         assert_eq!(sent.piece(text("mill is old")), Ok(Some("is old".into())));
         assert_eq!(sent.rest("The mill is old [1]."), Ok(Some(" [1].".into())));
@@ -113,7 +113,7 @@ mod tests {
     fn an_answer_in_other_words_than_were_sent_is_never_passed_off_as_one() {
         let sent = SentText::default();
         assert_eq!(sent.piece(text("The mill ")), Ok(Some("The mill ".into())));
-        assert_eq!(sent.piece(Piece::Restart), Ok(None));
+        assert_eq!(sent.piece(AnswerPiece::Restart), Ok(None));
         assert_eq!(sent.piece(text("A mill ")), Err(Diverged));
         assert_eq!(sent.rest("A mill "), Err(Diverged));
         let shorter = SentText::default();

@@ -9,7 +9,7 @@ use axum::{
     response::Response,
 };
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use models::trace::{Fails, TARGET, fail};
+use models::trace::{SpanError, TARGET, fail};
 use std::{
     borrow::Cow,
     pin::Pin,
@@ -20,7 +20,7 @@ use tracing::{Span, field::Empty, info_span};
 /// Routes that machines ask every few seconds.
 const UNTRACED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
 
-impl Fails for ApiError {
+impl SpanError for ApiError {
     fn error_type(&self) -> Cow<'static, str> {
         self.code().into()
     }

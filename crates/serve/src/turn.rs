@@ -22,7 +22,7 @@ use crate::{
 use futures::FutureExt;
 use models::{
     Usage,
-    trace::{Fails, told, within},
+    trace::{SpanError, told, within},
 };
 use rag::{Answer, pipeline::Event};
 use std::{
@@ -454,7 +454,7 @@ impl<P: Pipeline> Answering<P> {
     }
 }
 
-impl Fails for Failure {
+impl SpanError for Failure {
     fn error_type(&self) -> Cow<'static, str> {
         self.error.error_type()
     }

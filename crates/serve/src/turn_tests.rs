@@ -3,7 +3,7 @@
 use super::*;
 use crate::traffic::Kept;
 use futures::future::join_all;
-use models::Piece;
+use models::AnswerPiece;
 use rag::pipeline::Event;
 use std::sync::atomic::AtomicUsize;
 use tokio::time::sleep;
@@ -100,7 +100,7 @@ impl Pipeline for Script {
         let failed = |error: models::Error| Err(lab::Error::Model(error));
         let down =
             models::Error::Server { endpoint: "m".into(), status: 500, message: "down".into(), retry_after: None };
-        let piece = |text: &str| on_event(Event::Piece(Piece::Text(text.into())));
+        let piece = |text: &str| on_event(Event::Piece(AnswerPiece::Text(text.into())));
         let hang = std::future::pending::<Result<(), lab::Error>>;
         let act = self.act(asked);
         if act == Act::HangInSearch {

@@ -7,7 +7,7 @@
 
 use crate::{
     Error,
-    certificate::{self, Connector},
+    certificate::{self, StoreConnector},
     space,
 };
 use object_store::{
@@ -117,7 +117,7 @@ pub(crate) fn open(
                 .with_url(url.as_str())
                 .with_retry(retry)
                 .with_client_options(client)
-                .with_http_connector(Connector::default());
+                .with_http_connector(StoreConnector::default());
             let with = |builder: $builder, (name, value): &(String, String)| match name.to_lowercase().parse() {
                 Ok(name) => builder.with_config(name, value),
                 // A variable that is not for the store.

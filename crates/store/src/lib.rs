@@ -21,7 +21,7 @@ pub mod testing;
 pub mod upkeep;
 
 pub use access::{VARIABLES, complete_options, environment_options, profile_options};
-pub use artifact::{ArtifactStore, Checked, StoredObject};
+pub use artifact::{ArtifactStore, CheckedContent, StoredObject};
 pub use certificate::advice as certificate_advice;
 pub use chain::{Advice, error_chain, set_advice};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
@@ -31,7 +31,7 @@ pub use journal::{
     SharedJournal, Sweep,
 };
 pub use key::{Key, KeyBuilder};
-pub use layout::{Kind, Layout, NoLayout, RunFile};
+pub use layout::{Layout, NoLayout, ObjectKind, RunFile};
 pub use location::{Location, is_url, without_secrets};
 pub use regular::open_regular;
 pub use staged::{staged_path, unique_token};
@@ -142,14 +142,14 @@ pub enum Error {
         path: String,
     },
     /// Something stored is not what was written.
-    #[error("{path} is damaged: {reason}{fate}")]
+    #[error("{path} is damaged: {reason}{outcome}")]
     Damaged {
         /// The object or file.
         path: String,
         /// What does not match.
         reason: String,
         /// What was done with it.
-        fate: Fate,
+        outcome: DamageOutcome,
     },
     /// A run that is to be kept is not a finished run.
     #[error("there is no such finished run: {run}")]
@@ -176,14 +176,14 @@ impl Error {
 
     /// The error for something that cannot be understood; nothing was done with it.
     pub(crate) fn damaged(path: &str, reason: impl fmt::Display) -> Self {
-        Self::Damaged { path: path.to_owned(), reason: reason.to_string(), fate: Fate::Untouched }
+        Self::Damaged { path: path.to_owned(), reason: reason.to_string(), outcome: DamageOutcome::Untouched }
     }
 }
 
 /// What was done with something damaged. Its text is the end of a sentence that
 /// says what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum DamageOutcome {
     /// Nothing was done with it.
     Untouched,
     /// An output of a task was moved, so that its task is done again.
@@ -194,13 +194,13 @@ pub enum Fate {
     /// Another process has moved it.
     SetAsideByAnother,
     /// An output of a task was left in a store that was opened to be read.
-    Readonly,
+    ReadOnly,
     /// A file of a run was left: the run writes it again.
-    OfRun,
+    LeftForRun,
     /// It was left, and no task makes it again.
-    Kept,
+    Left,
     /// It could not be moved.
-    Stuck {
+    MoveFailed {
         /// Why not.
         why: String,
     },
@@ -208,16 +208,16 @@ pub enum Fate {
     NotCopied,
 }
 
-impl fmt::Display for Fate {
+impl fmt::Display for DamageOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untouched => Ok(()),
             Self::SetAside { place } => write!(f, "; it is now {place}, and the next run makes it again"),
             Self::SetAsideByAnother => f.write_str("; it was set aside, and the next run makes it again"),
-            Self::Readonly => f.write_str("; the next run that can write to the store makes it again"),
-            Self::OfRun => f.write_str("; the next run writes it anew"),
-            Self::Kept => f.write_str("; remove it, and run again"),
-            Self::Stuck { why } => write!(f, "; it could not be set aside ({why}): remove it, and run again"),
+            Self::ReadOnly => f.write_str("; the next run that can write to the store makes it again"),
+            Self::LeftForRun => f.write_str("; the next run writes it anew"),
+            Self::Left => f.write_str("; remove it, and run again"),
+            Self::MoveFailed { why } => write!(f, "; it could not be set aside ({why}): remove it, and run again"),
             Self::NotCopied => f.write_str("; it was not copied"),
         }
     }

@@ -46,9 +46,9 @@ pub(crate) fn is_staged(path: &Path) -> bool {
 }
 
 /// A file that is being written; if it is not moved to its place, it is removed.
-pub(crate) struct Staged(pub(crate) PathBuf);
+pub(crate) struct StagedFile(pub(crate) PathBuf);
 
-impl Staged {
+impl StagedFile {
     /// A free name in the folder of a path; the folder is created if it is missing.
     pub(crate) fn beside(path: &Path) -> Result<Self, Error> {
         if let Some(folder) = path.parent() {
@@ -71,7 +71,7 @@ impl Staged {
     }
 }
 
-impl Drop for Staged {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         // After a rename there is nothing here, which is no error.
         let _ = std::fs::remove_file(&self.0);

@@ -35,17 +35,17 @@ pub(crate) struct Bucket {
     charge: f64,
     /// Whether the charge has to be measured; for calls it is known.
     estimated: bool,
-    from: Option<Mark>,
+    from: Option<LevelMark>,
     /// The end of the measured time; the charge is computed as soon as all calls
     /// sent until then are settled.
-    to: Option<Mark>,
+    to: Option<LevelMark>,
     /// Whether a call has had to wait since then.
     held: bool,
 }
 
 /// The remaining level when a call arrived.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct LevelMark {
     at: Instant,
     left: f64,
     /// Whether the level was so near the capacity that refills may have been
@@ -172,7 +172,7 @@ impl Bucket {
         if !self.estimated {
             return;
         }
-        let mark = Mark { at: sent, left: remaining, full: remaining > 0.8 * self.capacity };
+        let mark = LevelMark { at: sent, left: remaining, full: remaining > 0.8 * self.capacity };
         let (Some(from), Some(to)) = (self.from, self.to) else {
             (self.from, self.to) = (self.from.or(Some(mark)), self.from.and(Some(mark)));
             return;

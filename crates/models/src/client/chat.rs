@@ -2,10 +2,10 @@
 
 use super::{
     Exchange,
-    answer_stream::{AnswerStream, View},
+    answer_stream::{AnswerStream, DraftView},
     caller::Caller,
     estimate,
-    reply::Answer,
+    reply::CallAnswer,
     stored_form::{from_text, to_text},
     structured::{self, ReplyError},
 };
@@ -118,7 +118,7 @@ impl Chat {
         })
     }
 
-    async fn answer(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+    async fn answer(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let mut first = self.call(request, view).await?;
         let Err(reason) = structured::accept(request, &mut first) else { return Ok(first) };
         let mismatch = |reason: &ReplyError, reply: &ChatResponse| match self.model.function() {
@@ -142,7 +142,7 @@ impl Chat {
         }
     }
 
-    async fn call(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+    async fn call(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let outcome = self.unheard(request, view).await;
         if let Some(listener) = &self.caller.client.listener {
             listener(&Exchange { model: self.identity(), request, outcome: &outcome });
@@ -150,7 +150,7 @@ impl Chat {
         outcome
     }
 
-    async fn unheard(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+    async fn unheard(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let key = self.caller.key(request);
         let (model, request) = (self.model.clone(), Arc::new(request.clone()));
         let (estimated, asked) = (model.clone(), request.clone());
@@ -171,7 +171,7 @@ impl Chat {
                 let (input, output) = model.price();
                 let usage = response.usage;
                 let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
-                Ok(Answer {
+                Ok(CallAnswer {
                     usage,
                     cost_usd,
                     seconds: response.seconds,

@@ -34,12 +34,12 @@ pub(super) fn end_of_cancelled(key: &Key) -> Option<CancellationToken> {
 }
 
 /// A call in [`ON_THEIR_WAY`], until this is dropped.
-struct OnItsWay {
+struct DetachedCall {
     key: Key,
     ended: CancellationToken,
 }
 
-impl OnItsWay {
+impl DetachedCall {
     fn new(key: Key) -> Self {
         let ended = CancellationToken::new();
         on_their_way().insert(key, ended.clone());
@@ -47,7 +47,7 @@ impl OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for DetachedCall {
     fn drop(&mut self) {
         // Two clients may have begun equal calls at once: the later one stays.
         let mut calls = on_their_way();
@@ -94,7 +94,7 @@ impl Drop for Finishing {
         }
         // Without a runtime, the program is about to end.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (call, on_its_way) = (self.call.clone(), OnItsWay::new(self.key));
+        let (call, on_its_way) = (self.call.clone(), DetachedCall::new(self.key));
         let to_its_end = async move {
             drop(tokio::time::timeout(AT_MOST, call).await);
             drop(on_its_way);

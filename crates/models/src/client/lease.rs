@@ -8,7 +8,7 @@
 
 use super::amount::{Allowance, AllowanceRequest};
 use async_trait::async_trait;
-use executor::{AdaptiveSettings, Lease, Leaseholder, Limiter, Report};
+use executor::{AdaptiveSettings, Lease, LeaseReport, Leaseholder, Limiter};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::task::AbortOnDropHandle;
@@ -23,7 +23,7 @@ pub struct LeaseRequest {
     /// The process that asks.
     pub process: u64,
     /// What the process does and needs.
-    pub report: Report,
+    pub report: LeaseReport,
 }
 
 /// Why a request to the authority failed, in words.

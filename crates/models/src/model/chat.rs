@@ -1,6 +1,6 @@
 //! Chat models: requests, answers, and the trait.
 
-use super::{Error, FunctionFailed, Model, Usage};
+use super::{Error, FunctionError, Model, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -152,7 +152,7 @@ pub trait ChatModel: Model {
     }
     /// The function of the program's own that stands for the model, without a
     /// failure; none for every other model.
-    fn function(&self) -> Option<FunctionFailed> {
+    fn function(&self) -> Option<FunctionError> {
         None
     }
     /// For a model that keeps the prompts that it has computed, and has room
@@ -177,7 +177,7 @@ pub trait ChatModel: Model {
         &self,
         request: &ChatRequest,
         on_piece: &OnPiece,
-        _anew: &Anew,
+        _anew: &OnRestart,
     ) -> Result<ChatResponse, Error> {
         self.chat_streaming(request, on_piece).await
     }
@@ -187,4 +187,4 @@ pub trait ChatModel: Model {
 /// whichever thread writes, so it must be quick.
 pub type OnPiece = Arc<dyn Fn(&str) + Send + Sync>;
 /// Is told that all pieces so far are void.
-pub type Anew = Arc<dyn Fn() + Send + Sync>;
+pub type OnRestart = Arc<dyn Fn() + Send + Sync>;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// Where a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ModelPlace {
     /// In this process: calls cost no money, and their outputs are kept as
     /// artifacts.
     Here,
@@ -39,8 +39,8 @@ const VERSION: &str = "version";
 impl Identity {
     /// Adds the version of the provider's code. Version 1 of a provider in this
     /// process is not added, because keys existed before versions did.
-    pub(crate) fn of_version(mut self, version: u32, place: Place) -> Self {
-        if (version > 1 || place == Place::Remote)
+    pub(crate) fn of_version(mut self, version: u32, place: ModelPlace) -> Self {
+        if (version > 1 || place == ModelPlace::Remote)
             && let Some(parameters) = self.parameters.as_object_mut()
         {
             parameters.insert(VERSION.to_owned(), version.into());
@@ -69,16 +69,16 @@ impl Identity {
     /// endpoint is identified by its address, a function that stands for a
     /// model by its digest as an address, a model of this process by the
     /// contents of its files. For a configured model, its settings tell.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ModelPlace {
         let schemes = ["http://", "https://", FUNCTION_SCHEME];
         match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {
-            true => Place::Remote,
-            false => Place::Here,
+            true => ModelPlace::Remote,
+            false => ModelPlace::Here,
         }
     }
 
     /// Whether calls leave this process.
     pub fn is_remote(&self) -> bool {
-        self.place() == Place::Remote
+        self.place() == ModelPlace::Remote
     }
 }

@@ -150,7 +150,7 @@ impl Limits {
 
 /// The last announcement of a provider's limits; `None` for everything that was not announced.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RateHints {
+pub struct RateHeaders {
     /// Requests per minute.
     pub limit_requests: Option<f64>,
     /// Requests that are left now.
@@ -165,7 +165,7 @@ pub struct RateHints {
     pub reset_tokens: Option<Duration>,
 }
 
-impl RateHints {
+impl RateHeaders {
     /// Whether nothing was announced.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -68,7 +68,7 @@ pub(crate) struct Mismatch {
 
 /// Checks a value against a schema.
 pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), Mismatch> {
-    Check { root: schema }.value(schema, value, "", 0)
+    SchemaCheck { root: schema }.value(schema, value, "", 0)
 }
 
 /// The value without properties that no part of the schema declares, if the
@@ -106,11 +106,11 @@ fn pruned(root: &Value, schema: &Value, value: Value, depth: usize) -> Value {
     }
 }
 
-struct Check<'a> {
+struct SchemaCheck<'a> {
     root: &'a Value,
 }
 
-impl Check<'_> {
+impl SchemaCheck<'_> {
     fn value(&self, schema: &Value, value: &Value, at: &str, depth: usize) -> Result<(), Mismatch> {
         if depth > DEEPEST {
             return wrong(at, "it is nested too deeply");

@@ -9,7 +9,7 @@
 use super::{
     http::Conventions,
     protocol::{Extra, Language, Protocol, Translation},
-    remote_chat::{self, Preset, Provider},
+    remote_chat::{self, Preset, ChatProvider},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -22,7 +22,7 @@ pub struct Anthropic;
 pub(crate) type Config = remote_chat::Config<Anthropic>;
 
 impl Preset for Anthropic {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "anthropic",
         base_url: "https://api.anthropic.com/v1",
         api_key_env: Some("ANTHROPIC_API_KEY"),

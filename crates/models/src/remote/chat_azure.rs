@@ -9,7 +9,7 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol},
-    remote_chat::{self, Preset, Provider},
+    remote_chat::{self, Preset, ChatProvider},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -22,7 +22,7 @@ pub struct Azure;
 pub(crate) type Config = remote_chat::Config<Azure>;
 
 impl Preset for Azure {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "azure",
         base_url: "",
         api_key_env: Some("AZURE_OPENAI_API_KEY"),

@@ -9,7 +9,7 @@
 use super::{
     http::{Conventions, Probe, path_segment},
     protocol::{Extra, Language, Protocol, Translation},
-    remote_chat::{self, Preset, Provider},
+    remote_chat::{self, Preset, ChatProvider},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -22,7 +22,7 @@ pub struct Bedrock;
 pub(crate) type Config = remote_chat::Config<Bedrock>;
 
 impl Preset for Bedrock {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "bedrock",
         base_url: "https://bedrock-runtime.us-east-1.amazonaws.com",
         api_key_env: Some("AWS_BEARER_TOKEN_BEDROCK"),

@@ -4,7 +4,7 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol, SchemaForm},
-    remote_chat::{self, Preset, Provider},
+    remote_chat::{self, Preset, ChatProvider},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -17,7 +17,7 @@ pub struct Cohere;
 pub(crate) type Config = remote_chat::Config<Cohere>;
 
 impl Preset for Cohere {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "cohere",
         base_url: "https://api.cohere.ai/compatibility/v1",
         api_key_env: Some("COHERE_API_KEY"),

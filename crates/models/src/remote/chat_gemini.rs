@@ -8,7 +8,7 @@
 use super::{
     http::{Conventions, path_segment},
     protocol::{Extra, Language, Protocol, Translation},
-    remote_chat::{self, Preset, Provider},
+    remote_chat::{self, Preset, ChatProvider},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -21,7 +21,7 @@ pub struct Gemini;
 pub(crate) type Config = remote_chat::Config<Gemini>;
 
 impl Preset for Gemini {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "gemini",
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         api_key_env: Some("GEMINI_API_KEY"),

@@ -5,7 +5,7 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol},
-    remote_chat::{self, Preset, Provider},
+    remote_chat::{self, Preset, ChatProvider},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -18,7 +18,7 @@ pub struct Mistral;
 pub(crate) type Config = remote_chat::Config<Mistral>;
 
 impl Preset for Mistral {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "mistral",
         base_url: "https://api.mistral.ai/v1",
         api_key_env: Some("MISTRAL_API_KEY"),

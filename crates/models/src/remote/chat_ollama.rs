@@ -8,7 +8,7 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol},
-    remote_chat::{self, Preset, Provider},
+    remote_chat::{self, Preset, ChatProvider},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -21,7 +21,7 @@ pub struct Ollama;
 pub(crate) type Config = remote_chat::Config<Ollama>;
 
 impl Preset for Ollama {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "ollama",
         base_url: "http://127.0.0.1:11434/v1",
         api_key_env: None,

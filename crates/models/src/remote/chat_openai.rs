@@ -11,20 +11,20 @@
 use super::{
     http::{Conventions, DefaultEndpoint},
     protocol::{Differences, Protocol},
-    remote_chat::{self, Preset, Provider},
+    remote_chat::{self, Preset, ChatProvider},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
 /// Any OpenAI-compatible endpoint.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compatible;
+pub struct OpenAiCompatible;
 
 /// Settings of a model behind any such endpoint.
-pub(crate) type Config = remote_chat::Config<Compatible>;
+pub(crate) type Config = remote_chat::Config<OpenAiCompatible>;
 
-impl Preset for Compatible {
-    const PROVIDER: Provider = Provider {
+impl Preset for OpenAiCompatible {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "openai",
         base_url: "",
         api_key_env: None,

@@ -22,7 +22,7 @@ pub use http::is_unprotected;
 every_provider!(modules remote);
 
 /// Where the models of this folder compute.
-pub(crate) const PLACE: crate::Place = crate::Place::Remote;
+pub(crate) const PLACE: crate::ModelPlace = crate::ModelPlace::Remote;
 
 #[cfg(test)]
 /// Helper functions that tests of other modules use.

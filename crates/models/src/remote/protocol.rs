@@ -8,7 +8,7 @@ mod translation;
 mod translator;
 
 pub(super) use openai::{Differences, SchemaForm};
-pub(super) use speaker::{Reply, Speaker, Target};
+pub(super) use speaker::{ChatReply, ChatTarget, Speaker};
 pub(super) use translation::{Extra, Language, Translation};
 
 use crate::Error;
@@ -39,7 +39,7 @@ impl Protocol {
     ///
     /// # Errors
     /// If the settings of the model do not fit the protocol, or this program was built without it.
-    pub(super) fn speaker(self, model: &Target<'_>) -> Result<Box<dyn Speaker>, Error> {
+    pub(super) fn speaker(self, model: &ChatTarget<'_>) -> Result<Box<dyn Speaker>, Error> {
         match self {
             Self::OpenAi(differences) => Ok(Box::new(OpenAi::new(differences, model)?)),
             #[cfg(feature = "providers")]

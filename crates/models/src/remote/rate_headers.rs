@@ -6,7 +6,7 @@
 //! `anthropic-ratelimit-*`, and `retry-after` of HTTP with the
 //! `retry-after-ms` of OpenAI and Azure.
 
-use crate::RateHints;
+use crate::RateHeaders;
 use reqwest::header::HeaderMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,10 +20,10 @@ const LARGEST: f64 = 1e15;
 const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
 
 /// The announcement in an answer's headers.
-pub(super) fn read(headers: &HeaderMap) -> RateHints {
+pub(super) fn read(headers: &HeaderMap) -> RateHeaders {
     let number = |names: &[&str]| names.iter().find_map(|name| count(text(headers, name)?));
     let time = |names: &[&str]| names.iter().find_map(|name| reset(headers, text(headers, name)?));
-    RateHints {
+    RateHeaders {
         limit_requests: number(&[
             "x-ratelimit-limit-requests",
             "anthropic-ratelimit-requests-limit",
@@ -213,7 +213,7 @@ mod tests {
             ("x-ratelimit-remaining-tokens", "149984"),
             ("x-ratelimit-reset-tokens", "6m0s"),
         ]));
-        let expected = RateHints {
+        let expected = RateHeaders {
             limit_requests: Some(60.0),
             remaining_requests: Some(59.0),
             reset_requests: seconds(1.0),
@@ -233,12 +233,12 @@ mod tests {
             ("x-ratelimit-remaining-tokens-minute", "47196"),
             ("x-ratelimit-limit-tokens-month", "4000000"),
         ]));
-        let expected = RateHints {
+        let expected = RateHeaders {
             limit_requests: Some(60.0),
             remaining_requests: Some(59.0),
             limit_tokens: Some(50_000.0),
             remaining_tokens: Some(47_196.0),
-            ..RateHints::default()
+            ..RateHeaders::default()
         };
         assert_eq!(told, expected);
     }
@@ -254,7 +254,7 @@ mod tests {
             ("anthropic-ratelimit-input-tokens-remaining", "39000"),
             ("anthropic-ratelimit-input-tokens-reset", "2025-12-31T23:59:00Z"),
         ]));
-        let expected = RateHints {
+        let expected = RateHeaders {
             limit_requests: Some(50.0),
             remaining_requests: Some(0.0),
             reset_requests: seconds(7.0),

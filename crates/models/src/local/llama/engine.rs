@@ -16,9 +16,9 @@
 //! was computed as a prompt is reused for a prompt.
 
 use super::{
-    job::{Job, Outcome, Reply, ids},
-    shared::{Settings, Shared},
-    worker::Worker,
+    job::{JobOutcome, LlamaJob, OutcomeSender, ids},
+    shared::{EngineSettings, EngineState},
+    worker::LlamaWorker,
 };
 use crate::Error;
 use llama_cpp_2::model::LlamaModel;
@@ -27,14 +27,14 @@ use tokio::{runtime::Runtime, sync::oneshot};
 
 /// A handle to the threads; they end when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Engine {
-    shared: Arc<Shared>,
+pub(crate) struct LlamaEngine {
+    shared: Arc<EngineState>,
 }
 
-impl Engine {
+impl LlamaEngine {
     /// Starts the threads. They sleep, and hold no weights, until the first job.
-    pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::new(settings));
+    pub(crate) fn start(settings: EngineSettings) -> Result<Self, Error> {
+        let shared = Arc::new(EngineState::new(settings));
         // The engine is made first, so that the threads end if one of them cannot be started.
         let engine = Self { shared: shared.clone() };
         for thread in 0..shared.settings.workers() {
@@ -43,7 +43,7 @@ impl Engine {
             let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
             let shared = shared.clone();
             let run = move || {
-                let _leaves = Leaves(&shared, thread);
+                let _leaves = ThreadExit(&shared, thread);
                 work(&shared, thread, &runtime);
             };
             std::thread::Builder::new().name("llama".into()).spawn(run).map_err(failed)?;
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// Runs a job. Dropping the future ends it after its current step.
-    pub(crate) async fn run(&self, job: Job) -> Result<Outcome, Error> {
+    pub(crate) async fn run(&self, job: LlamaJob) -> Result<JobOutcome, Error> {
         let _call = self.shared.load.enter();
         let (reply, outcome) = oneshot::channel();
         self.shared.queue.push(&ids(&job.prompt), (job, reply));
@@ -60,7 +60,7 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
+impl Drop for LlamaEngine {
     fn drop(&mut self) {
         self.shared.queue.close();
     }
@@ -68,16 +68,16 @@ impl Drop for Engine {
 
 /// Reports that a thread has ended, even after a panic, so that no caller waits
 /// for an answer that cannot come.
-struct Leaves<'a>(&'a Shared, usize);
+struct ThreadExit<'a>(&'a EngineState, usize);
 
-impl Drop for Leaves<'_> {
+impl Drop for ThreadExit<'_> {
     fn drop(&mut self) {
         self.0.queue.leave(self.1);
     }
 }
 
 /// What one thread does.
-fn work(shared: &Shared, thread: usize, runtime: &Runtime) {
+fn work(shared: &EngineState, thread: usize, runtime: &Runtime) {
     // If loading fails, the job gets the error, and the next job tries again.
     while let Some((job, reply)) = shared.queue.next(thread, Vec::new(), || (), |_| None) {
         if reply.is_closed() {
@@ -91,16 +91,22 @@ fn work(shared: &Shared, thread: usize, runtime: &Runtime) {
     }
 }
 
-fn work_with(shared: &Shared, model: &LlamaModel, thread: usize, runtime: &Runtime, first: (Job, Reply)) {
+fn work_with(
+    shared: &EngineState,
+    model: &LlamaModel,
+    thread: usize,
+    runtime: &Runtime,
+    first: (LlamaJob, OutcomeSender),
+) {
     let mut next = Some(first);
-    let mut worker: Option<Worker<'_>> = None;
+    let mut worker: Option<LlamaWorker<'_>> = None;
     while let Some((job, reply)) = next {
         let made = match worker.take() {
             Some(worker) => Ok(worker),
-            None => Worker::new(shared, model, runtime, thread),
+            None => LlamaWorker::new(shared, model, runtime, thread),
         };
         let outcome = made.and_then(|made| worker.insert(made).answer(job, &reply));
-        let prompts = worker.as_ref().map(Worker::prompts).unwrap_or_default();
+        let prompts = worker.as_ref().map(LlamaWorker::prompts).unwrap_or_default();
         let copy = |prompt: &[i32]| worker.as_ref()?.copy_of(prompt);
         next = shared.queue.next(thread, prompts, || drop(reply.send(outcome)), copy);
     }

@@ -1,6 +1,6 @@
-//! A job of an [`Engine`](super::Engine) and its outcome.
+//! A job of an [`LlamaEngine`](super::LlamaEngine) and its outcome.
 
-use super::{sampler::Sampler, vocabulary::Vocabulary, writer::Writer};
+use super::{sampler::Sampler, vocabulary::Vocabulary, writer::AnswerWriter};
 use crate::{Error, Finish, OnPiece};
 use llama_cpp_2::token::LlamaToken;
 use std::{fmt, sync::Arc};
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 /// A request that was checked and is ready to run.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct LlamaJob {
     /// The conversation up to where the answer begins; never empty.
     pub(crate) prompt: Vec<LlamaToken>,
     /// What is asked for.
@@ -23,27 +23,27 @@ pub(crate) enum Goal {
     /// The probabilities of groups of tokens as the first token of the answer.
     Choices(Vec<Vec<i32>>),
     /// An answer in words.
-    Text(Box<Writing>),
+    Text(Box<AnswerTask>),
 }
 
 /// An answer being written.
 #[derive(Debug)]
-pub(crate) struct Writing {
+pub(crate) struct AnswerTask {
     /// Chooses its tokens.
     pub(crate) sampler: Sampler,
     /// Puts its text together.
-    pub(crate) writer: Writer,
+    pub(crate) writer: AnswerWriter,
     /// How many tokens it may have, at least 1.
     pub(crate) limit: usize,
     /// The reader of the answer while it is written.
-    pub(crate) reader: Option<Reader>,
+    pub(crate) reader: Option<PieceReader>,
 }
 
 /// Takes the pieces of an answer.
 #[derive(Clone)]
-pub(crate) struct Reader(pub(crate) OnPiece);
+pub(crate) struct PieceReader(pub(crate) OnPiece);
 
-impl Reader {
+impl PieceReader {
     pub(super) fn read(&self, piece: &str) {
         if !piece.is_empty() {
             (self.0)(piece);
@@ -51,7 +51,7 @@ impl Reader {
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for PieceReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reader").finish_non_exhaustive()
     }
@@ -59,7 +59,7 @@ impl fmt::Debug for Reader {
 
 /// The result of a job.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct JobOutcome {
     /// The answer.
     pub(crate) text: String,
     /// Why it ended; `None` for choices.
@@ -75,7 +75,7 @@ pub(crate) struct Outcome {
 }
 
 /// Where an outcome goes; closed when nobody waits for it any more.
-pub(super) type Reply = oneshot::Sender<Result<Outcome, Error>>;
+pub(super) type OutcomeSender = oneshot::Sender<Result<JobOutcome, Error>>;
 
 pub(super) fn ids(tokens: &[LlamaToken]) -> Vec<i32> {
     tokens.iter().map(|token| token.0).collect()

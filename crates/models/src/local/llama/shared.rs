@@ -2,9 +2,9 @@
 
 use super::{
     backend,
-    job::{Job, Reply},
-    load::Load,
-    queue::Queue,
+    job::{LlamaJob, OutcomeSender},
+    load::CallLoad,
+    queue::JobQueue,
 };
 use crate::{CpuBudget, Error};
 use llama_cpp_2::{
@@ -18,7 +18,7 @@ use std::{
 
 /// The settings of an engine.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct EngineSettings {
     /// The model's name, for errors.
     pub(crate) model: String,
     /// The GGUF file.
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) cpu: CpuBudget,
 }
 
-impl Settings {
+impl EngineSettings {
     /// How many requests are computed at once.
     pub(crate) fn workers(&self) -> usize {
         self.sequences.min(self.threads)
@@ -47,26 +47,26 @@ impl Settings {
 
 /// A prompt with what a context computed for it.
 #[derive(Debug)]
-pub(super) struct Computed {
+pub(super) struct PromptState {
     pub(super) tokens: Vec<i32>,
     pub(super) state: SeqState,
 }
 
 /// The state that the threads share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) settings: Settings,
-    pub(super) queue: Queue<(Job, Reply), Computed>,
-    pub(super) load: Load,
+pub(super) struct EngineState {
+    pub(super) settings: EngineSettings,
+    pub(super) queue: JobQueue<(LlamaJob, OutcomeSender), PromptState>,
+    pub(super) load: CallLoad,
     /// Also held while a context is made, which llama.cpp cannot do twice at
     /// a time for one model.
     weights: Mutex<Option<Arc<LlamaModel>>>,
 }
 
-impl Shared {
-    pub(super) fn new(settings: Settings) -> Self {
-        let queue = Queue::new(settings.workers());
-        Self { settings, queue, load: Load::default(), weights: Mutex::new(None) }
+impl EngineState {
+    pub(super) fn new(settings: EngineSettings) -> Self {
+        let queue = JobQueue::new(settings.workers());
+        Self { settings, queue, load: CallLoad::default(), weights: Mutex::new(None) }
     }
 
     /// The weights, which are loaded the first time.

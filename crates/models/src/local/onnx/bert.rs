@@ -12,9 +12,9 @@
 use super::{
     graph::{
         Attribute::{Float, Int},
-        Dimension, Element, Graph, MICROSOFT,
+        Dimension, ElementType, MICROSOFT, OnnxGraph,
     },
-    weights::{Quantized, Tensor, Weights, WeightsError},
+    weights::{QuantizedMatrix, Tensor, WeightFile, WeightsError},
 };
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub(crate) enum Precision {
 
 /// What the graph ends in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Head {
+pub(crate) enum ModelHead {
     /// `last_hidden_state`: a vector per token.
     Tokens,
     /// `logits`: the classification head over the first token.
@@ -70,9 +70,9 @@ pub(crate) enum ConversionError {
 
 /// Whether a file with these tensors and this `config.json` can be converted.
 /// The values are not looked at.
-pub(crate) fn check(weights: &Weights<'_>, config: &Value, head: Head) -> Result<(), ConversionError> {
+pub(crate) fn check(weights: &WeightFile<'_>, config: &Value, head: ModelHead) -> Result<(), ConversionError> {
     let bert = Bert::new(weights, config)?;
-    if head == Head::Classifier { bert.head_names().map(|_| ()) } else { Ok(()) }
+    if head == ModelHead::Classifier { bert.head_names().map(|_| ()) } else { Ok(()) }
 }
 
 /// How many rows at the start of the position table no token uses: RoBERTa
@@ -89,13 +89,13 @@ pub(crate) fn skipped_positions(config: &Value) -> usize {
 /// scale of the activations is shared by a batch, so a text is run alone, lest
 /// its vector depend on its neighbours.
 pub(crate) fn convert(
-    weights: &Weights<'_>,
+    weights: &WeightFile<'_>,
     config: &Value,
     precision: Precision,
-    head: Head,
+    head: ModelHead,
 ) -> Result<Vec<u8>, ConversionError> {
     let bert = Bert::new(weights, config)?;
-    let mut writer = Writer { bert, precision, graph: Graph::default(), mask: String::new() };
+    let mut writer = GraphWriter { bert, precision, graph: OnnxGraph::default(), mask: String::new() };
     let mut hidden = writer.embeddings()?;
     writer.graph.int64s("last_axis", &[-1]);
     writer.graph.floats("tiny", &[1], &[1e-6]);
@@ -106,11 +106,11 @@ pub(crate) fn convert(
         hidden = writer.layer(layer, &hidden)?;
     }
     match head {
-        Head::Tokens => {
+        ModelHead::Tokens => {
             let dimensions = [BATCH, LENGTH, Dimension::Fixed(writer.bert.hidden)];
-            writer.graph.output("last_hidden_state", &hidden, Element::Float, &dimensions);
+            writer.graph.output("last_hidden_state", &hidden, ElementType::Float, &dimensions);
         }
-        Head::Classifier => writer.classifier(&hidden)?,
+        ModelHead::Classifier => writer.classifier(&hidden)?,
     }
     Ok(writer.graph.finish())
 }
@@ -120,7 +120,7 @@ const LENGTH: Dimension = Dimension::Named("length");
 
 /// The sizes of a model, and where its tensors are.
 struct Bert<'a> {
-    weights: &'a Weights<'a>,
+    weights: &'a WeightFile<'a>,
     /// What stands before all names, such as `bert.`.
     prefix: String,
     hidden: usize,
@@ -140,7 +140,7 @@ struct Classifier {
 
 impl<'a> Bert<'a> {
     /// Reads sizes from `config`, and where it says nothing from the shapes.
-    fn new(weights: &'a Weights<'a>, config: &Value) -> Result<Self, ConversionError> {
+    fn new(weights: &'a WeightFile<'a>, config: &Value) -> Result<Self, ConversionError> {
         let kind = config["model_type"].as_str().unwrap_or("bert");
         if !["bert", "roberta", "xlm-roberta", "camembert"].contains(&kind) {
             return Err(ConversionError::Architecture(kind.to_owned()));
@@ -211,15 +211,15 @@ impl<'a> Bert<'a> {
 }
 
 /// Writes the graph of one model.
-struct Writer<'a> {
+struct GraphWriter<'a> {
     bert: Bert<'a>,
     precision: Precision,
-    graph: Graph,
+    graph: OnnxGraph,
     /// How many tokens of each text are real; empty where a text is run alone.
     mask: String,
 }
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     fn constant(&mut self, name: &str, tensor: &Tensor) -> String {
         self.graph.floats(name, &tensor.shape, &tensor.values)
     }
@@ -230,9 +230,9 @@ impl Writer<'_> {
 
     fn embeddings(&mut self) -> Result<String, ConversionError> {
         let text = [BATCH, LENGTH];
-        let cast = |graph: &mut Graph, name: &str| {
-            let input = graph.input(name, Element::Int64, &text);
-            graph.node("Cast", &[&input], &[("to", Int(Element::Int32 as i64))])
+        let cast = |graph: &mut OnnxGraph, name: &str| {
+            let input = graph.input(name, ElementType::Int64, &text);
+            graph.node("Cast", &[&input], &[("to", Int(ElementType::Int32 as i64))])
         };
         let ids = cast(&mut self.graph, "input_ids");
         let types = cast(&mut self.graph, "token_type_ids");
@@ -288,7 +288,7 @@ impl Writer<'_> {
             let weight = self.constant(&weight_name, &weight);
             return Ok(self.graph.fused("Attention", &[input, &weight, &bias, &mask], &[heads]));
         };
-        let quantized = Quantized::columns_of(&weight, limit)?;
+        let quantized = QuantizedMatrix::columns_of(&weight, limit)?;
         let columns = quantized.scales.len();
         let weight = self.graph.int8s(&weight_name, &weight.shape, &quantized.values);
         let scales = self.graph.floats(&format!("{name}.attention.scales"), &[columns], &quantized.scales);
@@ -309,7 +309,7 @@ impl Writer<'_> {
             let weight = self.constant(&format!("{name}.weight"), &weight);
             return Ok((self.graph.node("MatMul", &[input, &weight], &[]), bias));
         };
-        let quantized = Quantized::columns_of(&weight, limit)?;
+        let quantized = QuantizedMatrix::columns_of(&weight, limit)?;
         let weight = self.graph.int8s(&format!("{name}.weight"), &weight.shape, &quantized.values);
         let scales = self.graph.floats(&format!("{name}.scales"), &[columns], &quantized.scales);
         let Some(floor) = floor else {
@@ -360,7 +360,7 @@ impl Writer<'_> {
                 values = self.graph.node("Tanh", &[&values], &[]);
             }
         }
-        self.graph.output("logits", &values, Element::Float, &[BATCH, Dimension::Fixed(n_labels)]);
+        self.graph.output("logits", &values, ElementType::Float, &[BATCH, Dimension::Fixed(n_labels)]);
         Ok(())
     }
 }

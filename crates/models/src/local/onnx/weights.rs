@@ -24,7 +24,7 @@ pub(crate) enum WeightsError {
 
 /// A safetensors file in memory, or only its table of contents.
 #[derive(Debug)]
-pub(crate) struct Weights<'a> {
+pub(crate) struct WeightFile<'a> {
     shapes: BTreeMap<String, Vec<usize>>,
     tensors: Option<SafeTensors<'a>>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Tensor {
     pub(crate) values: Vec<f32>,
 }
 
-impl<'a> Weights<'a> {
+impl<'a> WeightFile<'a> {
     /// Reads the table of contents.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, WeightsError> {
         let tensors = SafeTensors::deserialize(bytes)?;
@@ -129,12 +129,12 @@ impl Tensor {
 
 /// A matrix as integers with one scale per column: `value ≈ integer × scale`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Quantized {
+pub(crate) struct QuantizedMatrix {
     pub(crate) values: Vec<i8>,
     pub(crate) scales: Vec<f32>,
 }
 
-impl Quantized {
+impl QuantizedMatrix {
     /// Rounds a matrix to integers in `-limit..=limit`.
     pub(crate) fn columns_of(matrix: &Tensor, limit: i8) -> Result<Self, WeightsError> {
         let (_, columns) = matrix.rows_and_columns()?;
@@ -161,7 +161,7 @@ mod tests {
     fn quantised_values_are_within_half_a_step() {
         let matrix = Tensor { shape: vec![3, 2], values: vec![1.0, 0.0, -0.37, 0.0, 0.501, 0.0] };
         for limit in [127, 63] {
-            let quantized = Quantized::columns_of(&matrix, limit).expect("a matrix");
+            let quantized = QuantizedMatrix::columns_of(&matrix, limit).expect("a matrix");
             assert_eq!(quantized.values[0], limit);
             for (i, value) in matrix.values.iter().enumerate() {
                 let scale = quantized.scales[i % 2];

@@ -5,14 +5,14 @@ mod chunks;
 mod dialect;
 mod probabilities;
 
-use super::speaker::{Counted, Reply, Speaker, Target, decimal};
+use super::speaker::{ChatReply, ChatTarget, Speaker, TokenCounts, decimal};
 use crate::{
     ChatRequest, Error, Finish, OnPiece,
-    remote::http::{Ended, after_the_beginning, told_tokens},
+    remote::http::{StreamEnd, after_the_beginning, told_tokens},
     trace,
 };
 use async_trait::async_trait;
-use chunks::Chunks;
+use chunks::ChunkAssembler;
 use dialect::{Dialect, NEW_LIMIT, OLD_LIMIT};
 use probabilities::probabilities;
 use serde_json::{Map, Value, json};
@@ -69,11 +69,16 @@ pub(super) struct OpenAi {
 
 #[async_trait]
 impl Speaker for OpenAi {
-    fn tells_probabilities(&self, model: &Target<'_>) -> bool {
+    fn tells_probabilities(&self, model: &ChatTarget<'_>) -> bool {
         self.differences.tells_probabilities && !model.omits("logprobs")
     }
 
-    async fn ask(&self, model: &Target<'_>, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error> {
+    async fn ask(
+        &self,
+        model: &ChatTarget<'_>,
+        request: &ChatRequest,
+        on_piece: Option<&OnPiece>,
+    ) -> Result<ChatReply, Error> {
         let mut dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let streams = on_piece.filter(|_| !dialect.no_streams);
@@ -82,9 +87,9 @@ impl Speaker for OpenAi {
                 None => self.whole(model, request, dialect).await,
             };
             let error = match answer {
-                Ok((answer, told)) => {
-                    let reply = reply(model, request, &answer)?;
-                    if let (Some(on_piece), Told::Nothing) = (on_piece, told) {
+                Ok(RawAnswer { body, is_streamed }) => {
+                    let reply = reply(model, request, &body)?;
+                    if let Some(on_piece) = on_piece.filter(|_| !is_streamed) {
                         on_piece(&reply.text);
                     }
                     return Ok(reply);
@@ -105,14 +110,15 @@ impl Speaker for OpenAi {
     }
 }
 
-/// The part of an answer that was handed out while it arrived.
-enum Told {
-    Nothing,
-    All,
+/// An answer before it is read.
+struct RawAnswer {
+    body: Value,
+    /// Whether its text was handed out while it arrived.
+    is_streamed: bool,
 }
 
 impl OpenAi {
-    pub(super) fn new(differences: Differences, model: &Target<'_>) -> Result<Self, Error> {
+    pub(super) fn new(differences: Differences, model: &ChatTarget<'_>) -> Result<Self, Error> {
         model.omits_only(&OPTIONAL)?;
         let dialect = Dialect {
             new_limit: false,
@@ -123,20 +129,21 @@ impl OpenAi {
         Ok(Self { differences, dialect: Mutex::new(dialect) })
     }
 
-    async fn whole(&self, model: &Target<'_>, request: &ChatRequest, dialect: Dialect) -> Result<(Value, Told), Error> {
-        Ok((model.endpoint.post(PATH, &self.body(model, request, dialect, false)).await?, Told::Nothing))
+    async fn whole(&self, model: &ChatTarget<'_>, request: &ChatRequest, dialect: Dialect) -> Result<RawAnswer, Error> {
+        let body = model.endpoint.post(PATH, &self.body(model, request, dialect, false)).await?;
+        Ok(RawAnswer { body, is_streamed: false })
     }
 
     /// Asks for a stream, and puts the chunks together to the answer that would
     /// have come without one.
     async fn streamed(
         &self,
-        model: &Target<'_>,
+        model: &ChatTarget<'_>,
         request: &ChatRequest,
         dialect: Dialect,
         on_piece: &OnPiece,
-    ) -> Result<(Value, Told), Error> {
-        let mut chunks = Chunks::new(on_piece, model.endpoint.redactor());
+    ) -> Result<RawAnswer, Error> {
+        let mut chunks = ChunkAssembler::new(on_piece, model.endpoint.redactor());
         let body = self.body(model, request, dialect, true);
         let take = |_: &str, chunk: &Value| {
             chunks.take(chunk);
@@ -144,18 +151,18 @@ impl OpenAi {
         };
         let ended = model.endpoint.stream(PATH, &body, take).await;
         match ended {
-            Ok(Ended::Whole(answer)) => return Ok((answer, Told::Nothing)),
-            Ok(Ended::Done) => {}
+            Ok(StreamEnd::Whole(body)) => return Ok(RawAnswer { body, is_streamed: false }),
+            Ok(StreamEnd::Done) => {}
             Ok(_) if chunks.is_finished() => {}
-            Ok(Ended::Broken(error)) => return Err(error),
-            Ok(Ended::Closed) => return Err(model.endpoint.broken_off()),
+            Ok(StreamEnd::Broken(error)) => return Err(error),
+            Ok(StreamEnd::Closed) => return Err(model.endpoint.broken_off()),
             Err(error) if chunks.has_begun() => return Err(after_the_beginning(error)),
             Err(error) => return Err(error),
         }
-        Ok((chunks.whole(), Told::All))
+        Ok(RawAnswer { body: chunks.whole(), is_streamed: true })
     }
 
-    fn body(&self, model: &Target<'_>, request: &ChatRequest, dialect: Dialect, streams: bool) -> Value {
+    fn body(&self, model: &ChatTarget<'_>, request: &ChatRequest, dialect: Dialect, streams: bool) -> Value {
         let mut body = Map::new();
         let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
         set("model", json!(model.name()));
@@ -196,7 +203,7 @@ impl OpenAi {
     }
 }
 
-fn reply(model: &Target<'_>, request: &ChatRequest, answer: &Value) -> Result<Reply, Error> {
+fn reply(model: &ChatTarget<'_>, request: &ChatRequest, answer: &Value) -> Result<ChatReply, Error> {
     trace::answered_by(answer.get("model").and_then(Value::as_str));
     let malformed = |reason: &str| model.endpoint.malformed(reason);
     let choice = answer.pointer("/choices/0").ok_or_else(|| malformed("there is no `choices[0]`"))?;
@@ -227,12 +234,12 @@ fn reply(model: &Target<'_>, request: &ChatRequest, answer: &Value) -> Result<Re
     };
     let choices = choice.pointer("/logprobs/content").map(|tokens| probabilities(tokens, &request.choices));
     let count = |pointer: &str| told_tokens(answer, pointer);
-    let usage = Counted {
+    let usage = TokenCounts {
         prompt: count("/usage/prompt_tokens"),
         cached: count("/usage/prompt_tokens_details/cached_tokens").unwrap_or_default(),
         completion: count("/usage/completion_tokens"),
     };
-    Ok(Reply { text, finish, usage, choices: choices.unwrap_or_default() })
+    Ok(ChatReply { text, finish, usage, choices: choices.unwrap_or_default() })
 }
 
 /// The text of a message: a string, or parts that hold some.

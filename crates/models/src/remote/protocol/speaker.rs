@@ -9,40 +9,45 @@ use serde_json::{Map, Value};
 pub(crate) trait Speaker: Send + Sync {
     /// Asks once. If `on_piece` is given, the text of the reply is handed out:
     /// in pieces if the endpoint streams it.
-    async fn ask(&self, model: &Target<'_>, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error>;
+    async fn ask(
+        &self,
+        model: &ChatTarget<'_>,
+        request: &ChatRequest,
+        on_piece: Option<&OnPiece>,
+    ) -> Result<ChatReply, Error>;
 
     /// See [`ChatModel::tells_probabilities`].
-    fn tells_probabilities(&self, model: &Target<'_>) -> bool;
+    fn tells_probabilities(&self, model: &ChatTarget<'_>) -> bool;
 }
 
 /// The model that a speaker asks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target<'a> {
+pub(crate) struct ChatTarget<'a> {
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) omit: &'a [String],
     pub(crate) extra: &'a Map<String, Value>,
 }
 
 /// A model's reply.
-pub(crate) struct Reply {
+pub(crate) struct ChatReply {
     /// Without our secrets.
     pub(crate) text: String,
     pub(crate) finish: Finish,
-    pub(crate) usage: Counted,
+    pub(crate) usage: TokenCounts,
     /// See [`ChatResponse::choices`].
     pub(crate) choices: Vec<f64>,
 }
 
 /// The tokens of a call, as far as the provider counted them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counted {
+pub(crate) struct TokenCounts {
     pub(crate) prompt: Option<u64>,
     /// Tokens among these that were taken from a cache.
     pub(crate) cached: u64,
     pub(crate) completion: Option<u64>,
 }
 
-impl Target<'_> {
+impl ChatTarget<'_> {
     /// The name by which the endpoint knows it.
     pub(crate) fn name(&self) -> &str {
         self.endpoint.model()

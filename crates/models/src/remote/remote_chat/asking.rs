@@ -2,10 +2,10 @@
 //! in the model's protocol, and counts their tokens.
 
 use crate::{
-    ChatModel, ChatRequest, ChatResponse, Error, FunctionFailed, OnPiece, Usage, estimated_tokens,
+    ChatModel, ChatRequest, ChatResponse, Error, FunctionError, OnPiece, Usage, estimated_tokens,
     remote::{
-        endpoint::Remote,
-        protocol::{Reply, Speaker, Target},
+        endpoint::RemoteModel,
+        protocol::{ChatReply, ChatTarget, Speaker},
     },
 };
 use async_trait::async_trait;
@@ -16,7 +16,7 @@ use std::time::Instant;
 const MAX_TEXT: usize = 1 << 20;
 
 /// The part of a chat model that its endpoint does not have.
-pub(super) struct Chat {
+pub(super) struct ChatPart {
     pub(super) speaker: Box<dyn Speaker>,
     pub(super) omit: Vec<String>,
     pub(super) extra: Map<String, Value>,
@@ -25,11 +25,11 @@ pub(super) struct Chat {
     /// Dollars per million tokens read and written.
     pub(super) price: (f64, f64),
     /// The function of a program that the model is, if it is one.
-    pub(super) function: Option<FunctionFailed>,
+    pub(super) function: Option<FunctionError>,
 }
 
 #[async_trait]
-impl ChatModel for Remote<Chat> {
+impl ChatModel for RemoteModel<ChatPart> {
     fn context_length(&self) -> usize {
         self.kind.context_length
     }
@@ -46,7 +46,7 @@ impl ChatModel for Remote<Chat> {
         self.kind.speaker.tells_probabilities(&self.target())
     }
 
-    fn function(&self) -> Option<FunctionFailed> {
+    fn function(&self) -> Option<FunctionError> {
         self.kind.function.clone()
     }
 
@@ -59,9 +59,9 @@ impl ChatModel for Remote<Chat> {
     }
 }
 
-impl Remote<Chat> {
-    fn target(&self) -> Target<'_> {
-        Target { endpoint: &self.endpoint, omit: &self.kind.omit, extra: &self.kind.extra }
+impl RemoteModel<ChatPart> {
+    fn target(&self) -> ChatTarget<'_> {
+        ChatTarget { endpoint: &self.endpoint, omit: &self.kind.omit, extra: &self.kind.extra }
     }
 
     /// Fills in the counts that a refusal did not state.
@@ -79,7 +79,7 @@ impl Remote<Chat> {
     async fn answer(&self, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<ChatResponse, Error> {
         let started = Instant::now();
         let reply = self.kind.speaker.ask(&self.target(), request, on_piece).await;
-        let Reply { text, finish, usage, choices } = reply.map_err(|error| self.with_counts(error, request))?;
+        let ChatReply { text, finish, usage, choices } = reply.map_err(|error| self.with_counts(error, request))?;
         if text.len() > MAX_TEXT {
             let reason = format!("its text has {} bytes, more than any model writes", text.len());
             return Err(self.endpoint.malformed(reason));

@@ -6,7 +6,7 @@ use crate::{OnPiece, remote::http::Redactor};
 use serde_json::{Value, json};
 
 /// The chunks of a streamed answer that have arrived.
-pub(super) struct Chunks<'a> {
+pub(super) struct ChunkAssembler<'a> {
     on_piece: &'a OnPiece,
     /// A secret may be spread over chunks.
     redactor: Redactor,
@@ -23,7 +23,7 @@ pub(super) struct Chunks<'a> {
     model: Value,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> ChunkAssembler<'a> {
     pub(super) fn new(on_piece: &'a OnPiece, redactor: Redactor) -> Self {
         Self {
             on_piece,
