@@ -19,7 +19,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// Why a source gave nothing, in words for a person. It holds no secret: only
 /// the host of an address is named, because the rest may contain a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub(super) struct FetchError(pub(super) String);
 
 impl FetchError {
@@ -47,7 +48,6 @@ pub(super) struct DownloadRequest<'a> {
 pub(super) struct WebPage {
     /// Its address after all redirects; relative links start from here.
     pub(super) url: reqwest::Url,
-    pub(super) is_json: bool,
     pub(super) body: String,
 }
 
@@ -95,13 +95,11 @@ impl Downloader {
         let response = self.send(url, token, &[(header::ACCEPT, accept)]).await?;
         let response = accepted(response)?;
         let url = response.url().clone();
-        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let is_json = kind.contains("json");
         let body = response
             .text()
             .await
             .map_err(|error| Interruption::ForNow(FetchError::new(innermost(&error).to_string())))?;
-        Ok(WebPage { url, is_json, body })
+        Ok(WebPage { url, body })
     }
 
     /// Downloads into `part`, continuing an earlier try, and checks the result.

