@@ -1,6 +1,6 @@
 //! Runs many fallible asynchronous tasks at once, within limits, and retries
 //! those that failed for a passing reason. This crate knows nothing of LLMs or
-//! HTTP.
+//! HTTP; "the other side" is whatever answers the calls, such as a provider.
 //!
 //! - [`Limiter`]: one per thing that is limited (a model's endpoint, a CPU),
 //!   shared by all who use it. [`Limiter::call`] makes one call.

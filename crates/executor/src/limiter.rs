@@ -82,7 +82,7 @@ impl Limiter {
         }
     }
 
-    /// Tells the controller what the other side announces about its limits. A
+    /// Passes on to the controller what the other side announces about its limits. A
     /// task does so as soon as it has its answer, before it ends.
     pub fn hear(&self, hints: &RateHints) {
         self.slots.hear(hints);

@@ -21,7 +21,7 @@ mod reply;
 mod stored_form;
 mod structured;
 mod texts;
-mod unkept;
+mod unsaved;
 
 pub use amount::{Allowance, AllowanceRequest, BudgetAmount, Caps, ReachedCap, SpentTotals};
 pub use answer_stream::{AnswerPiece, AnswerPieces, AnswerStream};
@@ -49,7 +49,7 @@ use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
 };
-use unkept::UnsavedAnswers;
+use unsaved::UnsavedAnswers;
 
 /// Makes handles to models, and remembers what their calls cost. Clones share
 /// journal, limits, budget and meter; cancellation, priority and retries belong to
@@ -65,7 +65,7 @@ pub struct Client {
     listener: Option<Listener>,
 }
 
-/// What a chat model was asked, and what became of it.
+/// A request to a chat model, and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {
     /// The model.
@@ -76,7 +76,7 @@ pub struct Exchange<'a> {
     pub outcome: &'a Result<ChatResponse, Error>,
 }
 
-/// Is told of exchanges with chat models, from whichever thread made the call.
+/// Called after each exchange with a chat model, on the thread that made the call.
 pub type Listener = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
 /// What clones of a client share.
@@ -87,16 +87,16 @@ struct ClientInner {
     flights: Flights,
     texts: TextClaims,
     meter: Meter,
-    unkept: UnsavedAnswers,
+    unsaved: UnsavedAnswers,
     /// Calls that go on although they were cancelled.
     finishing: TaskTracker,
 }
 
 impl ClientInner {
     fn new(journal: Option<SharedJournal>, meter: Meter) -> Self {
-        let (limiters, flights, texts, unkept) =
+        let (limiters, flights, texts, unsaved) =
             (Mutex::default(), Flights::default(), TextClaims::default(), UnsavedAnswers::default());
-        Self { journal, limiters, flights, texts, meter, unkept, finishing: TaskTracker::new() }
+        Self { journal, limiters, flights, texts, meter, unsaved, finishing: TaskTracker::new() }
     }
 }
 
@@ -129,8 +129,8 @@ impl Client {
         }
     }
 
-    /// This client, for models whose answers another process keeps, limits and
-    /// pays: it has no journal, no budget and no limits of before.
+    /// This client without journal, budget and earlier limits, for models whose
+    /// calls another process keeps, pays and limits.
     #[must_use]
     pub fn without_journal(&self) -> Self {
         let inner = Arc::new(ClientInner::new(None, self.meter()));
@@ -150,22 +150,22 @@ impl Client {
         Self { budget, ..self }
     }
 
-    /// This client, with chat calls that are told to a listener when they have
-    /// ended, also those that the journal answers.
+    /// This client, with a listener that is called after each chat call, also if the
+    /// journal answered it.
     #[must_use]
     pub fn with_listener(self, listener: Option<Listener>) -> Self {
         Self { listener, ..self }
     }
 
     /// This client, with calls that end with [`Error::Cancelled`] as soon as
-    /// the token is cancelled. What has begun at a remote model is paid: such a
-    /// call goes on by itself, two minutes at most, so that its answer is kept.
+    /// the token is cancelled. A call that has begun at a remote model is paid, so it
+    /// runs on in the background, two minutes at most, and its answer is kept.
     #[must_use]
     pub fn with_cancellation(self, cancel: CancellationToken) -> Self {
         Self { cancel, ..self }
     }
 
-    /// This client, with calls that go before those of a lower priority.
+    /// This client, with calls that precede calls of a lower priority.
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
         Self { call: self.call.with_priority(priority), ..self }
@@ -304,7 +304,7 @@ struct SharedLimit {
     limiter: Limiter,
 }
 
-/// How a limit learns about further settings.
+/// Who applies further settings to a limit.
 enum LimitSource {
     /// It never changes.
     Fixed,
@@ -372,4 +372,4 @@ mod structured_tests;
 mod texts_tests;
 
 #[cfg(test)]
-mod unkept_tests;
+mod unsaved_tests;

@@ -4,8 +4,8 @@
 //! of a [`Client`](crate::Client) is added to its ledger, whichever component
 //! makes the call. Calls that the journal answers, and calls that joined an
 //! identical call in flight, count like calls that were made: a ledger holds
-//! what the work costs, and not who paid. The [`Meter`](crate::Meter) counts
-//! what was paid.
+//! what the work costs, whoever paid for it. The [`Meter`](crate::Meter) counts what
+//! was paid.
 //!
 //! Ledgers nest: what is added to an inner ledger is added to the outer ones.
 //! Work that continues on another thread takes its ledger along with [`carry`].
@@ -132,7 +132,7 @@ tokio::task_local! {
     static SCOPE: Arc<LedgerScope>;
 }
 
-/// A ledger that is open, within those that are open around it.
+/// An open ledger, nested in its parent.
 #[derive(Debug, Default)]
 struct LedgerScope {
     ledger: Mutex<Ledger>,

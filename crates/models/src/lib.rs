@@ -4,7 +4,6 @@
 //! Stages never hold a model, only a handle ([`Chat`], [`Embedder`],
 //! [`Reranker`]) made by a [`Client`], so that every call passes the journal,
 //! the limits and the accounting.
-
 //!
 //! `model` defines models: the traits, their inputs, outputs and errors.
 //! `remote` calls models behind endpoints, `local` runs models in this process,

@@ -103,7 +103,7 @@ pub(crate) fn open(
     complete_options(&mut options);
     let (scheme, path) = ObjectStoreScheme::parse(url)?;
     // Without keys, only the machine's own role can give some. If there is
-    // none, the service for roles never answers, and nobody should wait for it.
+    // none, the service for roles never answers, so the wait is short.
     let patient = scheme != ObjectStoreScheme::AmazonS3 || has_keys(&options);
     let retry = RetryConfig {
         backoff: BackoffConfig { init_backoff: SHORTEST_WAIT, max_backoff: LONGEST_WAIT, base: 2.0 },

@@ -1,6 +1,7 @@
 //! Artifacts: immutable, named objects in a folder or on an object store.
 //!
-//! A name is written once and never changes, so whoever finds it may use it.
+//! A name is written once and its content never changes, so an object that is
+//! found may be used.
 //! Every read is compared with the object's [checksum]. The store does not know
 //! what the bytes mean.
 
@@ -381,8 +382,8 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Removes an object, if there is one of this name. The caller must know
-    /// that nobody needs it.
+    /// Removes an object, if there is one of this name. The caller must know that it
+    /// is not needed.
     ///
     /// # Errors
     /// If it cannot be removed.

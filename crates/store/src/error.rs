@@ -51,7 +51,7 @@ pub enum Error {
         #[source]
         source: rusqlite::Error,
     },
-    /// A damaged journal cannot be built anew while somebody writes to it.
+    /// A damaged journal cannot be rebuilt while another process uses it.
     #[error("the journal {path} is in use by another process: end the run that uses it, and try again")]
     JournalInUse {
         /// The database file.
@@ -130,7 +130,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same, if there is no space left; for others who cannot keep anything either.
+    /// A copy of the error, if it is [`Error::Full`].
     pub fn to_shared_fullness(&self) -> Option<Self> {
         match self {
             Self::Full { path, source } => Some(Self::Full { path: path.clone(), source: source.clone() }),

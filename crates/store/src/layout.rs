@@ -1,12 +1,12 @@
 //! The meaning of the names in a store. A store knows names and bytes; the code
-//! that makes the names tells it through a [`Layout`] what each of them is. So
+//! that makes the names describes them through a [`Layout`]. So
 //! the store can write checksums, find objects that are no longer needed, and
 //! name damaged ones.
 
 use bytes::Bytes;
 use std::fmt;
 
-/// Tells what the names of a store mean.
+/// The meaning of the names in a store.
 pub trait Layout: fmt::Debug + Send + Sync {
     /// What an object of this name is.
     fn kind(&self, name: &str) -> ObjectKind;
@@ -99,7 +99,7 @@ impl ObjectKind {
     }
 }
 
-/// The layout of a folder in which nobody makes names: it has no checksums.
+/// The layout of a folder without meaningful names: it has no checksums.
 #[derive(Debug, Clone, Copy)]
 pub struct NoLayout;
 

@@ -1,6 +1,6 @@
 //! The names that a store makes itself: checksums, model calls, objects that
 //! were set aside, the claims of runs. Its users make all other names, and a
-//! [`Layout`] tells what they mean.
+//! [`Layout`] says what they mean.
 
 use crate::{Key, Layout, ObjectKind};
 
@@ -61,7 +61,7 @@ impl Object {
         matches!(self, Self::Kept(ObjectKind::Artifact { .. } | ObjectKind::Partial { .. }))
     }
 
-    /// Whether it shows that a run is there. It is copied last, so whoever finds it finds the rest.
+    /// Whether it shows that a run exists. It is copied last, so that the rest of the run is there when it is found.
     pub(crate) fn is_of_run(&self) -> bool {
         matches!(self, Self::Kept(ObjectKind::Run { .. } | ObjectKind::Pointer))
     }

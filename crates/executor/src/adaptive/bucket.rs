@@ -8,7 +8,7 @@ use tokio::time::Instant;
 const REMEMBERED: Duration = Duration::from_secs(120);
 /// No more than this many spendings are remembered.
 const KEPT: usize = 1 << 14;
-/// Before the other side says anything, the amount of this time may be spent at once.
+/// Before the first announcement, the amount of this time may be spent at once.
 const BURST: Duration = Duration::from_secs(1);
 /// After this time, it is known whether a call was refused.
 const SETTLED: Duration = Duration::from_millis(200);
@@ -199,7 +199,7 @@ impl Bucket {
         (self.from, self.held) = (Some(to), false);
     }
 
-    /// Sets a learned rate that nobody announced.
+    /// Sets a rate that was learned, not announced.
     pub(crate) fn learn(&mut self, per_second: f64, now: Instant) {
         self.fill(now);
         self.rate = Some(per_second.max(1e-3));

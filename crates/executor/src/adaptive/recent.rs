@@ -1,4 +1,4 @@
-//! How attempts ended lately, and how long they took.
+//! How recent attempts ended, and how long they took.
 
 use crate::OutcomeKind;
 use std::{collections::VecDeque, time::Duration};

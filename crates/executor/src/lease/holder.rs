@@ -119,7 +119,7 @@ impl Leaseholder {
             if let Some(due) = renewed.map(|at| at + pause).filter(|due| *due > Instant::now()) {
                 tokio::select! {
                     () = sleep_until(due) => {}
-                    // A process that was given nothing asks sooner when a call begins to wait.
+                    // A process without a share asks sooner when a call begins to wait.
                     () = self.in_use.notified(), if has_nothing => {}
                 }
                 continue;

@@ -264,20 +264,23 @@ impl BudgetState {
     }
 }
 
+/// Whether a call may begin.
 enum BudgetAdmission {
     Granted,
-    /// It does not fit only because of calls in flight.
+    /// It would fit without the calls in flight.
     Full,
     Refused(Error),
 }
 
+/// The reason why a call does not fit into the budget.
 enum Obstacle {
+    /// Reservations of calls in flight, which may turn out cheaper.
     InFlight,
     Cap(ReachedCap),
 }
 
 /// What keeps `wanted` from being spent in addition to `spent` and `reserved`.
-/// Obstacles that cannot change come before those that can.
+/// Permanent obstacles come before temporary ones.
 fn obstacle(
     caps: &Caps,
     minutes: f64,
@@ -330,7 +333,7 @@ impl Reservation<'_> {
     /// The call ended and cost this much.
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
         let cost = BudgetAmount::cost(usd, usage.total());
-        // One lock for both changes, so that nobody sees the cost twice or not at all.
+        // One lock for both changes, so that no reader sees the cost twice or not at all.
         let mut state = self.budget.state();
         state.spent = state.spent.plus(cost);
         state.paid_calls += u64::from(cost.picodollars > 0);

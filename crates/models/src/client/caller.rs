@@ -9,7 +9,7 @@ use super::{
     journal_error,
     reply::{AnswerPart, CallAnswer, StoredAnswer},
     texts::shares,
-    unkept::RunningAttempt,
+    unsaved::RunningAttempt,
 };
 use crate::{Error, Identity, Usage, ledger, trace};
 use executor::{Limiter, OutcomeKind, RateHints, Retryable};
@@ -133,7 +133,7 @@ impl Caller {
             let draft = view.as_ref().map(|view| &view.draft);
             let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
-                // Looked up now, because this call may be on its way by itself later.
+                // Looked up now, because later this call may itself be among the detached ones.
                 let before = self.keeps().then(|| end_of_cancelled(&key)).flatten();
                 // Others may wait for the call and drive it; it stays a part of what began it.
                 async move {
@@ -145,7 +145,7 @@ impl Caller {
                 .in_current_span()
             });
             let joined = flight.joined;
-            // Whoever began the call sees to its end, also if this future is dropped.
+            // The caller that began the call finishes it, also if this future is dropped.
             let _finishes = (!joined && self.keeps()).then(|| self.client.finishing(key, flight.call()));
             let answer = tokio::select! {
                 biased;
@@ -218,7 +218,7 @@ impl Caller {
     {
         let Client { inner, budget, cancel, call, .. } = &self.client;
         inner.may_begin(key.is_some() && self.is_remote()).await?;
-        // What is measured after the work is neither paid nor counted.
+        // Calls that are measured after the work are neither paid nor counted.
         let (replays, unlimited) = (ledger::replays(), Budget::default());
         let budget = if replays { &unlimited } else { budget };
         let needed = budget.needs_estimates() || self.is_remote();
@@ -227,7 +227,7 @@ impl Caller {
         let (attempts, running) = (&AtomicU32::new(0), &AtomicU32::new(0));
         let attempt = || async move {
             let reservation = budget.reserve(estimate).await?;
-            inner.unkept.check()?;
+            inner.unsaved.check()?;
             if cancel.is_cancelled() {
                 return Err(Error::Cancelled);
             }
@@ -247,7 +247,7 @@ impl Caller {
                 inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
             }
             // No other attempt follows on these.
-            let ended = || inner.unkept.error().or_else(|| cancel.is_cancelled().then_some(Error::Cancelled));
+            let ended = || inner.unsaved.error().or_else(|| cancel.is_cancelled().then_some(Error::Cancelled));
             let mut answer = answer.map_err(|error| ended().unwrap_or(error))?;
             reservation.settle(answer.usage, answer.cost_usd);
             // It is paid, whatever becomes of it.
@@ -267,7 +267,7 @@ impl Caller {
         let outcome = loop {
             let made = pin!(async { self.limiter.call(call, never, attempt).await.map_err(|error| self.error(error)) });
             let made = until_cancelled(made, cancel, || finishes && running.load(Ordering::Relaxed) > 0);
-            match inner.unkept.or_stop(made, running).await {
+            match inner.unsaved.or_stop(made, running).await {
                 // The slot is given back, so that calls which do not need the authority may run.
                 Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
                     after if after >= AUTHORITY_AWAY => break Err(Error::BudgetUnreachable { after, reason }),

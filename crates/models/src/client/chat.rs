@@ -47,7 +47,7 @@ impl Chat {
         self.model.concurrency()
     }
 
-    /// Whether replies may tell the probabilities of a request's choices.
+    /// Whether replies may hold the probabilities of a request's choices.
     pub fn tells_probabilities(&self) -> bool {
         self.model.tells_probabilities()
     }
@@ -65,7 +65,7 @@ impl Chat {
         self
     }
 
-    /// This handle, with calls that go before those of a lower priority.
+    /// This handle, with calls that precede calls of a lower priority.
     #[must_use]
     pub fn with_priority(mut self, priority: i32) -> Self {
         self.caller.client = self.caller.client.with_priority(priority);

@@ -1,6 +1,6 @@
-//! The text of an answer while a model writes it, for all who wait for it. An
-//! answer may take several attempts, even two at a time; the draft shows only
-//! one of them.
+//! The text of an answer while a model writes it, shared by all callers that wait
+//! for it. An answer may take several attempts, even two at a time; the draft
+//! shows only one of them.
 
 use crate::{OnPiece, OnRestart};
 use std::sync::{
@@ -107,7 +107,7 @@ impl AttemptText {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).text.clear();
         self.draft.send_if_modified(|written| {
             if written.attempt == Some(self.number) {
-                // What is written next takes the place of what is shown.
+                // The next text replaces the shown one.
                 written.attempt = None;
             }
             false

@@ -24,7 +24,7 @@ type FlightOutcome = Result<StoredAnswer, Error>;
 pub(super) type CallFuture = BoxFuture<'static, FlightOutcome>;
 type FlightEntries = Arc<Mutex<HashMap<Key, FlightEntry>>>;
 
-/// A call in flight, for those who may join it.
+/// A call in flight that other callers may join.
 struct FlightEntry {
     /// A number for each call, so that a call removes only its own entry.
     number: u64,

@@ -313,7 +313,7 @@ fn response(matrix: &Matrix, row: usize) -> Result<String, Error> {
     to_text(&EmbeddingResponse { columns: matrix.columns, data: STANDARD.encode(bytes) })
 }
 
-/// The vectors of so many texts: a line for each, or one for all of them as older versions kept them.
+/// The vectors of `n_texts` texts: a line for each, or one line for all of them as older versions wrote it.
 fn matrix(kept: &str, n_texts: usize) -> Result<Matrix, Error> {
     let mut all = Matrix::default();
     for line in kept.lines() {

@@ -15,7 +15,7 @@ pub(super) struct TextClaims {
     released: Notify,
 }
 
-/// Texts that nobody else sends until this is dropped.
+/// Texts that no other call sends until this is dropped.
 pub(super) struct TextClaim<'a> {
     texts: &'a TextClaims,
     /// Their keys.
@@ -23,7 +23,7 @@ pub(super) struct TextClaim<'a> {
 }
 
 impl TextClaims {
-    /// Claims the texts of these keys that nobody has claimed. While all of them are claimed, waits.
+    /// Claims the texts of these keys that no other call has claimed. Waits while all of them are claimed.
     pub(super) async fn claim(&self, keys: &[Key]) -> TextClaim<'_> {
         loop {
             // Listens before it looks, so that no release in between is missed.

@@ -40,8 +40,7 @@ impl Bench {
         writer.write_all(content).expect("written");
         let bytes = writer.finish().expect("a wheel").into_inner();
         let listing = serde_json::json!({ "files": [{ "filename": name, "url": format!("/files/{name}") }] });
-        let page =
-            ResponseTemplate::new(200).set_body_raw(listing.to_string(), "application/vnd.pypi.simple.v1+json");
+        let page = ResponseTemplate::new(200).set_body_raw(listing.to_string(), "application/vnd.pypi.simple.v1+json");
         self.serve(&format!("/simple/{package}/"), page).await;
         self.serve(&format!("/files/{name}"), ResponseTemplate::new(200).set_body_bytes(bytes.clone())).await;
         Wheel {

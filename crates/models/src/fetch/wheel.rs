@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn the_index_is_the_one_that_pip_would_choose() {
         let chosen = |settings: &[(&str, &str)]| {
-            let value = |name: &str| settings.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned());
+            let value =
+                |name: &str| settings.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned());
             Ok::<_, FetchError>(configured(|name| Ok(value(name)))?.0)
         };
         let global = ("global.index-url", "http://global/simple");

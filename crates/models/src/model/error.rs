@@ -1,8 +1,8 @@
 //! The errors of models, divided by what the caller can do about them.
 
-mod told;
+mod report;
 
-pub use told::ErrorReport;
+pub use report::ErrorReport;
 
 use crate::{Cap, RateHeaders};
 use std::{error::Error as StdError, fmt, path::Path, sync::Arc, time::Duration};

@@ -49,12 +49,12 @@ impl Identity {
     }
 
     /// The part of the identity that decides the answer to one request. An
-    /// endpoint is not told for which context length a prompt was packed, so
-    /// equal prompts get equal answers: paid answers are found again after that
-    /// setting was changed.
+    /// endpoint does not know for which context length a prompt was packed, so equal
+    /// prompts get equal answers, and paid answers are found again after that setting
+    /// was changed.
     pub(crate) fn of_calls(&self) -> Cow<'_, Self> {
-        let is_told = !self.is_remote() || self.parameters.get(CONTEXT_LENGTH).is_none();
-        if is_told {
+        let counts = !self.is_remote() || self.parameters.get(CONTEXT_LENGTH).is_none();
+        if counts {
             return Cow::Borrowed(self);
         }
         let mut identity = self.clone();
@@ -68,7 +68,7 @@ impl Identity {
     /// across versions, so this is not a field of its own: a model at an
     /// endpoint is identified by its address, a function that stands for a
     /// model by its digest as an address, a model of this process by the
-    /// contents of its files. For a configured model, its settings tell.
+    /// contents of its files. Settings of a model know it without this.
     pub fn place(&self) -> ModelPlace {
         let schemes = ["http://", "https://", FUNCTION_SCHEME];
         match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {

@@ -137,7 +137,7 @@ impl Limits {
             Self::Learned { known, timeout_seconds, .. } => {
                 let told = known.refusal_timeout_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
                 let answer = Duration::try_from_secs_f64(timeout_seconds).unwrap_or_default();
-                // Who is less patient than a run means it.
+                // A policy that is less patient than a run's was chosen on purpose.
                 let max_refused = match policy.max_refused < RetryPolicy::default().max_refused {
                     true => told.map_or(policy.max_refused, |told| told.min(policy.max_refused)),
                     false => told.unwrap_or(policy.max_refused).max(answer),

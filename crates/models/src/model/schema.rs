@@ -72,7 +72,7 @@ pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), Mismatch> {
 }
 
 /// The value without properties that no part of the schema declares, if the
-/// schema forbids others. Nobody asked for these properties.
+/// schema forbids others.
 pub(crate) fn without_extras(schema: &Value, value: Value) -> Value {
     pruned(schema, schema, value, 0)
 }

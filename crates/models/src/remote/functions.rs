@@ -33,7 +33,7 @@ pub struct ServedFunction {
 }
 
 impl ServedFunction {
-    /// Tells that a function is served at an address of this machine. `digest` is
+    /// Registers a function that is served at an address of this machine. `digest` is
     /// the `base_url` of its settings, `function:` and its digest; `model` is the
     /// name by which it is asked there; `file` is the file that it is from, for
     /// messages, and may be empty.
@@ -93,7 +93,7 @@ pub(super) fn address(model: &str, base: String) -> Result<(String, Option<Funct
     })
 }
 
-/// The beginning of what is told if the function fails; none for other models.
+/// The error of the function without its message; none for other models.
 pub(super) fn failure(model: &str, base_url: &str) -> Option<FunctionError> {
     if !is_function(base_url) {
         return None;

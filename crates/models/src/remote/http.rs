@@ -272,7 +272,7 @@ impl Endpoint {
             message if message.is_empty() => "no reason given".to_owned(),
             message => message,
         };
-        // A program serves its functions on this machine: nobody else is believed to be one.
+        // Functions are served on this machine only, so no other endpoint may claim to be one.
         if status != 429
             && is_loopback(&self.base)
             && let Some(failed) = said.function()

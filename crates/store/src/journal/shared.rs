@@ -247,7 +247,7 @@ impl SharedJournal {
                 self.on_disk(move |journal| journal.adopt(&key, &adopted)).await?;
                 Ok(Some(first))
             }
-            // The store's object is damaged, so nobody uses it.
+            // The store's object is damaged, so it is not in use.
             None => {
                 remote.store.replace(&name, bytes).await?;
                 self.on_disk(move |journal| journal.sent(&key)).await?;
@@ -267,7 +267,7 @@ impl SharedJournal {
                 .map(|(key, entry)| async move { self.send(remote, key, &entry).await })
                 .buffer_unordered(AT_ONCE);
             while let Some(sent) = sends.next().await {
-                // Another machine's answer was adopted, although ours was already used.
+                // Another machine's answer was adopted, although this machine's was already used.
                 sent?;
             }
         }
@@ -275,7 +275,7 @@ impl SharedJournal {
     }
 
     /// Runs work on the file outside the threads that wait for the network.
-    /// Work that has begun is finished even if nobody waits for it.
+    /// Work that has begun is finished even if its caller is gone.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Journal) -> Result<T, Error> + Send + 'static,

@@ -1,6 +1,6 @@
 //! Copies model calls from one store to another. A folder has them in its
 //! journal file, an object store has an object for each; they can be copied
-//! from either kind to either, so that nothing is paid anew after a store has
+//! from either kind to either, so that no call is paid again after a store has
 //! moved.
 
 use super::{

@@ -1,8 +1,8 @@
 //! Claims: the artifacts that running runs use. A claim is a folder
 //! `leases/<id>/` (the folder was named before the word changed): an object
 //! that is written again each minute, and lists of artifacts. A run claims
-//! artifacts before it looks whether they are there, and nobody removes claimed
-//! artifacts.
+//! artifacts before it looks whether they are there, and claimed artifacts are never
+//! removed.
 //!
 //! A run and a removal cannot miss each other. A run writes its list, then
 //! looks for a removal that has begun, and waits for its end. A removal writes

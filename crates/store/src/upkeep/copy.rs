@@ -54,8 +54,8 @@ pub struct CopyPlan {
     pub different: Vec<String>,
 }
 
-/// Tells what a copy would write, and writes nothing. No target is one that is
-/// not there yet. Model calls in the journal file of a folder are not counted.
+/// Lists what a copy would write, and writes nothing. `to` is none if the target
+/// does not exist yet. Model calls in the journal file of a folder are not counted.
 ///
 /// # Errors
 /// If a store fails.
@@ -65,15 +65,15 @@ pub async fn plan_copy(from: &ArtifactStore, to: Option<&ArtifactStore>) -> Resu
         None => Vec::new(),
     };
     let there: BTreeMap<String, u64> = there.into_iter().map(|object| (object.name, object.bytes)).collect();
-    let mut told = CopyPlan::default();
+    let mut plan = CopyPlan::default();
     for object in from.objects("").await?.iter().filter(|object| from.object(&object.name).is_copied()) {
         match there.get(&object.name) {
-            None => told.missing.add(object.bytes),
-            Some(bytes) if *bytes == object.bytes => told.there.add(object.bytes),
-            Some(_) => told.different.push(object.name.clone()),
+            None => plan.missing.add(object.bytes),
+            Some(bytes) if *bytes == object.bytes => plan.there.add(object.bytes),
+            Some(_) => plan.different.push(object.name.clone()),
         }
     }
-    Ok(told)
+    Ok(plan)
 }
 
 /// Copies the objects that the target lacks. `scratch` is a folder for large
@@ -104,7 +104,7 @@ pub async fn copy(
     let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
     let mut copied = CopyReport { of_the_machine: of_the_machine as u64, ..CopyReport::default() };
     let mut progress = CopyProgress { all: ObjectAmount::of(&objects), ..CopyProgress::default() };
-    // A run's results and its pointer come last, so that whoever finds them finds the rest.
+    // A run's results and its pointer come last, so that the rest is there when they are found.
     let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| from.object(&object.name).is_of_run());
     for (objects, is_last) in [(first, false), (last, true)] {
         if is_last {

@@ -1,6 +1,6 @@
-//! Litter, which nobody needs any more: partial outputs, files that killed
+//! Garbage, which is no longer needed: partial outputs, files that killed
 //! writers left, damaged objects that were set aside, and artifacts that no
-//! kept run refers to. Objects that running runs use are never litter, however
+//! kept run refers to. Objects that running runs use are never garbage, however
 //! old they are; see [`super::Claim`].
 
 use super::{
@@ -18,12 +18,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use std::{collections::BTreeSet, path::PathBuf, time::UNIX_EPOCH};
 
-/// The objects that are still wanted.
+/// Which objects to keep.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Every object written since this time, in milliseconds since 1970.
     pub since_unix_ms: i64,
-    /// Whether artifacts that no kept run refers to are litter too.
+    /// Whether artifacts that no kept run refers to are garbage too.
     pub only_used: bool,
     /// The runs to keep; all if none is named.
     pub runs: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Retention {
     pub artifacts: BTreeSet<String>,
 }
 
-/// The objects that nobody needs.
+/// The objects that are no longer needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Garbage {
     /// Partial outputs.
@@ -49,7 +49,7 @@ pub struct Garbage {
     /// killed.
     #[serde(serialize_with = "names")]
     pub leftovers: Vec<StoredObject>,
-    /// The amount of all litter.
+    /// The amount of all garbage.
     pub all: ObjectAmount,
     /// The finished runs that were looked at, and when they finished.
     #[serde(skip)]
@@ -66,7 +66,7 @@ fn names<S: serde::Serializer>(objects: &[StoredObject], serializer: S) -> Resul
     serializer.collect_seq(objects.iter().map(|object| &object.name))
 }
 
-/// Looks for litter.
+/// Lists the garbage; removes nothing.
 ///
 /// # Errors
 /// If the store fails, a run to keep does not exist, or a run to keep has no
@@ -138,7 +138,7 @@ impl ClaimedObjects {
     }
 }
 
-/// Removes the litter, except objects that runs have claimed since, and reports
+/// Removes the garbage, except objects that runs have claimed since, and reports
 /// the progress. Runs that begin meanwhile wait for the end.
 ///
 /// # Errors
@@ -147,7 +147,7 @@ pub async fn remove(store: &ArtifactStore, garbage: &Garbage, mut progress: impl
     let removal = Removal::begin(store).await?;
     let mut claimed = claimed(store).await?;
     if !garbage.unused.is_empty() {
-        // Runs that began and ended since the litter was listed claim nothing any more.
+        // Runs that began and ended since the garbage was listed claim nothing any more.
         let ended = finished(store, &store.objects(store.layout().runs()).await?).await?;
         let is_new = |run: &FinishedRun| !garbage.finished.contains(&(run.run.clone(), run.finished_unix_ms));
         claimed.artifacts.extend(ended.into_iter().filter(is_new).filter_map(|run| run.artifacts).flatten());

@@ -1,5 +1,5 @@
-//! Maintenance of a whole store: what it holds, whether it is intact, what
-//! nobody needs, and copying it. This code uses checksums and the store's
+//! Maintenance of a whole store: inventory, verification, garbage collection and
+//! copying. This code uses checksums and the store's
 //! [`Layout`](crate::Layout); it does not know what the bytes mean.
 
 mod claim;

@@ -66,7 +66,7 @@ pub(crate) struct EndpointSettings<'a> {
 /// The requirements of a provider's endpoints, whatever the settings are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Conventions {
-    /// What a base URL looks like, for whoever left it out.
+    /// An example of a base URL, for the error if it is left out.
     pub(crate) example: &'static str,
     /// The header that takes the key as it is; a bearer token if there is none.
     pub(crate) key_header: Option<&'static str>,

@@ -43,7 +43,7 @@ pub(crate) struct Differences {
     /// Its name for the seed.
     pub(crate) seed: &'static str,
     pub(crate) schema: SchemaForm,
-    /// Whether it tells the probabilities of tokens.
+    /// Whether its answers hold the probabilities of tokens.
     pub(crate) tells_probabilities: bool,
 }
 

@@ -1,10 +1,10 @@
 //! Providers with a protocol of their own, through the crate `genai`, which
 //! puts a request into their terms and reads their answers and streams.
 //!
-//! Everything else stays ours: `genai` gets our HTTP client, whose headers hold
-//! the key, and the complete address of the call. So it reads no environment
-//! variable and uses no default of its own, and a refusal that it returns is
-//! classified like any other.
+//! Everything else is the code of this crate: `genai` gets the HTTP client, whose
+//! headers hold the key, and the complete address of the call. So it reads no
+//! environment variable and uses no default of its own, and a refusal that it
+//! returns is classified like any other.
 //!
 //! `genai` shows only the headers of refusals, so limits that a provider
 //! announces in every answer are seen only when the first call is refused. If a

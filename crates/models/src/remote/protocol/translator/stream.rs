@@ -86,7 +86,7 @@ impl Translator {
                     return Ok(ChatReply { text: heard.text.clone(), finish, usage, choices: Vec::new() });
                 }
                 ChatStreamEvent::Start | ChatStreamEvent::Heartbeat => continue,
-                // Thoughts, and calls of tools, which nobody offered.
+                // Thoughts, and calls of tools, although no tools were offered.
                 _ => {}
             }
             last = Instant::now();

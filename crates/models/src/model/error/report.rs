@@ -1,13 +1,13 @@
-//! An error as one process tells it to another.
+//! An error in the form in which one process sends it to another.
 
 use super::{Error, FunctionError};
 use crate::{Cap, RateHeaders};
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 
-/// What a caller needs to know of an error: what can be done about it, and its
-/// words. What it does not tell apart arrives as [`Error::Config`] in the same
-/// words.
+/// An error for a caller in another process: its kind, as far as the caller acts
+/// on it, and its text. All other kinds arrive as [`Error::Config`] with the same
+/// text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields are those of the errors that are named")]
@@ -24,7 +24,7 @@ pub enum ErrorReport {
     Stalled { model: String, after: Duration, message: String },
     /// [`Error::Authentication`].
     Authentication { endpoint: String, message: String },
-    /// [`Error::RateLimited`], without what its headers said: who holds the model knows that.
+    /// [`Error::RateLimited`], without its headers, which only the process that holds the model needs.
     RateLimited { endpoint: String, message: String, retry_after: Option<Duration> },
     /// [`Error::QuotaExhausted`].
     QuotaExhausted { endpoint: String, message: String },
