@@ -166,11 +166,11 @@ pub struct ModelContext {
     pub cpu: CpuBudget,
     /// Reads an environment variable. Libraries never do so by themselves;
     /// only keys are asked for, by the names that the settings give.
-    pub environment: EnvironmentReader,
+    pub environment: Environment,
 }
 
 /// Reads an environment variable, or says that it is not set.
-pub type EnvironmentReader = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl fmt::Debug for ModelContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
