@@ -40,7 +40,7 @@ pub struct PullOptions {
     pub hub_token: Option<String>,
     /// The Python whose pip is asked for the package index.
     pub python: PathBuf,
-    /// The package index; if left out, the one that pip has configured, else PyPI.
+    /// The package index; if left out, pip is asked for it.
     pub package_index: Option<String>,
     /// How long a host may take to accept a connection.
     pub connect_timeout: Duration,

@@ -12,8 +12,6 @@ use std::{
 
 /// The form in which an index must answer (PEP 691).
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json";
-/// The index where none is configured, as for pip.
-const PYPI: &str = "https://pypi.org/simple";
 /// The names under which pip may have an index configured: its variable wins, then the setting of a command, then the
 /// global one.
 const CONFIGURED: [&str; 4] = [":env:.index-url", "download.index-url", "install.index-url", "global.index-url"];
@@ -66,26 +64,27 @@ fn ask_pip(python: &Path) -> Result<PackageIndex, FetchError> {
         let output = Command::new(python).args(["-m", "pip"]).args(arguments).stdin(Stdio::null()).output();
         output.map_err(|error| FetchError::new(format!("{}: {error}", python.display())))
     };
-    let version = run(&["--version"])?;
-    if !version.status.success() {
-        let complaint = String::from_utf8_lossy(&version.stderr).lines().last().unwrap_or_default().to_owned();
-        let python = python.display();
-        return Err(FetchError::new(format!("{python} cannot say which package index to use: {complaint}")));
-    }
-    configured(|name| {
+    for name in CONFIGURED {
         // It fails if there is no such setting.
         let output = run(&["config", "get", name])?;
-        Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
-    })
-}
-
-fn configured(setting: impl Fn(&str) -> Result<Option<String>, FetchError>) -> Result<PackageIndex, FetchError> {
-    for name in CONFIGURED {
-        if let Some(address) = setting(name)?.filter(|address| !address.is_empty()) {
+        let address = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if output.status.success() && !address.is_empty() {
             return Ok(PackageIndex::new(&address));
         }
     }
-    Ok(PackageIndex::new(PYPI))
+    let help = run(&["help", "download"])?;
+    default_index(&String::from_utf8_lossy(&help.stdout)).ok_or_else(|| {
+        let complaint = String::from_utf8_lossy(&help.stderr).lines().last().unwrap_or_default().to_owned();
+        FetchError::new(format!("{} cannot say which package index to use: {complaint}", python.display()))
+    })
+}
+
+/// The index that pip's help names as its default: `-i, --index-url <url>  Base URL of … (default <address>).`
+fn default_index(help: &str) -> Option<PackageIndex> {
+    let (_, option) = help.split_once("--index-url")?;
+    let (_, default) = option.split_once("(default")?;
+    let (address, _) = default.split_once(')')?;
+    Some(PackageIndex::new(address.trim()))
 }
 
 /// The one spelling by which an index knows a package (PEP 503).
@@ -146,16 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_index_is_the_one_that_pip_would_choose() {
-        let chosen = |settings: &[(&str, &str)]| {
-            let value =
-                |name: &str| settings.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned());
-            Ok::<_, FetchError>(configured(|name| Ok(value(name)))?.0)
-        };
-        let global = ("global.index-url", "http://global/simple");
-        assert_eq!(chosen(&[global, (":env:.index-url", "http://env/simple/")]), Ok("http://env/simple".to_owned()));
-        assert_eq!(chosen(&[global]), Ok("http://global/simple".to_owned()));
-        assert_eq!(chosen(&[("global.extra-index-url", "http://x")]), Ok(PYPI.to_owned()));
+    fn the_default_index_is_read_from_the_help_however_its_lines_break() {
+        let help =
+            "  -i, --index-url <url>       Base URL of the index (default\n       https://host/simple). This should\n";
+        let index = default_index(help).map(|index| index.0);
+        assert_eq!(index.as_deref(), Some("https://host/simple"));
+        assert!(default_index("--index-url <url>").is_none());
     }
 
     #[test]

@@ -22,9 +22,11 @@
 //!   cut there with [`Finish::Length`]. A prompt that leaves no room for one
 //!   token is [`Error::ContextTooLong`].
 
-use super::llama::{LlamaEngine, Goal, LlamaJob, PieceReader, Sampler, EngineSettings, Vocabulary, AnswerWriter, AnswerTask, grammar};
+use super::llama::{
+    AnswerTask, AnswerWriter, EngineSettings, Goal, LlamaEngine, LlamaJob, PieceReader, Sampler, Vocabulary, grammar,
+};
 use crate::{
-    CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, ModelKind, Model, OnPiece, Usage,
+    CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Model, ModelKind, OnPiece, Usage,
     provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;

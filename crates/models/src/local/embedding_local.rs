@@ -7,11 +7,11 @@
 //! costs nothing on a CPU once a text fills its vector units.
 
 use super::onnx::{
-    TokenBatch, ModelHead, RunnableModel, LongText, BatchOutput, Quantization, SessionPool, OnnxSettings, ShapeError, TokenRange, TextTokenizer, TokenSequence,
-    jobs, ready,
+    BatchOutput, LongText, ModelHead, OnnxSettings, Quantization, RunnableModel, SessionPool, ShapeError,
+    TextTokenizer, TokenBatch, TokenRange, TokenSequence, jobs, ready,
 };
 use crate::{
-    EmbeddingModel, Error, Identity, InputKind, ModelKind, Matrix, Model, Usage,
+    EmbeddingModel, Error, Identity, InputKind, Matrix, Model, ModelKind, Usage,
     provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;

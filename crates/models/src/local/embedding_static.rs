@@ -4,7 +4,7 @@
 
 use super::onnx::{Tensor, WeightFile, WeightsError};
 use crate::{
-    Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, ModelKind, Matrix, Model, ModelFiles, Usage,
+    Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, Matrix, Model, ModelFiles, ModelKind, Usage,
     provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;

@@ -4,10 +4,11 @@
 //! safetensors, which is converted.
 
 use super::onnx::{
-    TokenBatch, ModelHead, RunnableModel, BatchOutput, Quantization, SessionPool, OnnxSettings, ShapeError, TextTokenizer, TokenSequence, jobs, ready,
+    BatchOutput, ModelHead, OnnxSettings, Quantization, RunnableModel, SessionPool, ShapeError, TextTokenizer,
+    TokenBatch, TokenSequence, jobs, ready,
 };
 use crate::{
-    Error, Identity, ModelKind, Model, RerankModel, Usage,
+    Error, Identity, Model, ModelKind, RerankModel, Usage,
     provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;
@@ -135,7 +136,9 @@ impl RerankModel for OnnxReranker {
         let (query, owned) = (query.to_owned(), passages.to_vec());
         let tokenize = move || {
             let tokens = owned.iter().map(|passage| tokenizer.encode((query.as_str(), passage.as_str())));
-            tokens.collect::<Result<Vec<TokenSequence>, tokenizers::Error>>().map_err(|error| Error::runtime(&model, error))
+            tokens
+                .collect::<Result<Vec<TokenSequence>, tokenizers::Error>>()
+                .map_err(|error| Error::runtime(&model, error))
         };
         let tokens = self.pool.compute(tokenize).await?;
         let n_sessions = self.pool.n_sessions();

@@ -9,7 +9,7 @@
 use super::{
     http::{Conventions, Probe, path_segment},
     protocol::{Extra, Language, Protocol, Translation},
-    remote_chat::{self, Preset, ChatProvider},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;

@@ -4,7 +4,7 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol, SchemaForm},
-    remote_chat::{self, Preset, ChatProvider},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;

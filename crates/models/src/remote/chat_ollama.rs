@@ -8,7 +8,7 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol},
-    remote_chat::{self, Preset, ChatProvider},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;

@@ -11,7 +11,7 @@
 use super::{
     http::{Conventions, DefaultEndpoint},
     protocol::{Differences, Protocol},
-    remote_chat::{self, Preset, ChatProvider},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;

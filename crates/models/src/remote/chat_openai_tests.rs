@@ -1,9 +1,7 @@
 //! Requests, answers and refusals of a simulated chat endpoint.
 
 use super::Config;
-use crate::{
-    ChatModel, ChatRequest, Error, Finish, Message, Usage, provider::ModelSettings, remote::testing::Bench,
-};
+use crate::{ChatModel, ChatRequest, Error, Finish, Message, Usage, provider::ModelSettings, remote::testing::Bench};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

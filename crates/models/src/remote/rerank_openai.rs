@@ -103,7 +103,9 @@ impl RerankModel for RemoteModel<RerankPart> {
                 "top_n": passages.len(),
                 "return_documents": false,
             }),
-            RerankShape::Cohere => json!({ "model": model, "query": query, "documents": passages, "top_n": passages.len() }),
+            RerankShape::Cohere => {
+                json!({ "model": model, "query": query, "documents": passages, "top_n": passages.len() })
+            }
             RerankShape::Tei => json!({ "query": query, "texts": passages, "truncate": true, "return_text": false }),
         };
         let answer = self.endpoint.post("rerank", &body).await?;

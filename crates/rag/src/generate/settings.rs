@@ -13,7 +13,7 @@ use crate::{
     sampling::check_sampling,
 };
 use futures::StreamExt;
-use models::{Chat, ChatRequest, Finish, ModelKind, Message, AnswerPiece, Usage};
+use models::{AnswerPiece, Chat, ChatRequest, Finish, Message, ModelKind, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Kept free in the model's context for the marks of its chat template.

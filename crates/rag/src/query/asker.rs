@@ -3,7 +3,7 @@
 
 use super::{Fallback, Written};
 use crate::{Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence, sampling::check_sampling};
-use models::{Chat, ChatRequest, Finish, ModelKind, Message};
+use models::{Chat, ChatRequest, Finish, Message, ModelKind};
 use serde_json::{Value, json};
 
 /// Kept free in the model's context for the marks of its chat template.

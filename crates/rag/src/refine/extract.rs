@@ -20,7 +20,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::future;
-use models::{Chat, ChatRequest, ModelKind, Message};
+use models::{Chat, ChatRequest, Message, ModelKind};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -10,7 +10,7 @@
 use super::{Corpus, Query, Reranker, candidates, check_top_n};
 use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
 use async_trait::async_trait;
-use models::{Chat, ChatRequest, ModelKind, Message};
+use models::{Chat, ChatRequest, Message, ModelKind};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -16,7 +16,7 @@
 use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
 use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
 use async_trait::async_trait;
-use models::{Chat, ChatRequest, ChatResponse, ModelKind, Message};
+use models::{Chat, ChatRequest, ChatResponse, Message, ModelKind};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;

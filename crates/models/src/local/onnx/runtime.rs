@@ -76,7 +76,7 @@ enum SignatureError {
     #[error("has the input `{0}`, which is none of token ids, mask, types and positions")]
     InputRole(String),
     #[error("has the input `{name}` of type {kind}, expected integers")]
-    InputType { name: String, kind: ValueType },
+    InputType { name: String, kind: String },
     #[error("has no float output with {ranks:?} dimensions among {names:?}")]
     NoOutput { ranks: Vec<usize>, names: Vec<String> },
 }
@@ -271,7 +271,7 @@ impl GraphInput {
         let wide = match outlet.dtype() {
             ValueType::Tensor { ty: TensorElementType::Int64, .. } => true,
             ValueType::Tensor { ty: TensorElementType::Int32, .. } => false,
-            other => return Err(SignatureError::InputType { name: name.to_owned(), kind: other.clone() }),
+            other => return Err(SignatureError::InputType { name: name.to_owned(), kind: other.to_string() }),
         };
         Ok(Self { name: name.to_owned(), role, wide })
     }
