@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so and end")]
 
-use simulator::{Running, Settings, Stats, start};
+use simulator::{RunningSimulator, SimulatorSettings, Stats, start};
 use std::{
     sync::mpsc,
     time::{Duration, Instant},
@@ -60,7 +60,7 @@ fn main() {
     let server = std::thread::spawn(move || -> (Stats, Duration) {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let running: Running = start(Settings::default()).await.expect("a server");
+            let running: RunningSimulator = start(SimulatorSettings::default()).await.expect("a server");
             url_sender.send(running.url.clone()).expect("a listener");
             let _ = stopped.await;
             (running.stats(), processor_time())

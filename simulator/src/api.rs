@@ -1,11 +1,11 @@
 //! The paths of the provider, and what becomes of a request on each.
 
 use crate::{
-    Fault, Settings, chat, embeddings, headers,
-    limits::Refusal,
+    InjectedFault, SimulatorSettings, chat, embeddings, headers,
+    limits::LimitRefusal,
     line::Cutter,
-    reply::{CREATED, Content, Reply, Usage, fingerprint},
-    state::{Decision, State, Ticket, Verdict},
+    reply::{CREATED, ReplyContent, ReplyUsage, RequestError, SimulatedReply, fingerprint},
+    state::{AdmissionDecision, AdmissionVerdict, SimulatorState, Ticket},
 };
 use axum::{
     Extension, Router,
@@ -20,9 +20,9 @@ use futures::stream;
 use serde_json::{Map, Value, json};
 use std::{io, sync::Arc, time::Duration};
 
-type Shared = extract::State<Arc<State>>;
+type SharedState = extract::State<Arc<SimulatorState>>;
 
-pub(crate) fn router(state: Arc<State>) -> Router {
+pub(crate) fn router(state: Arc<SimulatorState>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(chat_completions))
         .route("/v1/embeddings", post(embedding))
@@ -34,18 +34,18 @@ pub(crate) fn router(state: Arc<State>) -> Router {
 }
 
 async fn chat_completions(
-    extract::State(state): Shared,
+    extract::State(state): SharedState,
     Extension(cutter): Extension<Cutter>,
     body: Bytes,
 ) -> Response {
     answer(&state, cutter, &body, chat::reply).await
 }
 
-async fn embedding(extract::State(state): Shared, Extension(cutter): Extension<Cutter>, body: Bytes) -> Response {
+async fn embedding(extract::State(state): SharedState, Extension(cutter): Extension<Cutter>, body: Bytes) -> Response {
     answer(&state, cutter, &body, embeddings::reply).await
 }
 
-async fn models(extract::State(state): Shared) -> Response {
+async fn models(extract::State(state): SharedState) -> Response {
     let model = json!({ "id": "simulated", "object": "model", "created": CREATED, "owned_by": "simulator" });
     let mut response = json_response(StatusCode::OK, json!({ "object": "list", "data": [model] }).to_string());
     if state.settings().rate_headers {
@@ -54,12 +54,12 @@ async fn models(extract::State(state): Shared) -> Response {
     response
 }
 
-async fn stats(extract::State(state): Shared) -> Response {
+async fn stats(extract::State(state): SharedState) -> Response {
     json_of(&state.stats())
 }
 
 /// Takes settings by name, and answers with all of them.
-async fn control(extract::State(state): Shared, body: Bytes) -> Response {
+async fn control(extract::State(state): SharedState, body: Bytes) -> Response {
     let changed = serde_json::from_slice::<Map<String, Value>>(&body)
         .map_err(|error| crate::Error::Settings(format!("settings are given as a JSON object: {error}")))
         .and_then(|changes| state.set(|settings| settings.merged(&changes)));
@@ -86,26 +86,26 @@ fn error_response(status: StatusCode, kind: &str, code: Option<&str>, message: &
 }
 
 async fn answer(
-    state: &Arc<State>,
+    state: &Arc<SimulatorState>,
     cutter: Cutter,
     body: &[u8],
-    reply: fn(&[u8], u128, &Settings) -> Result<Reply, String>,
+    reply: fn(&[u8], u128, &SimulatorSettings) -> Result<SimulatedReply, RequestError>,
 ) -> Response {
     let fingerprint = fingerprint(body);
     let reply = match reply(body, fingerprint, &state.settings()) {
         Ok(reply) => reply,
-        Err(message) => {
+        Err(error) => {
             state.not_understood();
-            return error_response(StatusCode::BAD_REQUEST, "invalid_request_error", None, &message);
+            return error_response(StatusCode::BAD_REQUEST, "invalid_request_error", None, &error.to_string());
         }
     };
-    let Decision { verdict, rates, settings } = state.admit(reply.usage.total());
+    let AdmissionDecision { verdict, rates, settings } = state.admit(reply.usage.total());
     let mut shows_rates = settings.rate_headers;
     let mut response = match verdict {
-        Verdict::Admitted(ticket) => fulfilled(ticket, cutter, reply, fingerprint).await,
-        Verdict::Failed(fault) => failed(fault),
-        Verdict::Refused(refusal) => {
-            shows_rates &= refusal != Refusal::Concurrency;
+        AdmissionVerdict::Admitted(ticket) => fulfilled(ticket, cutter, reply, fingerprint).await,
+        AdmissionVerdict::Failed(fault) => failed(fault),
+        AdmissionVerdict::Refused(refusal) => {
+            shows_rates &= refusal != LimitRefusal::Concurrency;
             refused(refusal, reply.usage.total(), &settings)
         }
     };
@@ -115,22 +115,22 @@ async fn answer(
     response
 }
 
-fn refused(refusal: Refusal, tokens: u64, settings: &Settings) -> Response {
+fn refused(refusal: LimitRefusal, tokens: u64, settings: &SimulatorSettings) -> Response {
     let requests_per_minute = settings.requests_per_minute.unwrap_or_default();
     let tokens_per_minute = settings.tokens_per_minute.unwrap_or_default();
     let (kind, message) = match refusal {
-        Refusal::Concurrency => {
+        LimitRefusal::Concurrency => {
             ("requests", format!("Too many requests in flight: Limit {}.", settings.concurrency.unwrap_or_default()))
         }
-        Refusal::Requests(wait) => {
+        LimitRefusal::Requests(wait) => {
             let limit = format!("requests per min (RPM): Limit {requests_per_minute}");
             ("requests", format!("Rate limit reached on {limit}. Please try again in {}.", headers::duration(wait)))
         }
-        Refusal::Tokens(wait) => {
+        LimitRefusal::Tokens(wait) => {
             let limit = format!("tokens per min (TPM): Limit {tokens_per_minute}, Requested {tokens}");
             ("tokens", format!("Rate limit reached on {limit}. Please try again in {}.", headers::duration(wait)))
         }
-        Refusal::TooLarge => {
+        LimitRefusal::TooLarge => {
             let most = settings.token_burst.unwrap_or(tokens_per_minute);
             ("tokens", format!("Request too large on tokens per min (TPM): at once {most}, Requested {tokens}."))
         }
@@ -140,12 +140,12 @@ fn refused(refusal: Refusal, tokens: u64, settings: &Settings) -> Response {
     response
 }
 
-fn failed(fault: Fault) -> Response {
+fn failed(fault: InjectedFault) -> Response {
     let (status, kind, code, message) = match fault {
-        Fault::RateLimited => {
+        InjectedFault::RateLimited => {
             (StatusCode::TOO_MANY_REQUESTS, "requests", Some("rate_limit_exceeded"), "Too many requests.")
         }
-        Fault::Overloaded => (
+        InjectedFault::Overloaded => (
             StatusCode::SERVICE_UNAVAILABLE,
             "server_error",
             None,
@@ -162,17 +162,17 @@ fn failed(fault: Fault) -> Response {
 }
 
 /// The end of a request that was let through.
-async fn fulfilled(ticket: Ticket, cutter: Cutter, reply: Reply, body: u128) -> Response {
-    if ticket.fault == Some(Fault::Hang) {
+async fn fulfilled(ticket: Ticket, cutter: Cutter, reply: SimulatedReply, body: u128) -> Response {
+    if ticket.fault == Some(InjectedFault::Hang) {
         // Until the client gives up, and this is dropped.
         return std::future::pending().await;
     }
     let bytes = match (reply.content, ticket.fault) {
-        (Content::Events(events), None | Some(Fault::Truncated | Fault::Malformed)) => {
+        (ReplyContent::Events(events), None | Some(InjectedFault::Truncated | InjectedFault::Malformed)) => {
             return streamed(ticket, events, body, reply.usage).await;
         }
-        (Content::Json(bytes), _) => bytes,
-        (Content::Events(_), _) => Bytes::new(),
+        (ReplyContent::Json(bytes), _) => bytes,
+        (ReplyContent::Events(_), _) => Bytes::new(),
     };
     pause(ticket.latency).await;
     match ticket.fault {
@@ -183,12 +183,12 @@ async fn fulfilled(ticket: Ticket, cutter: Cutter, reply: Reply, body: u128) -> 
         Some(fault) => {
             ticket.failed();
             match fault {
-                Fault::Reset => {
+                InjectedFault::Reset => {
                     cutter.cut();
                     json_response(StatusCode::OK, Body::empty())
                 }
-                Fault::Truncated => broken_off(&bytes),
-                Fault::Malformed => json_response(StatusCode::OK, bytes.slice(..bytes.len() / 2)),
+                InjectedFault::Truncated => broken_off(&bytes),
+                InjectedFault::Malformed => json_response(StatusCode::OK, bytes.slice(..bytes.len() / 2)),
                 other => failed(other),
             }
         }
@@ -222,13 +222,13 @@ fn broken_off(bytes: &Bytes) -> Response {
 
 /// A stream of events: half of the latency before the first, the rest evenly
 /// between the others.
-async fn streamed(ticket: Ticket, mut events: Vec<Bytes>, body: u128, usage: Usage) -> Response {
+async fn streamed(ticket: Ticket, mut events: Vec<Bytes>, body: u128, usage: ReplyUsage) -> Response {
     let gap = ticket.latency / 2 / u32::try_from(events.len()).unwrap_or(u32::MAX).max(1);
     let half = events.len() / 2;
-    let breaks = ticket.fault == Some(Fault::Truncated);
+    let breaks = ticket.fault == Some(InjectedFault::Truncated);
     match ticket.fault {
-        Some(Fault::Truncated) => events.truncate(half),
-        Some(Fault::Malformed) => {
+        Some(InjectedFault::Truncated) => events.truncate(half),
+        Some(InjectedFault::Malformed) => {
             let event = &events[half];
             events[half] = [event.slice(..event.len() / 2), Bytes::from_static(b"\n\n")].concat().into();
         }

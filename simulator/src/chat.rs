@@ -2,8 +2,8 @@
 //! `temperature`, tools and images are accepted and make no difference.
 
 use crate::{
-    Settings,
-    reply::{CREATED, Content, Reply, Usage, estimated_tokens, number, word},
+    SimulatorSettings,
+    reply::{CREATED, ReplyContent, ReplyUsage, RequestError, SimulatedReply, estimated_tokens, number, word},
     schema,
 };
 use bytes::Bytes;
@@ -15,34 +15,34 @@ const MOST_ALTERNATIVES: usize = 20;
 const MOST_CHOICES: u64 = 128;
 
 #[derive(Deserialize)]
-struct Request {
+struct ChatBody {
     model: String,
-    messages: Vec<Message>,
+    messages: Vec<ChatBodyMessage>,
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
     n: Option<u64>,
     stream: Option<bool>,
-    stream_options: Option<StreamOptions>,
-    response_format: Option<ResponseFormat>,
+    stream_options: Option<ChatStreamOptions>,
+    response_format: Option<AnswerFormat>,
     logprobs: Option<bool>,
     top_logprobs: Option<usize>,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct ChatBodyMessage {
     #[serde(default)]
     content: Value,
 }
 
 #[derive(Deserialize)]
-struct StreamOptions {
+struct ChatStreamOptions {
     #[serde(default)]
     include_usage: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum ResponseFormat {
+enum AnswerFormat {
     Text,
     JsonObject,
     JsonSchema { json_schema: JsonSchema },
@@ -54,32 +54,36 @@ struct JsonSchema {
 }
 
 /// One choice of an answer.
-struct Choice {
+struct ChatChoice {
     tokens: Vec<String>,
     finish: &'static str,
 }
 
-pub(crate) fn reply(body: &[u8], fingerprint: u128, settings: &Settings) -> Result<Reply, String> {
-    let request: Request = serde_json::from_slice(body).map_err(|error| format!("Invalid request body: {error}"))?;
+pub(crate) fn reply(
+    body: &[u8],
+    fingerprint: u128,
+    settings: &SimulatorSettings,
+) -> Result<SimulatedReply, RequestError> {
+    let request: ChatBody = serde_json::from_slice(body)?;
     if request.messages.is_empty() {
-        return Err("Invalid 'messages': at least one message is needed.".to_owned());
+        return Err(RequestError::parameter("messages", "at least one message is needed"));
     }
     let n_choices = request.n.unwrap_or(1);
     if !(1..=MOST_CHOICES).contains(&n_choices) {
-        return Err(format!("Invalid 'n': it must be from 1 to {MOST_CHOICES}."));
+        return Err(RequestError::parameter("n", format!("it must be from 1 to {MOST_CHOICES}")));
     }
-    let choices: Vec<Choice> =
+    let choices: Vec<ChatChoice> =
         (0..n_choices).map(|index| choice(&request, fingerprint.wrapping_add(u128::from(index)), settings)).collect();
-    let usage = Usage {
+    let usage = ReplyUsage {
         prompt_tokens: request.messages.iter().map(|message| 4 + prompt_tokens(&message.content)).sum(),
         completion_tokens: choices.iter().map(|choice| choice.tokens.len() as u64).sum(),
     };
     let content = if request.stream == Some(true) {
-        Content::Events(events(&request, fingerprint, &choices, usage))
+        ReplyContent::Events(events(&request, fingerprint, &choices, usage))
     } else {
-        Content::Json(whole(&request, fingerprint, &choices, usage))
+        ReplyContent::Json(whole(&request, fingerprint, &choices, usage))
     };
-    Ok(Reply { content, usage })
+    Ok(SimulatedReply { content, usage })
 }
 
 fn prompt_tokens(content: &Value) -> u64 {
@@ -90,17 +94,17 @@ fn prompt_tokens(content: &Value) -> u64 {
     }
 }
 
-fn choice(request: &Request, fingerprint: u128, settings: &Settings) -> Choice {
+fn choice(request: &ChatBody, fingerprint: u128, settings: &SimulatorSettings) -> ChatChoice {
     let allowed = request.max_completion_tokens.or(request.max_tokens).unwrap_or(u64::MAX);
     let text = match &request.response_format {
-        None | Some(ResponseFormat::Text) => {
+        None | Some(AnswerFormat::Text) => {
             let n_words = settings.answer_tokens.min(allowed);
             let token = |n| if n == 0 { word(fingerprint, n).to_owned() } else { format!(" {}", word(fingerprint, n)) };
             let finish = if n_words < settings.answer_tokens { "length" } else { "stop" };
-            return Choice { tokens: (0..n_words).map(token).collect(), finish };
+            return ChatChoice { tokens: (0..n_words).map(token).collect(), finish };
         }
-        Some(ResponseFormat::JsonObject) => json!({ "answer": word(fingerprint, 0) }).to_string(),
-        Some(ResponseFormat::JsonSchema { json_schema }) => {
+        Some(AnswerFormat::JsonObject) => json!({ "answer": word(fingerprint, 0) }).to_string(),
+        Some(AnswerFormat::JsonSchema { json_schema }) => {
             schema::instance(&json_schema.schema, fingerprint).to_string()
         }
     };
@@ -115,14 +119,14 @@ fn choice(request: &Request, fingerprint: u128, settings: &Settings) -> Choice {
     }
     let finish = if tokens.len() as u64 > allowed { "length" } else { "stop" };
     tokens.truncate(usize::try_from(allowed).unwrap_or(usize::MAX));
-    Choice { tokens, finish }
+    ChatChoice { tokens, finish }
 }
 
 fn id(fingerprint: u128) -> String {
     format!("chatcmpl-{fingerprint:032x}")
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: ReplyUsage) -> Value {
     json!({
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -132,7 +136,7 @@ fn usage_json(usage: Usage) -> Value {
 }
 
 /// A token and its alternatives, each half as probable as the one before.
-fn logprob(request: &Request, fingerprint: u128, position: u64, token: &str) -> Value {
+fn logprob(request: &ChatBody, fingerprint: u128, position: u64, token: &str) -> Value {
     let entry = |token: &str, rank: i32| json!({ "token": token, "logprob": f64::from(rank + 1) * 0.5f64.ln(), "bytes": token.as_bytes() });
     let judgement = if number(fingerprint, 0).is_multiple_of(2) { ["Yes", "No"] } else { ["No", "Yes"] };
     let words = (0..).map(|n| word(fingerprint.rotate_left(64), position.wrapping_add(n)));
@@ -150,7 +154,7 @@ fn logprob(request: &Request, fingerprint: u128, position: u64, token: &str) -> 
     chosen
 }
 
-fn logprobs(request: &Request, fingerprint: u128, first: u64, tokens: &[String]) -> Value {
+fn logprobs(request: &ChatBody, fingerprint: u128, first: u64, tokens: &[String]) -> Value {
     if request.logprobs != Some(true) {
         return Value::Null;
     }
@@ -158,7 +162,7 @@ fn logprobs(request: &Request, fingerprint: u128, first: u64, tokens: &[String])
     json!({ "content": tokens.collect::<Vec<_>>(), "refusal": null })
 }
 
-fn whole(request: &Request, fingerprint: u128, choices: &[Choice], usage: Usage) -> Bytes {
+fn whole(request: &ChatBody, fingerprint: u128, choices: &[ChatChoice], usage: ReplyUsage) -> Bytes {
     let choices: Vec<Value> = choices
         .iter()
         .enumerate()
@@ -183,7 +187,7 @@ fn whole(request: &Request, fingerprint: u128, choices: &[Choice], usage: Usage)
     answer.to_string().into()
 }
 
-fn events(request: &Request, fingerprint: u128, choices: &[Choice], usage: Usage) -> Vec<Bytes> {
+fn events(request: &ChatBody, fingerprint: u128, choices: &[ChatChoice], usage: ReplyUsage) -> Vec<Bytes> {
     let include_usage = request.stream_options.as_ref().is_some_and(|options| options.include_usage);
     let event = |choices: Value, usage: Value| {
         let mut chunk = json!({
@@ -224,10 +228,11 @@ mod tests {
     use super::*;
     use crate::reply::fingerprint;
 
-    fn answer(body: &Value) -> (Value, Usage) {
+    fn answer(body: &Value) -> (Value, ReplyUsage) {
         let body = body.to_string();
-        let reply = reply(body.as_bytes(), fingerprint(body.as_bytes()), &Settings::default()).expect("an answer");
-        let Content::Json(bytes) = reply.content else { panic!("not a stream") };
+        let reply =
+            reply(body.as_bytes(), fingerprint(body.as_bytes()), &SimulatorSettings::default()).expect("an answer");
+        let ReplyContent::Json(bytes) = reply.content else { panic!("not a stream") };
         (serde_json::from_slice(&bytes).expect("JSON"), reply.usage)
     }
 
@@ -245,7 +250,7 @@ mod tests {
     #[test]
     fn tokens_are_counted_and_limited() {
         let (whole, usage) = answer(&request("12345678"));
-        assert_eq!(usage, Usage { prompt_tokens: 6, completion_tokens: 32 });
+        assert_eq!(usage, ReplyUsage { prompt_tokens: 6, completion_tokens: 32 });
         assert_eq!(whole["usage"]["total_tokens"], 38);
         assert_eq!(whole["choices"][0]["finish_reason"], "stop");
         let mut short = request("12345678");
@@ -286,7 +291,7 @@ mod tests {
     #[test]
     fn what_is_no_request_is_refused() {
         for body in [&b"{"[..], b"{}", br#"{"model":"m","messages":[]}"#, br#"{"model":"m","messages":[{}],"n":0}"#] {
-            assert!(reply(body, 0, &Settings::default()).is_err());
+            assert!(reply(body, 0, &SimulatorSettings::default()).is_err());
         }
     }
 }

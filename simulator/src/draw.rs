@@ -1,14 +1,14 @@
 //! Latencies and faults, drawn from a seed and a request's number, so that
 //! they depend on nothing else.
 
-use crate::{Faults, Latency};
+use crate::{Faults, LatencyModel};
 use serde::{Deserialize, Serialize};
 use std::{f64::consts::TAU, time::Duration};
 
 /// What can go wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fault {
+pub enum InjectedFault {
     /// See [`Faults::rate_limited`].
     RateLimited,
     /// See [`Faults::overloaded`].
@@ -35,34 +35,34 @@ pub(crate) fn scramble(number: u64) -> u64 {
 
 /// What a number is drawn for.
 #[derive(Debug, Clone, Copy)]
-enum Purpose {
+enum DrawPurpose {
     Fault,
     Latency,
     Angle,
 }
 
 /// A number in [0, 1).
-fn uniform(seed: u64, number: u64, purpose: Purpose) -> f64 {
+fn uniform(seed: u64, number: u64, purpose: DrawPurpose) -> f64 {
     let draw = scramble(scramble(scramble(seed) ^ number) ^ purpose as u64);
     // The upper 53 bits.
     (draw >> 11) as f64 / (1u64 << 53) as f64
 }
 
 impl Faults {
-    pub(crate) fn shares(&self) -> [(Fault, f64); 7] {
+    pub(crate) fn shares(&self) -> [(InjectedFault, f64); 7] {
         [
-            (Fault::RateLimited, self.rate_limited),
-            (Fault::Overloaded, self.overloaded),
-            (Fault::ServerError, self.server_error),
-            (Fault::Hang, self.hang),
-            (Fault::Reset, self.reset),
-            (Fault::Truncated, self.truncated),
-            (Fault::Malformed, self.malformed),
+            (InjectedFault::RateLimited, self.rate_limited),
+            (InjectedFault::Overloaded, self.overloaded),
+            (InjectedFault::ServerError, self.server_error),
+            (InjectedFault::Hang, self.hang),
+            (InjectedFault::Reset, self.reset),
+            (InjectedFault::Truncated, self.truncated),
+            (InjectedFault::Malformed, self.malformed),
         ]
     }
 
-    pub(crate) fn draw(&self, seed: u64, number: u64) -> Option<Fault> {
-        let mut draw = uniform(seed, number, Purpose::Fault);
+    pub(crate) fn draw(&self, seed: u64, number: u64) -> Option<InjectedFault> {
+        let mut draw = uniform(seed, number, DrawPurpose::Fault);
         for (fault, share) in self.shares() {
             if draw < share {
                 return Some(fault);
@@ -73,16 +73,16 @@ impl Faults {
     }
 }
 
-impl Latency {
+impl LatencyModel {
     pub(crate) fn draw(&self, seed: u64, number: u64) -> Duration {
-        let draw = uniform(seed, number, Purpose::Latency);
+        let draw = uniform(seed, number, DrawPurpose::Latency);
         let seconds = match *self {
             Self::Constant { seconds } => seconds,
             Self::Uniform { shortest, longest } => shortest + draw * (longest - shortest),
             Self::LogNormal { median, sigma } => {
                 // Box and Muller 1958; 1 − draw is never 0.
                 let radius = (-2.0 * (1.0 - draw).ln()).sqrt();
-                let normal = radius * (TAU * uniform(seed, number, Purpose::Angle)).cos();
+                let normal = radius * (TAU * uniform(seed, number, DrawPurpose::Angle)).cos();
                 median * (sigma * normal).exp()
             }
         };
@@ -96,7 +96,7 @@ mod tests {
 
     const DRAWS: u64 = 20_000;
 
-    fn sorted(latency: Latency) -> Vec<f64> {
+    fn sorted(latency: LatencyModel) -> Vec<f64> {
         let mut seconds: Vec<f64> = (0..DRAWS).map(|number| latency.draw(7, number).as_secs_f64()).collect();
         seconds.sort_by(f64::total_cmp);
         seconds
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_log_normal_latency_has_its_median_and_its_spread() {
-        let seconds = sorted(Latency::LogNormal { median: 0.3, sigma: 0.3 });
+        let seconds = sorted(LatencyModel::LogNormal { median: 0.3, sigma: 0.3 });
         let quantile = |share: f64| seconds[(share * DRAWS as f64) as usize];
         assert!((quantile(0.5) / 0.3 - 1.0).abs() < 0.01, "median {}", quantile(0.5));
         // One standard deviation above and below.
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_uniform_latency_fills_its_range() {
-        let seconds = sorted(Latency::Uniform { shortest: 1.0, longest: 3.0 });
+        let seconds = sorted(LatencyModel::Uniform { shortest: 1.0, longest: 3.0 });
         assert!(seconds[0] >= 1.0 && seconds[0] < 1.01);
         assert!((seconds.iter().sum::<f64>() / DRAWS as f64 - 2.0).abs() < 0.02);
         assert!(*seconds.last().expect("some") < 3.0);
@@ -124,9 +124,12 @@ mod tests {
     fn faults_come_as_often_as_they_should_and_are_repeatable() {
         let faults = Faults { server_error: 0.05, hang: 0.01, malformed: 0.2, ..Faults::default() };
         let share = |wanted| (0..DRAWS).filter(|n| faults.draw(1, *n) == wanted).count() as f64 / DRAWS as f64;
-        for (fault, expected) in
-            [(Some(Fault::ServerError), 0.05), (Some(Fault::Hang), 0.01), (Some(Fault::Malformed), 0.2), (None, 0.74)]
-        {
+        for (fault, expected) in [
+            (Some(InjectedFault::ServerError), 0.05),
+            (Some(InjectedFault::Hang), 0.01),
+            (Some(InjectedFault::Malformed), 0.2),
+            (None, 0.74),
+        ] {
             assert!((share(fault) - expected).abs() < 0.01, "{fault:?}: {}", share(fault));
         }
         let draws = |seed| (0..100).map(|number| faults.draw(seed, number)).collect::<Vec<_>>();

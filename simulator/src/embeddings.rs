@@ -1,8 +1,8 @@
 //! `/v1/embeddings`: the vector of a text is a function of the text.
 
 use crate::{
-    Settings,
-    reply::{Content, Reply, Usage, estimated_tokens, fingerprint, number},
+    SimulatorSettings,
+    reply::{ReplyContent, ReplyUsage, RequestError, SimulatedReply, estimated_tokens, fingerprint, number},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 const MOST_DIMENSIONS: usize = 16_384;
 
 #[derive(Deserialize)]
-struct Request {
+struct EmbeddingBody {
     model: String,
-    input: Input,
+    input: EmbeddingInput,
     dimensions: Option<usize>,
     encoding_format: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Input {
+enum EmbeddingInput {
     Text(String),
     Texts(Vec<String>),
     Tokens(Vec<u64>),
@@ -28,32 +28,36 @@ enum Input {
 }
 
 /// An input's bytes, and how many tokens it is.
-fn texts(input: &Input) -> Vec<(Vec<u8>, u64)> {
+fn texts(input: &EmbeddingInput) -> Vec<(Vec<u8>, u64)> {
     let text = |text: &String| (text.clone().into_bytes(), estimated_tokens(text));
     let tokens =
         |tokens: &Vec<u64>| (tokens.iter().flat_map(|token| token.to_le_bytes()).collect(), tokens.len() as u64);
     match input {
-        Input::Text(one) => vec![text(one)],
-        Input::Texts(all) => all.iter().map(text).collect(),
-        Input::Tokens(one) => vec![tokens(one)],
-        Input::TokenLists(all) => all.iter().map(tokens).collect(),
+        EmbeddingInput::Text(one) => vec![text(one)],
+        EmbeddingInput::Texts(all) => all.iter().map(text).collect(),
+        EmbeddingInput::Tokens(one) => vec![tokens(one)],
+        EmbeddingInput::TokenLists(all) => all.iter().map(tokens).collect(),
     }
 }
 
-pub(crate) fn reply(body: &[u8], _fingerprint: u128, settings: &Settings) -> Result<Reply, String> {
-    let request: Request = serde_json::from_slice(body).map_err(|error| format!("Invalid request body: {error}"))?;
+pub(crate) fn reply(
+    body: &[u8],
+    _fingerprint: u128,
+    settings: &SimulatorSettings,
+) -> Result<SimulatedReply, RequestError> {
+    let request: EmbeddingBody = serde_json::from_slice(body)?;
     let dimensions = request.dimensions.unwrap_or(settings.dimensions);
     if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
-        return Err(format!("Invalid 'dimensions': it must be from 1 to {MOST_DIMENSIONS}."));
+        return Err(RequestError::parameter("dimensions", format!("it must be from 1 to {MOST_DIMENSIONS}")));
     }
     let as_base64 = match request.encoding_format.as_deref() {
         None | Some("float") => false,
         Some("base64") => true,
-        Some(_) => return Err("Invalid 'encoding_format': it must be 'float' or 'base64'.".to_owned()),
+        Some(_) => return Err(RequestError::parameter("encoding_format", "it must be 'float' or 'base64'")),
     };
     let texts = texts(&request.input);
     if texts.is_empty() {
-        return Err("Invalid 'input': at least one text is needed.".to_owned());
+        return Err(RequestError::parameter("input", "at least one text is needed"));
     }
     let vectors: Vec<Value> = texts
         .iter()
@@ -76,8 +80,8 @@ pub(crate) fn reply(body: &[u8], _fingerprint: u128, settings: &Settings) -> Res
         "model": request.model,
         "usage": { "prompt_tokens": prompt_tokens, "total_tokens": prompt_tokens },
     });
-    let usage = Usage { prompt_tokens, completion_tokens: 0 };
-    Ok(Reply { content: Content::Json(answer.to_string().into()), usage })
+    let usage = ReplyUsage { prompt_tokens, completion_tokens: 0 };
+    Ok(SimulatedReply { content: ReplyContent::Json(answer.to_string().into()), usage })
 }
 
 /// A direction of its own for each text, of length 1.
@@ -94,8 +98,8 @@ mod tests {
     use super::*;
 
     fn answer(body: Value) -> Value {
-        let reply = reply(body.to_string().as_bytes(), 0, &Settings::default()).expect("an answer");
-        let Content::Json(bytes) = reply.content else { panic!("not a stream") };
+        let reply = reply(body.to_string().as_bytes(), 0, &SimulatorSettings::default()).expect("an answer");
+        let ReplyContent::Json(bytes) = reply.content else { panic!("not a stream") };
         serde_json::from_slice(&bytes).expect("JSON")
     }
 

@@ -1,19 +1,19 @@
 //! Headers as OpenAI sends them.
 
 use crate::{
-    Settings,
-    limits::{Rate, Rates, Refusal},
+    SimulatorSettings,
+    limits::{LimitRefusal, RateStatus, RateStatuses},
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
 
 /// `x-ratelimit-*`, for the limits that there are.
-pub(crate) fn write_rates(headers: &mut HeaderMap, rates: Rates) {
+pub(crate) fn write_rates(headers: &mut HeaderMap, rates: RateStatuses) {
     const REQUESTS: [&str; 3] =
         ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"];
     const TOKENS: [&str; 3] = ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"];
     for (names, rate) in [(REQUESTS, rates.requests), (TOKENS, rates.tokens)] {
-        let Some(Rate { limit, remaining, reset }) = rate else { continue };
+        let Some(RateStatus { limit, remaining, reset }) = rate else { continue };
         let [limit_name, remaining_name, reset_name] = names.map(HeaderName::from_static);
         headers.insert(limit_name, limit.into());
         headers.insert(remaining_name, remaining.into());
@@ -24,11 +24,11 @@ pub(crate) fn write_rates(headers: &mut HeaderMap, rates: Rates) {
 }
 
 /// When a refused request would fit, in milliseconds and in seconds.
-pub(crate) fn write_retry_after(headers: &mut HeaderMap, refusal: Refusal, settings: &Settings) {
+pub(crate) fn write_retry_after(headers: &mut HeaderMap, refusal: LimitRefusal, settings: &SimulatorSettings) {
     let wait = match refusal {
-        Refusal::Concurrency => settings.concurrency_retry_after_ms.map(Duration::from_millis),
-        Refusal::Requests(wait) | Refusal::Tokens(wait) => settings.rate_headers.then_some(wait),
-        Refusal::TooLarge => None,
+        LimitRefusal::Concurrency => settings.concurrency_retry_after_ms.map(Duration::from_millis),
+        LimitRefusal::Requests(wait) | LimitRefusal::Tokens(wait) => settings.rate_headers.then_some(wait),
+        LimitRefusal::TooLarge => None,
     };
     if let Some(milliseconds) = wait.map(milliseconds) {
         headers.insert(HeaderName::from_static("retry-after-ms"), milliseconds.into());
@@ -78,21 +78,21 @@ mod tests {
     #[test]
     fn a_wait_is_rounded_up() {
         let mut headers = HeaderMap::new();
-        let refusal = Refusal::Requests(Duration::from_nanos(1_200_000_001));
-        write_retry_after(&mut headers, refusal, &Settings::default());
+        let refusal = LimitRefusal::Requests(Duration::from_nanos(1_200_000_001));
+        write_retry_after(&mut headers, refusal, &SimulatorSettings::default());
         assert_eq!(headers["retry-after-ms"], "1201");
         assert_eq!(headers["retry-after"], "2");
     }
 
     #[test]
     fn no_wait_is_told_where_none_should_be() {
-        let quiet = Settings { rate_headers: false, ..Settings::default() };
+        let quiet = SimulatorSettings { rate_headers: false, ..SimulatorSettings::default() };
         let mut headers = HeaderMap::new();
-        write_retry_after(&mut headers, Refusal::Requests(Duration::from_secs(1)), &quiet);
-        write_retry_after(&mut headers, Refusal::Concurrency, &Settings::default());
+        write_retry_after(&mut headers, LimitRefusal::Requests(Duration::from_secs(1)), &quiet);
+        write_retry_after(&mut headers, LimitRefusal::Concurrency, &SimulatorSettings::default());
         assert!(headers.is_empty());
-        let polite = Settings { concurrency_retry_after_ms: Some(40), ..quiet };
-        write_retry_after(&mut headers, Refusal::Concurrency, &polite);
+        let polite = SimulatorSettings { concurrency_retry_after_ms: Some(40), ..quiet };
+        write_retry_after(&mut headers, LimitRefusal::Concurrency, &polite);
         assert_eq!(headers["retry-after-ms"], "40");
     }
 }

@@ -36,9 +36,9 @@ mod settings;
 mod state;
 mod stats;
 
-pub use draw::Fault;
+pub use draw::InjectedFault;
 pub use error::Error;
 pub use optimum::optimum;
-pub use server::{Running, start};
-pub use settings::{Change, Faults, Latency, Settings};
-pub use stats::{FaultCounts, Rejected, Second, Stats};
+pub use server::{RunningSimulator, start};
+pub use settings::{Faults, LatencyModel, SettingsChange, SimulatorSettings};
+pub use stats::{FaultCounts, RejectedCounts, Second, Stats};

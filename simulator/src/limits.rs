@@ -4,7 +4,7 @@
 //! Levels are whole numbers, so a request fits exactly when it was told to
 //! come back, and not a nanosecond earlier.
 
-use crate::Settings;
+use crate::SimulatorSettings;
 use std::time::Duration;
 
 /// What one unit of a limit costs: a limit of one per minute brings 1 each
@@ -13,14 +13,14 @@ const UNIT: u128 = 60_000_000_000;
 
 /// A limit per minute that refills continuously up to a capacity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bucket {
+pub struct RefillBucket {
     per_minute: u64,
     capacity: u64,
     level: u128,
     updated: Duration,
 }
 
-impl Bucket {
+impl RefillBucket {
     /// A full bucket.
     pub fn new(per_minute: u64, capacity: u64, now: Duration) -> Self {
         Self { per_minute, capacity, level: u128::from(capacity) * UNIT, updated: now }
@@ -60,10 +60,10 @@ impl Bucket {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
-    fn rate(&mut self, now: Duration) -> Rate {
+    fn rate(&mut self, now: Duration) -> RateStatus {
         self.refill(now);
         let full = u128::from(self.capacity) * UNIT;
-        Rate {
+        RateStatus {
             limit: self.per_minute,
             remaining: u64::try_from(self.level / UNIT).unwrap_or(u64::MAX),
             reset: self.time_for(full - self.level),
@@ -73,7 +73,7 @@ impl Bucket {
 
 /// What `x-ratelimit-*` says of one bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct RateStatus {
     /// Per minute.
     pub limit: u64,
     /// What is left now.
@@ -84,16 +84,16 @@ pub struct Rate {
 
 /// What `x-ratelimit-*` says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rates {
+pub struct RateStatuses {
     /// Of requests.
-    pub requests: Option<Rate>,
+    pub requests: Option<RateStatus>,
     /// Of tokens.
-    pub tokens: Option<Rate>,
+    pub tokens: Option<RateStatus>,
 }
 
 /// Why a request is not let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum LimitRefusal {
     /// Too many are in flight.
     Concurrency,
     /// Too many came in a short time; this one fits after the time given.
@@ -106,28 +106,28 @@ pub enum Refusal {
 
 /// All limits of a provider.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct ProviderLimits {
     concurrency: Option<u64>,
     in_flight: u64,
-    requests: Option<Bucket>,
-    tokens: Option<Bucket>,
+    requests: Option<RefillBucket>,
+    tokens: Option<RefillBucket>,
 }
 
-impl Limits {
+impl ProviderLimits {
     /// The limits of these settings, with full buckets.
-    pub fn new(settings: &Settings, now: Duration) -> Self {
+    pub fn new(settings: &SimulatorSettings, now: Duration) -> Self {
         let mut limits = Self { concurrency: None, in_flight: 0, requests: None, tokens: None };
         limits.change(settings, now);
         limits
     }
 
     /// The limits of other settings from now on.
-    pub fn change(&mut self, settings: &Settings, now: Duration) {
+    pub fn change(&mut self, settings: &SimulatorSettings, now: Duration) {
         self.concurrency = settings.concurrency;
-        let change = |bucket: Option<Bucket>, per_minute: Option<u64>, burst: Option<u64>| {
+        let change = |bucket: Option<RefillBucket>, per_minute: Option<u64>, burst: Option<u64>| {
             let per_minute = per_minute?;
             let capacity = burst.unwrap_or(per_minute);
-            let mut bucket = bucket.unwrap_or_else(|| Bucket::new(per_minute, capacity, now));
+            let mut bucket = bucket.unwrap_or_else(|| RefillBucket::new(per_minute, capacity, now));
             bucket.change(per_minute, capacity, now);
             Some(bucket)
         };
@@ -140,21 +140,21 @@ impl Limits {
     ///
     /// # Errors
     /// Why not.
-    pub fn check(&mut self, tokens: u64, now: Duration) -> Result<(), Refusal> {
+    pub fn check(&mut self, tokens: u64, now: Duration) -> Result<(), LimitRefusal> {
         let requests = self.requests.as_mut().map(|bucket| bucket.wait(1, now));
         let tokens = self.tokens.as_mut().map(|bucket| bucket.wait(tokens, now));
         if self.concurrency.is_some_and(|most| self.in_flight >= most) {
-            return Err(Refusal::Concurrency);
+            return Err(LimitRefusal::Concurrency);
         }
         let (Some(requests), Some(tokens)) =
             (requests.unwrap_or(Some(Duration::ZERO)), tokens.unwrap_or(Some(Duration::ZERO)))
         else {
-            return Err(Refusal::TooLarge);
+            return Err(LimitRefusal::TooLarge);
         };
         match requests.max(tokens) {
             Duration::ZERO => Ok(()),
-            wait if requests >= tokens => Err(Refusal::Requests(wait)),
-            wait => Err(Refusal::Tokens(wait)),
+            wait if requests >= tokens => Err(LimitRefusal::Requests(wait)),
+            wait => Err(LimitRefusal::Tokens(wait)),
         }
     }
 
@@ -180,8 +180,8 @@ impl Limits {
     }
 
     /// What `x-ratelimit-*` says.
-    pub fn rates(&mut self, now: Duration) -> Rates {
-        Rates {
+    pub fn rates(&mut self, now: Duration) -> RateStatuses {
+        RateStatuses {
             requests: self.requests.as_mut().map(|bucket| bucket.rate(now)),
             tokens: self.tokens.as_mut().map(|bucket| bucket.rate(now)),
         }
@@ -195,16 +195,16 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const NANOSECOND: Duration = Duration::from_nanos(1);
 
-    fn limits(change: impl FnOnce(&mut Settings)) -> Limits {
-        let mut settings = Settings::default();
+    fn limits(change: impl FnOnce(&mut SimulatorSettings)) -> ProviderLimits {
+        let mut settings = SimulatorSettings::default();
         change(&mut settings);
-        Limits::new(&settings, Duration::ZERO)
+        ProviderLimits::new(&settings, Duration::ZERO)
     }
 
     #[test]
     fn a_request_fits_exactly_when_it_was_told_to_come_back() {
         // 7 per minute divides no second evenly.
-        let mut bucket = Bucket::new(7, 3, Duration::ZERO);
+        let mut bucket = RefillBucket::new(7, 3, Duration::ZERO);
         bucket.take(3);
         let wait = bucket.wait(1, Duration::ZERO).expect("it fits some time");
         assert_eq!(wait, Duration::from_nanos(60_000_000_000u64.div_ceil(7)));
@@ -214,18 +214,18 @@ mod tests {
 
     #[test]
     fn a_bucket_refills_continuously_and_never_above_its_capacity() {
-        let mut bucket = Bucket::new(1_200, 5, Duration::ZERO);
+        let mut bucket = RefillBucket::new(1_200, 5, Duration::ZERO);
         bucket.take(5);
         assert_eq!(bucket.wait(1, Duration::from_millis(50)), Some(Duration::ZERO));
         assert_eq!(bucket.wait(2, Duration::from_millis(50)), Some(Duration::from_millis(50)));
         assert_eq!(bucket.rate(Duration::from_millis(50)).reset, Duration::from_millis(200));
-        assert_eq!(bucket.rate(100 * SECOND), Rate { limit: 1_200, remaining: 5, reset: Duration::ZERO });
+        assert_eq!(bucket.rate(100 * SECOND), RateStatus { limit: 1_200, remaining: 5, reset: Duration::ZERO });
         assert_eq!(bucket.wait(6, 100 * SECOND), None, "more than it holds never fits");
     }
 
     #[test]
     fn over_a_minute_a_full_bucket_lets_its_burst_and_its_limit_through() {
-        let mut bucket = Bucket::new(1_200, 5, Duration::ZERO);
+        let mut bucket = RefillBucket::new(1_200, 5, Duration::ZERO);
         let (mut now, mut passed) = (Duration::ZERO, 0);
         while now <= 60 * SECOND {
             match bucket.wait(1, now).expect("it fits some time") {
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn time_that_goes_backwards_refills_nothing() {
-        let mut bucket = Bucket::new(60, 1, 10 * SECOND);
+        let mut bucket = RefillBucket::new(60, 1, 10 * SECOND);
         bucket.take(1);
         assert_eq!(bucket.wait(1, 5 * SECOND), Some(SECOND));
         assert_eq!(bucket.wait(1, 10 * SECOND), Some(SECOND));
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_changed_limit_counts_from_the_moment_of_the_change() {
-        let mut bucket = Bucket::new(60, 10, Duration::ZERO);
+        let mut bucket = RefillBucket::new(60, 10, Duration::ZERO);
         bucket.take(10);
         bucket.change(600, 5, 3 * SECOND);
         assert_eq!(bucket.rate(3 * SECOND).remaining, 3);
@@ -268,12 +268,12 @@ mod tests {
         });
         assert_eq!(limits.check(90, Duration::ZERO), Ok(()));
         limits.admit(90);
-        assert_eq!(limits.check(30, Duration::ZERO), Err(Refusal::Tokens(2 * SECOND)));
-        assert_eq!(limits.check(101, Duration::ZERO), Err(Refusal::TooLarge));
+        assert_eq!(limits.check(30, Duration::ZERO), Err(LimitRefusal::Tokens(2 * SECOND)));
+        assert_eq!(limits.check(101, Duration::ZERO), Err(LimitRefusal::TooLarge));
         assert_eq!(limits.rates(Duration::ZERO).requests.map(|rate| rate.remaining), Some(1));
         limits.admit(0);
-        assert_eq!(limits.check(11, Duration::ZERO), Err(Refusal::Requests(SECOND)));
-        assert_eq!(limits.check(30, SECOND), Err(Refusal::Tokens(SECOND)));
+        assert_eq!(limits.check(11, Duration::ZERO), Err(LimitRefusal::Requests(SECOND)));
+        assert_eq!(limits.check(30, SECOND), Err(LimitRefusal::Tokens(SECOND)));
         assert_eq!(limits.check(30, 2 * SECOND), Ok(()));
     }
 
@@ -282,7 +282,7 @@ mod tests {
         let mut limits = limits(|settings| settings.concurrency = Some(2));
         limits.admit(1);
         limits.admit(1);
-        assert_eq!(limits.check(1, Duration::ZERO), Err(Refusal::Concurrency));
+        assert_eq!(limits.check(1, Duration::ZERO), Err(LimitRefusal::Concurrency));
         limits.release();
         assert_eq!((limits.check(1, Duration::ZERO), limits.in_flight()), (Ok(()), 1));
     }
@@ -290,12 +290,16 @@ mod tests {
     #[test]
     fn a_limit_can_come_and_go() {
         let mut limits = limits(|_| ());
-        assert_eq!((limits.check(1_000_000, Duration::ZERO), limits.rates(Duration::ZERO)), (Ok(()), Rates::default()));
-        let limited = Settings { requests_per_minute: Some(60), request_burst: Some(1), ..Settings::default() };
+        assert_eq!(
+            (limits.check(1_000_000, Duration::ZERO), limits.rates(Duration::ZERO)),
+            (Ok(()), RateStatuses::default())
+        );
+        let limited =
+            SimulatorSettings { requests_per_minute: Some(60), request_burst: Some(1), ..SimulatorSettings::default() };
         limits.change(&limited, SECOND);
         limits.admit(0);
-        assert_eq!(limits.check(0, SECOND), Err(Refusal::Requests(SECOND)));
-        limits.change(&Settings::default(), SECOND);
+        assert_eq!(limits.check(0, SECOND), Err(LimitRefusal::Requests(SECOND)));
+        limits.change(&SimulatorSettings::default(), SECOND);
         assert_eq!(limits.check(0, SECOND), Ok(()));
     }
 }

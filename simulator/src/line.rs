@@ -26,12 +26,12 @@ impl Cutter {
 }
 
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct CuttableStream {
     stream: TcpStream,
     cutter: Cutter,
 }
 
-impl Line {
+impl CuttableStream {
     pub(crate) fn new(stream: TcpStream) -> Self {
         // Small answers must not wait for each other.
         let _ = stream.set_nodelay(true);
@@ -52,13 +52,13 @@ impl Line {
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for CuttableStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for CuttableStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.check()?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)

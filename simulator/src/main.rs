@@ -10,7 +10,7 @@
 #![expect(clippy::print_stdout, reason = "the URL is this program's output")]
 
 use serde_json::{Map, Value, json};
-use simulator::{Error, Settings};
+use simulator::{Error, SimulatorSettings};
 use std::{process::ExitCode, time::Duration};
 
 /// One core, as a benchmark beside it needs the others.
@@ -30,7 +30,7 @@ async fn main() -> ExitCode {
 }
 
 struct Command {
-    settings: Settings,
+    settings: SimulatorSettings,
     optimum: Option<u64>,
     tokens: u64,
     timeout: Duration,
@@ -64,7 +64,7 @@ impl Command {
                 name => insert(&mut flags, &name.replace('-', "_"), value),
             }
         }
-        let settings = Settings::default().merged(&file)?.merged(&flags)?;
+        let settings = SimulatorSettings::default().merged(&file)?.merged(&flags)?;
         Ok(Self { settings, optimum, tokens, timeout })
     }
 
@@ -108,7 +108,7 @@ mod tests {
         let settings = command.settings;
         assert_eq!((settings.requests_per_minute, command.optimum), (Some(1_200), Some(5)));
         assert_eq!((settings.faults.hang, settings.faults.reset), (0.1, 0.2));
-        assert_eq!(settings.latency, simulator::Latency::LogNormal { median: 0.3, sigma: 0.3 });
+        assert_eq!(settings.latency, simulator::LatencyModel::LogNormal { median: 0.3, sigma: 0.3 });
     }
 
     #[test]

@@ -9,9 +9,9 @@
 //! tasks · mean latency / limit for a concurrency.
 
 use crate::{
-    Error, Fault, Settings,
-    limits::Refusal,
-    provider::{Admission, Provider},
+    Error, InjectedFault, SimulatorSettings,
+    limits::LimitRefusal,
+    provider::{ProviderAdmission, SimulatedProvider},
 };
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
@@ -23,9 +23,9 @@ const MOST_REQUESTS: u64 = 1_000;
 ///
 /// # Errors
 /// Where that never ends, such as with a server that always fails.
-pub fn optimum(settings: &Settings, tasks: u64, tokens: u64, timeout: Duration) -> Result<Duration, Error> {
+pub fn optimum(settings: &SimulatorSettings, tasks: u64, tokens: u64, timeout: Duration) -> Result<Duration, Error> {
     let hopeless = || Error::Settings("with these settings the tasks never end".to_owned());
-    let mut provider = Provider::new(settings.clone().checked()?);
+    let mut provider = SimulatedProvider::new(settings.clone().checked()?);
     let (mut now, mut end) = (Duration::ZERO, Duration::ZERO);
     let (mut ready, mut done, mut requests) = (tasks, 0, 0);
     // When requests end, and whether their task must be tried again.
@@ -43,8 +43,8 @@ pub fn optimum(settings: &Settings, tasks: u64, tokens: u64, timeout: Duration) 
                 return Err(hopeless());
             }
             match provider.admit(tokens, now) {
-                Admission::Admitted { latency, fault } => {
-                    let latency = if fault == Some(Fault::Hang) { timeout } else { latency };
+                ProviderAdmission::Admitted { latency, fault } => {
+                    let latency = if fault == Some(InjectedFault::Hang) { timeout } else { latency };
                     let answered = fault.is_none() && latency <= timeout;
                     let ends = now + latency.min(timeout);
                     ready -= 1;
@@ -55,9 +55,11 @@ pub fn optimum(settings: &Settings, tasks: u64, tokens: u64, timeout: Duration) 
                     in_flight.push(Reverse((ends, !answered)));
                     continue;
                 }
-                Admission::Failed(_) => continue,
-                Admission::Refused(Refusal::Requests(after) | Refusal::Tokens(after)) => wait = Some(now + after),
-                Admission::Refused(Refusal::Concurrency | Refusal::TooLarge) => {}
+                ProviderAdmission::Failed(_) => continue,
+                ProviderAdmission::Refused(LimitRefusal::Requests(after) | LimitRefusal::Tokens(after)) => {
+                    wait = Some(now + after)
+                }
+                ProviderAdmission::Refused(LimitRefusal::Concurrency | LimitRefusal::TooLarge) => {}
             }
         }
         let next_end = in_flight.peek().map(|next| next.0.0);
@@ -73,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     fn seconds(settings: serde_json::Value) -> f64 {
-        let settings: Settings = serde_json::from_value(settings).expect("settings");
+        let settings: SimulatorSettings = serde_json::from_value(settings).expect("settings");
         optimum(&settings, 600, 50, Duration::from_secs(2)).expect("it ends").as_secs_f64()
     }
 
@@ -121,7 +123,7 @@ mod tests {
         assert!((800.0 / 20.0..900.0 / 20.0).contains(&failing), "{failing}");
         let mut hanging = settings;
         hanging["faults"] = json!({ "hang": 1.0 });
-        let settings: Settings = serde_json::from_value(hanging).expect("settings");
+        let settings: SimulatorSettings = serde_json::from_value(hanging).expect("settings");
         assert!(optimum(&settings, 600, 50, Duration::from_secs(2)).is_err());
     }
 }

@@ -2,16 +2,16 @@
 //! settings, for the server and for the computed optimum alike.
 
 use crate::{
-    Change, Fault, Settings,
-    limits::{Limits, Rates, Refusal},
+    InjectedFault, SettingsChange, SimulatorSettings,
+    limits::{LimitRefusal, ProviderLimits, RateStatuses},
 };
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 #[derive(Debug)]
-pub(crate) struct Provider {
-    settings: Arc<Settings>,
-    limits: Limits,
-    changes: VecDeque<Change>,
+pub(crate) struct SimulatedProvider {
+    settings: Arc<SimulatorSettings>,
+    limits: ProviderLimits,
+    changes: VecDeque<SettingsChange>,
     /// When the first request came: changes are counted from there.
     first: Option<Duration>,
     /// Requests that the limits let through.
@@ -20,34 +20,34 @@ pub(crate) struct Provider {
 
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Admission {
+pub(crate) enum ProviderAdmission {
     /// A limit refuses it.
-    Refused(Refusal),
+    Refused(LimitRefusal),
     /// It fails at once.
-    Failed(Fault),
+    Failed(InjectedFault),
     /// It is in flight, and ends after the latency, in an answer or a fault.
-    Admitted { latency: Duration, fault: Option<Fault> },
+    Admitted { latency: Duration, fault: Option<InjectedFault> },
 }
 
-impl Provider {
-    pub(crate) fn new(settings: Settings) -> Self {
-        let limits = Limits::new(&settings, Duration::ZERO);
+impl SimulatedProvider {
+    pub(crate) fn new(settings: SimulatorSettings) -> Self {
+        let limits = ProviderLimits::new(&settings, Duration::ZERO);
         let changes = settings.changes.clone().into();
         Self { settings: Arc::new(settings), limits, changes, first: None, passed: 0 }
     }
 
-    pub(crate) fn admit(&mut self, tokens: u64, now: Duration) -> Admission {
+    pub(crate) fn admit(&mut self, tokens: u64, now: Duration) -> ProviderAdmission {
         self.advance(now);
         if let Err(refusal) = self.limits.check(tokens, now) {
-            return Admission::Refused(refusal);
+            return ProviderAdmission::Refused(refusal);
         }
         let number = self.passed;
         self.passed += 1;
         match self.settings.faults.draw(self.settings.seed, number) {
-            Some(fault @ (Fault::RateLimited | Fault::Overloaded)) => Admission::Failed(fault),
+            Some(fault @ (InjectedFault::RateLimited | InjectedFault::Overloaded)) => ProviderAdmission::Failed(fault),
             fault => {
                 self.limits.admit(tokens);
-                Admission::Admitted { latency: self.settings.latency.draw(self.settings.seed, number), fault }
+                ProviderAdmission::Admitted { latency: self.settings.latency.draw(self.settings.seed, number), fault }
             }
         }
     }
@@ -60,11 +60,11 @@ impl Provider {
         self.limits.in_flight()
     }
 
-    pub(crate) fn rates(&mut self, now: Duration) -> Rates {
+    pub(crate) fn rates(&mut self, now: Duration) -> RateStatuses {
         self.limits.rates(now)
     }
 
-    pub(crate) fn settings(&self) -> &Arc<Settings> {
+    pub(crate) fn settings(&self) -> &Arc<SimulatorSettings> {
         &self.settings
     }
 
@@ -80,7 +80,7 @@ impl Provider {
 
     /// Other settings from now on. Changes that are still to come stay,
     /// unless there are other ones.
-    pub(crate) fn set(&mut self, settings: Settings, now: Duration) {
+    pub(crate) fn set(&mut self, settings: SimulatorSettings, now: Duration) {
         self.advance(now);
         if settings.changes != self.settings.changes {
             self.changes = settings.changes.clone().into();
@@ -110,9 +110,9 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn provider(settings: serde_json::Value) -> Provider {
-        let settings: Settings = serde_json::from_value(settings).expect("settings");
-        Provider::new(settings.checked().expect("they work"))
+    fn provider(settings: serde_json::Value) -> SimulatedProvider {
+        let settings: SimulatorSettings = serde_json::from_value(settings).expect("settings");
+        SimulatedProvider::new(settings.checked().expect("they work"))
     }
 
     #[test]
@@ -126,21 +126,23 @@ mod tests {
             ],
         }));
         let start = 1_000 * SECOND;
-        let passed = (0..200).filter(|_| matches!(provider.admit(0, start), Admission::Admitted { .. })).count();
+        let passed =
+            (0..200).filter(|_| matches!(provider.admit(0, start), ProviderAdmission::Admitted { .. })).count();
         assert_eq!(passed, 100, "idle time before the first request fills no bucket above its burst");
         (0..passed).for_each(|_| provider.release());
         // 10 s at 1/s, then 5 s at 10/s.
-        let passed =
-            (0..200).filter(|_| matches!(provider.admit(0, start + 15 * SECOND), Admission::Admitted { .. })).count();
+        let passed = (0..200)
+            .filter(|_| matches!(provider.admit(0, start + 15 * SECOND), ProviderAdmission::Admitted { .. }))
+            .count();
         assert_eq!(passed, 60);
-        assert_eq!(provider.admit(0, start + 20 * SECOND), Admission::Refused(Refusal::Concurrency));
+        assert_eq!(provider.admit(0, start + 20 * SECOND), ProviderAdmission::Refused(LimitRefusal::Concurrency));
         assert_eq!(provider.next_change(), None);
     }
 
     #[test]
     fn a_setting_that_does_not_exist_is_refused_before_it_would_count() {
         let bad = json!({ "changes": [{ "after_seconds": 1, "set": { "requests_per_hour": 1 } }] });
-        let settings: Settings = serde_json::from_value(bad).expect("it has the right form");
+        let settings: SimulatorSettings = serde_json::from_value(bad).expect("it has the right form");
         let error = settings.checked().expect_err("no such setting").to_string();
         assert!(error.contains("requests_per_hour"), "{error}");
         for bad in [
@@ -148,7 +150,7 @@ mod tests {
             json!({ "concurrency": 0 }),
             json!({ "latency": { "uniform": { "shortest": 2, "longest": 1 } } }),
         ] {
-            assert!(serde_json::from_value::<Settings>(bad).expect("the right form").checked().is_err());
+            assert!(serde_json::from_value::<SimulatorSettings>(bad).expect("the right form").checked().is_err());
         }
     }
 
@@ -163,7 +165,7 @@ mod tests {
         let fates = |asks_per_second: u32| {
             let mut provider = provider(settings.clone());
             let fates = (0..20 * asks_per_second).map(|ask| provider.admit(0, SECOND * ask / asks_per_second));
-            fates.filter(|fate| !matches!(fate, Admission::Refused(_))).collect::<Vec<_>>()
+            fates.filter(|fate| !matches!(fate, ProviderAdmission::Refused(_))).collect::<Vec<_>>()
         };
         assert_eq!(fates(1).len(), 20);
         assert_eq!(fates(1), fates(10));
@@ -173,10 +175,10 @@ mod tests {
     fn settings_replaced_while_it_runs_keep_the_changes_to_come() {
         let mut provider = provider(json!({ "changes": [{ "after_seconds": 5, "set": { "concurrency": 3 } }] }));
         provider.admit(0, Duration::ZERO);
-        let other = Settings { concurrency: Some(1), ..(**provider.settings()).clone() };
+        let other = SimulatorSettings { concurrency: Some(1), ..(**provider.settings()).clone() };
         provider.set(other, SECOND);
-        assert_eq!(provider.admit(0, 2 * SECOND), Admission::Refused(Refusal::Concurrency));
-        assert!(matches!(provider.admit(0, 5 * SECOND), Admission::Admitted { .. }));
+        assert_eq!(provider.admit(0, 2 * SECOND), ProviderAdmission::Refused(LimitRefusal::Concurrency));
+        assert!(matches!(provider.admit(0, 5 * SECOND), ProviderAdmission::Admitted { .. }));
         assert_eq!(provider.in_flight(), 2);
     }
 }

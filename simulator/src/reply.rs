@@ -12,24 +12,39 @@ const WORDS: [&str; 32] = [
     "long", "quiet", "run",
 ];
 
-pub(crate) struct Reply {
-    pub(crate) content: Content,
-    pub(crate) usage: Usage,
+/// Why a request is refused, in the words of OpenAI's API.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("Invalid request body: {0}")]
+    Body(#[from] serde_json::Error),
+    #[error("Invalid '{parameter}': {reason}.")]
+    Parameter { parameter: &'static str, reason: String },
 }
 
-pub(crate) enum Content {
+impl RequestError {
+    pub(crate) fn parameter(parameter: &'static str, reason: impl Into<String>) -> Self {
+        Self::Parameter { parameter, reason: reason.into() }
+    }
+}
+
+pub(crate) struct SimulatedReply {
+    pub(crate) content: ReplyContent,
+    pub(crate) usage: ReplyUsage,
+}
+
+pub(crate) enum ReplyContent {
     Json(Bytes),
     /// Events of a stream, ready to be sent.
     Events(Vec<Bytes>),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct ReplyUsage {
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
 }
 
-impl Usage {
+impl ReplyUsage {
     pub(crate) fn total(self) -> u64 {
         self.prompt_tokens + self.completion_tokens
     }

@@ -11,17 +11,17 @@ const DEEP: usize = 6;
 
 /// A value that this schema allows, the same one for the same fingerprint.
 pub(crate) fn instance(schema: &Value, fingerprint: u128) -> Value {
-    Maker { root: schema, fingerprint, made: 0 }.make(schema, 0)
+    InstanceMaker { root: schema, fingerprint, made: 0 }.make(schema, 0)
 }
 
-struct Maker<'a> {
+struct InstanceMaker<'a> {
     root: &'a Value,
     fingerprint: u128,
     /// How many draws were made.
     made: u64,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> InstanceMaker<'a> {
     fn draw(&mut self) -> u64 {
         self.made += 1;
         number(self.fingerprint, self.made)

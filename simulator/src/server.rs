@@ -1,6 +1,6 @@
 //! The server: connections on 127.0.0.1, and what holds it from the outside.
 
-use crate::{Error, Settings, Stats, api, line::Line, state::State};
+use crate::{Error, SimulatorSettings, Stats, api, line::CuttableStream, state::SimulatorState};
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
@@ -22,7 +22,7 @@ const BREATH: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// Settings that cannot work, or a port that is taken.
-pub async fn start(settings: Settings) -> Result<Running, Error> {
+pub async fn start(settings: SimulatorSettings) -> Result<RunningSimulator, Error> {
     let settings = settings.checked()?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, settings.port));
     let listening = async {
@@ -31,22 +31,22 @@ pub async fn start(settings: Settings) -> Result<Running, Error> {
         Ok::<_, std::io::Error>((listener, address))
     };
     let (listener, address) = listening.await.map_err(|source| Error::Listen { address, source })?;
-    let state = State::new(settings);
+    let state = SimulatorState::new(settings);
     let task = tokio::spawn(serve(listener, api::router(state.clone())));
-    Ok(Running { url: format!("http://{address}"), state, task })
+    Ok(RunningSimulator { url: format!("http://{address}"), state, task })
 }
 
 /// A provider that runs until this is dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningSimulator {
     /// Where it listens, such as `http://127.0.0.1:40123`. OpenAI's clients
     /// want this with `/v1` at the end.
     pub url: String,
-    state: Arc<State>,
+    state: Arc<SimulatorState>,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningSimulator {
     /// What it has seen so far.
     pub fn stats(&self) -> Stats {
         self.state.stats()
@@ -73,7 +73,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningSimulator {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -88,7 +88,7 @@ async fn serve(listener: TcpListener, router: Router) {
             tokio::time::sleep(BREATH).await;
             continue;
         };
-        let line = Line::new(stream);
+        let line = CuttableStream::new(stream);
         let service = TowerToHyperService::new(router.clone().layer(Extension(line.cutter())));
         connections.spawn(async move {
             // A connection may end in any way; faults are counted where they are made.

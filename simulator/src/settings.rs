@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 /// requests at once and never fails.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
+pub struct SimulatorSettings {
     /// Decides latencies and faults. The n-th request that the limits let
     /// through meets the same fate in every run, whoever sends it.
     pub seed: u64,
     /// The port on 127.0.0.1; 0 takes a free one.
     pub port: u16,
     /// From admission to the end of the answer.
-    pub latency: Latency,
+    pub latency: LatencyModel,
     /// Tokens of an answer, where the request allows that many.
     pub answer_tokens: u64,
     /// Numbers of an embedding, where the request does not say.
@@ -39,15 +39,15 @@ pub struct Settings {
     /// How often something goes wrong.
     pub faults: Faults,
     /// What becomes different while it runs.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SettingsChange>,
 }
 
-impl Default for Settings {
+impl Default for SimulatorSettings {
     fn default() -> Self {
         Self {
             seed: 0,
             port: 0,
-            latency: Latency::default(),
+            latency: LatencyModel::default(),
             answer_tokens: 32,
             dimensions: 64,
             concurrency: None,
@@ -66,7 +66,7 @@ impl Default for Settings {
 /// How long an answer takes, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Latency {
+pub enum LatencyModel {
     /// Always the same.
     Constant {
         /// How long.
@@ -88,7 +88,7 @@ pub enum Latency {
     },
 }
 
-impl Default for Latency {
+impl Default for LatencyModel {
     fn default() -> Self {
         Self::Constant { seconds: 0.0 }
     }
@@ -117,14 +117,14 @@ pub struct Faults {
 /// Settings that become different at some time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Change {
+pub struct SettingsChange {
     /// Counted from the first request.
     pub after_seconds: f64,
     /// Settings by name, such as `{"requests_per_minute": 600}`; `null` takes a limit away.
     pub set: Map<String, Value>,
 }
 
-impl Settings {
+impl SimulatorSettings {
     /// These settings with some replaced. Of `faults`, only those that are
     /// named are replaced.
     ///
@@ -153,9 +153,9 @@ impl Settings {
         let wrong = |what: &str| Err(Error::Settings(what.to_owned()));
         let is_time = |seconds: f64| (0.0..=1e6).contains(&seconds);
         let latency_works = match self.latency {
-            Latency::Constant { seconds } => is_time(seconds),
-            Latency::Uniform { shortest, longest } => is_time(shortest) && is_time(longest) && shortest <= longest,
-            Latency::LogNormal { median, sigma } => is_time(median) && (0.0..=5.0).contains(&sigma),
+            LatencyModel::Constant { seconds } => is_time(seconds),
+            LatencyModel::Uniform { shortest, longest } => is_time(shortest) && is_time(longest) && shortest <= longest,
+            LatencyModel::LogNormal { median, sigma } => is_time(median) && (0.0..=5.0).contains(&sigma),
         };
         if !latency_works {
             return wrong(

@@ -2,10 +2,10 @@
 //! for a few hundred nanoseconds at a time and never across an await.
 
 use crate::{
-    Error, Fault, Settings, Stats,
-    limits::{Rates, Refusal},
-    provider::{Admission, Provider},
-    stats::Counter,
+    Error, InjectedFault, SimulatorSettings, Stats,
+    limits::{LimitRefusal, RateStatuses},
+    provider::{ProviderAdmission, SimulatedProvider},
+    stats::StatsCounter,
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,43 +14,43 @@ use std::{
 use tokio::time::Instant;
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct SimulatorState {
     started: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<ProviderState>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    provider: Provider,
-    counter: Counter,
+struct ProviderState {
+    provider: SimulatedProvider,
+    counter: StatsCounter,
 }
 
-impl Inner {
+impl ProviderState {
     fn since_first(&self, now: Duration) -> Duration {
         now.saturating_sub(self.provider.first().unwrap_or(now))
     }
 }
 
 /// What becomes of a request, and what its headers say.
-pub(crate) struct Decision {
-    pub(crate) verdict: Verdict,
-    pub(crate) rates: Rates,
-    pub(crate) settings: Arc<Settings>,
+pub(crate) struct AdmissionDecision {
+    pub(crate) verdict: AdmissionVerdict,
+    pub(crate) rates: RateStatuses,
+    pub(crate) settings: Arc<SimulatorSettings>,
 }
 
-pub(crate) enum Verdict {
-    Refused(Refusal),
-    Failed(Fault),
+pub(crate) enum AdmissionVerdict {
+    Refused(LimitRefusal),
+    Failed(InjectedFault),
     Admitted(Ticket),
 }
 
-impl State {
-    pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        let inner = Inner { provider: Provider::new(settings), counter: Counter::default() };
+impl SimulatorState {
+    pub(crate) fn new(settings: SimulatorSettings) -> Arc<Self> {
+        let inner = ProviderState { provider: SimulatedProvider::new(settings), counter: StatsCounter::default() };
         Arc::new(Self { started: Instant::now(), inner: Mutex::new(inner) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ProviderState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Whether a request that will use this many tokens may come in.
-    pub(crate) fn admit(self: &Arc<Self>, tokens: u64) -> Decision {
+    pub(crate) fn admit(self: &Arc<Self>, tokens: u64) -> AdmissionDecision {
         let mut inner = self.lock();
         // Inside the lock, so that time never goes backwards.
         let now = self.now();
@@ -67,35 +67,35 @@ impl State {
         let since_first = inner.since_first(now);
         inner.counter.requested(since_first);
         let verdict = match admission {
-            Admission::Refused(refusal) => {
+            ProviderAdmission::Refused(refusal) => {
                 inner.counter.rejected(refusal, since_first);
-                Verdict::Refused(refusal)
+                AdmissionVerdict::Refused(refusal)
             }
-            Admission::Failed(fault) => {
+            ProviderAdmission::Failed(fault) => {
                 inner.counter.failed(fault, since_first);
-                Verdict::Failed(fault)
+                AdmissionVerdict::Failed(fault)
             }
-            Admission::Admitted { latency, fault } => {
+            ProviderAdmission::Admitted { latency, fault } => {
                 let in_flight = inner.provider.in_flight();
                 inner.counter.admitted(in_flight);
                 if let Some(fault) = fault {
                     inner.counter.failed(fault, since_first);
                 }
-                Verdict::Admitted(Ticket { state: self.clone(), latency, fault, ended: false })
+                AdmissionVerdict::Admitted(Ticket { state: self.clone(), latency, fault, ended: false })
             }
         };
-        Decision { verdict, rates: inner.provider.rates(now), settings: inner.provider.settings().clone() }
+        AdmissionDecision { verdict, rates: inner.provider.rates(now), settings: inner.provider.settings().clone() }
     }
 
     pub(crate) fn not_understood(&self) {
         self.lock().counter.not_understood();
     }
 
-    pub(crate) fn settings(&self) -> Arc<Settings> {
+    pub(crate) fn settings(&self) -> Arc<SimulatorSettings> {
         self.lock().provider.settings().clone()
     }
 
-    pub(crate) fn rates(&self) -> Rates {
+    pub(crate) fn rates(&self) -> RateStatuses {
         let mut inner = self.lock();
         inner.provider.rates(self.now())
     }
@@ -108,8 +108,8 @@ impl State {
     /// Replaces the settings by what `change` makes of them.
     pub(crate) fn set(
         &self,
-        change: impl FnOnce(&Settings) -> Result<Settings, Error>,
-    ) -> Result<Arc<Settings>, Error> {
+        change: impl FnOnce(&SimulatorSettings) -> Result<SimulatorSettings, Error>,
+    ) -> Result<Arc<SimulatorSettings>, Error> {
         let mut inner = self.lock();
         let settings = change(inner.provider.settings())?.checked()?;
         inner.provider.set(settings, self.now());
@@ -119,9 +119,9 @@ impl State {
 
 /// A request in flight. When this is dropped, it no longer is.
 pub(crate) struct Ticket {
-    state: Arc<State>,
+    state: Arc<SimulatorState>,
     pub(crate) latency: Duration,
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<InjectedFault>,
     ended: bool,
 }
 
@@ -144,7 +144,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut inner = self.state.lock();
         inner.provider.release();
-        if !self.ended && self.fault != Some(Fault::Hang) {
+        if !self.ended && self.fault != Some(InjectedFault::Hang) {
             inner.counter.abandoned();
         }
     }

@@ -1,6 +1,6 @@
 //! What the simulated provider has seen.
 
-use crate::{Fault, limits::Refusal};
+use crate::{InjectedFault, limits::LimitRefusal};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, time::Duration};
 
@@ -19,7 +19,7 @@ pub struct Stats {
     /// Different request bodies that were answered more than once.
     pub answered_twice: u64,
     /// Refused with 429 because of a limit.
-    pub rejected: Rejected,
+    pub rejected: RejectedCounts,
     /// What went wrong on purpose.
     pub faults: FaultCounts,
     /// Refused with 400.
@@ -40,7 +40,7 @@ pub struct Stats {
 
 /// Requests refused with 429, by the limit that refused them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rejected {
+pub struct RejectedCounts {
     /// Too many in flight.
     pub concurrency: u64,
     /// Too many requests per minute.
@@ -49,7 +49,7 @@ pub struct Rejected {
     pub tokens: u64,
 }
 
-impl Rejected {
+impl RejectedCounts {
     /// All together.
     pub fn total(&self) -> u64 {
         self.concurrency + self.requests + self.tokens
@@ -99,13 +99,13 @@ impl Stats {
 
 /// A running count.
 #[derive(Debug, Default)]
-pub(crate) struct Counter {
+pub(crate) struct StatsCounter {
     stats: Stats,
     /// How often each request body was answered.
     bodies: HashMap<u128, u32>,
 }
 
-impl Counter {
+impl StatsCounter {
     pub(crate) fn requested(&mut self, since_first: Duration) {
         self.stats.requests += 1;
         self.second(since_first).requests += 1;
@@ -115,27 +115,27 @@ impl Counter {
         self.stats.max_in_flight = self.stats.max_in_flight.max(in_flight);
     }
 
-    pub(crate) fn rejected(&mut self, refusal: Refusal, since_first: Duration) {
+    pub(crate) fn rejected(&mut self, refusal: LimitRefusal, since_first: Duration) {
         match refusal {
-            Refusal::Concurrency => self.stats.rejected.concurrency += 1,
-            Refusal::Requests(_) => self.stats.rejected.requests += 1,
-            Refusal::Tokens(_) | Refusal::TooLarge => self.stats.rejected.tokens += 1,
+            LimitRefusal::Concurrency => self.stats.rejected.concurrency += 1,
+            LimitRefusal::Requests(_) => self.stats.rejected.requests += 1,
+            LimitRefusal::Tokens(_) | LimitRefusal::TooLarge => self.stats.rejected.tokens += 1,
         }
         self.second(since_first).rejected += 1;
     }
 
-    pub(crate) fn failed(&mut self, fault: Fault, since_first: Duration) {
+    pub(crate) fn failed(&mut self, fault: InjectedFault, since_first: Duration) {
         let faults = &mut self.stats.faults;
         *match fault {
-            Fault::RateLimited => &mut faults.rate_limited,
-            Fault::Overloaded => &mut faults.overloaded,
-            Fault::ServerError => &mut faults.server_error,
-            Fault::Hang => &mut faults.hang,
-            Fault::Reset => &mut faults.reset,
-            Fault::Truncated => &mut faults.truncated,
-            Fault::Malformed => &mut faults.malformed,
+            InjectedFault::RateLimited => &mut faults.rate_limited,
+            InjectedFault::Overloaded => &mut faults.overloaded,
+            InjectedFault::ServerError => &mut faults.server_error,
+            InjectedFault::Hang => &mut faults.hang,
+            InjectedFault::Reset => &mut faults.reset,
+            InjectedFault::Truncated => &mut faults.truncated,
+            InjectedFault::Malformed => &mut faults.malformed,
         } += 1;
-        if fault == Fault::RateLimited {
+        if fault == InjectedFault::RateLimited {
             self.second(since_first).rejected += 1;
         }
     }

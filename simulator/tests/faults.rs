@@ -3,19 +3,19 @@
 
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
-use simulator::{Running, Settings, start};
+use simulator::{RunningSimulator, SimulatorSettings, start};
 use std::{error::Error as _, io, time::Duration};
 
 fn client() -> Client {
     store::http_client().build().expect("a client")
 }
 
-async fn provider(fault: &str) -> Running {
-    let settings: Settings = serde_json::from_value(json!({ "faults": { fault: 1.0 } })).expect("settings");
+async fn provider(fault: &str) -> RunningSimulator {
+    let settings: SimulatorSettings = serde_json::from_value(json!({ "faults": { fault: 1.0 } })).expect("settings");
     start(settings).await.expect("a provider")
 }
 
-async fn ask(client: &Client, provider: &Running, stream: bool) -> reqwest::Result<Response> {
+async fn ask(client: &Client, provider: &RunningSimulator, stream: bool) -> reqwest::Result<Response> {
     let body = json!({ "model": "m", "messages": [{ "role": "user", "content": "why?" }], "stream": stream });
     client.post(format!("{}/v1/chat/completions", provider.url)).json(&body).send().await
 }

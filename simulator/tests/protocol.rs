@@ -4,13 +4,13 @@
 
 use reqwest::{Client, Response, header::HeaderMap};
 use serde_json::{Value, json};
-use simulator::{Running, Settings, start};
+use simulator::{RunningSimulator, SimulatorSettings, start};
 
 fn client() -> Client {
     store::http_client().build().expect("a client")
 }
 
-async fn provider(settings: Value) -> Running {
+async fn provider(settings: Value) -> RunningSimulator {
     start(serde_json::from_value(settings).expect("settings")).await.expect("a provider")
 }
 
@@ -18,11 +18,11 @@ fn question(text: &str) -> Value {
     json!({ "model": "m", "messages": [{ "role": "user", "content": text }], "max_tokens": 8 })
 }
 
-async fn post(client: &Client, provider: &Running, path: &str, body: &Value) -> Response {
+async fn post(client: &Client, provider: &RunningSimulator, path: &str, body: &Value) -> Response {
     client.post(format!("{}{path}", provider.url)).json(body).send().await.expect("an answer")
 }
 
-async fn chat(client: &Client, provider: &Running, body: &Value) -> Response {
+async fn chat(client: &Client, provider: &RunningSimulator, body: &Value) -> Response {
     post(client, provider, "/v1/chat/completions", body).await
 }
 
@@ -161,7 +161,7 @@ async fn one_request_too_many_in_flight_is_refused_at_once() {
 async fn settings_change_while_it_runs() {
     let (client, provider) = (client(), provider(json!({})).await);
     let control = async |body: Value| post(&client, &provider, "/control", &body).await;
-    let settings: Settings =
+    let settings: SimulatorSettings =
         control(json!({ "faults": { "server_error": 1.0 }, "answer_tokens": 3 })).await.json().await.expect("settings");
     assert_eq!((settings.faults.server_error, settings.answer_tokens), (1.0, 3));
     assert_eq!(chat(&client, &provider, &question("why?")).await.status(), 500);

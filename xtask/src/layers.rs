@@ -47,10 +47,6 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[(
 pub(crate) const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     // Two classes of Python that hold one another.
     ("python", "", "attempt run"),
-    // `engine` starts threads, and `worker` is the code that they run.
-    ("models", "local::llama", "engine worker"),
-    // `remote_chat` chooses the protocol, and each protocol uses what all chat providers share.
-    ("models", "remote", "chat_openai remote_chat translated"),
     // Files of questions: the formats are a list, and each format reads rows.
     ("eval", "dataset", "columns file format import rows answers places"),
     // Both compute the same intervals: `bootstrap` for few scores, `large_sample` for many.

@@ -7,7 +7,7 @@ use models::Absence;
 use rag::load::LoadError;
 use serve::KeyFileError;
 use std::{error::Error, sync::Arc};
-use store::Fate;
+use store::DamageOutcome;
 
 const START: &str = "start one with `reverie run`";
 
@@ -80,7 +80,11 @@ fn about_store(error: &store::Error) -> Option<String> {
         }
         store::Error::Newer { .. } => "use a newer version of reverie",
         store::Error::Damaged {
-            fate: Fate::OfRun | Fate::SetAside { .. } | Fate::SetAsideByAnother | Fate::Readonly,
+            outcome:
+                DamageOutcome::LeftForRun
+                | DamageOutcome::SetAside { .. }
+                | DamageOutcome::SetAsideByAnother
+                | DamageOutcome::ReadOnly,
             ..
         } => START,
         store::Error::NoSuchRun { .. } => "`reverie store stats` lists them",
@@ -111,8 +115,8 @@ mod tests {
         models::Error::NotHere { model: "minilm".to_owned(), absence: Absence::NotPulled }
     }
 
-    fn damaged(fate: Fate) -> store::Error {
-        store::Error::Damaged { path: "runs/r/results.json".to_owned(), reason: "it is empty".to_owned(), fate }
+    fn damaged(outcome: DamageOutcome) -> store::Error {
+        store::Error::Damaged { path: "runs/r/results.json".to_owned(), reason: "it is empty".to_owned(), outcome }
     }
 
     #[test]
@@ -122,7 +126,7 @@ mod tests {
             let text = lab::error_chain(&error);
             assert_eq!(text, "model `minilm` is not here; run `reverie models pull minilm`");
         }
-        let text = lab::error_chain(&lab::Error::from(damaged(Fate::OfRun)));
+        let text = lab::error_chain(&lab::Error::from(damaged(DamageOutcome::LeftForRun)));
         assert!(
             text.ends_with("is damaged: it is empty; the next run writes it anew; start one with `reverie run`"),
             "{text}"
@@ -137,6 +141,6 @@ mod tests {
         for absence in [Absence::NoSuchPath, Absence::NotPullable { reason: "away".to_owned() }] {
             assert_eq!(advice(&models::Error::NotHere { model: "x".to_owned(), absence }), None);
         }
-        assert_eq!(advice(&damaged(Fate::Kept)), None);
+        assert_eq!(advice(&damaged(DamageOutcome::Left)), None);
     }
 }

@@ -9,7 +9,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a benchmark that cannot run should say so and end")]
 
-use executor::{Adaptive, AdaptiveSettings, Call, Limiter};
+use executor::{AdaptiveController, AdaptiveSettings, Call, Limiter};
 use futures::{StreamExt, stream};
 use std::{convert::Infallible, sync::Arc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ async fn main() {
     let kind = arguments.next().unwrap_or_else(|| "adaptive".to_owned());
     let limiter = match kind.as_str() {
         "fixed" => Limiter::fixed(concurrency),
-        "adaptive" => Limiter::new(Arc::new(Adaptive::new(AdaptiveSettings {
+        "adaptive" => Limiter::new(Arc::new(AdaptiveController::new(AdaptiveSettings {
             initial: concurrency,
             maximum: concurrency,
             ..AdaptiveSettings::default()

@@ -13,7 +13,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call that goes before those of a lower priority.
+    /// A call that precedes calls of a lower priority.
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
         Self { priority, ..self }

@@ -19,7 +19,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// The most that [`Controller::target`] will ever be.
     fn maximum(&self) -> usize;
 
-    /// Is told how an attempt ended. The target is read again afterwards.
+    /// Records how an attempt ended. The target is read again afterwards.
     fn record(&self, outcome: &Outcome);
 
     /// Takes the cost of a call out of the rate limits, or says when to ask
@@ -34,10 +34,10 @@ pub trait Controller: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Is told that a call has begun to wait in the queue.
+    /// Called when a call has begun to wait in the queue.
     fn queued(&self) {}
 
-    /// Is told what the other side announces about its limits. Afterwards the
+    /// Takes what the other side announces about its limits. Afterwards the
     /// target is read again, and waiting calls are tried again.
     fn hear(&self, hints: &RateHints) {
         let _ = hints;
@@ -53,16 +53,16 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
 /// A controller that always allows the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fixed(usize);
+pub struct FixedController(usize);
 
-impl Fixed {
+impl FixedController {
     /// This many calls in flight, and at least one.
     pub fn new(concurrency: usize) -> Self {
         Self(concurrency.max(1))
     }
 }
 
-impl Controller for Fixed {
+impl Controller for FixedController {
     fn target(&self) -> usize {
         self.0
     }

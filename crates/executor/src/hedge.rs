@@ -34,10 +34,10 @@ impl Default for Hedge {
 
 /// The usual latency, and the number of second attempts.
 #[derive(Debug, Default)]
-pub(crate) struct Latencies(Mutex<Seen>);
+pub(crate) struct Latencies(Mutex<LatencyWindow>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct LatencyWindow {
     recent: Vec<Duration>,
     next: usize,
     calls: u64,

@@ -2,7 +2,7 @@
 //!
 //! One [`Authority`] knows the limit. Each process has a [`Leaseholder`] as its
 //! limiter's controller. While it has calls, it sends the authority a
-//! [`Report`] of what it does and needs; the answer is a [`Lease`]: its share
+//! [`LeaseReport`] of what it does and needs; the answer is a [`Lease`]: its share
 //! of the limit, for a while. The caller decides how reports and leases travel.
 //!
 //! Shares are fair by need: no process gets more than it can use, and the rest
@@ -15,7 +15,7 @@ mod holder;
 
 pub use holder::Leaseholder;
 
-use crate::{Adaptive, AdaptiveSettings, Controller, Outcome, RateHints};
+use crate::{AdaptiveController, AdaptiveSettings, Controller, Outcome, RateHints};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
@@ -38,7 +38,7 @@ pub struct Lease {
 
 /// What a process reports to the authority.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Report {
+pub struct LeaseReport {
     /// Its calls in flight.
     pub in_flight: usize,
     /// Its calls that wait for a slot.
@@ -53,7 +53,7 @@ pub struct Report {
 /// that of the processes.
 #[derive(Debug)]
 pub struct Authority {
-    limit: Adaptive,
+    limit: AdaptiveController,
     initial: usize,
     valid: Duration,
     answered: bool,
@@ -80,7 +80,7 @@ impl Authority {
     pub fn new(settings: AdaptiveSettings, valid: Duration) -> Self {
         let initial = settings.initial;
         let (members, stated) = (BTreeMap::new(), BTreeMap::new());
-        Self { limit: Adaptive::new(settings), initial, valid, answered: false, members, stated, asked: None }
+        Self { limit: AdaptiveController::new(settings), initial, valid, answered: false, members, stated, asked: None }
     }
 
     /// How many calls may be in flight, over all processes.
@@ -89,7 +89,7 @@ impl Authority {
     }
 
     /// Takes a process's report and gives it its share.
-    pub fn renew(&mut self, process: u64, report: &Report, now: Instant) -> Lease {
+    pub fn renew(&mut self, process: u64, report: &LeaseReport, now: Instant) -> Lease {
         self.asked = Some(now);
         self.members.retain(|_, member| member.until > now);
         let elsewhere: usize = self.others(process).map(|member| member.in_flight).sum();
@@ -198,7 +198,7 @@ impl Authorities {
         &mut self,
         limit: &str,
         (process, settings): (u64, AdaptiveSettings),
-        report: &Report,
+        report: &LeaseReport,
         (now, valid): (Instant, Duration),
     ) -> Lease {
         self.by_limit.retain(|_, authority| authority.asked.is_none_or(|asked| now.duration_since(asked) < UNUSED));

@@ -1,11 +1,11 @@
 //! Runs many fallible asynchronous tasks at once, within limits, and retries
 //! those that failed for a passing reason. This crate knows nothing of LLMs or
-//! HTTP.
+//! HTTP; "the other side" is whatever answers the calls, such as a provider.
 //!
 //! - [`Limiter`]: one per thing that is limited (a model's endpoint, a CPU),
 //!   shared by all who use it. [`Limiter::call`] makes one call.
 //! - [`Controller`]: how many calls may be in flight and how fast they may
-//!   start: [`Adaptive`] learns it, [`Fixed`] does not.
+//!   start: [`AdaptiveController`] learns it, [`FixedController`] does not.
 //! - [`Authority`] and [`Leaseholder`]: one limit, shared by processes.
 //! - [`Hedge`]: a second attempt beside one that is late.
 //! - [`RetryPolicy`] and [`Retryable`]: what is tried again, and when. A call
@@ -43,13 +43,13 @@ mod refusals;
 mod retry;
 mod slots;
 
-pub use adaptive::{Adaptive, AdaptiveSettings};
+pub use adaptive::{AdaptiveController, AdaptiveSettings};
 pub use call::Call;
-pub use controller::{Controller, Fixed};
+pub use controller::{Controller, FixedController};
 pub use error::{Error, ErrorClass, Retryable};
 pub use hedge::Hedge;
 pub use hints::{RateHint, RateHints};
-pub use lease::{Authorities, Authority, Lease, Leaseholder, Report};
+pub use lease::{Authorities, Authority, Lease, LeaseReport, Leaseholder};
 pub use limiter::{Limiter, LimiterStatus};
 pub use outcome::{Outcome, OutcomeKind};
 pub use retry::RetryPolicy;

@@ -1,7 +1,8 @@
 //! The limiter: lets calls of many callers through, within one limit.
 
 use crate::{
-    Call, Controller, Error, ErrorClass, Fixed, Hedge, Outcome, OutcomeKind, RateHints, RetryPolicy, Retryable,
+    Call, Controller, Error, ErrorClass, FixedController, Hedge, Outcome, OutcomeKind, RateHints, RetryPolicy,
+    Retryable,
     attempt::{Attempt, attempt},
     hedge::Latencies,
     slots::{Slot, Slots},
@@ -42,7 +43,7 @@ impl Limiter {
 
     /// At most this many calls in flight.
     pub fn fixed(concurrency: usize) -> Self {
-        Self::new(Arc::new(Fixed::new(concurrency)))
+        Self::new(Arc::new(FixedController::new(concurrency)))
     }
 
     /// This handle, with another retry policy.
@@ -81,7 +82,7 @@ impl Limiter {
         }
     }
 
-    /// Tells the controller what the other side announces about its limits. A
+    /// Passes on to the controller what the other side announces about its limits. A
     /// task does so as soon as it has its answer, before it ends.
     pub fn hear(&self, hints: &RateHints) {
         self.slots.hear(hints);
@@ -173,7 +174,7 @@ impl Limiter {
                     slot.finish(Outcome::new(OutcomeKind::Completed, latency));
                     return Ok(output);
                 }
-                Some(Attempt::Finished(Err(error))) => Failure {
+                Some(Attempt::Finished(Err(error))) => AttemptFailure {
                     kind: match error.is_timeout() {
                         true => OutcomeKind::TimedOut,
                         false => OutcomeKind::Failed(error.class()),
@@ -183,14 +184,14 @@ impl Limiter {
                     text: error.to_string(),
                     error: Error::Failed(error),
                 },
-                Some(Attempt::TimedOut(after)) => Failure {
+                Some(Attempt::TimedOut(after)) => AttemptFailure {
                     kind: OutcomeKind::TimedOut,
                     class: ErrorClass::Transient,
                     retry_after: None,
                     text: format!("no result within {after:?}"),
                     error: Error::TimedOut { after },
                 },
-                Some(Attempt::Panicked(message)) => Failure {
+                Some(Attempt::Panicked(message)) => AttemptFailure {
                     kind: OutcomeKind::Failed(ErrorClass::Permanent),
                     class: ErrorClass::Permanent,
                     retry_after: None,
@@ -280,7 +281,7 @@ impl Limiter {
 }
 
 /// An attempt without a result.
-struct Failure<E> {
+struct AttemptFailure<E> {
     kind: OutcomeKind,
     class: ErrorClass,
     retry_after: Option<Duration>,

@@ -4,7 +4,7 @@ use crate::ErrorClass;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How one attempt ended, as a [`Controller`](crate::Controller) is told.
+/// How one attempt ended, for a [`Controller`](crate::Controller).
 /// Cancelled attempts are left out: they say nothing about the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

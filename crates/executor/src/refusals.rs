@@ -20,12 +20,12 @@ pub(crate) struct Refusals {
     /// Whether there are refused calls; otherwise a call that gets through
     /// needs no lock.
     any: AtomicBool,
-    period: Mutex<Period>,
+    period: Mutex<RefusalPeriod>,
     given_up: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Period {
+struct RefusalPeriod {
     /// Calls between their first refusal and their end.
     calls: usize,
     /// The first refusal after which no call has got through.
@@ -36,9 +36,9 @@ struct Period {
 
 impl Refusals {
     /// A call was refused for the first time.
-    pub(crate) fn enter(&self) -> Refused<'_> {
+    pub(crate) fn enter(&self) -> RefusedCall<'_> {
         self.period().calls += 1;
-        Refused(self)
+        RefusedCall(self)
     }
 
     /// A call got through.
@@ -50,25 +50,25 @@ impl Refusals {
         }
     }
 
-    /// Whether a call that has just been refused is given up, because no call
-    /// has got through for `patience`. The first answer [`Exhausted::Now`] also
-    /// ends the waiting of all other calls: see [`Refusals::until_given_up`].
-    pub(crate) fn exhausted(&self, patience: Duration, now: Instant) -> Exhausted {
+    /// Records a refusal. A call that was just refused is given up if no call has
+    /// got through for `patience`. [`Patience::JustExhausted`] also ends the wait
+    /// of all other refused calls: see [`Refusals::until_given_up`].
+    pub(crate) fn record(&self, patience: Duration, now: Instant) -> Patience {
         let mut period = self.period();
         self.any.store(true, Ordering::Relaxed);
         if period.given_up.is_some_and(|at| now.saturating_duration_since(at) <= SAME_RUN) {
             period.given_up = Some(now);
-            return Exhausted::Again;
+            return Patience::AlreadyExhausted;
         }
         period.given_up = None;
         let since = *period.since.get_or_insert(now);
         if now.saturating_duration_since(since) < patience {
-            return Exhausted::No;
+            return Patience::Left;
         }
         (period.since, period.given_up) = (None, Some(now));
         drop(period);
         self.given_up.notify_waiters();
-        Exhausted::Now
+        Patience::JustExhausted
     }
 
     /// Waits until calls are given up.
@@ -76,27 +76,27 @@ impl Refusals {
         self.given_up.notified().await;
     }
 
-    fn period(&self) -> MutexGuard<'_, Period> {
+    fn period(&self) -> MutexGuard<'_, RefusalPeriod> {
         self.period.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether refused calls have waited too long.
+/// Whether refused calls may wait longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exhausted {
+pub(crate) enum Patience {
     /// They may still wait.
-    No,
+    Left,
     /// They waited too long, as of this refusal.
-    Now,
+    JustExhausted,
     /// They were given up a moment ago.
-    Again,
+    AlreadyExhausted,
 }
 
 /// A call that was refused, until it ends.
 #[derive(Debug)]
-pub(crate) struct Refused<'a>(&'a Refusals);
+pub(crate) struct RefusedCall<'a>(&'a Refusals);
 
-impl Drop for Refused<'_> {
+impl Drop for RefusedCall<'_> {
     fn drop(&mut self) {
         let mut period = self.0.period();
         period.calls -= 1;
@@ -117,22 +117,22 @@ mod tests {
     async fn patience_ends_when_nothing_has_got_through_for_so_long() {
         let (refusals, start) = (Refusals::default(), Instant::now());
         let _call = refusals.enter();
-        let at = |seconds| refusals.exhausted(PATIENCE, start + Duration::from_secs(seconds));
-        assert_eq!((at(0), at(59)), (Exhausted::No, Exhausted::No));
+        let at = |seconds| refusals.record(PATIENCE, start + Duration::from_secs(seconds));
+        assert_eq!((at(0), at(59)), (Patience::Left, Patience::Left));
         refusals.passed();
-        assert_eq!((at(61), at(120), at(121)), (Exhausted::No, Exhausted::No, Exhausted::Now));
-        assert_eq!((at(122), at(181)), (Exhausted::Again, Exhausted::Again), "of the same run");
+        assert_eq!((at(61), at(120), at(121)), (Patience::Left, Patience::Left, Patience::JustExhausted));
+        assert_eq!((at(122), at(181)), (Patience::AlreadyExhausted, Patience::AlreadyExhausted), "of the same run");
         refusals.passed();
-        assert_eq!(at(182), Exhausted::No, "what gets through is a new beginning");
+        assert_eq!(at(182), Patience::Left, "what gets through is a new beginning");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_without_calls_is_no_time_in_which_nothing_got_through() {
         let (refusals, start) = (Refusals::default(), Instant::now());
         let call = refusals.enter();
-        assert_eq!(refusals.exhausted(PATIENCE, start), Exhausted::No);
+        assert_eq!(refusals.record(PATIENCE, start), Patience::Left);
         drop(call);
         let _later = refusals.enter();
-        assert_eq!(refusals.exhausted(PATIENCE, start + Duration::from_secs(3600)), Exhausted::No);
+        assert_eq!(refusals.record(PATIENCE, start + Duration::from_secs(3600)), Patience::Left);
     }
 }

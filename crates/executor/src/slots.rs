@@ -6,7 +6,7 @@
 
 use crate::{
     Call, Controller, Outcome, OutcomeKind, RateHints,
-    refusals::{Exhausted, Refusals},
+    refusals::{Patience, Refusals},
 };
 use std::{
     cmp::Reverse,
@@ -23,7 +23,7 @@ use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 #[derive(Debug)]
 pub(crate) struct Slots {
     controller: Arc<dyn Controller>,
-    line: Mutex<Line>,
+    line: Mutex<CallQueue>,
     /// Changed only while the queue is locked.
     in_flight: AtomicUsize,
     calls: AtomicU64,
@@ -44,13 +44,13 @@ pub(crate) struct Counters {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct CallQueue {
     sequence: u64,
     /// The present round of the groups' turns: grows with each call that is let in.
     round: u64,
     /// The round in which the next call of a group has its turn.
     turns: HashMap<u64, u64>,
-    waiting: BTreeMap<Place, Waiter>,
+    waiting: BTreeMap<QueuePosition, QueueEntry>,
     /// When the queue is looked at again, and by which runtime.
     wake: Option<Instant>,
     runtime: Option<Handle>,
@@ -61,7 +61,7 @@ struct Line {
 /// finished before new ones start; then groups in turn; then the order of
 /// arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct QueuePosition {
     priority: Reverse<i32>,
     at_the_end: bool,
     attempts: Reverse<u32>,
@@ -70,23 +70,23 @@ struct Place {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct QueueEntry {
     cost: u64,
-    sender: oneshot::Sender<Turn>,
+    sender: oneshot::Sender<QueueTurn>,
 }
 
 /// How waiting in the queue ends.
 #[derive(Debug)]
-enum Turn {
+enum QueueTurn {
     /// With a slot.
-    Admitted(Admitted),
+    Admitted(Admission),
     /// Without a slot, because no call gets through. The text is that of the last refusal.
     GivenUp(Arc<str>),
 }
 
 /// The circumstances when a call is let in.
 #[derive(Debug, Clone, Copy)]
-struct Admitted {
+struct Admission {
     at: Instant,
     in_flight: usize,
 }
@@ -149,7 +149,7 @@ impl Slots {
             let mut line = self.line();
             let round = line.turns.get(&call.group).copied().unwrap_or_default().max(line.round);
             line.turns.insert(call.group, round + 1);
-            let place = Place {
+            let place = QueuePosition {
                 priority: Reverse(call.priority),
                 at_the_end,
                 attempts: Reverse(attempts),
@@ -159,17 +159,17 @@ impl Slots {
             line.sequence += 1;
             line.runtime = Handle::try_current().ok();
             let (sender, receiver) = oneshot::channel();
-            line.waiting.insert(place, Waiter { cost: call.cost, sender });
+            line.waiting.insert(place, QueueEntry { cost: call.cost, sender });
             self.controller.queued();
             self.admit(&mut line);
-            Waiting { slots: self, place, receiver, is_over: false }
+            QueuedCall { slots: self, place, receiver, is_over: false }
         };
         // The sender is never dropped without sending while a call waits.
         let turn = (&mut waiting.receiver).await;
         waiting.is_over = true;
-        match turn.unwrap_or_else(|_| Turn::Admitted(Admitted { at: Instant::now(), in_flight: 1 })) {
-            Turn::Admitted(admitted) => Ok(Slot::new(self.clone(), call.cost, admitted)),
-            Turn::GivenUp(refusal) => Err(refusal),
+        match turn.unwrap_or_else(|_| QueueTurn::Admitted(Admission { at: Instant::now(), in_flight: 1 })) {
+            QueueTurn::Admitted(admitted) => Ok(Slot::new(self.clone(), call.cost, admitted)),
+            QueueTurn::GivenUp(refusal) => Err(refusal),
         }
     }
 
@@ -177,15 +177,15 @@ impl Slots {
     /// no call has got through for `patience`. All waiting calls are then given
     /// up with it.
     pub(crate) fn give_up(&self, patience: Duration, refusal: &str) -> bool {
-        match self.refusals.exhausted(patience, Instant::now()) {
-            Exhausted::No => return false,
-            Exhausted::Again => {}
-            Exhausted::Now => {
+        match self.refusals.record(patience, Instant::now()) {
+            Patience::Left => return false,
+            Patience::AlreadyExhausted => {}
+            Patience::JustExhausted => {
                 let refusal: Arc<str> = refusal.into();
                 let mut line = self.line();
                 for (_, waiter) in std::mem::take(&mut line.waiting) {
                     // Never fails: a call that stops waiting leaves the line first.
-                    let _ = waiter.sender.send(Turn::GivenUp(refusal.clone()));
+                    let _ = waiter.sender.send(QueueTurn::GivenUp(refusal.clone()));
                 }
                 line.turns.clear();
                 line.round = 0;
@@ -207,7 +207,7 @@ impl Slots {
     }
 
     /// Takes a slot for a call. The queue must be locked.
-    fn try_admit(&self, cost: u64) -> Option<Admitted> {
+    fn try_admit(&self, cost: u64) -> Option<Admission> {
         let in_flight = self.in_flight.load(Ordering::Relaxed);
         if in_flight >= self.target() {
             return None;
@@ -215,11 +215,11 @@ impl Slots {
         let at = Instant::now();
         self.controller.admit(cost, at).ok()?;
         self.in_flight.store(in_flight + 1, Ordering::Relaxed);
-        Some(Admitted { at, in_flight: in_flight + 1 })
+        Some(Admission { at, in_flight: in_flight + 1 })
     }
 
     /// Lets in as many waiting calls as there is room for.
-    fn admit(&self, line: &mut Line) {
+    fn admit(&self, line: &mut CallQueue) {
         if line.waiting.is_empty() {
             return;
         }
@@ -235,7 +235,7 @@ impl Slots {
             line.round = line.round.max(place.round);
             let in_flight = self.in_flight.load(Ordering::Relaxed) + 1;
             // Never fails: a call that stops waiting leaves the line first.
-            if waiter.sender.send(Turn::Admitted(Admitted { at: now, in_flight })).is_ok() {
+            if waiter.sender.send(QueueTurn::Admitted(Admission { at: now, in_flight })).is_ok() {
                 self.in_flight.store(in_flight, Ordering::Relaxed);
             }
         }
@@ -246,7 +246,7 @@ impl Slots {
     }
 
     /// Makes sure that the queue is looked at again by that time.
-    fn wake_at(&self, line: &mut Line, at: Instant) {
+    fn wake_at(&self, line: &mut CallQueue, at: Instant) {
         if line.wake.is_some_and(|wake| wake <= at) {
             return;
         }
@@ -271,7 +271,7 @@ impl Slots {
         self.admit(&mut line);
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, CallQueue> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -281,11 +281,11 @@ impl Slots {
 pub(crate) struct Slot {
     slots: Arc<Slots>,
     cost: u64,
-    admitted: Admitted,
+    admitted: Admission,
 }
 
 impl Slot {
-    fn new(slots: Arc<Slots>, cost: u64, admitted: Admitted) -> Self {
+    fn new(slots: Arc<Slots>, cost: u64, admitted: Admission) -> Self {
         Self { slots, cost, admitted }
     }
 
@@ -329,20 +329,20 @@ impl Drop for Slot {
 }
 
 /// A call in the queue.
-struct Waiting<'a> {
+struct QueuedCall<'a> {
     slots: &'a Slots,
-    place: Place,
-    receiver: oneshot::Receiver<Turn>,
+    place: QueuePosition,
+    receiver: oneshot::Receiver<QueueTurn>,
     is_over: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         if self.is_over {
             return;
         }
         let left_line = self.slots.line().waiting.remove(&self.place).is_some();
-        if !left_line && !matches!(self.receiver.try_recv(), Ok(Turn::GivenUp(_))) {
+        if !left_line && !matches!(self.receiver.try_recv(), Ok(QueueTurn::GivenUp(_))) {
             // The call was let in just now, but is dropped and cannot use the slot.
             self.slots.release();
         }

@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a check that cannot go on ends, and says where")]
 
 use executor::{
-    Adaptive, AdaptiveSettings, Call, Controller, Error, ErrorClass, Limiter, Outcome, RetryPolicy, Retryable,
+    AdaptiveController, AdaptiveSettings, Call, Controller, Error, ErrorClass, Limiter, Outcome, RetryPolicy, Retryable,
 };
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -229,7 +229,7 @@ async fn groups_take_turns_however_many_calls_they_have() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_ends_waiting_running_and_backing_off() {
-    let limiter = Limiter::new(Arc::new(Adaptive::new(AdaptiveSettings::default())));
+    let limiter = Limiter::new(Arc::new(AdaptiveController::new(AdaptiveSettings::default())));
     let cancel = CancellationToken::new();
     let started = Instant::now();
     let call = Call::default().with_deadline(started + Duration::from_secs(2));

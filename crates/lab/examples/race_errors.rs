@@ -11,7 +11,7 @@
 #![allow(clippy::print_stdout)]
 
 use eval::statistics::{Random, mean};
-use lab::search::{Problem, SearchConfig, Seen, StopKind};
+use lab::search::{SearchConfig, SearchProblem, StopKind, TrialScores};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ enum Kind {
 }
 
 /// Scores of equal trials, and the same with gaps.
-fn grid(kind: Kind, not_applicable: f64, failed: f64, seed: u64) -> (Vec<Seen>, Vec<Seen>) {
+fn grid(kind: Kind, not_applicable: f64, failed: f64, seed: u64) -> (Vec<TrialScores>, Vec<TrialScores>) {
     let mut random = Random::new(seed);
     let hard: Vec<f64> = (0..QUESTIONS).map(|_| random.open_unit()).collect();
     let applies: Vec<bool> = (0..QUESTIONS).map(|_| random.open_unit() > not_applicable).collect();
     let (mut whole, mut seen) = (vec![], vec![]);
     for _ in 0..TRIALS {
-        let mut all: Seen = Vec::new();
-        let mut known: Seen = Vec::new();
+        let mut all: TrialScores = Vec::new();
+        let mut known: TrialScores = Vec::new();
         for (hard, applies) in hard.iter().zip(&applies) {
             let score = match kind {
                 Kind::Even => 0.5 * (hard + random.open_unit()),
@@ -49,13 +49,13 @@ fn grid(kind: Kind, not_applicable: f64, failed: f64, seed: u64) -> (Vec<Seen>, 
     (whole, seen)
 }
 
-fn own_mean(scores: &Seen) -> f64 {
+fn own_mean(scores: &TrialScores) -> f64 {
     mean(&scores.iter().copied().flatten().collect::<Vec<_>>()).unwrap_or_default()
 }
 
 /// Whether the best trial was eliminated, and how many were.
-fn race(whole: &[Seen], known: &[Seen], error_rate: f64) -> Result<(bool, usize), String> {
-    let problem = Problem {
+fn race(whole: &[TrialScores], known: &[TrialScores], error_rate: f64) -> Result<(bool, usize), String> {
+    let problem = SearchProblem {
         trials: vec![BTreeMap::new(); TRIALS],
         choices: vec![BTreeMap::new(); TRIALS],
         questions: QUESTIONS,
@@ -64,7 +64,7 @@ fn race(whole: &[Seen], known: &[Seen], error_rate: f64) -> Result<(bool, usize)
     let config = serde_json::json!({ "race": { "error_rate": error_rate, "share": 1.0 } });
     let config: SearchConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
     let mut race = config.build(&problem)?;
-    let mut seen: Vec<Seen> = vec![Vec::new(); TRIALS];
+    let mut seen: Vec<TrialScores> = vec![Vec::new(); TRIALS];
     loop {
         let asked = race.next(&seen);
         if asked.iter().zip(&seen).all(|(asked, seen)| *asked <= seen.len()) {
@@ -92,8 +92,8 @@ fn main() -> Result<(), String> {
             for (not_applicable, failed) in [(0.0, 0.0), (0.2, 0.0), (0.4, 0.0), (0.6, 0.0), (0.0, 0.3), (0.4, 0.3)] {
                 let one = |seed: u64| -> Result<(bool, bool, usize), String> {
                     let (whole, known) = grid(kind, not_applicable, failed, seed);
-                    let fill = |scores: &Seen| scores.iter().map(|it| it.or(Some(own_mean(scores)))).collect();
-                    let filled: Vec<Seen> = known.iter().map(fill).collect();
+                    let fill = |scores: &TrialScores| scores.iter().map(|it| it.or(Some(own_mean(scores)))).collect();
+                    let filled: Vec<TrialScores> = known.iter().map(fill).collect();
                     let (wrong, count) = race(&whole, &known, error_rate)?;
                     Ok((wrong, race(&whole, &filled, error_rate)?.0, count))
                 };

@@ -16,7 +16,7 @@ use arrow_schema::{DataType, Field, Schema};
 use eval::statistics::{Random, mean};
 use lab::{
     Results,
-    search::{Problem, SearchConfig, Seen, StopKind, leader},
+    search::{SearchConfig, SearchProblem, StopKind, TrialScores, leader},
 };
 use parquet::arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder};
 use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
@@ -103,14 +103,14 @@ struct Tally {
 
 fn replay(grid: &Grid, config: &SearchConfig, reshuffles: usize) -> Result<Tally, Failure> {
     let questions = grid.scores[0].len();
-    let problem = Problem { trials: grid.labels.clone(), choices: grid.labels.clone(), questions, width: 1.0 };
+    let problem = SearchProblem { trials: grid.labels.clone(), choices: grid.labels.clone(), questions, width: 1.0 };
     let means: Vec<f64> = grid.scores.iter().filter_map(|scores| mean(scores)).collect();
     let best = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut tally = Tally::default();
     for round in 0..reshuffles {
         let mut order: Vec<usize> = (0..questions).collect();
         Random::new(1_000 + round as u64).shuffle(&mut order);
-        let mut seen: Vec<Seen> = vec![Vec::new(); means.len()];
+        let mut seen: Vec<TrialScores> = vec![Vec::new(); means.len()];
         // What a strategy draws by itself is drawn anew as well.
         let mut strategy = seeded(config, round as u64)?.build(&problem)?;
         loop {

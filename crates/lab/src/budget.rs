@@ -1,6 +1,6 @@
 //! What a run's budget was, what became of it, and whether it can be kept.
 
-use models::{Budget, Cap, Caps, ModelConfig, Spent};
+use models::{Budget, Cap, Caps, ModelConfig, SpentTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ pub struct BudgetResult {
     /// The caps.
     pub caps: Caps,
     /// What the run used. Answers that were paid before cost nothing.
-    pub spent: Spent,
+    pub spent: SpentTotals,
     /// The cap that was the first to stop a call.
     pub reached: Option<Cap>,
     /// Calls that were not made because of a cap. Further calls that would have
@@ -27,7 +27,7 @@ impl BudgetResult {
 
     /// What a person is told if the budget ended the run early.
     pub(crate) fn partial(&self) -> Option<String> {
-        let (cap, Spent { usd, calls, paid_calls, .. }) = (self.reached?, self.spent);
+        let (cap, SpentTotals { usd, calls, paid_calls, .. }) = (self.reached?, self.spent);
         let limit = cap.amount(self.limit(cap)?);
         // A cap on money stops only calls that cost money: models of this process continue.
         let (made, paid) = if cap == Cap::Usd { (paid_calls, "paid ") } else { (calls, "") };
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_budget_that_ended_the_run_is_told_in_a_sentence() {
         let caps = Caps { usd: Some(0.5), ..Caps::default() };
-        let spent = Spent { usd: 0.4987, tokens: 9, calls: 900, paid_calls: 812, minutes: 1.0 };
+        let spent = SpentTotals { usd: 0.4987, tokens: 9, calls: 900, paid_calls: 812, minutes: 1.0 };
         let result = BudgetResult { caps, spent, reached: Some(Cap::Usd), calls_not_made: 1188 };
         assert_eq!(
             result.partial().as_deref(),

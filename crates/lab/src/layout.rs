@@ -8,7 +8,7 @@ use crate::artifact;
 use bytes::Bytes;
 use rag::index::IndexKind;
 use std::path::{Path, PathBuf};
-use store::{Key, Kind};
+use store::{Key, ObjectKind};
 
 const ARTIFACTS: &str = "artifacts";
 const PARTIAL: &str = "partial";
@@ -283,16 +283,16 @@ struct Names;
 pub const LAYOUT: &dyn store::Layout = &Names;
 
 impl store::Layout for Names {
-    fn kind(&self, name: &str) -> Kind {
+    fn kind(&self, name: &str) -> ObjectKind {
         let parts: Vec<&str> = name.split('/').collect();
         match parts[..] {
             [ARTIFACTS, _, file] => match file.split_once('.') {
-                Some((_, format)) => Kind::Artifact { format: format.to_owned() },
-                None => Kind::Other,
+                Some((_, format)) => ObjectKind::Artifact { format: format.to_owned() },
+                None => ObjectKind::Other,
             },
             // All runs can use the parts of an unfinished task.
-            [PARTIAL, PARTS | TOKENS, ..] => Kind::Partial { run: None },
-            [PARTIAL, run, ..] => Kind::Partial { run: Some(run.to_owned()) },
+            [PARTIAL, PARTS | TOKENS, ..] => ObjectKind::Partial { run: None },
+            [PARTIAL, run, ..] => ObjectKind::Partial { run: Some(run.to_owned()) },
             [RUNS, run, file] => {
                 let known = RunFile::ALL.into_iter().find(|known| known.name() == file);
                 let file = match known {
@@ -302,14 +302,16 @@ impl store::Layout for Names {
                     _ if file.ends_with(".json") => store::RunFile::Json,
                     _ => store::RunFile::Other,
                 };
-                Kind::Run { run: run.to_owned(), file }
+                ObjectKind::Run { run: run.to_owned(), file }
             }
-            [RUNS, run, REPORT_PARTS, _] => Kind::Run { run: run.to_owned(), file: store::RunFile::Other },
-            [RUNS, pointer] if pointer.ends_with(LATEST) => Kind::Pointer,
-            [USAGE | LATENCY, ..] => measured_output(name).map_or(Kind::Other, |of| Kind::Measurement { of }),
-            [QUESTIONS, ..] => Kind::Input,
-            [SCRATCH, ..] => Kind::Machine,
-            _ => Kind::Other,
+            [RUNS, run, REPORT_PARTS, _] => ObjectKind::Run { run: run.to_owned(), file: store::RunFile::Other },
+            [RUNS, pointer] if pointer.ends_with(LATEST) => ObjectKind::Pointer,
+            [USAGE | LATENCY, ..] => {
+                measured_output(name).map_or(ObjectKind::Other, |of| ObjectKind::Measurement { of })
+            }
+            [QUESTIONS, ..] => ObjectKind::Input,
+            [SCRATCH, ..] => ObjectKind::Machine,
+            _ => ObjectKind::Other,
         }
     }
 
@@ -352,7 +354,7 @@ mod tests {
         assert_eq!(latency("partial/r/7-x.parquet"), "latency/partial/r/7-x.parquet.json");
         for output in [artifact(&key, Format::Parquet), "partial/r/7-x.parquet".to_owned()] {
             for name in [usage(&output), latency(&output)] {
-                assert_eq!(LAYOUT.kind(&name), Kind::Measurement { of: output.clone() }, "{name}");
+                assert_eq!(LAYOUT.kind(&name), ObjectKind::Measurement { of: output.clone() }, "{name}");
             }
         }
         assert_eq!(latest("animals"), "runs/animals.latest");
@@ -364,23 +366,23 @@ mod tests {
     fn a_store_is_told_what_every_name_is() {
         let kind = |name: &str| LAYOUT.kind(name);
         for format in Format::all() {
-            assert_eq!(kind(&artifact(&key(), format)), Kind::Artifact { format: format.ending().to_owned() });
+            assert_eq!(kind(&artifact(&key(), format)), ObjectKind::Artifact { format: format.ending().to_owned() });
         }
-        assert_eq!(kind(&partial("r", 7, "artifacts/ab/x.parquet")), Kind::Partial { run: Some("r".to_owned()) });
-        assert_eq!(kind(&token_part(&key(), 0)), Kind::Partial { run: None });
-        assert_eq!(kind(&format!("{}/x.parquet", parts(&key()))), Kind::Partial { run: None });
+        assert_eq!(kind(&partial("r", 7, "artifacts/ab/x.parquet")), ObjectKind::Partial { run: Some("r".to_owned()) });
+        assert_eq!(kind(&token_part(&key(), 0)), ObjectKind::Partial { run: None });
+        assert_eq!(kind(&format!("{}/x.parquet", parts(&key()))), ObjectKind::Partial { run: None });
         let files = RunFile::ALL.map(|file| match kind(&run_file("r", file)) {
-            Kind::Run { run, file } if run == "r" => Some(file),
+            ObjectKind::Run { run, file } if run == "r" => Some(file),
             _ => None,
         });
         use store::RunFile as Of;
         assert_eq!(files, [Of::Other, Of::Log, Of::Artifacts, Of::Other, Of::Json, Of::Json, Of::Results].map(Some));
-        assert_eq!(kind(&report_part("r", "trial-0.js")), Kind::Run { run: "r".to_owned(), file: Of::Other });
-        assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (Kind::Pointer, Kind::Input));
-        assert_eq!((kind("scratch/tokens"), kind(&probe("x"))), (Kind::Machine, Kind::Other));
+        assert_eq!(kind(&report_part("r", "trial-0.js")), ObjectKind::Run { run: "r".to_owned(), file: Of::Other });
+        assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (ObjectKind::Pointer, ObjectKind::Input));
+        assert_eq!((kind("scratch/tokens"), kind(&probe("x"))), (ObjectKind::Machine, ObjectKind::Other));
         assert_eq!(
             kind("artifacts/ab/x.of-another-version"),
-            Kind::Artifact { format: "of-another-version".to_owned() }
+            ObjectKind::Artifact { format: "of-another-version".to_owned() }
         );
     }
 

@@ -23,7 +23,7 @@ pub(crate) use self::models::{chat, embedder, reranker};
 pub(crate) use calls::Way;
 pub(crate) use wire::{PartReply, PartRequest, WireMatrix};
 
-use ::models::Kind;
+use ::models::ModelKind;
 use futures::stream::BoxStream;
 use rag::{Item, PipelineConfig};
 use std::collections::BTreeSet;
@@ -71,18 +71,18 @@ impl Part {
     }
 
     /// Whether it holds the models of a kind.
-    pub(crate) fn holds(self, kind: Kind) -> bool {
+    pub(crate) fn holds(self, kind: ModelKind) -> bool {
         match kind {
-            Kind::Embedding => self == Self::Encoder,
-            Kind::Rerank => self == Self::Reranker,
-            Kind::Chat => self == Self::Llm,
-            Kind::Library => false,
+            ModelKind::Embedding => self == Self::Encoder,
+            ModelKind::Rerank => self == Self::Reranker,
+            ModelKind::Chat => self == Self::Llm,
+            ModelKind::Library => false,
         }
     }
 }
 
 /// The names of the models of a kind that a pipeline asks.
-pub(crate) fn models_of_kind(pipeline: &PipelineConfig, kind: Kind) -> BTreeSet<&str> {
+pub(crate) fn models_of_kind(pipeline: &PipelineConfig, kind: ModelKind) -> BTreeSet<&str> {
     let asked = pipeline.values().flat_map(|(_, value)| value.asks(Item::default()));
     asked.filter(|ask| ask.kind == kind).map(|ask| ask.model).collect()
 }

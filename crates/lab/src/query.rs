@@ -12,7 +12,7 @@ use crate::{
     task::{CallTurn, Execution, open_corpus},
 };
 use futures::{StreamExt, future};
-use models::{Embedder, InputKind, Kind, Message, Piece};
+use models::{AnswerPiece, Embedder, InputKind, Message, ModelKind};
 use rag::{
     Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, Query, Span,
     load::Source,
@@ -238,7 +238,7 @@ impl RunPipeline {
             }
             Some((Part::Encoder, _)) => self.warm_embedder().await?,
             Some((Part::Reranker, _)) => {
-                for name in models_of_kind(&self.trial.pipeline, Kind::Rerank) {
+                for name in models_of_kind(&self.trial.pipeline, ModelKind::Rerank) {
                     self.execution.models().reranker(name)?.rerank(PROBE, &[PROBE.to_owned()]).await?;
                 }
             }
@@ -452,8 +452,8 @@ async fn asked(
                 found = true;
                 Event::Found(passages)
             }
-            PartReply::Text(text) => Event::Piece(Piece::Text(text)),
-            PartReply::Anew => Event::Piece(Piece::Restart),
+            PartReply::Text(text) => Event::Piece(AnswerPiece::Text(text)),
+            PartReply::Anew => Event::Piece(AnswerPiece::Restart),
             PartReply::Answered(answer) => Event::Answered(*answer),
             PartReply::Failed(failure) => return Err(failure.into()),
             PartReply::Replied(_) => continue,

@@ -184,10 +184,10 @@ impl<'a> Healing<'a> {
     async fn end<T>(&mut self, run: &Run<'_>, outcome: &Outcome, read: Result<T, Error>) -> Result<Option<T>, Error> {
         let workspace = run.session.workspace();
         match read {
-            Err(Error::Store(store::Error::Damaged { path, reason, fate }))
+            Err(Error::Store(store::Error::Damaged { path, reason, outcome: remedy }))
                 if self.left > 0 && !workspace.is_reading() =>
             {
-                let fields = json!({ "artifacts": [path], "reason": format!("{reason}{fate}") });
+                let fields = json!({ "artifacts": [path], "reason": format!("{reason}{remedy}") });
                 run.prepared.execution.log("artifacts_lost", fields);
                 look_at(workspace.store(), outcome, self.part.plan.sinks()).await;
                 self.executed = outcome.executed;

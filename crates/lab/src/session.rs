@@ -26,7 +26,7 @@ pub struct Session {
     /// The experiment.
     pub experiment: Arc<Experiment>,
     setup: Setup,
-    context: provider::Context,
+    context: provider::ModelContext,
     workspace: Workspace,
     /// One for all calls, also those that write questions. Its time began
     /// with the session.
@@ -111,7 +111,7 @@ impl Session {
         &self.setup
     }
 
-    pub(crate) fn context(&self) -> &provider::Context {
+    pub(crate) fn context(&self) -> &provider::ModelContext {
         &self.context
     }
 

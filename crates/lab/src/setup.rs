@@ -79,8 +79,8 @@ impl Setup {
 
     /// What all models are built with, within a CPU budget of so many cores, at
     /// most the machine's, which are the default.
-    pub(crate) fn context(&self, cores: Option<usize>) -> provider::Context {
+    pub(crate) fn context(&self, cores: Option<usize>) -> provider::ModelContext {
         let cpu = cores.map_or_else(CpuBudget::machine, CpuBudget::at_most);
-        provider::Context { directory: self.directory.clone(), cpu, environment: self.environment.clone() }
+        provider::ModelContext { directory: self.directory.clone(), cpu, environment: self.environment.clone() }
     }
 }

@@ -14,7 +14,7 @@ use llama_cpp_2::{
     model::{LlamaChatMessage, LlamaModel, params::LlamaModelParams},
     sampling::LlamaSampler,
 };
-use models::{ChatConfig, ChatModel, ChatRequest, CpuBudget, Message, ModelDirectory, provider::Context};
+use models::{ChatConfig, ChatModel, ChatRequest, CpuBudget, Message, ModelDirectory, provider::ModelContext};
 use std::{num::NonZeroU32, path::Path, sync::Arc, time::Instant};
 
 const INSTRUCTIONS: &str = "You answer questions about manuals. Use only the numbered sources below. \
@@ -94,7 +94,7 @@ fn bare(path: &Path, threads: i32, max_tokens: usize) -> (usize, f64, f64) {
 fn build(path: &Path, sequences: usize, threads: Option<usize>) -> Arc<dyn ChatModel> {
     let settings = serde_json::json!({"local": {"model": path, "sequences": sequences, "threads": threads}});
     let config: ChatConfig = serde_json::from_value(settings).expect("settings");
-    let cx = Context {
+    let cx = ModelContext {
         directory: ModelDirectory::new(std::env::temp_dir(), Vec::new()),
         cpu: CpuBudget::machine(),
         environment: Arc::new(|_| None),

@@ -7,7 +7,7 @@
 //! a folder that holds ONNX Runtime.
 
 use models::{
-    CpuBudget, EmbeddingConfig, InputKind, Kind, ModelDirectory, provider::Context, testing::onnx_environment,
+    CpuBudget, EmbeddingConfig, InputKind, ModelDirectory, ModelKind, provider::ModelContext, testing::onnx_environment,
 };
 use ort::{
     session::Session,
@@ -37,7 +37,7 @@ fn main() -> Outcome<()> {
     let (n_texts, n_tokens): (usize, usize) = (argument(4, "64").parse()?, argument(5, "128").parse()?);
 
     let cpu = CpuBudget::machine();
-    let cx = Context {
+    let cx = ModelContext {
         directory: ModelDirectory::new(models, vec![libraries]),
         cpu: cpu.clone(),
         environment: Arc::new(|_| None),
@@ -56,7 +56,7 @@ fn main() -> Outcome<()> {
     // alone; the others get the batches that ours makes of equal texts.
     let alone = identity.parameters["quantization"].as_str().is_some_and(|name| name != "none");
     let rows = if alone { 1 } else { (512 / n_tokens).max(1) };
-    let folder = cx.directory.locate(&model, Kind::Embedding)?.folder;
+    let folder = cx.directory.locate(&model, ModelKind::Embedding)?.folder;
     let batches = batches(&folder.join("tokenizer.json"), &texts, n_tokens, rows)?;
     let environment = onnx_environment(&cx.directory)?;
     let mut one_each = sessions(&environment, &file, cpu.cores(), 1)?;
@@ -89,7 +89,7 @@ fn main() -> Outcome<()> {
 
 /// The file that ours runs: the pulled one, or what was converted last.
 fn onnx_file(directory: &ModelDirectory, model: &str, quantization: Option<&str>) -> Outcome<PathBuf> {
-    let files = directory.locate(model, Kind::Embedding)?;
+    let files = directory.locate(model, ModelKind::Embedding)?;
     let Some(quantization) = quantization else {
         return Ok(files.with_extension("onnx").ok_or("no ONNX file")?.to_owned());
     };

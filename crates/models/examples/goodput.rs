@@ -9,7 +9,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so and end")]
 
-use models::{ChatConfig, ChatRequest, Client, CpuBudget, Message, ModelDirectory, provider::Context};
+use models::{ChatConfig, ChatRequest, Client, CpuBudget, Message, ModelDirectory, provider::ModelContext};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -56,7 +56,7 @@ async fn main() {
     settings.insert("model".to_owned(), json!("simulated"));
     settings.insert("base_url".to_owned(), json!(format!("{url}/v1")));
     let config: ChatConfig = serde_json::from_value(json!({ "openai": settings })).expect("settings");
-    let cx = Context {
+    let cx = ModelContext {
         directory: ModelDirectory::new(std::env::temp_dir(), Vec::new()),
         cpu: CpuBudget::machine(),
         environment: Arc::new(|_| None),

@@ -10,7 +10,7 @@
 
 use executor::RetryPolicy;
 use futures::{StreamExt, stream};
-use models::{ChatConfig, ChatRequest, Client, CpuBudget, Message, ModelDirectory, provider::Context};
+use models::{ChatConfig, ChatRequest, Client, CpuBudget, Message, ModelDirectory, provider::ModelContext};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -39,7 +39,7 @@ async fn main() {
         "model": "simulated", "base_url": format!("{url}/v1"), "timeout_seconds": flag("--timeout", 2.0),
     } }))
     .expect("settings");
-    let cx = Context {
+    let cx = ModelContext {
         directory: ModelDirectory::new(std::env::temp_dir(), Vec::new()),
         cpu: CpuBudget::machine(),
         environment: Arc::new(|_| None),

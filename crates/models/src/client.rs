@@ -21,20 +21,20 @@ mod reply;
 mod stored_form;
 mod structured;
 mod texts;
-mod unkept;
+mod unsaved;
 
-pub use amount::{Allowance, AllowanceRequest, Amount, Caps, Exhausted, Spent};
-pub use answer_stream::{AnswerStream, Piece, Pieces};
+pub use amount::{Allowance, AllowanceRequest, BudgetAmount, Caps, ReachedCap, SpentTotals};
+pub use answer_stream::{AnswerPiece, AnswerPieces, AnswerStream};
 pub use budget::{Allowances, Budget, BudgetReport};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
-pub use lease::{LeaseRequest, Lessor};
+pub use lease::{LeaseRequest, Lessor, LessorError};
 pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, provider::Limits};
 use caller::Caller;
 use executor::{
-    Adaptive, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable,
+    AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable,
 };
 use flight::Flights;
 use std::{
@@ -44,19 +44,19 @@ use std::{
     time::Duration,
 };
 use store::{Journal, Key, KeyBuilder, SharedJournal};
-use texts::Texts;
+use texts::TextClaims;
 use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
 };
-use unkept::Unkept;
+use unsaved::UnsavedAnswers;
 
 /// Makes handles to models, and remembers what their calls cost. Clones share
 /// journal, limits, budget and meter; cancellation, priority and retries belong to
 /// each clone and the handles it makes.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
     budget: Budget,
     cancel: CancellationToken,
     call: Call,
@@ -65,7 +65,7 @@ pub struct Client {
     listener: Option<Listener>,
 }
 
-/// What a chat model was asked, and what became of it.
+/// A request to a chat model, and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {
     /// The model.
@@ -76,27 +76,27 @@ pub struct Exchange<'a> {
     pub outcome: &'a Result<ChatResponse, Error>,
 }
 
-/// Is told of exchanges with chat models, from whichever thread made the call.
+/// Called after each exchange with a chat model, on the thread that made the call.
 pub type Listener = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
 /// What clones of a client share.
-struct Inner {
+struct ClientInner {
     journal: Option<SharedJournal>,
     /// One for each model, shared by all its handles.
-    limiters: Mutex<HashMap<Key, Limited>>,
+    limiters: Mutex<HashMap<Key, SharedLimit>>,
     flights: Flights,
-    texts: Texts,
+    texts: TextClaims,
     meter: Meter,
-    unkept: Unkept,
+    unsaved: UnsavedAnswers,
     /// Calls that go on although they were cancelled.
     finishing: TaskTracker,
 }
 
-impl Inner {
+impl ClientInner {
     fn new(journal: Option<SharedJournal>, meter: Meter) -> Self {
-        let (limiters, flights, texts, unkept) =
-            (Mutex::default(), Flights::default(), Texts::default(), Unkept::default());
-        Self { journal, limiters, flights, texts, meter, unkept, finishing: TaskTracker::new() }
+        let (limiters, flights, texts, unsaved) =
+            (Mutex::default(), Flights::default(), TextClaims::default(), UnsavedAnswers::default());
+        Self { journal, limiters, flights, texts, meter, unsaved, finishing: TaskTracker::new() }
     }
 }
 
@@ -119,7 +119,7 @@ impl Client {
 
     fn keeping(journal: Option<SharedJournal>) -> Self {
         Self {
-            inner: Arc::new(Inner::new(journal, Meter::default())),
+            inner: Arc::new(ClientInner::new(journal, Meter::default())),
             budget: Budget::default(),
             cancel: CancellationToken::new(),
             call: Call::default(),
@@ -129,11 +129,11 @@ impl Client {
         }
     }
 
-    /// This client, for models whose answers another process keeps, limits and
-    /// pays: it has no journal, no budget and no limits of before.
+    /// This client without journal, budget and earlier limits, for models whose
+    /// calls another process keeps, pays and limits.
     #[must_use]
     pub fn without_journal(&self) -> Self {
-        let inner = Arc::new(Inner::new(None, self.meter()));
+        let inner = Arc::new(ClientInner::new(None, self.meter()));
         Self { inner, budget: Budget::default(), lessor: None, listener: None, ..self.clone() }
     }
 
@@ -150,22 +150,22 @@ impl Client {
         Self { budget, ..self }
     }
 
-    /// This client, with chat calls that are told to a listener when they have
-    /// ended, also those that the journal answers.
+    /// This client, with a listener that is called after each chat call, also if the
+    /// journal answered it.
     #[must_use]
     pub fn with_listener(self, listener: Option<Listener>) -> Self {
         Self { listener, ..self }
     }
 
     /// This client, with calls that end with [`Error::Cancelled`] as soon as
-    /// the token is cancelled. What has begun at a remote model is paid: such a
-    /// call goes on by itself, two minutes at most, so that its answer is kept.
+    /// the token is cancelled. A call that has begun at a remote model is paid, so it
+    /// runs on in the background, two minutes at most, and its answer is kept.
     #[must_use]
     pub fn with_cancellation(self, cancel: CancellationToken) -> Self {
         Self { cancel, ..self }
     }
 
-    /// This client, with calls that go before those of a lower priority.
+    /// This client, with calls that precede calls of a lower priority.
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
         Self { call: self.call.with_priority(priority), ..self }
@@ -222,7 +222,8 @@ impl Client {
     /// reached with several keys has a limit for each key.
     pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
         let limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let limit = |limited: &Limited| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
+        let limit =
+            |limited: &SharedLimit| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
         limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
     }
 
@@ -253,20 +254,20 @@ impl Client {
         };
         let limited = limiters.entry(key).or_insert_with(|| {
             let (known, limiter) = match limits.settings() {
-                None => (Known::Fixed, Limiter::fixed(limits.maximum())),
+                None => (LimitSource::Fixed, Limiter::fixed(limits.maximum())),
                 Some(settings) => match &self.lessor {
                     None => {
-                        let controller = Arc::new(Adaptive::new(settings));
-                        (Known::Here(controller.clone()), Limiter::new(controller))
+                        let controller = Arc::new(AdaptiveController::new(settings));
+                        (LimitSource::Here(controller.clone()), Limiter::new(controller))
                     }
                     Some(lessor) => {
                         let settings = Arc::new(Mutex::new(settings));
                         let (limiter, renewal) = lease::limiter(lessor.clone(), key.hex(), settings.clone());
-                        (Known::Leased { settings, _renewal: renewal }, limiter)
+                        (LimitSource::Leased { settings, _renewal: renewal }, limiter)
                     }
                 },
             };
-            Limited { name, model: identity.model.clone(), limits: *limits, known, limiter }
+            SharedLimit { name, model: identity.model.clone(), limits: *limits, known, limiter }
         });
         limited.restrict(limits);
         let limiter = limited.limiter.clone().with_retry(limits.retry(self.retry.clone()));
@@ -294,35 +295,37 @@ pub struct ModelLimit {
 }
 
 /// A limit, with the model that it belongs to.
-struct Limited {
+struct SharedLimit {
     name: String,
     model: String,
     /// The limits that all handles of the model so far have stated.
     limits: Limits,
-    known: Known,
+    known: LimitSource,
     limiter: Limiter,
 }
 
-/// How a limit learns about further settings.
-enum Known {
+/// Who applies further settings to a limit.
+enum LimitSource {
     /// It never changes.
     Fixed,
     /// A controller of this process learns it.
-    Here(Arc<Adaptive>),
+    Here(Arc<AdaptiveController>),
     /// Processes share it. The renewal of this process's lease ends with the client.
     Leased { settings: Arc<Mutex<AdaptiveSettings>>, _renewal: AbortOnDropHandle<()> },
 }
 
-impl Limited {
+impl SharedLimit {
     /// Also applies the limits of another handle of the same model: if both
     /// state a number, the smaller one holds.
     fn restrict(&mut self, limits: &Limits) {
         self.limits = self.limits.stricter(limits);
         let Some(settings) = self.limits.settings() else { return };
         match &self.known {
-            Known::Fixed => {}
-            Known::Here(controller) => controller.restrict(&settings),
-            Known::Leased { settings: known, .. } => *known.lock().unwrap_or_else(PoisonError::into_inner) = settings,
+            LimitSource::Fixed => {}
+            LimitSource::Here(controller) => controller.restrict(&settings),
+            LimitSource::Leased { settings: known, .. } => {
+                *known.lock().unwrap_or_else(PoisonError::into_inner) = settings
+            }
         }
     }
 }
@@ -369,4 +372,4 @@ mod structured_tests;
 mod texts_tests;
 
 #[cfg(test)]
-mod unkept_tests;
+mod unsaved_tests;

@@ -4,8 +4,8 @@
 //! of a [`Client`](crate::Client) is added to its ledger, whichever component
 //! makes the call. Calls that the journal answers, and calls that joined an
 //! identical call in flight, count like calls that were made: a ledger holds
-//! what the work costs, and not who paid. The [`Meter`](crate::Meter) counts
-//! what was paid.
+//! what the work costs, whoever paid for it. The [`Meter`](crate::Meter) counts what
+//! was paid.
 //!
 //! Ledgers nest: what is added to an inner ledger is added to the outer ones.
 //! Work that continues on another thread takes its ledger along with [`carry`].
@@ -129,22 +129,22 @@ pub fn account(identity: &Identity) -> String {
 
 tokio::task_local! {
     /// The ledger of the work that runs here.
-    static SCOPE: Arc<Scope>;
+    static SCOPE: Arc<LedgerScope>;
 }
 
-/// A ledger that is open, within those that are open around it.
+/// An open ledger, nested in its parent.
 #[derive(Debug, Default)]
-struct Scope {
+struct LedgerScope {
     ledger: Mutex<Ledger>,
     /// When calls began and ended here, and how long they took when they were
     /// made. Only work that is timed has it.
     calls: Option<Mutex<Vec<TimedCall>>>,
     /// Whether calls that the journal cannot answer are refused.
     replays: bool,
-    parent: Option<Arc<Scope>>,
+    parent: Option<Arc<LedgerScope>>,
 }
 
-impl Scope {
+impl LedgerScope {
     fn within(calls: Option<Mutex<Vec<TimedCall>>>, replays: bool) -> Arc<Self> {
         let parent = current();
         let replays = replays || parent.as_ref().is_some_and(|parent| parent.replays);
@@ -163,7 +163,7 @@ struct TimedCall {
     seconds: f64,
 }
 
-fn current() -> Option<Arc<Scope>> {
+fn current() -> Option<Arc<LedgerScope>> {
     SCOPE.try_with(Arc::clone).ok()
 }
 
@@ -173,7 +173,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Does work, and counts what its calls use.
 pub async fn measure<T>(work: impl Future<Output = T>) -> (T, Ledger) {
-    let scope = Scope::within(None, false);
+    let scope = LedgerScope::within(None, false);
     let done = SCOPE.scope(scope.clone(), work).await;
     let ledger = locked(&scope.ledger).clone();
     (done, ledger)
@@ -184,7 +184,7 @@ pub async fn measure<T>(work: impl Future<Output = T>) -> (T, Ledger) {
 /// not there. So nothing is paid. Models of this process that embed or rerank
 /// compute.
 pub async fn replay<T>(work: impl Future<Output = T>) -> T {
-    SCOPE.scope(Scope::within(None, true), work).await
+    SCOPE.scope(LedgerScope::within(None, true), work).await
 }
 
 /// Whether calls that the journal cannot answer are refused here.
@@ -198,7 +198,7 @@ pub(crate) fn replays() -> bool {
 /// the journal answers at once counts with the seconds that a user would wait,
 /// and calls that ran at the same time count once.
 pub async fn time<T>(work: impl Future<Output = T>) -> (T, f64) {
-    let scope = Scope::within(Some(Mutex::default()), false);
+    let scope = LedgerScope::within(Some(Mutex::default()), false);
     let began = Instant::now();
     let done = SCOPE.scope(scope.clone(), work).await;
     let whole = began.elapsed().as_secs_f64();

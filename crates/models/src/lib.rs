@@ -4,7 +4,6 @@
 //! Stages never hold a model, only a handle ([`Chat`], [`Embedder`],
 //! [`Reranker`]) made by a [`Client`], so that every call passes the journal,
 //! the limits and the accounting.
-
 //!
 //! `model` defines models: the traits, their inputs, outputs and errors.
 //! `remote` calls models behind endpoints, `local` runs models in this process,
@@ -27,20 +26,21 @@ pub mod testing;
 pub mod trace;
 
 pub use client::{
-    Allowance, AllowanceRequest, Allowances, Amount, AnswerStream, Budget, BudgetReport, Caps, Chat, Client, Embedder,
-    Exchange, Exhausted, LeaseRequest, Lessor, Listener, Meter, ModelLimit, Piece, Pieces, Reranker, Spending, Spent,
+    Allowance, AllowanceRequest, Allowances, AnswerPiece, AnswerPieces, AnswerStream, Budget, BudgetAmount,
+    BudgetReport, Caps, Chat, Client, Embedder, Exchange, LeaseRequest, Lessor, LessorError, Listener, Meter,
+    ModelLimit, ReachedCap, Reranker, Spending, SpentTotals,
 };
 pub use cpu::CpuBudget;
 pub use executor::RetryPolicy;
 pub use fetch::{
-    Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Library, Licence, ModelDirectory, ModelFiles, PullEvent,
-    PullListener, PullOptions, Source, Wheel,
+    Catalogue, CatalogueEntry, CatalogueFile, FileSource, HubFile, Library, Licence, ModelDirectory, ModelFiles,
+    ModelKind, PullEvent, PullListener, PullOptions, Wheel,
 };
 pub use ledger::{Ledger, ModelUsage};
 pub use model::{
-    Absence, Anew, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish,
-    FunctionFailed, Identity, InputKind, Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role,
-    Told, Usage,
+    Absence, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, ErrorReport,
+    Finish, FunctionError, Identity, InputKind, Limits, Matrix, Message, Model, ModelPlace, OnPiece, OnRestart,
+    RateHeaders, RerankModel, Role, Usage,
 };
 pub use provider::EndpointAccess;
 pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};

@@ -1,10 +1,10 @@
 //! What a provider is: a way to run a model. One file each in `remote` or
 //! `local`, one line in the list here.
 
-use crate::{CpuBudget, Error, Identity, ModelDirectory, Place};
+use crate::{CpuBudget, Error, Identity, ModelDirectory, ModelPlace};
 use std::{fmt, sync::Arc};
 
-pub use crate::model::{EndpointLimits, Limits, RateHints};
+pub use crate::model::{EndpointLimits, Limits, RateHeaders};
 
 /// The list of all providers, passed on to another macro: here it makes the
 /// registries, and in each folder it declares that folder's modules.
@@ -78,17 +78,17 @@ macro_rules! modules {
 pub(crate) use {every_provider, modules};
 
 /// What the list states about a provider.
-pub(crate) trait Listed {
+pub(crate) trait Registration {
     /// `VERSION` of the provider's file: raised when the same settings give
     /// other answers.
     const VERSION: u32;
     /// Where its models compute, as its folder says.
-    const PLACE: Place;
+    const PLACE: ModelPlace;
 }
 
 /// The trait of each provider's `Config`: it describes a model before it is
 /// built, and builds it.
-pub(crate) trait ModelSettings: Listed {
+pub(crate) trait ModelSettings: Registration {
     /// The trait of the models.
     type Model: ?Sized;
 
@@ -96,20 +96,20 @@ pub(crate) trait ModelSettings: Listed {
     ///
     /// # Errors
     /// If the settings cannot work, or the model's files are not here.
-    fn describe(&self, cx: &Context) -> Result<Identity, Error>;
+    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error>;
 
     /// Makes the model.
     ///
     /// # Errors
     /// If the settings cannot work, or something that the model needs is not here.
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error>;
+    fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error>;
 
     /// Whether the model could be used now: its files and libraries are here,
     /// its key is set, its endpoint answers. The check costs no money.
     ///
     /// # Errors
     /// What is missing, and what to do about it.
-    async fn ready(&self, cx: &Context) -> Result<(), Error>;
+    async fn ready(&self, cx: &ModelContext) -> Result<(), Error>;
 
     /// What leaves this process for the model; none for a model in this process.
     fn endpoint_access(&self) -> Option<EndpointAccess> {
@@ -120,8 +120,8 @@ pub(crate) trait ModelSettings: Listed {
     /// none for a model in this process.
     fn prices(&self) -> Option<(f64, f64)> {
         match Self::PLACE {
-            Place::Here => Some((0.0, 0.0)),
-            Place::Remote => None,
+            ModelPlace::Here => Some((0.0, 0.0)),
+            ModelPlace::Remote => None,
         }
     }
 
@@ -129,7 +129,7 @@ pub(crate) trait ModelSettings: Listed {
     ///
     /// # Errors
     /// As [`ModelSettings::describe`].
-    fn identity(&self, cx: &Context) -> Result<Identity, Error> {
+    fn identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(Self::versioned(self.describe(cx)?))
     }
 
@@ -159,7 +159,7 @@ pub struct EndpointAccess {
 
 /// What a model is built with. Clones share everything.
 #[derive(Clone)]
-pub struct Context {
+pub struct ModelContext {
     /// Where model files and native libraries lie.
     pub directory: ModelDirectory,
     /// The cores that in-process models share.
@@ -172,7 +172,7 @@ pub struct Context {
 /// Reads an environment variable, or says that it is not set.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-impl fmt::Debug for Context {
+impl fmt::Debug for ModelContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("directory", &self.directory).field("cpu", &self.cpu).finish_non_exhaustive()
     }

@@ -1,5 +1,5 @@
-//! Spans: how long each stage and each call took, for whoever listens. A span is
-//! made with `tracing`, so that it costs next to nothing where nobody does.
+//! Spans: how long each stage and each call took. They are made with `tracing`, so
+//! that they cost next to nothing without a subscriber.
 //!
 //! Names of spans and fields follow OpenTelemetry's conventions for HTTP and for
 //! generative AI (github.com/open-telemetry/semantic-conventions-genai, v0.1.0).
@@ -23,7 +23,7 @@ pub fn tells_content() -> bool {
     tracing::enabled!(target: CONTENT, Level::INFO)
 }
 
-/// Gives the headers that name a span to whoever is asked within it.
+/// Makes the headers by which a request names the span that it belongs to.
 pub type Naming = fn(&Span) -> Vec<(&'static str, String)>;
 
 static NAMING: OnceLock<Naming> = OnceLock::new();
@@ -34,17 +34,17 @@ pub fn name_spans(naming: Naming) {
     let _ = NAMING.set(naming);
 }
 
-/// The headers of a request that is sent within the current span; none where
-/// nobody listens.
+/// The headers of a request that is sent within the current span; none without a
+/// subscriber.
 pub(crate) fn headers() -> Vec<(&'static str, String)> {
     let span = Span::current();
     NAMING.get().filter(|_| !span.is_disabled()).map(|naming| naming(&span)).unwrap_or_default()
 }
 
-/// What a span says of an error.
-pub trait Fails {
-    /// The kind of error in a word, or the HTTP status: one of few, and no text
-    /// of anybody.
+/// An error that a span records.
+pub trait SpanError {
+    /// The kind of error in a word, or the HTTP status: one of few values, never a
+    /// message.
     fn error_type(&self) -> Cow<'static, str>;
 }
 
@@ -55,8 +55,8 @@ pub fn fail(span: &Span, error_type: &str) {
     span.record("otel.status_description", error_type);
 }
 
-/// Records what went in and what came out, where texts are told: the lists of
-/// Phoenix and MLflow show that (OpenInference's semantic conventions).
+/// Records the input and output of a span if texts are recorded. Phoenix and MLflow
+/// show them in their lists (OpenInference's semantic conventions).
 pub fn told(span: &Span, input: &str, output: &str) {
     if !span.is_disabled() && tells_content() {
         span.record("input.value", input);
@@ -69,11 +69,11 @@ pub fn told(span: &Span, input: &str, output: &str) {
 ///
 /// # Errors
 /// That of the work.
-pub async fn within<T, E: Fails>(span: Span, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+pub async fn within<T, E: SpanError>(span: Span, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     if span.is_disabled() {
         return work.await;
     }
-    let mut open = Open { span: &span, is_done: false };
+    let mut open = OpenSpan { span: &span, is_done: false };
     let outcome = work.instrument(span.clone()).await;
     open.is_done = true;
     if let Err(error) = &outcome {
@@ -83,12 +83,12 @@ pub async fn within<T, E: Fails>(span: Span, work: impl Future<Output = Result<T
 }
 
 /// A span whose work goes on.
-struct Open<'a> {
+struct OpenSpan<'a> {
     span: &'a Span,
     is_done: bool,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenSpan<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             fail(self.span, "cancelled");
@@ -96,7 +96,7 @@ impl Drop for Open<'_> {
     }
 }
 
-impl Fails for Error {
+impl SpanError for Error {
     fn error_type(&self) -> Cow<'static, str> {
         let word = match self {
             Self::Server { status, .. } | Self::Refused { status, .. } | Self::Redirected { status, .. } => {
@@ -217,7 +217,7 @@ fn provider(name: &str) -> &str {
 }
 
 tokio::task_local! {
-    /// The span of the call that this task makes, for those who see the reply.
+    /// The span of the call that this task makes, for the code that reads the reply.
     static CALL: Span;
 }
 
@@ -233,7 +233,7 @@ pub(crate) async fn attempted<T>(
     CALL.scope(call.clone(), within(attempt, work)).await
 }
 
-/// Tells the span of this task's call, if somebody listens.
+/// Passes on the span of this task's call, if there is one.
 fn of_call(tell: impl FnOnce(&Span)) {
     let _ = CALL.try_with(tell);
 }

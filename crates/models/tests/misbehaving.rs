@@ -8,7 +8,7 @@ use executor::RetryPolicy;
 use futures::StreamExt;
 use models::{
     Budget, Caps, Chat, ChatConfig, ChatRequest, ChatResponse, Client, CpuBudget, Error, Message, ModelDirectory,
-    provider::Context,
+    provider::ModelContext,
 };
 use serde_json::{Value, json};
 use std::{
@@ -300,7 +300,7 @@ fn chat_at(url: &str, client: &Client, timeout: f64) -> Chat {
         "price": { "input": 1.0, "output": 1.0 },
     } });
     let config: ChatConfig = serde_json::from_value(settings).unwrap();
-    let cx = Context {
+    let cx = ModelContext {
         directory: ModelDirectory::new(std::env::temp_dir(), Vec::new()),
         cpu: CpuBudget::new(1),
         environment: Arc::new(|_| None),

@@ -1,9 +1,9 @@
 //! The limit of `executor` for calls that the user's event loop makes:
-//! [`executor::Adaptive`] learns how many may be in flight and how fast they may
+//! [`executor::AdaptiveController`] learns how many may be in flight and how fast they may
 //! start. A call that was refused for lack of capacity has not failed: it rests,
 //! and is made again for as long as other calls get through.
 
-use executor::{Adaptive, AdaptiveSettings, Controller, ErrorClass, Outcome, OutcomeKind, RetryPolicy};
+use executor::{AdaptiveController, AdaptiveSettings, Controller, ErrorClass, Outcome, OutcomeKind, RetryPolicy};
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -24,7 +24,7 @@ pub struct Circumstances {
 /// A limit that is learned, and kept from run to run.
 #[derive(Debug)]
 pub struct LearnedLimit {
-    controller: Adaptive,
+    controller: AdaptiveController,
     retry: RetryPolicy,
     state: Mutex<State>,
 }
@@ -41,7 +41,7 @@ impl LearnedLimit {
     /// A limit of which nothing is known but the most calls at once.
     pub fn new(maximum: usize) -> Self {
         let settings = AdaptiveSettings { maximum, ..AdaptiveSettings::default() };
-        Self { controller: Adaptive::new(settings), retry: RetryPolicy::default(), state: Mutex::default() }
+        Self { controller: AdaptiveController::new(settings), retry: RetryPolicy::default(), state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -6,7 +6,7 @@ use crate::{
     work::{error, json, wait},
 };
 use lab::{Answered, Error, RunPipeline};
-use models::Piece;
+use models::AnswerPiece;
 use pyo3::prelude::*;
 use rag::{Passage, pipeline::Event};
 use serde::Serialize;
@@ -48,8 +48,8 @@ impl Events {
             let on_event = |event: &Event| {
                 let event = match event {
                     Event::Found(passages) => QueryEvent::Found { passages: passages.clone() },
-                    Event::Piece(Piece::Text(text)) => QueryEvent::Piece { text: text.clone() },
-                    Event::Piece(Piece::Restart) => QueryEvent::Restart,
+                    Event::Piece(AnswerPiece::Text(text)) => QueryEvent::Piece { text: text.clone() },
+                    Event::Piece(AnswerPiece::Restart) => QueryEvent::Restart,
                     // It comes with everything around it, as the last event.
                     Event::Fallback(_) | Event::Remark(_) | Event::Answered(_) => return,
                 };

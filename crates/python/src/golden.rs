@@ -16,7 +16,7 @@ use eval::{
     },
 };
 use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
-use models::{Kind, ModelConfig};
+use models::{ModelConfig, ModelKind};
 use pyo3::{
     exceptions::{PyFileExistsError, PyValueError},
     prelude::*,
@@ -283,7 +283,7 @@ pub(crate) fn session(
 ) -> PyResult<Session> {
     for name in chat_models.iter().filter(|name| !name.is_empty()) {
         if tables["models"][name].is_null() {
-            tables["models"][name] = without_nothing(value!(ModelConfig::here(Kind::Chat, name)));
+            tables["models"][name] = without_nothing(value!(ModelConfig::here(ModelKind::Chat, name)));
         }
     }
     let setup = app::library::setup(None, budget_usd, Progress::default(), Stop::token(stop));

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use executor::{Authorities, Lease};
-use models::{Allowance, AllowanceRequest, Allowances, LeaseRequest, Lessor};
+use models::{Allowance, AllowanceRequest, Allowances, LeaseRequest, Lessor, LessorError};
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -84,24 +84,28 @@ impl PythonLessor {
         Arc::new(Self { object: Arc::new(object) })
     }
 
-    async fn ask<Q: Serialize, R: DeserializeOwned>(&self, method: &'static str, request: Q) -> Result<R, String> {
-        let request = serde_json::to_string(&request).map_err(|error| error.to_string())?;
+    async fn ask<Q: Serialize, R: DeserializeOwned>(&self, method: &'static str, request: Q) -> Result<R, LessorError> {
+        let request = serde_json::to_string(&request).map_err(lost)?;
         let object = self.object.clone();
         let asked = tokio::task::spawn_blocking(move || {
             Python::attach(|py| object.call_method1(py, method, (request,))?.extract::<String>(py))
         });
-        let reply = asked.await.map_err(|error| error.to_string())?.map_err(|error: PyErr| error.to_string())?;
-        serde_json::from_str(&reply).map_err(|error| error.to_string())
+        let reply = asked.await.map_err(lost)?.map_err(lost)?;
+        serde_json::from_str(&reply).map_err(lost)
     }
+}
+
+fn lost(error: impl std::fmt::Display) -> LessorError {
+    LessorError(error.to_string())
 }
 
 #[async_trait]
 impl Lessor for PythonLessor {
-    async fn renew(&self, request: LeaseRequest) -> Result<Lease, String> {
+    async fn renew(&self, request: LeaseRequest) -> Result<Lease, LessorError> {
         self.ask("renew", request).await
     }
 
-    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String> {
+    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, LessorError> {
         self.ask("allow", request).await
     }
 }

@@ -288,7 +288,7 @@ impl Embedding {
         let ModelConfig::Embedding(config) = config else { return Err(wrong("this is no embedding model")) };
         let cpu = cores.map_or_else(CpuBudget::machine, |cores| CpuBudget::new(cores.max(1)));
         let context =
-            provider::Context { directory: app::model_directory(), cpu, environment: Arc::new(app::variable) };
+            provider::ModelContext { directory: app::model_directory(), cpu, environment: Arc::new(app::variable) };
         let _guard = runtime()?.enter();
         let model = py.detach(|| config.build(&context)).map_err(|error| failed(&error))?;
         Ok(Self { embedder: Client::new(None).embedder(model) })

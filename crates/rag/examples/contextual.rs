@@ -149,7 +149,11 @@ fn model(path: &str, sequences: usize) -> Result<Arc<dyn ChatModel>, Failure> {
         serde_json::from_value(json!({ "local": { "model": path, "context_length": 8192, "sequences": sequences } }))?;
     let cores = std::thread::available_parallelism()?.get();
     let directory = ModelDirectory::new(PathBuf::from("."), Vec::new());
-    Ok(config.build(&provider::Context { directory, cpu: CpuBudget::new(cores), environment: Arc::new(|_| None) })?)
+    Ok(config.build(&provider::ModelContext {
+        directory,
+        cpu: CpuBudget::new(cores),
+        environment: Arc::new(|_| None),
+    })?)
 }
 
 fn documents(folder: &str, wanted: usize, chunk_size: usize) -> Result<Vec<(Document, Vec<Chunk>)>, Failure> {

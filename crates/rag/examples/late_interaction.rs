@@ -153,7 +153,7 @@ async fn embedder(home: &Path, model: &str) -> Result<Embedder, Box<dyn Error>> 
     let config = serde_json::json!({ "embedding": { "local": { "model": model } } });
     let ModelConfig::Embedding(config) = serde_json::from_value(config)? else { return Err(USAGE.into()) };
     let directory = ModelDirectory::new(home.join("models"), vec![home.join("libraries")]);
-    let context = provider::Context { directory, cpu: CpuBudget::machine(), environment: Arc::new(|_| None) };
+    let context = provider::ModelContext { directory, cpu: CpuBudget::machine(), environment: Arc::new(|_| None) };
     config.ready(&context).await?;
     Ok(Client::new(None).embedder(config.build(&context)?))
 }

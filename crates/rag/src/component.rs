@@ -6,7 +6,7 @@ use crate::{
     Error, PipelineConfig,
     index::{IndexKind, Indexes},
 };
-use models::{Chat, Embedder, Kind, Reranker};
+use models::{Chat, Embedder, ModelKind, Reranker};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use store::registry::Read;
@@ -73,7 +73,7 @@ pub struct Ask<'a> {
     /// The model's name in the experiment.
     pub model: &'a str,
     /// What kind of model it must be.
-    pub kind: Kind,
+    pub kind: ModelKind,
     /// Calls.
     pub calls: u64,
     /// Tokens that the model reads, over all calls.

@@ -19,7 +19,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Matrix, Message, Piece, Pieces, trace::within};
+use models::{AnswerPiece, AnswerPieces, Matrix, Message, trace::within};
 use search::{Chunks, Names, Search, Step};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,8 +53,8 @@ pub enum Event {
     /// before any part of the answer.
     Found(Vec<Passage>),
     /// A piece of the answer's text. When the answer comes, the pieces since
-    /// the last [`Piece::Restart`] are together the whole text.
-    Piece(Piece),
+    /// the last [`AnswerPiece::Restart`] are together the whole text.
+    Piece(AnswerPiece),
     /// The answer. Comes last; never if the pipeline has no generator.
     Answered(Answer),
 }
@@ -354,9 +354,9 @@ async fn written(
     generator: &dyn Generator,
     question: &str,
     passages: &[Passage],
-    on_piece: &(dyn Fn(Piece) + Send + Sync),
+    on_piece: &(dyn Fn(AnswerPiece) + Send + Sync),
 ) -> Result<Answer, Error> {
-    let pieces = Mutex::new(Pieces::default());
+    let pieces = Mutex::new(AnswerPieces::default());
     let pieces = || pieces.lock().unwrap_or_else(PoisonError::into_inner);
     let onlooker = |text: &str| pieces().grow(text).into_iter().for_each(on_piece);
     let answer = generator.generate_watched(question, passages, Some(&onlooker)).await?;
@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    async fn told(told: &'static [&'static str], answer: &'static str) -> Vec<Piece> {
+    async fn told(told: &'static [&'static str], answer: &'static str) -> Vec<AnswerPiece> {
         let pieces = Mutex::new(Vec::new());
         let on_piece = |piece| pieces.lock().unwrap().push(piece);
         let answered = written(&Teller { told, answer }, "q", &[], &on_piece).await.unwrap();
@@ -401,8 +401,8 @@ mod tests {
         pieces.into_inner().unwrap()
     }
 
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.to_owned())
+    fn text(text: &str) -> AnswerPiece {
+        AnswerPiece::Text(text.to_owned())
     }
 
     #[tokio::test]
@@ -411,9 +411,9 @@ mod tests {
         assert_eq!(grown, [text("The mill"), text(" is old"), text(" [2].")]);
         assert_eq!(told(&[], "The mill is old.").await, [text("The mill is old.")]);
         let other = told(&["The mill"], "It is old.").await;
-        assert_eq!(other, [text("The mill"), Piece::Restart, text("It is old.")]);
+        assert_eq!(other, [text("The mill"), AnswerPiece::Restart, text("It is old.")]);
         let cut = told(&["The mill is"], "The mill").await;
-        assert_eq!(cut, [text("The mill is"), Piece::Restart, text("The mill")]);
+        assert_eq!(cut, [text("The mill is"), AnswerPiece::Restart, text("The mill")]);
     }
 
     fn config(more: serde_json::Value) -> PipelineConfig {
@@ -440,7 +440,7 @@ mod tests {
         let told: String = pieces
             .iter()
             .map(|piece| match piece {
-                Event::Piece(Piece::Text(text)) => text.as_str(),
+                Event::Piece(AnswerPiece::Text(text)) => text.as_str(),
                 other => panic!("{other:?}"),
             })
             .collect();

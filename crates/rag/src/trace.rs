@@ -1,12 +1,12 @@
 //! Spans of stages, for whoever listens: see [`models::trace`].
 
 use crate::{Error, Passage};
-use models::trace::{Fails, TARGET, tells_content};
+use models::trace::{SpanError, TARGET, tells_content};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use tracing::{Span, field::Empty, info_span};
 
-impl Fails for Error {
+impl SpanError for Error {
     fn error_type(&self) -> Cow<'static, str> {
         let word = match self {
             Self::Model(error) => return error.error_type(),

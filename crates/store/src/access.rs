@@ -7,7 +7,7 @@
 
 use crate::{
     Error,
-    certificate::{self, Connector},
+    certificate::{self, StoreConnector},
     space,
 };
 use object_store::{
@@ -103,7 +103,7 @@ pub(crate) fn open(
     complete_options(&mut options);
     let (scheme, path) = ObjectStoreScheme::parse(url)?;
     // Without keys, only the machine's own role can give some. If there is
-    // none, the service for roles never answers, and nobody should wait for it.
+    // none, the service for roles never answers, so the wait is short.
     let patient = scheme != ObjectStoreScheme::AmazonS3 || has_keys(&options);
     let retry = RetryConfig {
         backoff: BackoffConfig { init_backoff: SHORTEST_WAIT, max_backoff: LONGEST_WAIT, base: 2.0 },
@@ -117,7 +117,7 @@ pub(crate) fn open(
                 .with_url(url.as_str())
                 .with_retry(retry)
                 .with_client_options(client)
-                .with_http_connector(Connector::default());
+                .with_http_connector(StoreConnector::default());
             let with = |builder: $builder, (name, value): &(String, String)| match name.to_lowercase().parse() {
                 Ok(name) => builder.with_config(name, value),
                 // A variable that is not for the store.

@@ -1,6 +1,7 @@
 //! Artifacts: immutable, named objects in a folder or on an object store.
 //!
-//! A name is written once and never changes, so whoever finds it may use it.
+//! A name is written once and its content never changes, so an object that is
+//! found may be used.
 //! Every read is compared with the object's [checksum]. The store does not know
 //! what the bytes mean.
 
@@ -10,14 +11,14 @@ mod folder;
 mod transfer;
 
 use crate::{
-    Error, Fate, Layout, Location,
+    DamageOutcome, Error, Layout, Location,
     access::{self, patiently},
     names::{self, DAMAGED, Object},
     space,
     staged::{file_error, is_staged, unique_token},
 };
 use bytes::Bytes;
-use checksum::{Checksum, Verdict};
+use checksum::{Checksum, ChecksumMatch};
 use folder::OpenFolder;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
@@ -26,7 +27,7 @@ use object_store::{
 };
 use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use transfer::Content;
+use transfer::UploadContent;
 
 /// How long the checksum of a replaced object is kept: another process may be
 /// replacing the object at the same moment.
@@ -52,7 +53,7 @@ impl From<ObjectMeta> for StoredObject {
 
 /// The content that was read, and whether it could be compared with a checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked<T> {
+pub struct CheckedContent<T> {
     /// The content.
     pub content: T,
     /// Whether the content is known to be what was written. `false` if an older
@@ -233,7 +234,7 @@ impl ArtifactStore {
     /// # Errors
     /// If the object cannot be read. [`Error::Damaged`] if it is not what was
     /// written; if it can be made again, it was then set aside.
-    pub async fn read(&self, name: &str) -> Result<Option<Checked<Bytes>>, Error> {
+    pub async fn read(&self, name: &str) -> Result<Option<CheckedContent<Bytes>>, Error> {
         // Two tries before it counts as damaged: it may just have been replaced.
         for _ in 0..2 {
             let Some(content) = self.fetch(name).await? else {
@@ -243,8 +244,8 @@ impl ArtifactStore {
                 };
             };
             match self.judge(name, &Checksum::of(&content).await?).await? {
-                Verdict::Damaged => {}
-                verdict => return Ok(Some(Checked { content, is_checked: verdict == Verdict::Intact })),
+                ChecksumMatch::Damaged => {}
+                verdict => return Ok(Some(CheckedContent { content, is_checked: verdict == ChecksumMatch::Intact })),
             }
         }
         Err(self.set_aside(name, MISMATCH).await)
@@ -267,25 +268,25 @@ impl ArtifactStore {
         if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
             return Box::pin(under.set_aside(name, problem)).await;
         }
-        let fate = match self.object(name) {
-            object if object.is_output() && self.reading => Fate::Readonly,
+        let outcome = match self.object(name) {
+            object if object.is_output() && self.reading => DamageOutcome::ReadOnly,
             object if object.is_output() => match self.writable() {
                 Ok(()) => self.move_aside(name).await,
                 Err(error) => return error,
             },
-            object if object.is_of_run() => Fate::OfRun,
-            _ => Fate::Kept,
+            object if object.is_of_run() => DamageOutcome::LeftForRun,
+            _ => DamageOutcome::Left,
         };
-        Error::Damaged { path: name.to_owned(), reason: problem.to_owned(), fate }
+        Error::Damaged { path: name.to_owned(), reason: problem.to_owned(), outcome }
     }
 
-    async fn move_aside(&self, name: &str) -> Fate {
+    async fn move_aside(&self, name: &str) -> DamageOutcome {
         let place = names::set_aside(name, &unique_token());
         match self.rename(name, &place).await {
-            Ok(()) => Fate::SetAside { place },
+            Ok(()) => DamageOutcome::SetAside { place },
             // Another process may have moved it meanwhile.
-            Err(_) if matches!(self.exists(name).await, Ok(false)) => Fate::SetAsideByAnother,
-            Err(error) => Fate::Stuck { why: crate::error_chain(&error) },
+            Err(_) if matches!(self.exists(name).await, Ok(false)) => DamageOutcome::SetAsideByAnother,
+            Err(error) => DamageOutcome::MoveFailed { why: crate::error_chain(&error) },
         }
     }
 
@@ -341,7 +342,7 @@ impl ArtifactStore {
             return Ok(false);
         }
         let put = if bytes.len() as u64 > transfer::LARGE && self.is_remote() {
-            transfer::upload(&*self.objects, &path, &Content::Memory(bytes)).await
+            transfer::upload(&*self.objects, &path, &UploadContent::Memory(bytes)).await
         } else {
             let payload = PutPayload::from(bytes);
             patiently(|| self.objects.put_opts(&path, payload.clone(), PutMode::Create.into())).await.map(|_| true)
@@ -381,8 +382,8 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Removes an object, if there is one of this name. The caller must know
-    /// that nobody needs it.
+    /// Removes an object, if there is one of this name. The caller must know that it
+    /// is not needed.
     ///
     /// # Errors
     /// If it cannot be removed.

@@ -35,19 +35,19 @@ pub(crate) fn is_refused(text: &str) -> bool {
 
 /// Makes such clients.
 #[derive(Debug, Default)]
-pub(crate) struct Connector(ReqwestConnector);
+pub(crate) struct StoreConnector(ReqwestConnector);
 
-impl HttpConnector for Connector {
+impl HttpConnector for StoreConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        self.0.connect(options).map(|client| HttpClient::new(Service(client)))
+        self.0.connect(options).map(|client| HttpClient::new(ClientService(client)))
     }
 }
 
 #[derive(Debug)]
-struct Service(HttpClient);
+struct ClientService(HttpClient);
 
 #[async_trait]
-impl HttpService for Service {
+impl HttpService for ClientService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let response =
             self.0.execute(request).await.map_err(|error| match is_refused(&crate::error_chain(&error)) {

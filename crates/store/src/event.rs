@@ -91,11 +91,11 @@ impl<'de> Deserialize<'de> for Event {
 #[derive(Debug)]
 pub struct EventLog {
     path: PathBuf,
-    writer: Mutex<Writer>,
+    writer: Mutex<EventWriter>,
 }
 
 #[derive(Debug)]
-struct Writer {
+struct EventWriter {
     file: File,
     /// Whether the last write was cut off, so that the next event must begin with a line break.
     torn: bool,
@@ -117,7 +117,7 @@ impl EventLog {
         let open = || {
             let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
             let torn = !ends_with_newline(&mut file)?;
-            Ok(Writer { file, torn, lost: None })
+            Ok(EventWriter { file, torn, lost: None })
         };
         let writer = open().map_err(|source| file_error("open", path, source))?;
         Ok(Self { path: path.to_owned(), writer: Mutex::new(writer) })

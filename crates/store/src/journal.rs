@@ -33,7 +33,7 @@ pub(crate) use transfer::copy_calls;
 use crate::{Error, Key, space, staged::file_error};
 use flush::Flusher;
 use maintenance::Reuse;
-use reserve::Reserved;
+use reserve::ReserveState;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 use std::{
     fs::File,
@@ -107,18 +107,18 @@ pub struct JournalEntry {
 /// An open journal. Clones share one connection.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    inner: Arc<Inner>,
+    inner: Arc<JournalInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct JournalInner {
     path: PathBuf,
     /// Device and inode of the file; none if it is only read.
     file: Option<(u64, u64)>,
     connection: Mutex<Connection>,
     damaged: AtomicU64,
     reuse: Mutex<Reuse>,
-    reserved: Mutex<Reserved>,
+    reserved: Mutex<ReserveState>,
     /// After the connection, so that it is dropped when the connection is closed; none if the journal is only read.
     flusher: Option<Flusher>,
 }
@@ -158,7 +158,7 @@ impl Journal {
             let flushed = File::open(folder).and_then(|folder| folder.sync_all());
             flushed.map_err(|source| file_error("flush", folder, source))?;
         }
-        Ok(Inner::journal(path, connection, Some((file.dev(), file.ino()))))
+        Ok(JournalInner::journal(path, connection, Some((file.dev(), file.ino()))))
     }
 
     /// The database file.
@@ -225,7 +225,7 @@ impl Journal {
                 let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
                 let mut written = 0;
                 for (key, entry) in calls.clone() {
-                    written += u64::from(write_if_new(&transaction, key, &Stored::new(key, entry))?);
+                    written += u64::from(write_if_new(&transaction, key, &StoredCall::new(key, entry))?);
                     more(&transaction, key)?;
                 }
                 transaction.commit()?;
@@ -262,7 +262,7 @@ impl Journal {
     }
 }
 
-impl Inner {
+impl JournalInner {
     fn journal(path: &Path, connection: Connection, file: Option<(u64, u64)>) -> Journal {
         let inner = Self {
             path: path.to_owned(),
@@ -278,7 +278,7 @@ impl Inner {
 }
 
 /// Writes an entry unless there is an intact one; returns whether it wrote.
-fn write_if_new(connection: &Connection, key: &Key, entry: &Stored<'_, &str>) -> rusqlite::Result<bool> {
+fn write_if_new(connection: &Connection, key: &Key, entry: &StoredCall<'_, &str>) -> rusqlite::Result<bool> {
     let is_new = !matches!(stored(connection, key)?, Some(Ok(_)));
     if is_new {
         write(connection, entry)?;
@@ -286,7 +286,7 @@ fn write_if_new(connection: &Connection, key: &Key, entry: &Stored<'_, &str>) ->
     Ok(is_new)
 }
 
-fn write(connection: &Connection, entry: &Stored<'_, &str>) -> rusqlite::Result<()> {
+fn write(connection: &Connection, entry: &StoredCall<'_, &str>) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     connection.prepare_cached(sql)?.execute(params![
         entry.key,
@@ -348,7 +348,7 @@ fn intact(row: &Row<'_>) -> Result<JournalEntry, DamagedEntry> {
     let key: Vec<u8> = row.get(0).unwrap_or_default();
     let damaged = |reason: String| DamagedEntry { key: hex(&key), reason };
     let read = || {
-        Ok(Stored {
+        Ok(StoredCall {
             key: &key,
             model: row.get(1)?,
             kind: row.get(2)?,
@@ -360,7 +360,7 @@ fn intact(row: &Row<'_>) -> Result<JournalEntry, DamagedEntry> {
             created_unix_ms: row.get(8)?,
         })
     };
-    let stored: Stored<'_, String> = read().map_err(|error: rusqlite::Error| damaged(error.to_string()))?;
+    let stored: StoredCall<'_, String> = read().map_err(|error: rusqlite::Error| damaged(error.to_string()))?;
     let checksum: Vec<u8> = row.get(9).unwrap_or_default();
     if checksum != stored.checksum() {
         return Err(damaged("its content does not match its checksum".to_owned()));
@@ -379,7 +379,7 @@ fn intact(row: &Row<'_>) -> Result<JournalEntry, DamagedEntry> {
 
 /// An entry exactly as the database gives it back, so that the checksum is
 /// the same on both sides: its integers are signed and it knows no -0.0.
-struct Stored<'a, Text> {
+struct StoredCall<'a, Text> {
     key: &'a [u8],
     model: Text,
     kind: Text,
@@ -391,7 +391,7 @@ struct Stored<'a, Text> {
     created_unix_ms: i64,
 }
 
-impl<'a> Stored<'a, &'a str> {
+impl<'a> StoredCall<'a, &'a str> {
     fn new(key: &'a Key, entry: &'a JournalEntry) -> Self {
         Self {
             key: key.bytes(),
@@ -407,7 +407,7 @@ impl<'a> Stored<'a, &'a str> {
     }
 }
 
-impl<Text: AsRef<str>> Stored<'_, Text> {
+impl<Text: AsRef<str>> StoredCall<'_, Text> {
     /// The key is part of it: an entry under the wrong key is damaged.
     fn checksum(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();

@@ -1,15 +1,15 @@
 //! The meaning of the names in a store. A store knows names and bytes; the code
-//! that makes the names tells it through a [`Layout`] what each of them is. So
+//! that makes the names describes them through a [`Layout`]. So
 //! the store can write checksums, find objects that are no longer needed, and
 //! name damaged ones.
 
 use bytes::Bytes;
 use std::fmt;
 
-/// Tells what the names of a store mean.
+/// The meaning of the names in a store.
 pub trait Layout: fmt::Debug + Send + Sync {
     /// What an object of this name is.
-    fn kind(&self, name: &str) -> Kind;
+    fn kind(&self, name: &str) -> ObjectKind;
 
     /// The folder that holds the files of all runs; empty if there is none.
     fn runs(&self) -> &str {
@@ -25,7 +25,7 @@ pub trait Layout: fmt::Debug + Send + Sync {
 
 /// What an object is to its store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ObjectKind {
     /// The output of a task. It is never changed, can be made again, and is
     /// kept while a run refers to it.
     Artifact {
@@ -75,7 +75,7 @@ pub enum RunFile {
     Other,
 }
 
-impl Kind {
+impl ObjectKind {
     /// Whether it has a checksum: all objects that are written as a whole do,
     /// except a pointer, which holds too little to need one.
     pub(crate) fn has_checksum(&self) -> bool {
@@ -99,13 +99,13 @@ impl Kind {
     }
 }
 
-/// The layout of a folder in which nobody makes names: it has no checksums.
+/// The layout of a folder without meaningful names: it has no checksums.
 #[derive(Debug, Clone, Copy)]
 pub struct NoLayout;
 
 impl Layout for NoLayout {
-    fn kind(&self, _: &str) -> Kind {
-        Kind::Other
+    fn kind(&self, _: &str) -> ObjectKind {
+        ObjectKind::Other
     }
 }
 
@@ -115,17 +115,17 @@ pub(crate) mod tests {
 
     /// A layout for tests.
     #[derive(Debug)]
-    pub(crate) struct Example;
+    pub(crate) struct ExampleLayout;
 
-    impl Layout for Example {
-        fn kind(&self, name: &str) -> Kind {
+    impl Layout for ExampleLayout {
+        fn kind(&self, name: &str) -> ObjectKind {
             let parts: Vec<&str> = name.split('/').collect();
             match parts[..] {
                 ["artifacts", _, file] => {
-                    Kind::Artifact { format: file.split_once('.').map_or("", |(_, format)| format).to_owned() }
+                    ObjectKind::Artifact { format: file.split_once('.').map_or("", |(_, format)| format).to_owned() }
                 }
-                ["partial", "parts", ..] => Kind::Partial { run: None },
-                ["partial", run, ..] => Kind::Partial { run: Some(run.to_owned()) },
+                ["partial", "parts", ..] => ObjectKind::Partial { run: None },
+                ["partial", run, ..] => ObjectKind::Partial { run: Some(run.to_owned()) },
                 ["runs", run, file] => {
                     let file = match file {
                         "results.json" => RunFile::Results,
@@ -133,11 +133,11 @@ pub(crate) mod tests {
                         "events.jsonl" => RunFile::Log,
                         _ => RunFile::Other,
                     };
-                    Kind::Run { run: run.to_owned(), file }
+                    ObjectKind::Run { run: run.to_owned(), file }
                 }
-                ["usage", ..] => Kind::Measurement { of: name.replacen("usage", "artifacts", 1) },
-                ["runs", _] => Kind::Pointer,
-                _ => Kind::Other,
+                ["usage", ..] => ObjectKind::Measurement { of: name.replacen("usage", "artifacts", 1) },
+                ["runs", _] => ObjectKind::Pointer,
+                _ => ObjectKind::Other,
             }
         }
 
@@ -160,7 +160,7 @@ pub(crate) mod tests {
             ("runs/x.latest", false),
             ("other", false),
         ] {
-            assert_eq!(Example.kind(name).has_checksum(), expected, "{name}");
+            assert_eq!(ExampleLayout.kind(name).has_checksum(), expected, "{name}");
         }
         assert!(!NoLayout.kind("artifacts/ab/x.parquet").has_checksum());
     }

@@ -1,8 +1,8 @@
 //! The names that a store makes itself: checksums, model calls, objects that
 //! were set aside, the claims of runs. Its users make all other names, and a
-//! [`Layout`] tells what they mean.
+//! [`Layout`] says what they mean.
 
-use crate::{Key, Kind, Layout};
+use crate::{Key, Layout, ObjectKind};
 
 /// Where checksums are.
 const CHECKSUMS: &str = "checksums";
@@ -29,7 +29,7 @@ pub(crate) enum Object {
     /// A file of the journal, which belongs to one machine.
     Journal,
     /// Anything else.
-    Kept(Kind),
+    Kept(ObjectKind),
 }
 
 impl Object {
@@ -38,7 +38,7 @@ impl Object {
         match parts[..] {
             [CALLS, _, file] => match file.strip_suffix(".json").and_then(Key::from_hex) {
                 Some(key) => Self::Call(key),
-                None => Self::Kept(Kind::Other),
+                None => Self::Kept(ObjectKind::Other),
             },
             [CHECKSUMS, ..] => Self::Checksum,
             [DAMAGED, ..] => Self::SetAside,
@@ -58,17 +58,17 @@ impl Object {
 
     /// Whether it is the output of a task, whole or not.
     pub(crate) fn is_output(&self) -> bool {
-        matches!(self, Self::Kept(Kind::Artifact { .. } | Kind::Partial { .. }))
+        matches!(self, Self::Kept(ObjectKind::Artifact { .. } | ObjectKind::Partial { .. }))
     }
 
-    /// Whether it shows that a run is there. It is copied last, so whoever finds it finds the rest.
+    /// Whether it shows that a run exists. It is copied last, so that the rest of the run is there when it is found.
     pub(crate) fn is_of_run(&self) -> bool {
-        matches!(self, Self::Kept(Kind::Run { .. } | Kind::Pointer))
+        matches!(self, Self::Kept(ObjectKind::Run { .. } | ObjectKind::Pointer))
     }
 
     /// Whether only one machine can use it.
     pub(crate) fn is_of_machine(&self) -> bool {
-        matches!(self, Self::Journal | Self::Kept(Kind::Machine))
+        matches!(self, Self::Journal | Self::Kept(ObjectKind::Machine))
     }
 
     /// Whether it can be compared with a checksum or checked by its format.
@@ -88,7 +88,7 @@ impl Object {
             Self::Checksum => "checksums".to_owned(),
             Self::SetAside => "damaged, set aside".to_owned(),
             Self::Claim => "of runs that go on".to_owned(),
-            Self::Journal => Kind::Machine.label(),
+            Self::Journal => ObjectKind::Machine.label(),
             Self::Kept(kind) => kind.label(),
         }
     }
@@ -134,12 +134,12 @@ pub(crate) fn parse_set_aside(name: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::tests::Example;
+    use crate::layout::tests::ExampleLayout;
 
     #[test]
     fn what_is_built_is_understood() {
         let key = Key::of_bytes(b"call");
-        assert_eq!(Object::of(&call(&key), &Example), Object::Call(key));
+        assert_eq!(Object::of(&call(&key), &ExampleLayout), Object::Call(key));
         let noted = checksum("artifacts/ab/x.parquet", &key.hex());
         assert_eq!(parse_checksum(&noted), Some(("artifacts/ab/x.parquet", &*key.hex())));
         assert_eq!(checksum_folder("artifacts/ab/x.parquet"), "checksums/artifacts/ab");
@@ -152,16 +152,16 @@ mod tests {
         for (name, expected) in
             [(&*noted, Object::Checksum), (&*aside, Object::SetAside), ("leases/a/0.json", Object::Claim)]
         {
-            assert_eq!(Object::of(name, &Example), expected, "{name}");
+            assert_eq!(Object::of(name, &ExampleLayout), expected, "{name}");
         }
     }
 
     #[test]
     fn names_that_only_look_like_the_stores_own_are_something_else() {
         for name in ["journal/ab/call.json", "journal/ab", "my.journal"] {
-            assert_eq!(Object::of(name, &Example), Object::Kept(Kind::Other), "{name}");
+            assert_eq!(Object::of(name, &ExampleLayout), Object::Kept(ObjectKind::Other), "{name}");
         }
         assert_eq!(parse_checksum("checksums/artifacts/ab/x.parquet.abc"), None);
-        assert_eq!(Object::of("journal.db", &Example), Object::Journal);
+        assert_eq!(Object::of("journal.db", &ExampleLayout), Object::Journal);
     }
 }

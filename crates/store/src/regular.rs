@@ -1,4 +1,4 @@
-//! Files whose names somebody else wrote.
+//! Opens files whose names come from others.
 
 use std::{
     fs::{File, OpenOptions},
@@ -6,14 +6,14 @@ use std::{
     path::Path,
 };
 
-/// `O_NONBLOCK`. It changes nothing of a regular file.
+/// `O_NONBLOCK`, which has no effect on regular files.
 #[cfg(target_os = "linux")]
 const NOT_WAITING: i32 = 0o4000;
 #[cfg(target_os = "macos")]
 const NOT_WAITING: i32 = 4;
 
-/// Opens a regular file to read it. Whoever opens a pipe or a device waits for
-/// its other end, or reads for ever.
+/// Opens a regular file to read it. To open a pipe or a device could block, or
+/// deliver bytes without end.
 ///
 /// # Errors
 /// If it is not there, cannot be opened, or is no regular file.

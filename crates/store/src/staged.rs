@@ -1,5 +1,5 @@
 //! Files that are being written: each is written beside its place under a
-//! unique name and then moved, so that nobody reads half a file.
+//! unique name and then moved, so that no reader sees half a file.
 
 use crate::{Error, space};
 use std::{
@@ -31,7 +31,7 @@ pub fn unique_token() -> String {
 
 /// The name of a file that is to become `path` when it is complete: in the same
 /// folder, with a [`unique_token`] after a `#`. Readers of a store never see
-/// such files; `upkeep::litter` finds those that a killed writer left.
+/// such files; `upkeep::find_garbage` finds those that a killed writer left.
 pub fn staged_path(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     let _ = write!(name, "{MARK}{}", unique_token());
@@ -46,9 +46,9 @@ pub(crate) fn is_staged(path: &Path) -> bool {
 }
 
 /// A file that is being written; if it is not moved to its place, it is removed.
-pub(crate) struct Staged(pub(crate) PathBuf);
+pub(crate) struct StagedFile(pub(crate) PathBuf);
 
-impl Staged {
+impl StagedFile {
     /// A free name in the folder of a path; the folder is created if it is missing.
     pub(crate) fn beside(path: &Path) -> Result<Self, Error> {
         if let Some(folder) = path.parent() {
@@ -71,7 +71,7 @@ impl Staged {
     }
 }
 
-impl Drop for Staged {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         // After a rename there is nothing here, which is no error.
         let _ = std::fs::remove_file(&self.0);

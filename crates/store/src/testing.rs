@@ -64,6 +64,37 @@ fn rounded(value: Value) -> Value {
     }
 }
 
+/// Why pins do not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// The file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line of the file is no pin.
+    #[error("{path}:{line}: this is no pin: {text}")]
+    Line {
+        /// The file.
+        path: String,
+        /// The number of the line.
+        line: usize,
+        /// The line.
+        text: String,
+    },
+    /// Outputs are not those that are pinned.
+    #[error("{path}:\n{}", .reasons.join("\n"))]
+    Mismatch {
+        /// The file.
+        path: String,
+        /// What changed and what to do.
+        reasons: Vec<String>,
+    },
+}
+
 /// Compares the outputs of all components of a registry with the pins in a
 /// file; with `rewrite`, writes the file anew instead. Components that could
 /// not be tried here are `skipped`: their pins stay as they are.
@@ -73,14 +104,15 @@ fn rounded(value: Value) -> Value {
 ///
 /// # Errors
 /// What changed and what to do, all of it at once.
-pub fn check_pins(file: &Path, pins: &[Pin], skipped: &[&str], rewrite: bool) -> Result<(), String> {
+pub fn check_pins(file: &Path, pins: &[Pin], skipped: &[&str], rewrite: bool) -> Result<(), PinError> {
+    let path = || file.display().to_string();
     let text = match std::fs::read_to_string(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        text => text.map_err(|error| format!("{}: {error}", file.display()))?,
+        text => text.map_err(|source| PinError::File { path: path(), source })?,
     };
     let mut known = BTreeMap::new();
-    for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.starts_with('#')) {
-        let pin = parse(line).ok_or_else(|| format!("{}:{number}: this is no pin: {line}", file.display()))?;
+    for (text, line) in text.lines().zip(1..).filter(|(text, _)| !text.starts_with('#')) {
+        let pin = parse(text).ok_or_else(|| PinError::Line { path: path(), line, text: text.to_owned() })?;
         known.insert(pin.component.clone(), pin);
     }
     let (mut changed, mut open) = (Vec::new(), Vec::new());
@@ -112,7 +144,7 @@ pub fn check_pins(file: &Path, pins: &[Pin], skipped: &[&str], rewrite: bool) ->
         open.push("to write the pins anew: `make pins`".to_owned());
     }
     changed.extend(open);
-    if changed.is_empty() { Ok(()) } else { Err(format!("{}:\n{}", file.display(), changed.join("\n"))) }
+    if changed.is_empty() { Ok(()) } else { Err(PinError::Mismatch { path: path(), reasons: changed }) }
 }
 
 fn parse(line: &str) -> Option<Pin> {
@@ -122,7 +154,7 @@ fn parse(line: &str) -> Option<Pin> {
     words.next().is_none().then_some(Pin { component, version, input, output })
 }
 
-fn write(file: &Path, pins: impl Iterator<Item = Pin>) -> Result<(), String> {
+fn write(file: &Path, pins: impl Iterator<Item = Pin>) -> Result<(), PinError> {
     let mut text = HEAD.to_owned();
     let pins: BTreeMap<String, Pin> = pins.map(|pin| (pin.component.clone(), pin)).collect();
     for Pin { component, version, input, output } in pins.values() {
@@ -130,7 +162,7 @@ fn write(file: &Path, pins: impl Iterator<Item = Pin>) -> Result<(), String> {
     }
     let folder = file.parent().unwrap_or(file);
     let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(file, text));
-    written.map_err(|error| format!("{}: {error}", file.display()))
+    written.map_err(|source| PinError::File { path: file.display().to_string(), source })
 }
 
 #[cfg(test)]
@@ -146,7 +178,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pins/chunk.txt");
         let check = |pins: &[Pin], rewrite| check_pins(&file, pins, &[], rewrite);
-        let refused = |pins: &[Pin], rewrite| check(pins, rewrite).unwrap_err();
+        let refused = |pins: &[Pin], rewrite| check(pins, rewrite).unwrap_err().to_string();
         assert!(refused(&[pin(1, "a", 0.5)], false).contains("`sentence` has no pin"));
         check(&[pin(1, "a", 0.5)], true).unwrap();
         check(&[pin(1, "a", 0.5)], false).unwrap();
@@ -175,11 +207,11 @@ mod tests {
         check_pins(&file, &[pin(1, "a", 0.5)], &["pdf"], false).unwrap();
         check_pins(&file, &[pin(1, "a", 0.5)], &["pdf"], true).unwrap();
         check_pins(&file, &[pin(1, "a", 0.5), other], &[], false).unwrap();
-        let reason = check_pins(&file, &[pin(1, "a", 0.5)], &[], false).unwrap_err();
+        let reason = check_pins(&file, &[pin(1, "a", 0.5)], &[], false).unwrap_err().to_string();
         assert!(reason.contains("`pdf` is pinned, and is no more"), "{reason}");
         check_pins(&file, &[pin(1, "a", 0.5)], &[], true).unwrap();
         check_pins(&file, &[pin(1, "a", 0.5)], &[], false).unwrap();
         std::fs::write(&file, "sentence one\n").unwrap();
-        assert!(check_pins(&file, &[], &[], false).unwrap_err().contains(":1: this is no pin"));
+        assert!(check_pins(&file, &[], &[], false).unwrap_err().to_string().contains(":1: this is no pin"));
     }
 }

@@ -30,7 +30,7 @@ pub async fn run(cx: &Context, _: Arguments) -> Result<u8, Failure> {
         checks.push(Check { what: what.to_owned(), ok, found });
     }
     for entry in &Catalogue::embedded().entries {
-        if entry.kind == models::Kind::Library {
+        if entry.kind == models::ModelKind::Library {
             continue;
         }
         let ok = directory.holds(entry);

@@ -350,7 +350,7 @@ fn specification(session: &Session, arguments: &GenerateArguments) -> Result<Gen
         let known: Vec<&str> = session.experiment.models.keys().map(String::as_str).collect();
         Failure::usage(format!("there is no model `{model}` in the experiment file; there are {}", known.join(", ")))
     })?;
-    if config.kind() != ::models::Kind::Chat {
+    if config.kind() != ::models::ModelKind::Chat {
         let kind = config.kind().name();
         return Err(Failure::usage(format!(
             "model `{model}` is of kind {kind}, but only a chat model writes questions"

@@ -10,7 +10,7 @@ use super::{
 use crate::{environment, render};
 use ::store::{
     ArtifactStore, Layout, Location,
-    upkeep::{self, Wanted},
+    upkeep::{self, Retention},
 };
 use lab::layout::LAYOUT;
 use serde_json::json;
@@ -162,7 +162,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             let store = place.address()?;
             let store = if dry_run { open_to_read(&store).await? } else { open(&store).await? };
             let bar = render::ByteBar::start(environment::watched());
-            let on_progress = |read: upkeep::Amount| bar.show(read.bytes, None);
+            let on_progress = |read: upkeep::ObjectAmount| bar.show(read.bytes, None);
             let verified = upkeep::verify(&store, !dry_run, on_progress).await;
             bar.finish();
             let verified = verified?;
@@ -178,7 +178,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             let address = place.address()?;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let since = now.saturating_sub(older_than).as_millis();
-            let wanted = Wanted {
+            let wanted = Retention {
                 since_unix_ms: i64::try_from(since).unwrap_or(i64::MAX),
                 only_used: unused || !keep.is_empty(),
                 runs: keep,
@@ -208,8 +208,8 @@ async fn planned(cx: &Context, files: &[PathBuf]) -> Result<BTreeSet<String>, Fa
     Ok(names)
 }
 
-async fn gc(cx: &Context, store: &ArtifactStore, wanted: &Wanted, yes: bool) -> Result<u8, Failure> {
-    let litter = upkeep::litter(store, wanted).await?;
+async fn gc(cx: &Context, store: &ArtifactStore, wanted: &Retention, yes: bool) -> Result<u8, Failure> {
+    let litter = upkeep::find_garbage(store, wanted).await?;
     if yes {
         upkeep::remove(store, &litter, |_| {}).await?;
     }
@@ -253,7 +253,7 @@ async fn copy(cx: &Context, from: &str, to: &str, dry_run: bool) -> Result<u8, F
 async fn tell_copy(cx: &Context, from: &ArtifactStore, to: &str) -> Result<u8, Failure> {
     let is_new = matches!(Location::parse(to)?, Location::Folder(folder) if !folder.is_dir());
     let target = if is_new { None } else { Some(open_to_read(to).await?) };
-    let missing = upkeep::to_copy(from, target.as_ref()).await?;
+    let missing = upkeep::plan_copy(from, target.as_ref()).await?;
     if cx.json {
         cx.print_json(&missing)?;
     } else {

@@ -1,7 +1,7 @@
 //! An answer on a terminal while it is written.
 
 use super::visible;
-use models::Piece;
+use models::AnswerPiece;
 use std::{
     io::Write,
     sync::{Mutex, PoisonError},
@@ -26,10 +26,10 @@ impl<W: Write> LiveAnswer<W> {
     }
 
     /// Prints a piece.
-    pub fn print(&self, piece: Piece) {
+    pub fn print(&self, piece: AnswerPiece) {
         match piece {
-            Piece::Text(text) => self.write(&text, true),
-            Piece::Restart => self.write("\n(that attempt failed; the answer from its beginning:)\n", false),
+            AnswerPiece::Text(text) => self.write(&text, true),
+            AnswerPiece::Restart => self.write("\n(that attempt failed; the answer from its beginning:)\n", false),
         }
     }
 
@@ -53,7 +53,7 @@ impl<W: Write> LiveAnswer<W> {
 mod tests {
     use super::*;
 
-    fn printed(pieces: &[Piece], breaks_off: bool) -> String {
+    fn printed(pieces: &[AnswerPiece], breaks_off: bool) -> String {
         let live = LiveAnswer::new(Vec::new());
         pieces.iter().cloned().for_each(|piece| live.print(piece));
         if breaks_off {
@@ -65,22 +65,22 @@ mod tests {
 
     #[test]
     fn pieces_stand_behind_each_other_and_a_new_beginning_below() {
-        let text = |text: &str| Piece::Text(text.to_owned());
+        let text = |text: &str| AnswerPiece::Text(text.to_owned());
         assert_eq!(printed(&[text("The mill"), text(" is old.")], false), "The mill is old.");
-        let again = printed(&[text("The m"), Piece::Restart, text("It is"), text(" old.")], false);
+        let again = printed(&[text("The m"), AnswerPiece::Restart, text("It is"), text(" old.")], false);
         assert!(again.starts_with("The m\n(") && again.ends_with(")\nIt is old."), "{again}");
     }
 
     #[test]
     fn an_escape_sequence_is_shown_also_where_it_comes_in_pieces() {
         let pieces = ["The \u{1b}", "]0;own", "ed\u{7} mill\r", "\n\u{9b}", "2J \u{202e}dlo"];
-        let printed = printed(&pieces.map(|text| Piece::Text(text.to_owned())), false);
+        let printed = printed(&pieces.map(|text| AnswerPiece::Text(text.to_owned())), false);
         assert_eq!(printed, "The \\x1b]0;owned\\x07 mill\\r\n\\u{9b}2J \\u{202e}dlo");
     }
 
     #[test]
     fn an_error_after_text_begins_on_its_own_line() {
-        assert_eq!(printed(&[Piece::Text("The m".to_owned())], true), "The m\n");
+        assert_eq!(printed(&[AnswerPiece::Text("The m".to_owned())], true), "The m\n");
         assert_eq!(printed(&[], true), "");
     }
 }

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write;
 use store::{
     Location,
-    upkeep::{Amount, Copied, Inventory, Litter, ToCopy, Verified},
+    upkeep::{CopyPlan, CopyReport, Garbage, Inventory, ObjectAmount, VerifyReport},
 };
 
 /// Damaged or different objects that are named one by one.
@@ -71,7 +71,7 @@ pub fn inventory(location: &Location, inventory: &Inventory) -> String {
 }
 
 /// What reading everything found.
-pub fn verified(location: &Location, verified: &Verified) -> String {
+pub fn verified(location: &Location, verified: &VerifyReport) -> String {
     let mut text = String::new();
     for damaged in verified.damaged.iter().take(NAMED) {
         let _ = writeln!(text, "damaged: {}: {}", damaged.name, damaged.reason);
@@ -97,7 +97,7 @@ pub fn verified(location: &Location, verified: &Verified) -> String {
 }
 
 /// What was, or would be, removed.
-pub fn litter(litter: &Litter, removed: bool) -> String {
+pub fn litter(litter: &Garbage, removed: bool) -> String {
     if litter.all.objects == 0 {
         return "there is nothing to remove".to_owned();
     }
@@ -116,7 +116,7 @@ pub fn litter(litter: &Litter, removed: bool) -> String {
 }
 
 /// What would be copied.
-pub fn to_copy(to: &str, told: &ToCopy) -> String {
+pub fn to_copy(to: &str, told: &CopyPlan) -> String {
     let mut text = format!("{to}: would write {}, {} are there already", amount(told.missing), amount(told.there));
     text.push_str("\nmodel calls in the journal file of a folder are copied besides, those that are missing there");
     for name in told.different.iter().take(NAMED) {
@@ -126,7 +126,7 @@ pub fn to_copy(to: &str, told: &ToCopy) -> String {
 }
 
 /// What was copied.
-pub fn copied(to: &Location, copied: &Copied) -> String {
+pub fn copied(to: &Location, copied: &CopyReport) -> String {
     let mut text = format!("{to}: {} written, {} there already", amount(copied.written), amount(copied.there));
     let calls = &copied.calls;
     if calls.written + calls.there > 0 {
@@ -155,7 +155,7 @@ pub fn copied(to: &Location, copied: &Copied) -> String {
     text
 }
 
-fn amount(amount: Amount) -> String {
+fn amount(amount: ObjectAmount) -> String {
     format!("{} objects, {} MB", count(amount.objects as usize), megabytes(amount.bytes))
 }
 

@@ -7,7 +7,7 @@ use crate::{
     serve::{QUESTION, Service, promoted},
     workspace::{Outcome, Workspace},
 };
-use simulator::{Latency, Running, Settings, Stats};
+use simulator::{LatencyModel, RunningSimulator, SimulatorSettings, Stats};
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read},
@@ -25,13 +25,13 @@ const CONCURRENCY: u64 = 8;
 /// What every message about a full disk says.
 const ADVICE: &str = "free space there and run again";
 
-async fn provider(answer_tokens: u64) -> Running {
-    let latency = Latency::Uniform { shortest: 0.002, longest: 0.01 };
-    simulator::start(Settings { latency, answer_tokens, ..Settings::default() }).await.unwrap()
+async fn provider(answer_tokens: u64) -> RunningSimulator {
+    let latency = LatencyModel::Uniform { shortest: 0.002, longest: 0.01 };
+    simulator::start(SimulatorSettings { latency, answer_tokens, ..SimulatorSettings::default() }).await.unwrap()
 }
 
 /// Four questions times `times`, each answered with so many tokens by the provider.
-fn workspace(provider: &Running, times: usize, answer_tokens: u64, store: &Path) -> Workspace {
+fn workspace(provider: &RunningSimulator, times: usize, answer_tokens: u64, store: &Path) -> Workspace {
     let workspace = Workspace::new();
     workspace.multiply_questions(times);
     let space = format!(
@@ -47,7 +47,7 @@ fn workspace(provider: &Running, times: usize, answer_tokens: u64, store: &Path)
     workspace
 }
 
-fn model(provider: &Running) -> String {
+fn model(provider: &RunningSimulator) -> String {
     let price = "price = { input = 1.0, output = 1.0 }";
     let url = &provider.url;
     format!(

@@ -2,7 +2,7 @@
 //! those in flight when it was killed.
 
 use crate::workspace::Workspace;
-use simulator::{Latency, Running, Settings};
+use simulator::{LatencyModel, RunningSimulator, SimulatorSettings};
 use std::{
     process::{Child, Stdio},
     time::Duration,
@@ -13,7 +13,7 @@ const KILLS: u64 = 20;
 const CONCURRENCY: u64 = 8;
 
 /// Waits until so many calls were answered; whether the run has ended before.
-async fn answered(provider: &Running, run: &mut Child, calls: u64) -> bool {
+async fn answered(provider: &RunningSimulator, run: &mut Child, calls: u64) -> bool {
     while provider.stats().answered < calls {
         if run.try_wait().unwrap().is_some() {
             return false;
@@ -26,8 +26,10 @@ async fn answered(provider: &Running, run: &mut Child, calls: u64) -> bool {
 // The provider needs a thread while the last run is waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_kills_pay_no_call_twice_but_those_in_flight() {
-    let latency = Latency::Uniform { shortest: 0.01, longest: 0.04 };
-    let provider = simulator::start(Settings { latency, answer_tokens: 8, ..Settings::default() }).await.unwrap();
+    let latency = LatencyModel::Uniform { shortest: 0.01, longest: 0.04 };
+    let provider = simulator::start(SimulatorSettings { latency, answer_tokens: 8, ..SimulatorSettings::default() })
+        .await
+        .unwrap();
     let workspace = Workspace::new();
     workspace.multiply_questions(160);
     let model = format!(

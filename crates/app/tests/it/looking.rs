@@ -2,7 +2,7 @@
 //! store that goes away.
 
 use crate::workspace::{Outcome, Workspace};
-use simulator::{Latency, Settings};
+use simulator::{LatencyModel, SimulatorSettings};
 use std::{
     collections::BTreeMap,
     os::unix::{fs::PermissionsExt, process::CommandExt},
@@ -104,8 +104,10 @@ fn looking_at_a_store_writes_nothing_also_where_it_could() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_removed_while_a_run_goes_on_ends_it_at_once_with_its_path() {
-    let latency = Latency::Uniform { shortest: 0.2, longest: 0.4 };
-    let provider = simulator::start(Settings { latency, answer_tokens: 8, ..Settings::default() }).await.unwrap();
+    let latency = LatencyModel::Uniform { shortest: 0.2, longest: 0.4 };
+    let provider = simulator::start(SimulatorSettings { latency, answer_tokens: 8, ..SimulatorSettings::default() })
+        .await
+        .unwrap();
     let workspace = Workspace::new();
     workspace.multiply_questions(100);
     let model = format!(

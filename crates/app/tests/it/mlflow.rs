@@ -8,7 +8,7 @@ use crate::{
 };
 use eval::Dataset;
 use serde_json::{Value, json};
-use simulator::{Latency, Running, Settings};
+use simulator::{LatencyModel, RunningSimulator, SimulatorSettings};
 use std::{
     collections::{BTreeMap, BTreeSet},
     process::{Child, Stdio},
@@ -22,7 +22,7 @@ const TOKEN: &str = "token-planted-0123456789abcdef";
 const WAIT_SECONDS: f64 = 8.0;
 
 /// An experiment whose answers come from a provider over HTTP.
-fn workspace(provider: &Running, server: &MlflowServer, experiment: &str) -> Workspace {
+fn workspace(provider: &RunningSimulator, server: &MlflowServer, experiment: &str) -> Workspace {
     let workspace = Workspace::new();
     let models = format!(
         "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{}/v1\", concurrency = 2, price = {{ input = 2, output = 8 }}, headers = {{ x-plain = \"header-planted\" }} }}\n",
@@ -168,7 +168,8 @@ async fn wait_until(run: &mut Child, mut happened: impl AsyncFnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_are_shown_once_and_whole_whether_the_server_was_there_or_not() {
     let Some(mut server) = MlflowServer::start().await else { return };
-    let provider = simulator::start(Settings { answer_tokens: 8, ..Settings::default() }).await.unwrap();
+    let provider =
+        simulator::start(SimulatorSettings { answer_tokens: 8, ..SimulatorSettings::default() }).await.unwrap();
 
     // All is there after a run, and the same after the same run again.
     let plain = workspace(&provider, &server, "plain");
@@ -190,10 +191,10 @@ async fn runs_are_shown_once_and_whole_whether_the_server_was_there_or_not() {
     search_shows_its_steps(&server).await;
 
     // The server is killed while a run goes on.
-    let slow = simulator::start(Settings {
+    let slow = simulator::start(SimulatorSettings {
         answer_tokens: 8,
-        latency: Latency::Constant { seconds: 0.8 },
-        ..Settings::default()
+        latency: LatencyModel::Constant { seconds: 0.8 },
+        ..SimulatorSettings::default()
     })
     .await
     .unwrap();

@@ -155,7 +155,7 @@ fn written(axis: Axis, name: &str) -> Option<Value> {
     }
     let config = pipeline(&json!({ name: settings }))?;
     let on = config.on(axis)?;
-    if on.asks(Item::default()).iter().any(|ask| ask.kind == models::Kind::Rerank) {
+    if on.asks(Item::default()).iter().any(|ask| ask.kind == models::ModelKind::Rerank) {
         settings.insert("model".to_owned(), json!("ranker"));
     }
     Some(json!({ name: settings }))

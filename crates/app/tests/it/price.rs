@@ -2,7 +2,7 @@
 
 use crate::workspace::Workspace;
 use serde_json::Value;
-use simulator::{Latency, Running, Settings};
+use simulator::{LatencyModel, RunningSimulator, SimulatorSettings};
 
 /// Dollars per million tokens read and written by chat models, and read by embedders.
 const CHAT: (f64, f64) = (2.0, 8.0);
@@ -26,16 +26,16 @@ const CHAINS: [f64; 5] = [2.0, 3.0, 2.0, 3.0, 4.0];
 
 struct Trial {
     name: &'static str,
-    chat: Running,
-    embedder: Running,
+    chat: RunningSimulator,
+    embedder: RunningSimulator,
 }
 
 /// A trial for each component, each with providers of its own, so that each provider counts one trial.
 async fn experiment(workspace: &Workspace) -> Vec<Trial> {
     let (mut spaces, mut models, mut trials) = (String::new(), String::new(), Vec::new());
     for (name, axis) in TRIALS {
-        let latency = Latency::Constant { seconds: CALL };
-        let settings = || Settings { answer_tokens: 8, latency, ..Settings::default() };
+        let latency = LatencyModel::Constant { seconds: CALL };
+        let settings = || SimulatorSettings { answer_tokens: 8, latency, ..SimulatorSettings::default() };
         let (chat, embedder) =
             (simulator::start(settings()).await.unwrap(), simulator::start(settings()).await.unwrap());
         let model = format!("chat_{name}");
@@ -139,11 +139,11 @@ async fn a_trial_whose_model_has_no_price_has_no_cost_and_is_not_taken_for_the_c
     let workspace = Workspace::new();
     // The model without a price is slower, so that only its cost could put it on the front.
     let provider = |seconds| {
-        let latency = Latency::Constant { seconds };
-        simulator::start(Settings { answer_tokens: 8, latency, ..Settings::default() })
+        let latency = LatencyModel::Constant { seconds };
+        simulator::start(SimulatorSettings { answer_tokens: 8, latency, ..SimulatorSettings::default() })
     };
     let (priced, unpriced) = (provider(0.1).await.unwrap(), provider(1.0).await.unwrap());
-    let model = |name: &str, provider: &Running, price: &str| {
+    let model = |name: &str, provider: &RunningSimulator, price: &str| {
         let url = &provider.url;
         format!("[models.{name}]\nchat.openai = {{ model = \"{name}\", base_url = \"{url}/v1\"{price} }}\n")
     };

@@ -8,7 +8,7 @@ use crate::{
 };
 use lab::{Worker, engine::WorkerSetup};
 use serde_json::Value;
-use simulator::{Latency, Running, Settings};
+use simulator::{LatencyModel, RunningSimulator, SimulatorSettings};
 use std::{collections::BTreeMap, process::Stdio, sync::Arc, time::Duration};
 use store::{ArtifactStore, Journal, JournalEntry, Key, SharedJournal};
 
@@ -25,7 +25,7 @@ fn experiment(workspace: &Workspace, space: &str, [store, source, golden]: [&str
 }
 
 /// A machine that answers with a simulated model and keeps all at `STORE`.
-fn machine(provider: &Running, questions: usize) -> Workspace {
+fn machine(provider: &RunningSimulator, questions: usize) -> Workspace {
     let workspace = Workspace::new();
     workspace.multiply_questions(questions);
     // A static model has the identity of its files, wherever they lie.
@@ -39,9 +39,9 @@ fn machine(provider: &Running, questions: usize) -> Workspace {
     workspace
 }
 
-async fn provider() -> Running {
-    let latency = Latency::Uniform { shortest: 0.01, longest: 0.03 };
-    simulator::start(Settings { latency, answer_tokens: 8, ..Settings::default() }).await.unwrap()
+async fn provider() -> RunningSimulator {
+    let latency = LatencyModel::Uniform { shortest: 0.01, longest: 0.03 };
+    simulator::start(SimulatorSettings { latency, answer_tokens: 8, ..SimulatorSettings::default() }).await.unwrap()
 }
 
 fn run(server: &S3, workspace: &Workspace, arguments: &[&str]) -> Outcome {

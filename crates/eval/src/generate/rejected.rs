@@ -76,7 +76,7 @@ pub(super) const WRITER: &str = "writer";
 
 impl Rejected {
     /// A function failed that was to write.
-    pub(super) fn of_function(failed: models::FunctionFailed) -> Self {
+    pub(super) fn of_function(failed: models::FunctionError) -> Self {
         Self::Function(Box::new(Failure::of_model(WRITER, failed)))
     }
 

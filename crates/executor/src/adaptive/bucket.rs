@@ -8,7 +8,7 @@ use tokio::time::Instant;
 const REMEMBERED: Duration = Duration::from_secs(120);
 /// No more than this many spendings are remembered.
 const KEPT: usize = 1 << 14;
-/// Before the other side says anything, the amount of this time may be spent at once.
+/// Before the first announcement, the amount of this time may be spent at once.
 const BURST: Duration = Duration::from_secs(1);
 /// After this time, it is known whether a call was refused.
 const SETTLED: Duration = Duration::from_millis(200);
@@ -35,17 +35,17 @@ pub(crate) struct Bucket {
     charge: f64,
     /// Whether the charge has to be measured; for calls it is known.
     estimated: bool,
-    from: Option<Mark>,
+    from: Option<LevelMark>,
     /// The end of the measured time; the charge is computed as soon as all calls
     /// sent until then are settled.
-    to: Option<Mark>,
+    to: Option<LevelMark>,
     /// Whether a call has had to wait since then.
     held: bool,
 }
 
 /// The remaining level when a call arrived.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct LevelMark {
     at: Instant,
     left: f64,
     /// Whether the level was so near the capacity that refills may have been
@@ -172,7 +172,7 @@ impl Bucket {
         if !self.estimated {
             return;
         }
-        let mark = Mark { at: sent, left: remaining, full: remaining > 0.8 * self.capacity };
+        let mark = LevelMark { at: sent, left: remaining, full: remaining > 0.8 * self.capacity };
         let (Some(from), Some(to)) = (self.from, self.to) else {
             (self.from, self.to) = (self.from.or(Some(mark)), self.from.and(Some(mark)));
             return;
@@ -199,7 +199,7 @@ impl Bucket {
         (self.from, self.held) = (Some(to), false);
     }
 
-    /// Sets a learned rate that nobody announced.
+    /// Sets a rate that was learned, not announced.
     pub(crate) fn learn(&mut self, per_second: f64, now: Instant) {
         self.fill(now);
         self.rate = Some(per_second.max(1e-3));

@@ -19,7 +19,7 @@ const NOISE: f64 = 0.02;
 pub(super) struct Concurrency {
     /// Its whole part is how many calls may be in flight.
     level: f64,
-    growth: Growth,
+    growth: ConcurrencyGrowth,
     /// The most calls in flight of which one more was accepted, since the limit
     /// was last seen to be lower.
     proven: usize,
@@ -31,7 +31,7 @@ pub(super) struct Concurrency {
 
 /// How concurrency grows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Growth {
+enum ConcurrencyGrowth {
     /// By one with each answer.
     Fast,
     /// By `step`, once `left` more calls were accepted with all places taken.
@@ -40,7 +40,7 @@ enum Growth {
 
 impl Concurrency {
     pub(super) fn new(initial: usize) -> Self {
-        Self { level: initial as f64, growth: Growth::Fast, proven: 0, tried_from: None, lowered: None }
+        Self { level: initial as f64, growth: ConcurrencyGrowth::Fast, proven: 0, tried_from: None, lowered: None }
     }
 
     /// How many calls may be in flight.
@@ -59,14 +59,14 @@ impl Concurrency {
 
     /// Raises the level to this, if no refusal has ended the fast growth.
     pub(super) fn raise_if_fast(&mut self, level: f64) {
-        if self.growth == Growth::Fast {
+        if self.growth == ConcurrencyGrowth::Fast {
             self.level = self.level.max(level);
         }
     }
 
     /// Lets the level grow fast again, from at least this level.
     pub(super) fn grow_fast_from(&mut self, level: f64) {
-        self.growth = Growth::Fast;
+        self.growth = ConcurrencyGrowth::Fast;
         self.level = self.level.max(level);
     }
 
@@ -86,9 +86,9 @@ impl Concurrency {
             return;
         }
         match &mut self.growth {
-            Growth::Fast if 2 * in_flight >= self.level as usize => self.level += 1.0,
-            Growth::Fast => {}
-            Growth::Probing { left, after, step } if full => {
+            ConcurrencyGrowth::Fast if 2 * in_flight >= self.level as usize => self.level += 1.0,
+            ConcurrencyGrowth::Fast => {}
+            ConcurrencyGrowth::Probing { left, after, step } if full => {
                 if current && self.tried_from.is_some_and(|before| in_flight as f64 > before) {
                     // One more call was accepted, so there is more room: grow faster.
                     self.tried_from = None;
@@ -103,7 +103,7 @@ impl Concurrency {
                     *left = *after;
                 }
             }
-            Growth::Probing { .. } => {}
+            ConcurrencyGrowth::Probing { .. } => {}
         }
         self.level = self.level.min(maximum as f64);
     }
@@ -117,11 +117,11 @@ impl Concurrency {
         // ones end in a moment.
         let others = outcome.others.max(1);
         let after = match self.growth {
-            Growth::Probing { after, .. } if is_first => (after * 2).min(PROBE_AFTER.1),
-            Growth::Probing { after, .. } => after,
-            Growth::Fast => PROBE_AFTER.0,
+            ConcurrencyGrowth::Probing { after, .. } if is_first => (after * 2).min(PROBE_AFTER.1),
+            ConcurrencyGrowth::Probing { after, .. } => after,
+            ConcurrencyGrowth::Fast => PROBE_AFTER.0,
         };
-        self.growth = Growth::Probing { left: after, after, step: 1 };
+        self.growth = ConcurrencyGrowth::Probing { left: after, after, step: 1 };
         if let Some(before) = self.tried_from.take() {
             // One call was too many; the other side chooses which of the calls
             // in flight it refuses.

@@ -37,7 +37,7 @@ use crate::{Controller, ErrorClass, Outcome, OutcomeKind, RateHints};
 use bucket::Bucket;
 use concurrency::Concurrency;
 use rates::Rates;
-use recent::{Attempts, Latency};
+use recent::{Attempts, LatencyTrend};
 use serde::{Deserialize, Serialize};
 use std::{
     sync::{
@@ -89,27 +89,27 @@ impl Default for AdaptiveSettings {
 }
 
 /// The controller that the [module's documentation](self) describes.
-pub struct Adaptive {
+pub struct AdaptiveController {
     initial: usize,
     maximum: AtomicUsize,
     target: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<AdaptiveState>,
     listeners: Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>,
 }
 
 #[derive(Debug)]
-struct State {
-    start: Start,
+struct AdaptiveState {
+    start: StartPace,
     concurrency: Concurrency,
     rates: Rates,
-    announced: Announced,
+    announced: Announcements,
     attempts: Attempts,
-    latency: Latency,
+    latency: LatencyTrend,
 }
 
 /// The state before the first answer.
 #[derive(Debug, Default)]
-struct Start {
+struct StartPace {
     began: Option<Instant>,
     /// Calls that were let in so far.
     started: usize,
@@ -119,24 +119,24 @@ struct Start {
 
 /// The limits that the other side announced.
 #[derive(Debug, Default)]
-struct Announced {
+struct Announcements {
     /// The last announcement, as far as it is believed.
     hints: Option<RateHints>,
     trust: Trust,
 }
 
-impl Adaptive {
+impl AdaptiveController {
     /// A controller with this knowledge.
     pub fn new(settings: AdaptiveSettings) -> Self {
         let maximum = settings.maximum.max(1);
         let settings = AdaptiveSettings { maximum, initial: settings.initial.clamp(1, maximum), ..settings };
-        let state = State {
-            start: Start::default(),
+        let state = AdaptiveState {
+            start: StartPace::default(),
             concurrency: Concurrency::new(settings.initial),
             rates: Rates::new(&settings, Instant::now()),
-            announced: Announced::default(),
+            announced: Announcements::default(),
             attempts: Attempts::default(),
-            latency: Latency::default(),
+            latency: LatencyTrend::default(),
         };
         // Until the first answer, `admit` holds calls back.
         Self {
@@ -192,17 +192,17 @@ impl Adaptive {
         listeners.iter().for_each(|listener| listener());
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AdaptiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn publish(&self, state: &State) {
+    fn publish(&self, state: &AdaptiveState) {
         let target = state.concurrency.whole().clamp(1, self.maximum());
         self.target.store(target, Ordering::Release);
     }
 }
 
-impl Controller for Adaptive {
+impl Controller for AdaptiveController {
     fn target(&self) -> usize {
         self.target.load(Ordering::Acquire)
     }
@@ -258,7 +258,7 @@ impl Controller for Adaptive {
     }
 }
 
-impl Start {
+impl StartPace {
     /// When the next call may start, if not now.
     fn paced_until(&mut self, initial: usize, now: Instant) -> Option<Instant> {
         if self.answered {
@@ -271,39 +271,40 @@ impl Start {
     }
 }
 
-impl Announced {
+impl Announcements {
     /// Whether the other side names a limit on calls or on tokens.
     fn names_a_limit(&self) -> bool {
         self.hints.is_some_and(|hints| hints.requests.per_minute.is_some() || hints.tokens.per_minute.is_some())
     }
 
     /// Drops limits that are no longer believed.
-    fn believe_anew(&mut self) {
+    fn drop_refuted(&mut self) {
         self.hints = self.hints.map(|hints| self.trust.believed(&hints));
     }
 }
 
-impl State {
+impl AdaptiveState {
     fn accept(&mut self, outcome: &Outcome, now: Instant, maximum: usize) {
         self.latency.record(outcome.latency);
-        self.attempts.accepted(now);
+        self.attempts.accept(now);
         self.concurrency.accept(outcome, self.latency.is_queued(), maximum, now);
-        if self.announced.trust.accepted(outcome.latency, now) {
+        if self.announced.trust.accept(outcome.latency, now) {
             self.rates.forget_requests(now);
-            self.announced.believe_anew();
+            self.announced.drop_refuted();
         }
-        if self.announced.trust.took(outcome.cost as f64) {
+        if self.announced.trust.accept_tokens(outcome.cost as f64) {
             self.rates.forget_tokens(now);
-            self.announced.believe_anew();
+            self.announced.drop_refuted();
         }
     }
 
     fn refuse(&mut self, outcome: &Outcome, now: Instant) {
         let started = now.checked_sub(outcome.latency).unwrap_or(now);
         self.rates.refund(outcome.cost as f64, started);
-        let is_first = self.attempts.refused(now);
+        let is_first = self.attempts.refuse(now);
         let is_limited = outcome.kind == OutcomeKind::Failed(ErrorClass::RateLimited);
-        if is_limited && self.rate_is_to_blame(outcome) && self.announced.trust.blames(outcome.latency, now) {
+        if is_limited && self.rate_is_to_blame(outcome) && self.announced.trust.attributes_to_rate(outcome.latency, now)
+        {
             let has_calls = |hints: RateHints| hints.requests.remaining.is_none_or(|remaining| remaining >= 1.0);
             if self.announced.hints.is_some_and(has_calls) {
                 self.rates.tokens.was_too_cheap();
@@ -339,7 +340,7 @@ impl State {
     }
 }
 
-impl std::fmt::Debug for Adaptive {
+impl std::fmt::Debug for AdaptiveController {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Adaptive")
             .field("maximum", &self.maximum())

@@ -18,7 +18,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_sec
 pub(super) struct Rates {
     pub(super) requests: Bucket,
     pub(super) tokens: Bucket,
-    declared: Declared,
+    declared: DeclaredLimits,
     /// When the learned rate of calls was last raised; none if the rate was not learned.
     learned: Option<Instant>,
     /// No call starts before this time.
@@ -27,7 +27,7 @@ pub(super) struct Rates {
 
 /// The limits per minute that were declared.
 #[derive(Debug)]
-struct Declared {
+struct DeclaredLimits {
     requests: Option<f64>,
     tokens: Option<f64>,
 }
@@ -38,7 +38,7 @@ impl Rates {
         Self {
             requests: Bucket::new(requests, now),
             tokens: Bucket::new(tokens, now).estimated(),
-            declared: Declared { requests, tokens },
+            declared: DeclaredLimits { requests, tokens },
             learned: None,
             paused_until: None,
         }

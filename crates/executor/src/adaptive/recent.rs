@@ -1,4 +1,4 @@
-//! How attempts ended lately, and how long they took.
+//! How recent attempts ended, and how long they took.
 
 use crate::OutcomeKind;
 use std::{collections::VecDeque, time::Duration};
@@ -44,7 +44,7 @@ impl Attempts {
         are_many
     }
 
-    pub(super) fn accepted(&mut self, now: Instant) {
+    pub(super) fn accept(&mut self, now: Instant) {
         self.accepted.push_back(now);
         if self.accepted.len() > ACCEPTED {
             self.accepted.pop_front();
@@ -52,7 +52,7 @@ impl Attempts {
     }
 
     /// Records a refusal. Returns whether it is the first after a while.
-    pub(super) fn refused(&mut self, now: Instant) -> bool {
+    pub(super) fn refuse(&mut self, now: Instant) -> bool {
         let before = self.refused.replace(now);
         before.is_none_or(|refused| now.saturating_duration_since(refused) > EVENT)
     }
@@ -69,19 +69,19 @@ impl Attempts {
 
 /// The time of accepted calls, in seconds.
 #[derive(Debug)]
-pub(super) struct Latency {
+pub(super) struct LatencyTrend {
     usual: Option<f64>,
     /// The shortest usual time so far.
     shortest: f64,
 }
 
-impl Default for Latency {
+impl Default for LatencyTrend {
     fn default() -> Self {
         Self { usual: None, shortest: f64::INFINITY }
     }
 }
 
-impl Latency {
+impl LatencyTrend {
     pub(super) fn record(&mut self, latency: Duration) {
         let seconds = latency.as_secs_f64();
         let usual = self.usual.map_or(seconds, |usual| usual + SMOOTHING * (seconds - usual));

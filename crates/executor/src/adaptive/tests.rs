@@ -156,7 +156,7 @@ async fn run(provider: &Arc<Provider>, cost: u64) -> (f64, f64) {
 
 /// The same, with calls that are said to cost another number.
 async fn run_estimated(provider: &Arc<Provider>, cost: u64, said: u64) -> (f64, f64) {
-    let limiter = Limiter::new(Arc::new(Adaptive::new(AdaptiveSettings::default())))
+    let limiter = Limiter::new(Arc::new(AdaptiveController::new(AdaptiveSettings::default())))
         .with_retry(RetryPolicy { max_attempts: 100, ..RetryPolicy::default() });
     let began = Instant::now();
     let (call, cancel) = (Call::default().with_cost(said), CancellationToken::new());
@@ -306,7 +306,7 @@ async fn what_refusals_claim_loses_against_what_gets_through() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_that_is_blamed_pauses_for_a_minute_at_most() {
-    let controller = Adaptive::new(AdaptiveSettings::default());
+    let controller = AdaptiveController::new(AdaptiveSettings::default());
     let told = RateHint { per_minute: Some(600.0), remaining: Some(0.0), reset: None };
     let refused = |retry_after| Outcome {
         retry_after: Some(retry_after),
@@ -323,7 +323,7 @@ async fn a_rate_that_is_blamed_pauses_for_a_minute_at_most() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_declarations_the_smaller_holds() {
-    let controller = Adaptive::new(AdaptiveSettings { maximum: 64, ..AdaptiveSettings::default() });
+    let controller = AdaptiveController::new(AdaptiveSettings { maximum: 64, ..AdaptiveSettings::default() });
     let known = AdaptiveSettings { maximum: 5, requests_per_minute: Some(600.0), ..AdaptiveSettings::default() };
     controller.restrict(&known);
     assert_eq!((controller.maximum(), controller.target(), controller.rates().0), (5, 5, Some(10.0)));

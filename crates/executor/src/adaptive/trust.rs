@@ -1,28 +1,27 @@
-//! Decides how far announced limits are believed: as far as they agree with
-//! what the other side does.
+//! Decides which announced limits are believed: those that agree with what the
+//! other side does.
 
 use crate::{RateHint, RateHints};
 use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
 /// No limit is larger; sums and products of such numbers stay finite.
-const MOST: f64 = 1e15;
+const MAX_LIMIT: f64 = 1e15;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Within a minute a limit lets through its saved amount and its refill, so at
 /// most twice its number of calls; one more may be counted at the end of the
 /// minute.
-const PASSES: f64 = 2.0;
+const PASS_FACTOR: f64 = 2.0;
 const MARGIN: f64 = 1.0;
 /// A call may be estimated at this many times the tokens that it certainly takes.
-const ESTIMATED: f64 = 4.0;
-/// The weight of the newest call in a share, and the threshold of that share.
-/// The share is that of calls which were refused because of a rate although
-/// they were held back by it. From the threshold on, something else than the
-/// rate refuses them.
-const WEIGHT: f64 = 1.0 / 32.0;
-const IN_VAIN: f64 = 0.3;
-/// For how long no rate is blamed then. The time doubles with each doubt, at most this many times.
-const DOUBT: Duration = Duration::from_secs(60);
+const ESTIMATE_FACTOR: f64 = 4.0;
+/// The weight of the newest call in the smoothed share of calls that were refused
+/// although a rate held them back, and the threshold of that share. From the
+/// threshold on, something else than the rate refuses calls.
+const SMOOTHING: f64 = 1.0 / 32.0;
+const DISPROVED: f64 = 0.3;
+/// For how long no rate is blamed_since then. The time doubles with each doubt, at most this many times.
+const NO_VERDICT: Duration = Duration::from_secs(60);
 const DOUBLED: u32 = 6;
 
 /// What is known about the reliability of the announcements.
@@ -38,13 +37,13 @@ pub(super) struct Trust {
     /// The limit on tokens that was announced last and is believed.
     announced_tokens: Option<f64>,
     refuted_tokens: Option<f64>,
-    /// When a rate was first blamed: calls that started later were held back.
-    blamed: Option<Instant>,
-    /// The share of these calls for which the rate was blamed again.
-    in_vain: f64,
-    /// How often that share was too large, and until when no rate is blamed because of it.
-    doubts: u32,
-    doubted_until: Option<Instant>,
+    /// When a rate was first blamed_since: calls that started later were held back.
+    blamed_since: Option<Instant>,
+    /// The share of these calls for which the rate was blamed_since again.
+    disproved_share: f64,
+    /// How often that share was too large, and until when no rate is blamed_since because of it.
+    wrong_verdicts: u32,
+    no_verdict_until: Option<Instant>,
 }
 
 impl Trust {
@@ -61,7 +60,7 @@ impl Trust {
     /// dropped too.
     pub(super) fn believed(&self, hints: &RateHints) -> RateHints {
         let believed = |hint: &RateHint, refuted: Option<f64>| {
-            let possible = |number: &f64| (0.0..=MOST).contains(number);
+            let possible = |number: &f64| (0.0..=MAX_LIMIT).contains(number);
             let holds = |limit: f64| limit > 0.0 && possible(&limit) && refuted.is_none_or(|refuted| limit > refuted);
             match hint.per_minute {
                 Some(limit) if !holds(limit) => RateHint::default(),
@@ -76,7 +75,7 @@ impl Trust {
     }
 
     /// Records an accepted call. Returns whether it refutes the announced limit.
-    pub(super) fn accepted(&mut self, latency: Duration, now: Instant) -> bool {
+    pub(super) fn accept(&mut self, latency: Duration, now: Instant) -> bool {
         self.weigh(latency, now, 0.0);
         match self.accepted.back_mut() {
             Some((second, calls)) if now.saturating_duration_since(*second) < Duration::from_secs(1) => *calls += 1,
@@ -89,7 +88,7 @@ impl Trust {
             self.total -= calls;
             self.accepted.pop_front();
         }
-        let refuted = self.announced.take_if(|limit| f64::from(self.total) > PASSES * *limit + MARGIN);
+        let refuted = self.announced.take_if(|limit| f64::from(self.total) > PASS_FACTOR * *limit + MARGIN);
         self.refuted = refuted.or(self.refuted);
         refuted.is_some()
     }
@@ -97,34 +96,35 @@ impl Trust {
     /// Records an accepted call with its estimated tokens. Returns whether it
     /// refutes the announced limit on tokens. The estimate counts the longest
     /// answer, so a quarter of it was certainly taken.
-    pub(super) fn took(&mut self, tokens: f64) -> bool {
-        let refuted = self.announced_tokens.take_if(|limit| tokens / ESTIMATED > PASSES * *limit + MARGIN);
+    pub(super) fn accept_tokens(&mut self, tokens: f64) -> bool {
+        let refuted = self.announced_tokens.take_if(|limit| tokens / ESTIMATE_FACTOR > PASS_FACTOR * *limit + MARGIN);
         self.refuted_tokens = refuted.or(self.refuted_tokens);
         refuted.is_some()
     }
 
     /// Records a call that was apparently refused because of a rate. Returns
-    /// whether that is believed: holding calls back must help.
-    pub(super) fn blames(&mut self, latency: Duration, now: Instant) -> bool {
-        if self.doubted_until.is_some_and(|until| now < until) {
+    /// whether to attribute the refusal to the rate, which is so as long as holding
+    /// calls back helps.
+    pub(super) fn attributes_to_rate(&mut self, latency: Duration, now: Instant) -> bool {
+        if self.no_verdict_until.is_some_and(|until| now < until) {
             return false;
         }
         self.weigh(latency, now, 1.0);
-        self.blamed.get_or_insert(now);
-        if self.in_vain < IN_VAIN {
+        self.blamed_since.get_or_insert(now);
+        if self.disproved_share < DISPROVED {
             return true;
         }
-        self.doubted_until = Some(now + DOUBT * 2u32.pow(self.doubts));
-        self.doubts = (self.doubts + 1).min(DOUBLED);
-        (self.blamed, self.in_vain) = (None, 0.0);
+        self.no_verdict_until = Some(now + NO_VERDICT * 2u32.pow(self.wrong_verdicts));
+        self.wrong_verdicts = (self.wrong_verdicts + 1).min(DOUBLED);
+        (self.blamed_since, self.disproved_share) = (None, 0.0);
         false
     }
 
-    fn weigh(&mut self, latency: Duration, now: Instant, blamed: f64) {
+    fn weigh(&mut self, latency: Duration, now: Instant, refused: f64) {
         let was_held_back =
-            self.blamed.is_some_and(|since| now.checked_sub(latency).is_some_and(|started| started > since));
+            self.blamed_since.is_some_and(|since| now.checked_sub(latency).is_some_and(|started| started > since));
         if was_held_back {
-            self.in_vain += WEIGHT * (blamed - self.in_vain);
+            self.disproved_share += SMOOTHING * (refused - self.disproved_share);
         }
     }
 }
@@ -159,10 +159,10 @@ mod tests {
         let (mut trust, start) = (Trust::default(), Instant::now());
         // 20 a minute, with a minute's worth saved: 40 pass in the first.
         trust.hear(&hints(Some(20.0), None));
-        let passes = (0..40u32).filter(|n| trust.accepted(Duration::ZERO, start + Duration::from_millis(1400) * *n));
+        let passes = (0..40u32).filter(|n| trust.accept(Duration::ZERO, start + Duration::from_millis(1400) * *n));
         assert_eq!(passes.count(), 0);
         let soon = start + Duration::from_secs(58);
-        let refuted = (0..20).any(|_| trust.accepted(Duration::ZERO, soon));
+        let refuted = (0..20).any(|_| trust.accept(Duration::ZERO, soon));
         assert!(refuted);
         assert!(trust.believed(&hints(Some(20.0), Some(0.0))).requests.is_empty());
         assert!(trust.believed(&hints(Some(5.0), Some(0.0))).requests.is_empty());
@@ -173,18 +173,21 @@ mod tests {
     async fn a_rate_is_blamed_as_long_as_holding_back_helps() {
         let (mut trust, start) = (Trust::default(), Instant::now());
         // A burst that was in flight already says nothing.
-        assert!((0..200).all(|_| trust.blames(Duration::from_millis(5), start)));
+        assert!((0..200).all(|_| trust.attributes_to_rate(Duration::from_millis(5), start)));
         let later = start + Duration::from_secs(1);
-        assert!((0..5).all(|_| trust.blames(Duration::from_millis(5), later)));
-        assert!(!(0..20).all(|_| trust.blames(Duration::from_millis(5), later)), "more and more are refused");
+        assert!((0..5).all(|_| trust.attributes_to_rate(Duration::from_millis(5), later)));
+        assert!(
+            !(0..20).all(|_| trust.attributes_to_rate(Duration::from_millis(5), later)),
+            "more and more are refused"
+        );
         // It may be true later, and is then doubted for longer.
-        for doubts in 1..4 {
-            let until = trust.doubted_until.expect("doubt");
-            assert!(!trust.blames(Duration::from_millis(5), until - Duration::from_millis(1)));
-            assert!(trust.blames(Duration::from_millis(5), until));
+        for wrong_verdicts in 1..4 {
+            let until = trust.no_verdict_until.expect("doubt");
+            assert!(!trust.attributes_to_rate(Duration::from_millis(5), until - Duration::from_millis(1)));
+            assert!(trust.attributes_to_rate(Duration::from_millis(5), until));
             let later = until + Duration::from_secs(1);
-            assert!((0..20).any(|_| !trust.blames(Duration::from_millis(5), later)));
-            assert_eq!(trust.doubted_until, Some(later + DOUBT * 2u32.pow(doubts)));
+            assert!((0..20).any(|_| !trust.attributes_to_rate(Duration::from_millis(5), later)));
+            assert_eq!(trust.no_verdict_until, Some(later + NO_VERDICT * 2u32.pow(wrong_verdicts)));
         }
     }
 }

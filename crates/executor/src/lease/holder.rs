@@ -1,7 +1,7 @@
 //! The side of a process that shares a limit: the controller that keeps its
 //! calls within its lease, and the renewal of that lease.
 
-use super::{Lease, Report};
+use super::{Lease, LeaseReport};
 use crate::{Controller, Limiter, Outcome, RateHints, adaptive::bucket::Bucket};
 use std::{
     fmt,
@@ -19,9 +19,9 @@ use tokio::{
 /// The most outcomes that are kept for the next report; a process that reports
 /// too rarely loses the oldest.
 const KEPT: usize = 1024;
-/// When a call without a valid lease may try again: in effect never, because a
-/// new lease wakes all waiting calls.
-const UNTIL_LEASED: Duration = Duration::from_secs(3600);
+/// When a call without a valid lease tries again by itself: in effect never,
+/// because a new lease wakes all waiting calls.
+const NEVER: Duration = Duration::from_secs(3600);
 /// How often a process that has calls renews its lease.
 const RENEW: Duration = Duration::from_millis(300);
 /// A process that has waiting calls and was given nothing asks again after this
@@ -35,13 +35,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Leaseholder {
     concurrency: AtomicUsize,
     maximum: usize,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
     /// Notified when a call starts or begins to wait.
     in_use: Notify,
     listeners: Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>,
 }
 
-struct State {
+struct LeaseState {
     until: Option<Instant>,
     requests: Bucket,
     tokens: Bucket,
@@ -54,7 +54,7 @@ impl Leaseholder {
     /// A controller without a lease; its leases will never allow more calls than this.
     pub fn new(maximum: usize) -> Self {
         let now = Instant::now();
-        let state = State {
+        let state = LeaseState {
             until: None,
             requests: Bucket::new(None, now),
             tokens: Bucket::new(None, now),
@@ -92,9 +92,9 @@ impl Leaseholder {
 
     /// The report for the authority; `in_flight` and `waiting` are those of the
     /// limiter that this controls.
-    pub fn report(&self, in_flight: usize, waiting: usize) -> Report {
+    pub fn report(&self, in_flight: usize, waiting: usize) -> LeaseReport {
         let mut state = self.state();
-        Report { in_flight, waiting, outcomes: std::mem::take(&mut state.outcomes), hints: state.hints.take() }
+        LeaseReport { in_flight, waiting, outcomes: std::mem::take(&mut state.outcomes), hints: state.hints.take() }
     }
 
     /// Renews the lease of the limiter that this controls, as long as the
@@ -102,7 +102,7 @@ impl Leaseholder {
     /// has one. `ask` carries a report to the authority, and its answer back.
     pub async fn renew<F, Fut, E>(&self, limiter: &Limiter, ask: F)
     where
-        F: Fn(Report) -> Fut,
+        F: Fn(LeaseReport) -> Fut,
         Fut: Future<Output = Result<Lease, E>>,
     {
         let mut renewed: Option<Instant> = None;
@@ -119,7 +119,7 @@ impl Leaseholder {
             if let Some(due) = renewed.map(|at| at + pause).filter(|due| *due > Instant::now()) {
                 tokio::select! {
                     () = sleep_until(due) => {}
-                    // A process that was given nothing asks sooner when a call begins to wait.
+                    // A process without a share asks sooner when a call begins to wait.
                     () = self.in_use.notified(), if has_nothing => {}
                 }
                 continue;
@@ -132,7 +132,7 @@ impl Leaseholder {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LeaseState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -172,7 +172,7 @@ impl Controller for Leaseholder {
         self.in_use.notify_one();
         let state = &mut *self.state();
         if state.until.is_none_or(|until| until <= now) {
-            return Err(now + UNTIL_LEASED);
+            return Err(now + NEVER);
         }
         let cost = cost as f64;
         let waits = [state.requests.ready(1.0, now), state.tokens.ready(cost, now)];

@@ -19,8 +19,8 @@ fn authority(limit: usize) -> Authority {
     Authority::new(settings, VALID)
 }
 
-fn needs(waiting: usize) -> Report {
-    Report { waiting, ..Report::default() }
+fn needs(waiting: usize) -> LeaseReport {
+    LeaseReport { waiting, ..LeaseReport::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +151,7 @@ async fn while_another_process_holds_the_lower_limit_that_one_holds() {
 async fn a_maximum_that_is_raised_holds_before_and_after_the_first_answer() {
     let with = |maximum: usize| AdaptiveSettings { initial: maximum, maximum, ..AdaptiveSettings::default() };
     let mut authority = Authority::new(with(4), VALID);
-    let mut granted = |maximum: usize, report: Report| {
+    let mut granted = |maximum: usize, report: LeaseReport| {
         let now = Instant::now();
         authority.state(1, with(maximum), now);
         authority.renew(1, &report, now).concurrency
@@ -166,7 +166,7 @@ async fn a_maximum_that_is_raised_holds_before_and_after_the_first_answer() {
         retry_after: None,
         will_retry: false,
     };
-    granted(16, Report { outcomes: vec![completed], ..needs(100) });
+    granted(16, LeaseReport { outcomes: vec![completed], ..needs(100) });
     assert!(granted(2, needs(100)) <= 2);
     assert!(granted(64, needs(100)) > 2, "what was learned is not forgotten");
 }

@@ -324,7 +324,7 @@ impl Retryable for Late {
 
 #[tokio::test(start_paused = true)]
 async fn three_time_outs_of_a_task_s_own_halve_the_concurrency() {
-    let limiter = Limiter::new(Arc::new(crate::Adaptive::new(crate::AdaptiveSettings::default())))
+    let limiter = Limiter::new(Arc::new(crate::AdaptiveController::new(crate::AdaptiveSettings::default())))
         .with_retry(RetryPolicy::never());
     let cancel = CancellationToken::new();
     for _ in 0..8 {

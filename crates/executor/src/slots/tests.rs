@@ -1,7 +1,7 @@
 //! The line of those who wait for a slot.
 
 use super::*;
-use crate::Fixed;
+use crate::FixedController;
 use futures::{FutureExt, poll};
 use std::{
     pin::pin,
@@ -13,7 +13,7 @@ const CALL: Call = Call { priority: 0, group: 0, cost: 0, deadline: None };
 const URGENT: Call = Call { priority: 1, ..CALL };
 
 fn fixed(concurrency: usize) -> Arc<Slots> {
-    Slots::new(Arc::new(Fixed::new(concurrency)))
+    Slots::new(Arc::new(FixedController::new(concurrency)))
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use crate::{
     search::{SearchResult, StopKind},
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
-use models::{Cap, Spending, Spent};
+use models::{Cap, Spending, SpentTotals};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -397,7 +397,7 @@ fn spent(model: &str, spending: &Spending) -> Note {
 }
 
 fn budget(budget: &BudgetResult) -> Note {
-    let Spent { usd, tokens, calls, minutes, .. } = budget.spent;
+    let SpentTotals { usd, tokens, calls, minutes, .. } = budget.spent;
     let amounts = [(Cap::Usd, usd), (Cap::Tokens, tokens as f64), (Cap::Calls, calls as f64), (Cap::Minutes, minutes)];
     let spent = amounts.map(|(cap, amount)| cap.amount(amount)).join(", ");
     note(About::Budget, format!("of the budget of {}, this run used {spent}", budget.caps))

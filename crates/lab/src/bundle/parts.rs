@@ -6,7 +6,7 @@ use crate::{
     parts::{Part, models_of_kind},
     setup::Setup,
 };
-use models::Kind;
+use models::ModelKind;
 
 impl Part {
     /// The parts that the trial of a bundle has something for.
@@ -17,11 +17,11 @@ impl Part {
         let (manifest, record) = Bundle::record(address, setup).await?;
         let (trial, ..) = record.searched(&manifest.trial)?;
         let pipeline = &trial.pipeline;
-        let asks = |kind: Kind| !models_of_kind(pipeline, kind).is_empty();
+        let asks = |kind: ModelKind| !models_of_kind(pipeline, kind).is_empty();
         let has = |part: &Self| match part {
-            Self::Encoder => pipeline.embedder.is_some() || asks(Kind::Embedding),
-            Self::Reranker => asks(Kind::Rerank),
-            Self::Llm => asks(Kind::Chat),
+            Self::Encoder => pipeline.embedder.is_some() || asks(ModelKind::Embedding),
+            Self::Reranker => asks(ModelKind::Rerank),
+            Self::Llm => asks(ModelKind::Chat),
             Self::Qa => pipeline.answering().is_some(),
             Self::VectorStore | Self::Retriever | Self::Gateway => true,
         };

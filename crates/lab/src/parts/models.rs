@@ -5,8 +5,8 @@ use super::{PartReply, PartRequest, Way, WireMatrix, wire::PartFailure};
 use async_trait::async_trait;
 use futures::StreamExt;
 use models::{
-    Anew, Chat, ChatModel, ChatRequest, ChatResponse, Client, Embedder, EmbeddingModel, Error, Identity, InputKind,
-    Matrix, Model, OnPiece, RerankModel, Reranker, RetryPolicy, Usage, provider::Limits,
+    Chat, ChatModel, ChatRequest, ChatResponse, Client, Embedder, EmbeddingModel, Error, Identity, InputKind, Matrix,
+    Model, OnPiece, OnRestart, RerankModel, Reranker, RetryPolicy, Usage, provider::Limits,
 };
 use std::{
     pin::pin,
@@ -80,7 +80,7 @@ impl ChatModel for ChatElsewhere {
         &self,
         request: &ChatRequest,
         on_piece: &OnPiece,
-        anew: &Anew,
+        anew: &OnRestart,
     ) -> Result<ChatResponse, Error> {
         self.said(request, &**on_piece, &**anew).await
     }

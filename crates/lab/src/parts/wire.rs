@@ -4,7 +4,7 @@
 use super::{Lost, Part};
 use crate::{Error, error_chain, model_error};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use models::{ChatRequest, ChatResponse, InputKind, Matrix, Message, Told};
+use models::{ChatRequest, ChatResponse, ErrorReport, InputKind, Matrix, Message};
 use rag::{Answer, Filter, Passage, Span, pipeline::Event, query::SearchQuery};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -93,11 +93,11 @@ impl From<Event> for PartReply {
     }
 }
 
-impl From<models::Piece> for PartReply {
-    fn from(piece: models::Piece) -> Self {
+impl From<models::AnswerPiece> for PartReply {
+    fn from(piece: models::AnswerPiece) -> Self {
         match piece {
-            models::Piece::Text(text) => Self::Text(text),
-            models::Piece::Restart => Self::Anew,
+            models::AnswerPiece::Text(text) => Self::Text(text),
+            models::AnswerPiece::Restart => Self::Anew,
         }
     }
 }
@@ -140,7 +140,7 @@ impl WireMatrix {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartFailure {
     /// A model failed.
-    Model(Told),
+    Model(ErrorReport),
     /// A part ended, or takes no more requests: another try may work.
     Away { reason: String, retry_after: Duration },
     /// Anything else, in words.
@@ -174,9 +174,9 @@ impl PartFailure {
         match self {
             Self::Model(told) => told.into(),
             Self::Away { reason, .. } => {
-                Told::Connection { endpoint: format!("the process of {model}"), cause: reason }.into()
+                ErrorReport::Connection { endpoint: format!("the process of {model}"), cause: reason }.into()
             }
-            Self::Reason(reason) => Told::Other(reason).into(),
+            Self::Reason(reason) => ErrorReport::Other(reason).into(),
         }
     }
 }

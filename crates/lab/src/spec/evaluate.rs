@@ -6,7 +6,7 @@ use super::{
     resolve::{ModelReference, optional, read_list, start, unknown_keys, values},
 };
 use eval::MetricConfig;
-use models::Kind;
+use models::ModelKind;
 use serde::Deserialize;
 use std::path::Path;
 use toml::de::DeTable;
@@ -34,7 +34,7 @@ pub(super) fn read<'a>(
     reader: &mut ExperimentReader<'a>,
     root: &DeTable<'a>,
     needed: &Needed<'_>,
-    references: &mut Vec<(ModelReference, Kind, &'static str)>,
+    references: &mut Vec<(ModelReference, ModelKind, &'static str)>,
 ) -> EvaluateSpec {
     let empty = DeTable::new();
     let table = section(reader, root).unwrap_or(&empty);
@@ -85,7 +85,7 @@ pub(super) fn section<'b, 'a>(reader: &mut ExperimentReader<'a>, root: &'b DeTab
 pub(super) fn read_judges<'a>(
     reader: &mut ExperimentReader<'a>,
     table: &DeTable<'a>,
-    references: &mut Vec<(ModelReference, Kind, &'static str)>,
+    references: &mut Vec<(ModelReference, ModelKind, &'static str)>,
 ) -> Vec<String> {
     let at = start(table, "judge");
     let judges = match table.get("judge").map(|value| (value, value.get_ref().is_str() || value.get_ref().is_array())) {
@@ -104,7 +104,7 @@ pub(super) fn read_judges<'a>(
         if judges[..i].contains(judge) {
             reader.error(at, format!("evaluate.judge: `{judge}` is listed twice: it would have two votes"));
         }
-        references.push(((judge.clone(), at), Kind::Chat, "evaluate.judge"));
+        references.push(((judge.clone(), at), ModelKind::Chat, "evaluate.judge"));
     }
     judges
 }
@@ -113,11 +113,11 @@ pub(super) fn read_judges<'a>(
 pub(super) fn read_embedder<'a>(
     reader: &mut ExperimentReader<'a>,
     table: &DeTable<'a>,
-    references: &mut Vec<(ModelReference, Kind, &'static str)>,
+    references: &mut Vec<(ModelReference, ModelKind, &'static str)>,
 ) -> Option<String> {
     let embedder: Option<String> = optional(reader, table, "embedder");
     if let Some(model) = &embedder {
-        references.push(((model.clone(), start(table, "embedder")), Kind::Embedding, "evaluate.embedder"));
+        references.push(((model.clone(), start(table, "embedder")), ModelKind::Embedding, "evaluate.embedder"));
     }
     embedder
 }

@@ -10,7 +10,7 @@ use super::{
     reader::ExperimentReader,
     space, track,
 };
-use models::{Catalogue, Kind, ModelConfig};
+use models::{Catalogue, ModelConfig, ModelKind};
 use rag::Axis;
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, path::PathBuf};
@@ -67,7 +67,7 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
         reader.error(start(table, "limit"), "dataset.limit: must be at least 1; leave it out to ask all questions");
     }
     if let (Some(DatasetSpec { generate: Some(generate), .. }), Some(value)) = (&dataset, root.get("dataset")) {
-        references.push(((generate.model.clone(), value.span().start), Kind::Chat, "dataset.generate.model"));
+        references.push(((generate.model.clone(), value.span().start), ModelKind::Chat, "dataset.generate.model"));
         if let Err(reason) = generate.options.check() {
             reader.error(value.span().start, format!("dataset.generate: {reason}"));
         }
@@ -109,7 +109,8 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
 
 /// The name of the chat model under `[models]`, if there is exactly one.
 fn only_chat_model(models: &BTreeMap<String, Option<ModelConfig>>) -> Option<&str> {
-    let is_chat = |config: &&Option<ModelConfig>| config.as_ref().is_some_and(|config| config.kind() == Kind::Chat);
+    let is_chat =
+        |config: &&Option<ModelConfig>| config.as_ref().is_some_and(|config| config.kind() == ModelKind::Chat);
     let mut chats = models.iter().filter(|(_, config)| is_chat(config)).map(|(name, _)| name.as_str());
     chats.next().filter(|_| chats.next().is_none())
 }
@@ -118,7 +119,7 @@ fn only_chat_model(models: &BTreeMap<String, Option<ModelConfig>>) -> Option<&st
 /// `[models]`: each runs in this process, with default settings.
 fn add_catalogue_models<'a>(
     models: &mut BTreeMap<String, Option<ModelConfig>>,
-    named: impl Iterator<Item = (&'a str, Kind)>,
+    named: impl Iterator<Item = (&'a str, ModelKind)>,
 ) {
     for (name, kind) in named {
         if !models.contains_key(name) && Catalogue::embedded().find(name).is_some_and(|entry| entry.kind == kind) {
@@ -184,7 +185,7 @@ pub(super) fn check_model(
     models: &BTreeMap<String, Option<ModelConfig>>,
     name: &str,
     at: usize,
-    kind: Kind,
+    kind: ModelKind,
     place: &str,
 ) {
     match models.get(name) {
@@ -313,10 +314,10 @@ mod tests {
         let entry =
             "embedder = \"all-minilm-l6-v2\"\n[models.all-minilm-l6-v2]\nembedding.static = { model = \"other\" }\n";
         let own = parse(entry).unwrap();
-        assert!(matches!(own.models["all-minilm-l6-v2"].kind(), Kind::Embedding));
+        assert!(matches!(own.models["all-minilm-l6-v2"].kind(), ModelKind::Embedding));
         assert_ne!(
             Some(own.models["all-minilm-l6-v2"].clone()),
-            ModelConfig::here(Kind::Embedding, "all-minilm-l6-v2")
+            ModelConfig::here(ModelKind::Embedding, "all-minilm-l6-v2")
         );
     }
 

@@ -8,7 +8,7 @@ use super::{
     resolve::{SECTIONS, check_model, optional, read_models, start, unknown_keys, values},
 };
 use eval::MetricConfig;
-use models::{Kind, ModelConfig};
+use models::{ModelConfig, ModelKind};
 use std::{collections::BTreeMap, path::PathBuf};
 use toml::de::DeTable;
 
@@ -99,8 +99,8 @@ impl ScoringSpec {
             chosen => chosen.clone(),
         };
         for (names, kind, setting) in [
-            (&choice.judges[..], Kind::Chat, words.judge),
-            (choice.embedder.as_slice(), Kind::Embedding, words.embedder),
+            (&choice.judges[..], ModelKind::Chat, words.judge),
+            (choice.embedder.as_slice(), ModelKind::Embedding, words.embedder),
         ] {
             for name in names {
                 models.entry(name.clone()).or_insert_with(|| ModelConfig::here(kind, name));
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(spec.evaluate.budget.usd, Some(1.0));
         let spec = parse(FILE, &["context_precision"], &["qwen"]).expect("a spec");
         assert_eq!((labels(&spec), &spec.evaluate.judges), (vec!["context_precision".into()], &vec!["qwen".into()]));
-        assert_eq!(spec.models["qwen"].kind(), Kind::Chat);
+        assert_eq!(spec.models["qwen"].kind(), ModelKind::Chat);
         assert!(parse("", &["token_f1"], &[]).is_ok(), "no file is needed");
     }
 

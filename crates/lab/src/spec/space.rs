@@ -5,7 +5,7 @@ use super::{
     reader::ExperimentReader,
     resolve::{ModelReference, read_list, start, unknown_keys, values},
 };
-use models::Kind;
+use models::ModelKind;
 use rag::{Axis, Choice, Item, Listed, PipelineConfig, ReadSpace, Space};
 use serde::Serialize;
 use serde_json::Value;
@@ -66,7 +66,7 @@ impl Spaces {
     }
 }
 
-type References = Vec<(ModelReference, Kind, &'static str)>;
+type References = Vec<(ModelReference, ModelKind, &'static str)>;
 
 pub(super) fn read<'a>(
     reader: &mut ExperimentReader<'a>,
@@ -177,9 +177,9 @@ struct Lists<'r, 'a> {
 
 /// Names the only chat model in a component that asks one and names none.
 fn name_model<T: Listed>(value: &mut T, chat: &str) {
-    let unnamed: Vec<Kind> =
+    let unnamed: Vec<ModelKind> =
         value.asks(Item::default()).iter().filter(|ask| ask.model.is_empty()).map(|ask| ask.kind).collect();
-    if unnamed.is_empty() || unnamed.iter().any(|kind| *kind != Kind::Chat) {
+    if unnamed.is_empty() || unnamed.iter().any(|kind| *kind != ModelKind::Chat) {
         return;
     }
     let mut named = value.value();

@@ -19,7 +19,7 @@ use crate::{
     layout::{self, ReportPart},
 };
 use futures::{StreamExt, stream::FuturesOrdered};
-use models::{Embedder, InputKind, Ledger, Matrix, Place, ledger};
+use models::{Embedder, InputKind, Ledger, Matrix, ModelPlace, ledger};
 use std::time::{Duration, Instant};
 use store::Key;
 
@@ -54,11 +54,11 @@ pub(crate) async fn embed(
     rows: impl Fn(usize),
 ) -> Result<EmbeddedTexts, Error> {
     let (per_call, is_split) = match (embedder.identity().place(), embedder.batch_size()) {
-        (Place::Here, _) => (TEXTS_PER_CALL, false),
+        (ModelPlace::Here, _) => (TEXTS_PER_CALL, false),
         // The calls keep the size that they had before there were parts, so that their
         // answers are found in the journal.
-        (Place::Remote, size) if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
-        (Place::Remote, _) => (TEXTS_PER_SPLIT_CALL, true),
+        (ModelPlace::Remote, size) if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
+        (ModelPlace::Remote, _) => (TEXTS_PER_SPLIT_CALL, true),
     };
     let parts = task.map(|task| Parts::of(cx, task));
     let (mut all, mut has_parts) = match &parts {
@@ -296,7 +296,7 @@ mod tests {
         let store = ArtifactStore::open(store, &[], layout::LAYOUT).unwrap();
         let client = Client::new(None);
         let source = rag::load::Source::parse(&folder.path().display().to_string(), &[], &[], &[]).unwrap();
-        let context = provider::Context {
+        let context = provider::ModelContext {
             directory: models::ModelDirectory::new(folder.path().join("models"), Vec::new()),
             cpu: models::CpuBudget::new(1),
             environment: Arc::new(|_| None),

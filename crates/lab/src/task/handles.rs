@@ -16,7 +16,7 @@ use std::{
 /// The experiment's models; each is made when it is first used.
 pub struct ModelHandles {
     configs: BTreeMap<String, ModelConfig>,
-    context: provider::Context,
+    context: provider::ModelContext,
     client: Client,
     built: Mutex<HashMap<String, ModelHandle>>,
     elsewhere: Option<ElsewhereModels>,
@@ -39,7 +39,7 @@ enum ModelHandle {
 }
 
 impl ModelHandles {
-    pub(crate) fn new(configs: BTreeMap<String, ModelConfig>, context: provider::Context, client: Client) -> Self {
+    pub(crate) fn new(configs: BTreeMap<String, ModelConfig>, context: provider::ModelContext, client: Client) -> Self {
         Self { configs, context, client, built: Mutex::default(), elsewhere: None }
     }
 

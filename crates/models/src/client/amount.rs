@@ -47,7 +47,7 @@ impl fmt::Display for Caps {
 
 /// The cost of calls so far, without reservations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct SpentTotals {
     /// US dollars.
     pub usd: f64,
     /// Tokens read and written.
@@ -62,7 +62,7 @@ pub struct Spent {
 
 /// Money, tokens and calls: a part of a budget, or the cost of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amount {
+pub struct BudgetAmount {
     /// Money in whole millionths of a millionth of a dollar, so that sums are exact.
     pub picodollars: u64,
     /// Tokens read and written.
@@ -71,7 +71,7 @@ pub struct Amount {
     pub calls: u64,
 }
 
-impl Amount {
+impl BudgetAmount {
     pub(super) fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
     }
@@ -94,7 +94,7 @@ impl Amount {
     }
 }
 
-pub(super) const ONE_CALL: Amount = Amount { picodollars: 0, tokens: 0, calls: 1 };
+pub(super) const ONE_CALL: BudgetAmount = BudgetAmount { picodollars: 0, tokens: 0, calls: 1 };
 
 pub(super) fn picodollars(usd: f64) -> u64 {
     (usd * 1e12).round() as u64
@@ -114,20 +114,20 @@ pub struct AllowanceRequest {
     /// The process that asks.
     pub process: u64,
     /// The cost of its calls so far.
-    pub spent: Amount,
+    pub spent: BudgetAmount,
     /// Its whole allowance: the part that it has spent, and the part that it may still spend.
-    pub held: Amount,
+    pub held: BudgetAmount,
     /// How much more it wants.
-    pub wanted: Option<Amount>,
+    pub wanted: Option<BudgetAmount>,
 }
 
 /// The authority's answer: how much a process may spend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
     /// The amount in addition to what it held when it asked; nothing if it must wait for others.
-    pub more: Amount,
+    pub more: BudgetAmount,
     /// The cap that is reached, if the process can never spend what it asked for.
-    pub exhausted: Option<Exhausted>,
+    pub exhausted: Option<ReachedCap>,
     /// Whether others wait for what this process does not need.
     pub contended: bool,
     /// When the budget's time is over.
@@ -136,7 +136,7 @@ pub struct Allowance {
 
 /// A cap that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Exhausted {
+pub struct ReachedCap {
     /// The cap's kind.
     pub cap: Cap,
     /// The amount spent, in the cap's unit.

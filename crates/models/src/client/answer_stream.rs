@@ -1,6 +1,6 @@
 //! Reading an answer while it is written.
 
-use super::draft::{Draft, Written};
+use super::draft::{AnswerDraft, DraftText};
 use crate::{ChatResponse, Error};
 use futures::{Stream, StreamExt, future::BoxFuture};
 use std::{
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum AnswerPiece {
     /// The next part of the text.
     Text(String),
     /// All pieces so far are void: the answer begins again.
@@ -20,35 +20,35 @@ pub enum Piece {
 }
 
 /// Divides the growing text of an answer into pieces. Together, the pieces
-/// since the last [`Piece::Restart`] are always the beginning of the text, and
+/// since the last [`AnswerPiece::Restart`] are always the beginning of the text, and
 /// in the end the whole text.
 #[derive(Debug, Clone, Default)]
-pub struct Pieces {
+pub struct AnswerPieces {
     shown: String,
 }
 
-impl Pieces {
+impl AnswerPieces {
     /// The pieces that are new in the text so far. A text that begins as before
     /// but is shorter, as after a failed attempt, may still catch up: it gives
     /// no piece.
-    pub fn grow(&mut self, so_far: &str) -> Vec<Piece> {
+    pub fn grow(&mut self, so_far: &str) -> Vec<AnswerPiece> {
         if self.shown.starts_with(so_far) { Vec::new() } else { self.end(so_far) }
     }
 
     /// The pieces that are still missing; the text is now complete.
-    pub fn end(&mut self, whole: &str) -> Vec<Piece> {
+    pub fn end(&mut self, whole: &str) -> Vec<AnswerPiece> {
         let mut pieces = Vec::new();
         let rest = match whole.strip_prefix(self.shown.as_str()) {
             Some(rest) => rest,
             None => {
-                pieces.push(Piece::Restart);
+                pieces.push(AnswerPiece::Restart);
                 self.shown.clear();
                 whole
             }
         };
         if !rest.is_empty() {
             self.shown.push_str(rest);
-            pieces.push(Piece::Text(rest.to_owned()));
+            pieces.push(AnswerPiece::Text(rest.to_owned()));
         }
         pieces
     }
@@ -59,7 +59,7 @@ impl Pieces {
 /// read; dropping the stream ends the call, unless another caller waits for the
 /// same answer.
 ///
-/// Together, the pieces since the last [`Piece::Restart`] are the text of the
+/// Together, the pieces since the last [`AnswerPiece::Restart`] are the text of the
 /// response. If an attempt fails after a part of it was shown, the next attempt
 /// continues that part if it repeats it, and otherwise restarts. When the
 /// stream ends, the answer is in the journal. An answer from the journal is one
@@ -68,19 +68,19 @@ impl Pieces {
 pub struct AnswerStream {
     work: Option<BoxFuture<'static, Result<ChatResponse, Error>>>,
     outcome: Option<Result<ChatResponse, Error>>,
-    pieces: mpsc::UnboundedReceiver<Piece>,
+    pieces: mpsc::UnboundedReceiver<AnswerPiece>,
     /// Whether the error was given as an item.
     gave_error: bool,
 }
 
 impl AnswerStream {
     /// An answer that this work makes and shows in its view.
-    pub(super) fn new<Fut>(work: impl FnOnce(View) -> Fut) -> Self
+    pub(super) fn new<Fut>(work: impl FnOnce(DraftView) -> Fut) -> Self
     where
         Fut: Future<Output = Result<ChatResponse, Error>> + Send + 'static,
     {
         let (sender, pieces) = mpsc::unbounded_channel();
-        let view = View { draft: Draft::new(), pieces: Pieces::default(), sender };
+        let view = DraftView { draft: AnswerDraft::new(), pieces: AnswerPieces::default(), sender };
         Self { work: Some(Box::pin(work(view))), outcome: None, pieces, gave_error: false }
     }
 
@@ -96,7 +96,7 @@ impl AnswerStream {
 }
 
 impl Stream for AnswerStream {
-    type Item = Result<Piece, Error>;
+    type Item = Result<AnswerPiece, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -126,15 +126,15 @@ impl fmt::Debug for AnswerStream {
 }
 
 /// Where the work of an [`AnswerStream`] shows the text so far.
-pub(super) struct View {
+pub(super) struct DraftView {
     /// Written by the call, if the owner of this view begins it.
-    pub(super) draft: Draft,
-    pieces: Pieces,
-    sender: mpsc::UnboundedSender<Piece>,
+    pub(super) draft: AnswerDraft,
+    pieces: AnswerPieces,
+    sender: mpsc::UnboundedSender<AnswerPiece>,
 }
 
-impl View {
-    pub(super) fn show(&mut self, written: &Written) {
+impl DraftView {
+    pub(super) fn show(&mut self, written: &DraftText) {
         let pieces = self.pieces.grow(&written.text);
         self.send(pieces);
     }
@@ -144,7 +144,7 @@ impl View {
         self.send(pieces);
     }
 
-    fn send(&self, pieces: Vec<Piece>) {
+    fn send(&self, pieces: Vec<AnswerPiece>) {
         for piece in pieces {
             // The reader drives this work, so it fails only if there is none.
             let _ = self.sender.send(piece);
@@ -156,13 +156,13 @@ impl View {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.to_owned())
+    fn text(text: &str) -> AnswerPiece {
+        AnswerPiece::Text(text.to_owned())
     }
 
     #[test]
     fn a_text_that_grows_is_given_once() {
-        let mut pieces = Pieces::default();
+        let mut pieces = AnswerPieces::default();
         assert_eq!(pieces.grow(""), []);
         assert_eq!(pieces.grow("Hé"), [text("Hé")]);
         assert_eq!(pieces.grow("Hé"), []);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_text_that_begins_again_is_continued_where_it_is_the_same() {
-        let mut pieces = Pieces::default();
+        let mut pieces = AnswerPieces::default();
         pieces.grow("one two");
         assert_eq!(pieces.grow("one"), []);
         assert_eq!(pieces.grow("one two three"), [text(" three")]);
@@ -181,10 +181,10 @@ mod tests {
 
     #[test]
     fn a_text_that_becomes_another_is_given_from_its_beginning() {
-        let mut pieces = Pieces::default();
+        let mut pieces = AnswerPieces::default();
         pieces.grow("one two");
-        assert_eq!(pieces.grow("one d"), [Piece::Restart, text("one d")]);
-        assert_eq!(pieces.end("one"), [Piece::Restart, text("one")], "a whole text that is shorter is another");
-        assert_eq!(pieces.end(""), [Piece::Restart]);
+        assert_eq!(pieces.grow("one d"), [AnswerPiece::Restart, text("one d")]);
+        assert_eq!(pieces.end("one"), [AnswerPiece::Restart, text("one")], "a whole text that is shorter is another");
+        assert_eq!(pieces.end(""), [AnswerPiece::Restart]);
     }
 }

@@ -25,7 +25,7 @@ pub use allowance::Allowances;
 
 use super::{
     Lessor,
-    amount::{Amount, Caps, Exhausted, ONE_CALL, Spent, dollars, picodollars},
+    amount::{BudgetAmount, Caps, ONE_CALL, ReachedCap, SpentTotals, dollars, picodollars},
 };
 use crate::{Error, Usage, model::Cap};
 use allowance::AllowanceSource;
@@ -42,7 +42,7 @@ use tokio::{sync::Notify, time::Instant};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetReport {
     /// The cost of calls.
-    pub spent: Amount,
+    pub spent: BudgetAmount,
     /// Calls that cost money.
     pub paid_calls: u64,
     /// The cap that was the first to stop a call, if one did.
@@ -55,13 +55,13 @@ pub struct BudgetReport {
 
 /// A budget that calls share. Clones are the same budget.
 #[derive(Clone)]
-pub struct Budget(Arc<Inner>);
+pub struct Budget(Arc<BudgetInner>);
 
 /// What clones of a budget share.
-struct Inner {
+struct BudgetInner {
     caps: Caps,
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     /// Notified whenever a reservation ends.
     settled: Notify,
     /// Where allowances come from, if other processes spend this budget too.
@@ -69,17 +69,17 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
-    spent: Amount,
-    reserved: Amount,
+struct BudgetState {
+    spent: BudgetAmount,
+    reserved: BudgetAmount,
     paid_calls: u64,
     reached: Option<Cap>,
     /// The calls that were not made; equal requests count once.
     refused: HashSet<Key>,
     n_refused_without_key: u64,
     /// The amounts of `spent` and `paid_calls` that were already reported.
-    reported: (Amount, u64),
-    allowance: allowance::Held,
+    reported: (BudgetAmount, u64),
+    allowance: allowance::HeldAllowance,
 }
 
 /// The estimated highest cost of a call.
@@ -120,7 +120,7 @@ impl Budget {
 
     fn with(caps: Caps, source: Option<AllowanceSource>) -> Self {
         let (state, settled) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Inner { caps, started: Instant::now(), state, settled, source }))
+        Self(Arc::new(BudgetInner { caps, started: Instant::now(), state, settled, source }))
     }
 
     /// The caps.
@@ -140,11 +140,11 @@ impl Budget {
     }
 
     /// The cost of calls so far.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> SpentTotals {
         let minutes = self.minutes();
         let state = self.state();
-        let Amount { picodollars, tokens, calls } = state.spent;
-        Spent { usd: dollars(picodollars), tokens, calls, paid_calls: state.paid_calls, minutes }
+        let BudgetAmount { picodollars, tokens, calls } = state.spent;
+        SpentTotals { usd: dollars(picodollars), tokens, calls, paid_calls: state.paid_calls, minutes }
     }
 
     /// What happened since the last report.
@@ -199,7 +199,7 @@ impl Budget {
     /// Counts a call and reserves its estimated cost. Waits if calls in flight
     /// may still leave room for it.
     pub(super) async fn reserve(&self, estimate: Estimate) -> Result<Reservation<'_>, Error> {
-        let amount = Amount::cost(estimate.usd, estimate.tokens);
+        let amount = BudgetAmount::cost(estimate.usd, estimate.tokens);
         let wanted = amount.plus(ONE_CALL);
         loop {
             // Listens before it looks, so that no settlement in between is missed.
@@ -209,25 +209,25 @@ impl Budget {
                 Some(source) => source.admit(&self.0, wanted).await,
             };
             match admission {
-                Admission::Granted => return Ok(Reservation { budget: self, amount }),
-                Admission::Refused(error) => return Err(error),
-                Admission::Full if self.0.source.is_none() => settled.await,
+                BudgetAdmission::Granted => return Ok(Reservation { budget: self, amount }),
+                BudgetAdmission::Refused(error) => return Err(error),
+                BudgetAdmission::Full if self.0.source.is_none() => settled.await,
                 // Calls of other processes may leave room too. The authority
                 // cannot call back, so it is asked again.
-                Admission::Full => _ = tokio::time::timeout(allowance::ASK_AGAIN, settled).await,
+                BudgetAdmission::Full => _ = tokio::time::timeout(allowance::ASK_AGAIN, settled).await,
             }
         }
     }
 
-    fn admit(&self, wanted: Amount) -> Admission {
+    fn admit(&self, wanted: BudgetAmount) -> BudgetAdmission {
         let mut state = self.state();
         match obstacle(&self.0.caps, self.minutes(), state.spent, state.reserved, wanted) {
             None => {
                 state.admit(wanted);
-                Admission::Granted
+                BudgetAdmission::Granted
             }
-            Some(Obstacle::InFlight) => Admission::Full,
-            Some(Obstacle::Cap(exhausted)) => Admission::Refused(state.exhausted(exhausted)),
+            Some(Obstacle::InFlight) => BudgetAdmission::Full,
+            Some(Obstacle::Cap(exhausted)) => BudgetAdmission::Refused(state.exhausted(exhausted)),
         }
     }
 
@@ -235,52 +235,61 @@ impl Budget {
         self.0.started.elapsed().as_secs_f64() / 60.0
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
         self.0.state()
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl BudgetInner {
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BudgetState {
     /// The amount spent, plus all reservations.
-    fn claimed(&self) -> Amount {
+    fn claimed(&self) -> BudgetAmount {
         self.spent.plus(self.reserved)
     }
 
     /// A call begins: it is counted, and its cost is reserved.
-    fn admit(&mut self, wanted: Amount) {
+    fn admit(&mut self, wanted: BudgetAmount) {
         self.spent.calls = self.spent.calls.saturating_add(wanted.calls);
-        self.reserved = self.reserved.plus(Amount { calls: 0, ..wanted });
+        self.reserved = self.reserved.plus(BudgetAmount { calls: 0, ..wanted });
     }
 
-    fn exhausted(&mut self, Exhausted { cap, spent, limit }: Exhausted) -> Error {
+    fn exhausted(&mut self, ReachedCap { cap, spent, limit }: ReachedCap) -> Error {
         self.reached.get_or_insert(cap);
         Error::BudgetExhausted { cap, spent, limit }
     }
 }
 
-enum Admission {
+/// Whether a call may begin.
+enum BudgetAdmission {
     Granted,
-    /// It does not fit only because of calls in flight.
+    /// It would fit without the calls in flight.
     Full,
     Refused(Error),
 }
 
+/// The reason why a call does not fit into the budget.
 enum Obstacle {
+    /// Reservations of calls in flight, which may turn out cheaper.
     InFlight,
-    Cap(Exhausted),
+    Cap(ReachedCap),
 }
 
 /// What keeps `wanted` from being spent in addition to `spent` and `reserved`.
-/// Obstacles that cannot change come before those that can.
-fn obstacle(caps: &Caps, minutes: f64, spent: Amount, reserved: Amount, wanted: Amount) -> Option<Obstacle> {
+/// Permanent obstacles come before temporary ones.
+fn obstacle(
+    caps: &Caps,
+    minutes: f64,
+    spent: BudgetAmount,
+    reserved: BudgetAmount,
+    wanted: BudgetAmount,
+) -> Option<Obstacle> {
     if let Some(limit) = caps.minutes.filter(|limit| minutes >= *limit) {
-        return Some(Obstacle::Cap(Exhausted { cap: Cap::Minutes, spent: minutes, limit }));
+        return Some(Obstacle::Cap(ReachedCap { cap: Cap::Minutes, spent: minutes, limit }));
     }
     let number: fn(u64) -> f64 = |number| number as f64;
     let calls = (spent.calls, reserved.calls, wanted.calls, caps.calls, number);
@@ -293,7 +302,7 @@ fn obstacle(caps: &Caps, minutes: f64, spent: Amount, reserved: Amount, wanted: 
         let Some(limit) = limit.filter(|_| wanted > 0) else { continue };
         let least = spent.saturating_add(wanted);
         if least > limit {
-            return Some(Obstacle::Cap(Exhausted { cap, spent: unit(spent), limit: unit(limit) }));
+            return Some(Obstacle::Cap(ReachedCap { cap, spent: unit(spent), limit: unit(limit) }));
         }
         if least.saturating_add(reserved) > limit {
             obstacle = Some(Obstacle::InFlight);
@@ -307,7 +316,7 @@ fn obstacle(caps: &Caps, minutes: f64, spent: Amount, reserved: Amount, wanted: 
 #[derive(Debug)]
 pub(super) struct Reservation<'a> {
     budget: &'a Budget,
-    amount: Amount,
+    amount: BudgetAmount,
 }
 
 impl Reservation<'_> {
@@ -323,8 +332,8 @@ impl Reservation<'_> {
 
     /// The call ended and cost this much.
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
-        let cost = Amount::cost(usd, usage.total());
-        // One lock for both changes, so that nobody sees the cost twice or not at all.
+        let cost = BudgetAmount::cost(usd, usage.total());
+        // One lock for both changes, so that no reader sees the cost twice or not at all.
         let mut state = self.budget.state();
         state.spent = state.spent.plus(cost);
         state.paid_calls += u64::from(cost.picodollars > 0);

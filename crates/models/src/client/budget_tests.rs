@@ -41,7 +41,7 @@ async fn what_fits_exactly_fits_and_one_more_does_not() {
         error.to_string(),
         "the budget of $0.30 was reached ($0.30 spent); run again with a larger one to go on: nothing is paid twice"
     );
-    let Spent { usd, tokens, calls, .. } = budget.spent();
+    let SpentTotals { usd, tokens, calls, .. } = budget.spent();
     assert_eq!((usd, tokens, calls, budget.reached()), (0.3, 21, 3, Some(Cap::Usd)));
 }
 

@@ -3,13 +3,13 @@
 
 use super::{
     Budget, Client, Spending,
-    answer_stream::View,
+    answer_stream::DraftView,
     budget::Estimate,
     finishing::{end_of_cancelled, until_cancelled},
     journal_error,
-    reply::{Answer, AnswerPart, Reply},
+    reply::{AnswerPart, CallAnswer, StoredAnswer},
     texts::shares,
-    unkept::Running,
+    unsaved::RunningAttempt,
 };
 use crate::{Error, Identity, Usage, ledger, trace};
 use executor::{Limiter, OutcomeKind, RateHints, Retryable};
@@ -82,25 +82,25 @@ impl Caller {
         key: Key,
         estimate: E,
         make: F,
-        view: Option<&mut View>,
+        view: Option<&mut DraftView>,
     ) -> Result<Arc<str>, Error>
     where
         E: Fn() -> Estimate + Clone + Send + Sync + 'static,
         F: Fn() -> Fut + Clone + Send + Sync + 'static,
-        Fut: Future<Output = Result<Answer, Error>> + Send + 'static,
+        Fut: Future<Output = Result<CallAnswer, Error>> + Send + 'static,
     {
         let began = Instant::now();
-        let Reply { response, used } = self.reply(key, estimate, make, view).await?;
+        let StoredAnswer { response, used } = self.reply(key, estimate, make, view).await?;
         ledger::record(&self.identity, &used, began);
         Ok(response)
     }
 
     /// Makes a call whose answer is not kept.
-    pub(super) async fn direct<E, F, Fut>(&self, estimate: E, make: F) -> Result<Answer, Error>
+    pub(super) async fn direct<E, F, Fut>(&self, estimate: E, make: F) -> Result<CallAnswer, Error>
     where
         E: Fn() -> Estimate,
         F: Fn() -> Fut,
-        Fut: Future<Output = Result<Answer, Error>>,
+        Fut: Future<Output = Result<CallAnswer, Error>>,
     {
         let began = Instant::now();
         let answer = self.limited(None, estimate, make).await?;
@@ -113,18 +113,18 @@ impl Caller {
         key: Key,
         estimate: E,
         make: F,
-        mut view: Option<&mut View>,
-    ) -> Result<Reply, Error>
+        mut view: Option<&mut DraftView>,
+    ) -> Result<StoredAnswer, Error>
     where
         E: Fn() -> Estimate + Clone + Send + Sync + 'static,
         F: Fn() -> Fut + Clone + Send + Sync + 'static,
-        Fut: Future<Output = Result<Answer, Error>> + Send + 'static,
+        Fut: Future<Output = Result<CallAnswer, Error>> + Send + 'static,
     {
         let cancel = &self.client.cancel;
         if ledger::replays() {
             let Some(journal) = &self.client.inner.journal else { return Err(Error::Cancelled) };
             let entry = journal.get(&key).await.map_err(journal_error)?;
-            return entry.map(Reply::from).ok_or(Error::Cancelled);
+            return entry.map(StoredAnswer::from).ok_or(Error::Cancelled);
         }
         loop {
             if cancel.is_cancelled() {
@@ -133,7 +133,7 @@ impl Caller {
             let draft = view.as_ref().map(|view| &view.draft);
             let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
-                // Looked up now, because this call may be on its way by itself later.
+                // Looked up now, because later this call may itself be among the detached ones.
                 let before = self.keeps().then(|| end_of_cancelled(&key)).flatten();
                 // Others may wait for the call and drive it; it stays a part of what began it.
                 async move {
@@ -145,7 +145,7 @@ impl Caller {
                 .in_current_span()
             });
             let joined = flight.joined;
-            // Whoever began the call sees to its end, also if this future is dropped.
+            // The caller that began the call finishes it, also if this future is dropped.
             let _finishes = (!joined && self.keeps()).then(|| self.client.finishing(key, flight.call()));
             let answer = tokio::select! {
                 biased;
@@ -164,11 +164,11 @@ impl Caller {
         }
     }
 
-    async fn journalled<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<Reply, Error>
+    async fn journalled<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<StoredAnswer, Error>
     where
         E: Fn() -> Estimate,
         F: Fn() -> Fut,
-        Fut: Future<Output = Result<Answer, Error>>,
+        Fut: Future<Output = Result<CallAnswer, Error>>,
     {
         if let Some(entry) = self.kept(vec![key]).await?.pop().flatten() {
             return Ok(entry.into());
@@ -194,25 +194,31 @@ impl Caller {
     }
 
     /// Makes a call within the limits and the budget, and counts what it cost.
-    async fn limited<E, F, Fut>(&self, key: Option<Key>, estimate: E, make: F) -> Result<Answer, Error>
+    async fn limited<E, F, Fut>(&self, key: Option<Key>, estimate: E, make: F) -> Result<CallAnswer, Error>
     where
         E: Fn() -> Estimate,
         F: Fn() -> Fut,
-        Fut: Future<Output = Result<Answer, Error>>,
+        Fut: Future<Output = Result<CallAnswer, Error>>,
     {
         let span = trace::call(self.kind, &self.identity);
         trace::within(span.clone(), self.attempted(&span, key, estimate, make)).await
     }
 
-    async fn attempted<E, F, Fut>(&self, span: &Span, key: Option<Key>, estimate: E, make: F) -> Result<Answer, Error>
+    async fn attempted<E, F, Fut>(
+        &self,
+        span: &Span,
+        key: Option<Key>,
+        estimate: E,
+        make: F,
+    ) -> Result<CallAnswer, Error>
     where
         E: Fn() -> Estimate,
         F: Fn() -> Fut,
-        Fut: Future<Output = Result<Answer, Error>>,
+        Fut: Future<Output = Result<CallAnswer, Error>>,
     {
         let Client { inner, budget, cancel, call, .. } = &self.client;
         inner.may_begin(key.is_some() && self.is_remote()).await?;
-        // What is measured after the work is neither paid nor counted.
+        // Calls that are measured after the work are neither paid nor counted.
         let (replays, unlimited) = (ledger::replays(), Budget::default());
         let budget = if replays { &unlimited } else { budget };
         let needed = budget.needs_estimates() || self.is_remote();
@@ -221,11 +227,11 @@ impl Caller {
         let (attempts, running) = (&AtomicU32::new(0), &AtomicU32::new(0));
         let attempt = || async move {
             let reservation = budget.reserve(estimate).await?;
-            inner.unkept.check()?;
+            inner.unsaved.check()?;
             if cancel.is_cancelled() {
                 return Err(Error::Cancelled);
             }
-            let _running = Running::new(running);
+            let _running = RunningAttempt::new(running);
             let number = attempts.fetch_add(1, Ordering::Relaxed) + 1;
             // A model of this process is asked once.
             let attempt = if self.is_remote() { trace::attempt(span, number) } else { Span::none() };
@@ -241,7 +247,7 @@ impl Caller {
                 inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
             }
             // No other attempt follows on these.
-            let ended = || inner.unkept.error().or_else(|| cancel.is_cancelled().then_some(Error::Cancelled));
+            let ended = || inner.unsaved.error().or_else(|| cancel.is_cancelled().then_some(Error::Cancelled));
             let mut answer = answer.map_err(|error| ended().unwrap_or(error))?;
             reservation.settle(answer.usage, answer.cost_usd);
             // It is paid, whatever becomes of it.
@@ -261,7 +267,7 @@ impl Caller {
         let outcome = loop {
             let made = pin!(async { self.limiter.call(call, never, attempt).await.map_err(|error| self.error(error)) });
             let made = until_cancelled(made, cancel, || finishes && running.load(Ordering::Relaxed) > 0);
-            match inner.unkept.or_stop(made, running).await {
+            match inner.unsaved.or_stop(made, running).await {
                 // The slot is given back, so that calls which do not need the authority may run.
                 Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
                     after if after >= AUTHORITY_AWAY => break Err(Error::BudgetUnreachable { after, reason }),
@@ -283,7 +289,7 @@ impl Caller {
     }
 
     /// Counts what a call cost.
-    fn count(&self, answer: &Answer) {
+    fn count(&self, answer: &CallAnswer) {
         self.client.inner.meter.add(&self.identity.model, |spending| {
             *spending += Spending {
                 calls: 1,
@@ -300,7 +306,7 @@ impl Caller {
     /// Journals an answer that has a key. If another machine answered the same
     /// call first, all machines use that answer. If it cannot be kept, no
     /// further call begins.
-    async fn keep(&self, key: Option<Key>, answer: &mut Answer) -> Result<(), Error> {
+    async fn keep(&self, key: Option<Key>, answer: &mut CallAnswer) -> Result<(), Error> {
         let inner = &self.client.inner;
         let (Some(key), Some(journal)) = (key, &inner.journal) else {
             return Ok(());
@@ -333,7 +339,7 @@ impl Caller {
     }
 
     /// An entry for each part, which together have the tokens and the cost of the answer.
-    fn entries_of_parts(&self, answer: &Answer) -> Vec<(Key, JournalEntry)> {
+    fn entries_of_parts(&self, answer: &CallAnswer) -> Vec<(Key, JournalEntry)> {
         let weights: Vec<u64> = answer.parts.iter().map(|part| part.weight).collect();
         let total = weights.iter().sum::<u64>().max(1) as f64;
         let prompt = shares(answer.usage.prompt_tokens, &weights);
@@ -342,14 +348,18 @@ impl Caller {
             let share = part.weight as f64 / total;
             let usage = Usage { prompt_tokens: prompt[i], completion_tokens: completion[i], ..Usage::default() };
             // Each part took the whole time of the call.
-            let whole =
-                Answer { usage, cost_usd: answer.cost_usd * share, seconds: answer.seconds, ..Answer::default() };
+            let whole = CallAnswer {
+                usage,
+                cost_usd: answer.cost_usd * share,
+                seconds: answer.seconds,
+                ..CallAnswer::default()
+            };
             (part.key, self.entry(&whole, part.response.clone()))
         };
         answer.parts.iter().enumerate().map(entry).collect()
     }
 
-    pub(super) fn entry(&self, answer: &Answer, response: String) -> JournalEntry {
+    pub(super) fn entry(&self, answer: &CallAnswer, response: String) -> JournalEntry {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         JournalEntry {
             model: self.identity.model.clone(),

@@ -2,12 +2,12 @@
 
 use super::{
     Exchange,
-    answer_stream::{AnswerStream, View},
+    answer_stream::{AnswerStream, DraftView},
     caller::Caller,
     estimate,
-    reply::Answer,
+    reply::CallAnswer,
     stored_form::{from_text, to_text},
-    structured,
+    structured::{self, ReplyError},
 };
 use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity, OnPiece, trace};
 use std::{fmt, sync::Arc};
@@ -47,7 +47,7 @@ impl Chat {
         self.model.concurrency()
     }
 
-    /// Whether replies may tell the probabilities of a request's choices.
+    /// Whether replies may hold the probabilities of a request's choices.
     pub fn tells_probabilities(&self) -> bool {
         self.model.tells_probabilities()
     }
@@ -65,7 +65,7 @@ impl Chat {
         self
     }
 
-    /// This handle, with calls that go before those of a lower priority.
+    /// This handle, with calls that precede calls of a lower priority.
     #[must_use]
     pub fn with_priority(mut self, priority: i32) -> Self {
         self.caller.client = self.caller.client.with_priority(priority);
@@ -118,31 +118,31 @@ impl Chat {
         })
     }
 
-    async fn answer(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+    async fn answer(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let mut first = self.call(request, view).await?;
         let Err(reason) = structured::accept(request, &mut first) else { return Ok(first) };
-        let mismatch = |reason: String, reply: &ChatResponse| match self.model.function() {
-            Some(function) => structured::returned(function, request, &reason, &reply.text),
+        let mismatch = |reason: &ReplyError, reply: &ChatResponse| match self.model.function() {
+            Some(function) => structured::returned(function, request, reason, &reply.text),
             None => structured::mismatch(&self.identity().model, reason, &reply.text),
         };
         // A model of this process is held to the schema, so its reply was cut off.
         if !self.caller.is_remote() {
-            return Err(mismatch(reason, &first));
+            return Err(mismatch(&reason, &first));
         }
         let again = structured::once_more(request, &first.text, &reason);
         let second = match self.call(&again, None).await {
             // Both replies together do not fit the context: the error is about the first.
-            Err(Error::ContextTooLong { .. }) => return Err(mismatch(reason, &first)),
+            Err(Error::ContextTooLong { .. }) => return Err(mismatch(&reason, &first)),
             second => second?,
         };
         let mut second = structured::together(&first, second);
         match structured::accept(&again, &mut second) {
             Ok(()) => Ok(second),
-            Err(reason) => Err(mismatch(reason, &second)),
+            Err(reason) => Err(mismatch(&reason, &second)),
         }
     }
 
-    async fn call(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+    async fn call(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let outcome = self.unheard(request, view).await;
         if let Some(listener) = &self.caller.client.listener {
             listener(&Exchange { model: self.identity(), request, outcome: &outcome });
@@ -150,7 +150,7 @@ impl Chat {
         outcome
     }
 
-    async fn unheard(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+    async fn unheard(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let key = self.caller.key(request);
         let (model, request) = (self.model.clone(), Arc::new(request.clone()));
         let (estimated, asked) = (model.clone(), request.clone());
@@ -171,7 +171,7 @@ impl Chat {
                 let (input, output) = model.price();
                 let usage = response.usage;
                 let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
-                Ok(Answer {
+                Ok(CallAnswer {
                     usage,
                     cost_usd,
                     seconds: response.seconds,

@@ -1,8 +1,8 @@
-//! The text of an answer while a model writes it, for all who wait for it. An
-//! answer may take several attempts, even two at a time; the draft shows only
-//! one of them.
+//! The text of an answer while a model writes it, shared by all callers that wait
+//! for it. An answer may take several attempts, even two at a time; the draft
+//! shows only one of them.
 
-use crate::{Anew, OnPiece};
+use crate::{OnPiece, OnRestart};
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
@@ -11,42 +11,42 @@ use tokio::sync::watch;
 
 /// The draft of one call. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Draft {
-    written: watch::Sender<Written>,
+pub(super) struct AnswerDraft {
+    written: watch::Sender<DraftText>,
     n_attempts: Arc<AtomicU64>,
 }
 
 /// The text of the draft now.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct DraftText {
     /// The beginning of an answer.
     pub(super) text: String,
     /// The attempt that it belongs to, until it ends.
     attempt: Option<u64>,
 }
 
-impl Draft {
+impl AnswerDraft {
     pub(super) fn new() -> Self {
-        Self { written: watch::Sender::new(Written::default()), n_attempts: Arc::default() }
+        Self { written: watch::Sender::new(DraftText::default()), n_attempts: Arc::default() }
     }
 
     /// Watches the text from now on.
-    pub(super) fn watch(&self) -> watch::Receiver<Written> {
+    pub(super) fn watch(&self) -> watch::Receiver<DraftText> {
         self.written.subscribe()
     }
 
     /// Begins an attempt, which ends when it is dropped.
-    pub(super) fn attempt(&self) -> Attempt {
+    pub(super) fn attempt(&self) -> DraftAttempt {
         let number = self.n_attempts.fetch_add(1, Ordering::Relaxed);
-        Attempt(Arc::new(AttemptText { draft: self.written.clone(), number, state: Mutex::default() }))
+        DraftAttempt(Arc::new(AttemptText { draft: self.written.clone(), number, state: Mutex::default() }))
     }
 }
 
 /// One attempt at an answer.
 #[derive(Debug)]
-pub(super) struct Attempt(Arc<AttemptText>);
+pub(super) struct DraftAttempt(Arc<AttemptText>);
 
-impl Attempt {
+impl DraftAttempt {
     /// The function that the model calls with its pieces.
     pub(super) fn on_piece(&self) -> OnPiece {
         let text = self.0.clone();
@@ -54,13 +54,13 @@ impl Attempt {
     }
 
     /// The function that the model calls where its pieces so far are void.
-    pub(super) fn anew(&self) -> Anew {
+    pub(super) fn anew(&self) -> OnRestart {
         let text = self.0.clone();
         Arc::new(move || text.clear())
     }
 }
 
-impl Drop for Attempt {
+impl Drop for DraftAttempt {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -69,7 +69,7 @@ impl Drop for Attempt {
 /// All text of one attempt, shown or not.
 #[derive(Debug)]
 struct AttemptText {
-    draft: watch::Sender<Written>,
+    draft: watch::Sender<DraftText>,
     number: u64,
     state: Mutex<AttemptState>,
 }
@@ -107,7 +107,7 @@ impl AttemptText {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).text.clear();
         self.draft.send_if_modified(|written| {
             if written.attempt == Some(self.number) {
-                // What is written next takes the place of what is shown.
+                // The next text replaces the shown one.
                 written.attempt = None;
             }
             false
@@ -129,13 +129,13 @@ impl AttemptText {
 mod tests {
     use super::*;
 
-    fn shown(draft: &Draft) -> String {
+    fn shown(draft: &AnswerDraft) -> String {
         draft.watch().borrow().text.clone()
     }
 
     #[test]
     fn an_attempt_after_a_failed_one_takes_its_place_from_the_beginning() {
-        let draft = Draft::new();
+        let draft = AnswerDraft::new();
         let first = draft.attempt();
         first.on_piece()("one ");
         first.on_piece()("two");
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_model_that_goes_on_writing_for_nobody_is_not_shown() {
-        let draft = Draft::new();
+        let draft = AnswerDraft::new();
         let attempt = draft.attempt();
         let on_piece = attempt.on_piece();
         on_piece("a");
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_begins_anew_is_shown_from_its_beginning() {
-        let draft = Draft::new();
+        let draft = AnswerDraft::new();
         let attempt = draft.attempt();
         attempt.on_piece()("one ");
         attempt.anew()();
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn whoever_looks_later_sees_all_of_it() {
-        let draft = Draft::new();
+        let draft = AnswerDraft::new();
         let attempt = draft.attempt();
         attempt.on_piece()("one ");
         let mut late = draft.watch();

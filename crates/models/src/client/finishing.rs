@@ -1,5 +1,5 @@
-//! Calls that have begun when they are cancelled. They are paid, so those whose answers are kept go on to their end,
-//! although nobody waits for these answers: the next run has them.
+//! Calls that have begun when they are cancelled. They are paid, so if their answers are kept, they run to their end
+//! without a caller: the next run finds the answers in the journal.
 
 use super::{Client, flight::CallFuture};
 use crate::Error;
@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 const AT_MOST: Duration = Duration::from_secs(120);
 /// How long the end of a program waits for such calls.
 const WAIT: Duration = Duration::from_secs(10);
-/// How often it is looked whether an attempt still runs.
+/// How often to check whether an attempt still runs.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The end of each call that goes on in this process, whichever client began it.
@@ -27,19 +27,19 @@ fn on_their_way() -> MutexGuard<'static, HashMap<Key, CancellationToken>> {
     ON_THEIR_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end of an equal call that goes on although it was cancelled. Whoever waits for it finds the answer in the journal,
-/// and pays for it only once: a cell of a notebook that was stopped and is run again asks the same.
+/// The end of an equal call that runs on after its cancellation. A caller that waits for it finds the answer in the
+/// journal and does not pay again: a notebook cell that is stopped and run again makes the same calls.
 pub(super) fn end_of_cancelled(key: &Key) -> Option<CancellationToken> {
     on_their_way().get(key).cloned()
 }
 
 /// A call in [`ON_THEIR_WAY`], until this is dropped.
-struct OnItsWay {
+struct DetachedCall {
     key: Key,
     ended: CancellationToken,
 }
 
-impl OnItsWay {
+impl DetachedCall {
     fn new(key: Key) -> Self {
         let ended = CancellationToken::new();
         on_their_way().insert(key, ended.clone());
@@ -47,7 +47,7 @@ impl OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for DetachedCall {
     fn drop(&mut self) {
         // Two clients may have begun equal calls at once: the later one stays.
         let mut calls = on_their_way();
@@ -59,7 +59,7 @@ impl Drop for OnItsWay {
     }
 }
 
-/// Awaits a call until it is cancelled: then an attempt that `goes_on` is awaited, and no other follows.
+/// Awaits a call until it is cancelled. After that, awaits the attempt in flight while `goes_on`, and starts no other.
 pub(super) async fn until_cancelled<T>(
     call: Pin<&mut impl Future<Output = Result<T, Error>>>,
     cancel: &CancellationToken,
@@ -94,7 +94,7 @@ impl Drop for Finishing {
         }
         // Without a runtime, the program is about to end.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (call, on_its_way) = (self.call.clone(), OnItsWay::new(self.key));
+        let (call, on_its_way) = (self.call.clone(), DetachedCall::new(self.key));
         let to_its_end = async move {
             drop(tokio::time::timeout(AT_MOST, call).await);
             drop(on_its_way);
@@ -104,17 +104,17 @@ impl Drop for Finishing {
 }
 
 impl Client {
-    /// Sees to the end of a call if what this returns is dropped after a cancellation.
+    /// Returns a guard; if it is dropped after a cancellation, the call runs on without a caller.
     pub(super) fn finishing(&self, key: Key, call: Shared<CallFuture>) -> Finishing {
         Finishing { key, call, cancel: self.cancel.clone(), tasks: self.inner.finishing.clone() }
     }
 
-    /// How many calls go on although they were cancelled, because they are paid.
+    /// How many cancelled calls run on because they are paid.
     pub fn n_finishing(&self) -> usize {
         self.inner.finishing.len()
     }
 
-    /// Waits for the calls that go on although they were cancelled, ten seconds at most.
+    /// Waits for the cancelled calls that run on, ten seconds at most.
     pub(super) async fn finish(&self) {
         let finishing = &self.inner.finishing;
         finishing.close();

@@ -1,9 +1,9 @@
 //! Identical calls in flight are one call: later callers wait for its answer.
 
 use super::{
-    answer_stream::View,
-    draft::{Draft, Written},
-    reply::Reply,
+    answer_stream::DraftView,
+    draft::{AnswerDraft, DraftText},
+    reply::StoredAnswer,
 };
 use crate::Error;
 use futures::{
@@ -20,22 +20,22 @@ use std::{
 use store::Key;
 use tokio::sync::watch;
 
-type Outcome = Result<Reply, Error>;
-pub(super) type CallFuture = BoxFuture<'static, Outcome>;
-type Entries = Arc<Mutex<HashMap<Key, Entry>>>;
+type FlightOutcome = Result<StoredAnswer, Error>;
+pub(super) type CallFuture = BoxFuture<'static, FlightOutcome>;
+type FlightEntries = Arc<Mutex<HashMap<Key, FlightEntry>>>;
 
-/// A call in flight, for those who may join it.
-struct Entry {
+/// A call in flight that other callers may join.
+struct FlightEntry {
     /// A number for each call, so that a call removes only its own entry.
     number: u64,
     future: WeakShared<CallFuture>,
-    written: Option<watch::Receiver<Written>>,
+    written: Option<watch::Receiver<DraftText>>,
 }
 
 /// The calls in flight. A call runs as long as at least one caller waits for it.
 #[derive(Default)]
 pub(super) struct Flights {
-    entries: Entries,
+    entries: FlightEntries,
     n_started: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Flight {
     future: Shared<CallFuture>,
     /// The answer as far as it is written, if the first caller reads it as a
     /// stream.
-    written: Option<watch::Receiver<Written>>,
+    written: Option<watch::Receiver<DraftText>>,
     /// Whether another caller began it.
     pub(super) joined: bool,
 }
@@ -56,7 +56,7 @@ impl Flight {
     }
 
     /// Waits for the answer, and shows meanwhile how far it is written.
-    pub(super) async fn answer(self, view: Option<&mut View>) -> Outcome {
+    pub(super) async fn answer(self, view: Option<&mut DraftView>) -> FlightOutcome {
         let Self { mut future, written, .. } = self;
         let (Some(view), Some(mut written)) = (view, written) else { return future.await };
         loop {
@@ -77,9 +77,9 @@ impl Flights {
     }
 
     /// Joins the call of this key, or begins it, to write into this draft.
-    pub(super) fn join<Fut>(&self, key: Key, draft: Option<&Draft>, begin: impl FnOnce() -> Fut) -> Flight
+    pub(super) fn join<Fut>(&self, key: Key, draft: Option<&AnswerDraft>, begin: impl FnOnce() -> Fut) -> Flight
     where
-        Fut: Future<Output = Outcome> + Send + 'static,
+        Fut: Future<Output = FlightOutcome> + Send + 'static,
     {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = entries.get(&key)
@@ -97,9 +97,9 @@ impl Flights {
         }
         .boxed();
         let future = call.shared();
-        let written = draft.map(Draft::watch);
+        let written = draft.map(AnswerDraft::watch);
         if let Some(future) = future.downgrade() {
-            entries.insert(key, Entry { number, future, written: written.clone() });
+            entries.insert(key, FlightEntry { number, future, written: written.clone() });
         }
         Flight { future, written, joined: false }
     }
@@ -107,7 +107,7 @@ impl Flights {
 
 /// Removes a call's entry when dropped.
 struct RemoveEntry {
-    entries: Entries,
+    entries: FlightEntries,
     key: Key,
     number: u64,
 }

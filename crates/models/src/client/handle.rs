@@ -5,7 +5,7 @@ use super::{
     budget::Estimate,
     caller::Caller,
     estimate,
-    reply::{Answer, AnswerPart, Reply},
+    reply::{AnswerPart, CallAnswer, StoredAnswer},
     stored_form::{from_text, to_text, unreadable},
 };
 use crate::{
@@ -159,7 +159,7 @@ impl Embedder {
                 };
                 rows[place[key]] = Some(matrix(&entry.response, 1)?);
                 found += 1;
-                used += &Reply::from(entry).used;
+                used += &StoredAnswer::from(entry).used;
             }
             if found > 0 {
                 // As many calls as these texts take, each as long as theirs were on average.
@@ -229,7 +229,7 @@ impl Embedder {
             *made.lock().unwrap_or_else(PoisonError::into_inner) = matrices;
             let seconds = started.elapsed().as_secs_f64();
             let usage = Usage { prompt_tokens, ..Usage::default() };
-            Ok(Answer { usage, seconds, ..Answer::default() })
+            Ok(CallAnswer { usage, seconds, ..CallAnswer::default() })
         };
         self.caller.direct(estimate, make).await?;
         Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -267,7 +267,7 @@ impl Embedder {
             }
             *made.lock().unwrap_or_else(PoisonError::into_inner) = vectors;
             let seconds = started.elapsed().as_secs_f64();
-            Ok(Answer { usage, seconds, ..Answer::default() })
+            Ok(CallAnswer { usage, seconds, ..CallAnswer::default() })
         };
         self.caller.direct(estimate, make).await?;
         Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -300,7 +300,7 @@ impl Embedder {
                 };
                 let parts = texts.iter().enumerate().map(part).collect::<Result<Vec<_>, Error>>()?;
                 let lines: Vec<&str> = parts.iter().map(|part| part.response.as_str()).collect();
-                Ok(Answer { response: lines.join("\n"), parts, ..answer })
+                Ok(CallAnswer { response: lines.join("\n"), parts, ..answer })
             }
         };
         matrix(&self.caller.answer(key, estimate, make, None).await?, count)
@@ -313,7 +313,7 @@ fn response(matrix: &Matrix, row: usize) -> Result<String, Error> {
     to_text(&EmbeddingResponse { columns: matrix.columns, data: STANDARD.encode(bytes) })
 }
 
-/// The vectors of so many texts: a line for each, or one for all of them as older versions kept them.
+/// The vectors of `n_texts` texts: a line for each, or one line for all of them as older versions wrote it.
 fn matrix(kept: &str, n_texts: usize) -> Result<Matrix, Error> {
     let mut all = Matrix::default();
     for line in kept.lines() {
@@ -332,7 +332,11 @@ fn matrix(kept: &str, n_texts: usize) -> Result<Matrix, Error> {
     Ok(all)
 }
 
-async fn embedded(model: &dyn EmbeddingModel, texts: &[String], kind: InputKind) -> Result<(Matrix, Answer), Error> {
+async fn embedded(
+    model: &dyn EmbeddingModel,
+    texts: &[String],
+    kind: InputKind,
+) -> Result<(Matrix, CallAnswer), Error> {
     let started = Instant::now();
     let (matrix, usage) = model.embed(texts, kind).await?;
     if matrix.rows() != texts.len() {
@@ -341,7 +345,7 @@ async fn embedded(model: &dyn EmbeddingModel, texts: &[String], kind: InputKind)
     }
     let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
     let seconds = started.elapsed().as_secs_f64();
-    Ok((matrix, Answer { usage, cost_usd, seconds, ..Answer::default() }))
+    Ok((matrix, CallAnswer { usage, cost_usd, seconds, ..CallAnswer::default() }))
 }
 
 fn joined(parts: Vec<Matrix>, model: &str) -> Result<Matrix, Error> {
@@ -410,7 +414,7 @@ impl Reranker {
                     return Err(Error::Malformed { model: model.identity().model.clone(), reason });
                 }
                 let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
-                Ok(Answer {
+                Ok(CallAnswer {
                     response: to_text(&scores)?,
                     usage,
                     cost_usd,

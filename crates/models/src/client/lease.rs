@@ -8,7 +8,7 @@
 
 use super::amount::{Allowance, AllowanceRequest};
 use async_trait::async_trait;
-use executor::{AdaptiveSettings, Lease, Leaseholder, Limiter, Report};
+use executor::{AdaptiveSettings, Lease, LeaseReport, Leaseholder, Limiter};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::task::AbortOnDropHandle;
@@ -23,8 +23,13 @@ pub struct LeaseRequest {
     /// The process that asks.
     pub process: u64,
     /// What the process does and needs.
-    pub report: Report,
+    pub report: LeaseReport,
 }
+
+/// Why a request to the authority failed, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LessorError(pub String);
 
 /// Gives shares of limits and of budgets.
 #[async_trait]
@@ -33,13 +38,13 @@ pub trait Lessor: Send + Sync {
     ///
     /// # Errors
     /// If the authority cannot be reached; it is asked again.
-    async fn renew(&self, request: LeaseRequest) -> Result<Lease, String>;
+    async fn renew(&self, request: LeaseRequest) -> Result<Lease, LessorError>;
 
     /// Reports what was spent of a budget, and asks for more.
     ///
     /// # Errors
     /// If the authority cannot be reached; it is asked again.
-    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String>;
+    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, LessorError>;
 }
 
 /// A limiter within this process's share of a limit, and the task that renews

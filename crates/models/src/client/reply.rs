@@ -6,7 +6,7 @@ use store::{JournalEntry, Key};
 
 /// A finished call, as a model made it.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct CallAnswer {
     /// What the journal keeps, as JSON.
     pub(super) response: String,
     pub(super) usage: Usage,
@@ -25,7 +25,7 @@ pub(super) struct AnswerPart {
     pub(super) weight: u64,
 }
 
-impl Answer {
+impl CallAnswer {
     pub(super) fn used(&self) -> ModelUsage {
         ModelUsage {
             model: String::new(),
@@ -41,18 +41,18 @@ impl Answer {
 
 /// An answer in its stored form, and what its call used when it was made.
 #[derive(Debug, Clone)]
-pub(super) struct Reply {
+pub(super) struct StoredAnswer {
     pub(super) response: Arc<str>,
     pub(super) used: ModelUsage,
 }
 
-impl From<Answer> for Reply {
-    fn from(answer: Answer) -> Self {
+impl From<CallAnswer> for StoredAnswer {
+    fn from(answer: CallAnswer) -> Self {
         Self { used: answer.used(), response: answer.response.into() }
     }
 }
 
-impl From<JournalEntry> for Reply {
+impl From<JournalEntry> for StoredAnswer {
     fn from(entry: JournalEntry) -> Self {
         let used = ModelUsage {
             calls: 1,

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::{
-    AnswerStream, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, Model, ModelDirectory, OnPiece,
-    Piece, Usage, provider::Context,
+    AnswerPiece, AnswerStream, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, Model,
+    ModelDirectory, OnPiece, Usage, provider::ModelContext,
 };
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
@@ -127,21 +127,21 @@ pub(super) fn request(text: &str) -> ChatRequest {
     ChatRequest::new(vec![Message::user(text)], 8)
 }
 
-pub(super) fn text(text: &str) -> Piece {
-    Piece::Text(text.to_owned())
+pub(super) fn text(text: &str) -> AnswerPiece {
+    AnswerPiece::Text(text.to_owned())
 }
 
-pub(super) async fn pieces(answering: &mut AnswerStream) -> Vec<Piece> {
+pub(super) async fn pieces(answering: &mut AnswerStream) -> Vec<AnswerPiece> {
     answering.map(|piece| piece.expect("a piece")).collect().await
 }
 
 /// What a reader has in front of it after these pieces.
-fn read(pieces: &[Piece]) -> String {
+fn read(pieces: &[AnswerPiece]) -> String {
     let mut page = String::new();
     for piece in pieces {
         match piece {
-            Piece::Text(text) => page.push_str(text),
-            Piece::Restart => page.clear(),
+            AnswerPiece::Text(text) => page.push_str(text),
+            AnswerPiece::Restart => page.clear(),
         }
     }
     page
@@ -193,7 +193,7 @@ async fn an_attempt_that_failed_is_taken_back_where_the_next_one_differs() {
     let lines = vec![vec![Say("one "), Say("two"), Fail], vec![Say("one "), Say("more")]];
     let mut answering = client(None).chat(Speaker::new(lines)).stream(&request("a"));
     let told = pieces(&mut answering).await;
-    assert_eq!(told, [text("one "), text("two"), Piece::Restart, text("one more")]);
+    assert_eq!(told, [text("one "), text("two"), AnswerPiece::Restart, text("one more")]);
     assert_eq!(read(&told), answering.finish().await.expect("the second attempt").text);
 }
 
@@ -269,12 +269,12 @@ async fn a_cancelled_stream_ends_with_that_error() {
 }
 
 /// A model behind a simulated provider.
-fn remote(provider: &simulator::Running) -> Arc<dyn ChatModel> {
+fn remote(provider: &simulator::RunningSimulator) -> Arc<dyn ChatModel> {
     let config = json!({ "openai": {
         "model": "m", "base_url": format!("{}/v1", provider.url), "concurrency": 8, "timeout_seconds": 300.0
     } });
     let config: ChatConfig = serde_json::from_value(config).expect("settings");
-    let cx = Context {
+    let cx = ModelContext {
         directory: ModelDirectory::new(PathBuf::from("/nonexistent"), Vec::new()),
         cpu: CpuBudget::new(1),
         environment: Arc::new(|_| None),
@@ -294,7 +294,8 @@ async fn streams_through_every_fault_give_each_answer_once() {
         malformed: 0.1,
         ..simulator::Faults::default()
     };
-    let settings = simulator::Settings { faults, answer_tokens: 20, seed: 3, ..simulator::Settings::default() };
+    let settings =
+        simulator::SimulatorSettings { faults, answer_tokens: 20, seed: 3, ..simulator::SimulatorSettings::default() };
     let provider = simulator::start(settings).await.expect("a provider");
     let (_folder, journal) = journal();
     let chat = client(Some(journal.clone())).chat(remote(&provider));
@@ -310,7 +311,7 @@ async fn streams_through_every_fault_give_each_answer_once() {
         assert_eq!(read(told), response.text);
         assert_eq!((response.usage.completion_tokens, response.finish), (20 - 12, Finish::Length));
         // The provider repeats itself, so what was shown of a failed attempt stays.
-        assert!(!told.contains(&Piece::Restart) && told.len() > 1, "{told:?}");
+        assert!(!told.contains(&AnswerPiece::Restart) && told.len() > 1, "{told:?}");
     }
     let stats = provider.stats();
     let (broken, kept) = (stats.faults.truncated + stats.faults.malformed, n_kept(&journal));
@@ -328,7 +329,7 @@ async fn streams_through_every_fault_give_each_answer_once() {
 
 #[tokio::test]
 async fn a_streamed_answer_of_a_provider_has_all_that_a_whole_one_has() {
-    let provider = simulator::start(simulator::Settings::default()).await.expect("a provider");
+    let provider = simulator::start(simulator::SimulatorSettings::default()).await.expect("a provider");
     let (streaming, waiting) = (client(None).chat(remote(&provider)), client(None).chat(remote(&provider)));
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] });
     let long = |request: ChatRequest| ChatRequest { max_tokens: 100, ..request };

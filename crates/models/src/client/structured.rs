@@ -5,31 +5,50 @@
 //! the value is searched for in the reply, and a remote model that did not
 //! write a matching value is asked once more.
 
-use crate::{ChatRequest, ChatResponse, Error, Finish, FunctionFailed, Message, schema, visible::visible};
+use crate::{ChatRequest, ChatResponse, Error, Finish, FunctionError, Message, schema, visible::visible};
 use serde_json::Value;
 use std::borrow::Cow;
 
 /// How much of a reply an error shows, in characters.
 const SHOWN: usize = 200;
 
+/// Why a reply does not hold the value that was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReplyError {
+    #[error("it is empty")]
+    Empty,
+    #[error("it is no JSON: {0}")]
+    NotJson(#[from] serde_json::Error),
+    #[error("its JSON breaks off")]
+    BreaksOff,
+    #[error("its JSON is nested too deeply")]
+    TooDeep,
+    #[error("it holds several JSON values that differ")]
+    Ambiguous,
+    #[error(transparent)]
+    Mismatch(#[from] schema::Mismatch),
+    #[error("{cause} (it met its limit of {max_tokens} tokens)")]
+    CutOff { max_tokens: u32, cause: Box<ReplyError> },
+}
+
 /// Replaces a response's text by the JSON value in it, if a schema asks for one.
 ///
 /// # Errors
 /// Why the reply does not match; the response is then unchanged.
-pub(super) fn accept(request: &ChatRequest, response: &mut ChatResponse) -> Result<(), String> {
+pub(super) fn accept(request: &ChatRequest, response: &mut ChatResponse) -> Result<(), ReplyError> {
     let Some(wanted) = &request.schema else { return Ok(()) };
     match value(wanted, &response.text) {
         Ok(text) => response.text = text.into_owned(),
-        Err(reason) if response.finish == Finish::Length => {
-            return Err(format!("{reason} (it met its limit of {} tokens)", request.max_tokens));
+        Err(cause) if response.finish == Finish::Length => {
+            return Err(ReplyError::CutOff { max_tokens: request.max_tokens, cause: Box::new(cause) });
         }
-        Err(reason) => return Err(reason),
+        Err(error) => return Err(error),
     }
     Ok(())
 }
 
 /// The request that repeats the question, with the reason why the first reply did not match.
-pub(super) fn once_more(request: &ChatRequest, reply: &str, reason: &str) -> ChatRequest {
+pub(super) fn once_more(request: &ChatRequest, reply: &str, reason: &ReplyError) -> ChatRequest {
     let mut request = request.clone();
     // Some endpoints refuse a message without content.
     if !reply.trim().is_empty() {
@@ -47,21 +66,22 @@ pub(super) fn together(first: &ChatResponse, mut second: ChatResponse) -> ChatRe
     second
 }
 
-pub(super) fn mismatch(model: &str, reason: String, reply: &str) -> Error {
-    let reason = visible(&reason).into_owned();
+pub(super) fn mismatch(model: &str, reason: &ReplyError, reply: &str) -> Error {
+    let reason = visible(&reason.to_string()).into_owned();
     Error::SchemaMismatch { model: model.to_owned(), reason, reply: shown(reply) }
 }
 
-/// The error where the model is a function of the program's own: its author can
-/// mend it, and is told what it must return.
-pub(super) fn returned(function: FunctionFailed, request: &ChatRequest, reason: &str, reply: &str) -> Error {
+/// The error of a function of this program that stands for a model. It says what
+/// the function must return, because its author can fix it.
+pub(super) fn returned(function: FunctionError, request: &ChatRequest, reason: &ReplyError, reply: &str) -> Error {
     let wanted = request.schema.as_ref().map(Value::to_string).unwrap_or_default();
-    let (reason, reply) = (visible(reason), shown(reply));
+    let reason = reason.to_string();
+    let (reason, reply) = (visible(&reason), shown(reply));
     let message = format!(
         "what it returned is not what it was asked for: {reason}; it must return JSON, as a text or as a dictionary, \
          that matches the schema {wanted}; it returned: {reply}"
     );
-    Error::Function(Box::new(FunctionFailed { message, ..function }))
+    Error::Function(Box::new(FunctionError { message, ..function }))
 }
 
 /// The beginning of a reply, on one line.
@@ -77,15 +97,15 @@ fn shown(reply: &str) -> String {
 /// value between words or in a code fence. Nothing is guessed: if two different
 /// values match, neither is taken, and a part of a value that breaks off is not
 /// taken either.
-fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, String> {
+fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, ReplyError> {
     let text = reply.trim();
     let whole = match serde_json::from_str::<Value>(text) {
-        Ok(value) => return fitting(wanted, value, text).map(|(_, text)| text),
-        Err(_) if text.is_empty() => return Err("it is empty".to_owned()),
+        Ok(value) => return Ok(fitting(wanted, value, text)?.1),
+        Err(_) if text.is_empty() => return Err(ReplyError::Empty),
         Err(error) => error,
     };
     let mut found = None;
-    let mut reason = None;
+    let mut mismatch = None;
     let mut read_to = 0;
     for (start, _) in text.match_indices(['{', '[']) {
         if start < read_to {
@@ -97,39 +117,36 @@ fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, String> {
                 read_to = start + values.byte_offset();
                 match (fitting(wanted, value, &text[start..read_to]), &found) {
                     (Ok((value, _)), Some((other, _))) if *other != value => {
-                        return Err("it holds several JSON values that differ".to_owned());
+                        return Err(ReplyError::Ambiguous);
                     }
                     (Ok(fitting), _) => found = Some(fitting),
-                    (Err(why), _) => reason = reason.or(Some(why)),
+                    (Err(error), _) => mismatch = mismatch.or(Some(error)),
                 }
             }
-            Some(Err(error)) if error.is_eof() => return Err("its JSON breaks off".to_owned()),
+            Some(Err(error)) if error.is_eof() => return Err(ReplyError::BreaksOff),
             // A deeper value would be read again from every bracket.
             Some(Err(error)) if error.to_string().starts_with("recursion limit") => {
-                return Err("its JSON is nested too deeply".to_owned());
+                return Err(ReplyError::TooDeep);
             }
             _ => {}
         }
     }
-    match (found, reason) {
+    match (found, mismatch) {
         (Some((_, text)), _) => Ok(text),
-        (None, Some(reason)) => Err(reason),
-        (None, None) => Err(format!("it is no JSON: {whole}")),
+        (None, Some(mismatch)) => Err(mismatch.into()),
+        (None, None) => Err(whole.into()),
     }
 }
 
 /// A value that matches the schema, and its text. If necessary, properties that
 /// were not asked for are left out.
-fn fitting<'a>(wanted: &Value, value: Value, text: &'a str) -> Result<(Value, Cow<'a, str>), String> {
-    let Some(reason) = schema::mismatch(wanted, &value) else { return Ok((value, Cow::Borrowed(text))) };
+fn fitting<'a>(wanted: &Value, value: Value, text: &'a str) -> Result<(Value, Cow<'a, str>), schema::Mismatch> {
+    let Err(mismatch) = schema::check(wanted, &value) else { return Ok((value, Cow::Borrowed(text))) };
     let pruned = schema::without_extras(wanted, value);
-    match schema::mismatch(wanted, &pruned) {
-        None => {
-            let text = Cow::Owned(pruned.to_string());
-            Ok((pruned, text))
-        }
-        Some(_) => Err(reason),
-    }
+    // The mismatch of the whole value says more.
+    schema::check(wanted, &pruned).map_err(|_| mismatch)?;
+    let text = Cow::Owned(pruned.to_string());
+    Ok((pruned, text))
 }
 
 #[cfg(test)]
@@ -142,7 +159,7 @@ mod tests {
             "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"],
             "additionalProperties": false
         });
-        value(&wanted, reply).map(Cow::into_owned)
+        value(&wanted, reply).map(Cow::into_owned).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -183,7 +200,7 @@ mod tests {
         let accepted = |text: &str, finish| {
             let (text, usage) = (text.to_owned(), crate::Usage::default());
             let mut response = ChatResponse { text, finish, usage, choices: Vec::new(), seconds: 1.0 };
-            accept(&request, &mut response).map(|()| response.text)
+            accept(&request, &mut response).map(|()| response.text).map_err(|error| error.to_string())
         };
         assert_eq!(accepted("12", Finish::Length), Ok("12".to_owned()));
         let reason = accepted("-", Finish::Length).expect_err("no number");
@@ -193,10 +210,10 @@ mod tests {
     #[test]
     fn asking_again_shows_the_reply_the_reason_and_the_schema() {
         let request = ChatRequest { schema: Some(json!({ "type": "integer" })), ..ChatRequest::new(Vec::new(), 7) };
-        let again = once_more(&request, "one", "it is no JSON");
+        let again = once_more(&request, "one", &ReplyError::BreaksOff);
         assert_eq!(again.messages[0], Message::assistant("one"));
         let asked = &again.messages[1].content;
-        assert!(asked.contains("it is no JSON") && asked.contains(r#"{"type":"integer"}"#), "{asked}");
-        assert_eq!((once_more(&request, " ", "it is empty").messages.len(), again.schema), (1, request.schema));
+        assert!(asked.contains("its JSON breaks off") && asked.contains(r#"{"type":"integer"}"#), "{asked}");
+        assert_eq!((once_more(&request, " ", &ReplyError::Empty).messages.len(), again.schema), (1, request.schema));
     }
 }

@@ -5,7 +5,7 @@ use super::{
     streaming_tests::{Speaker, Step, client, journal, n_kept, pieces, request, text},
     *,
 };
-use crate::{ChatRequest, Message, Piece};
+use crate::{AnswerPiece, ChatRequest, Message};
 use serde_json::json;
 
 const GOOD: &str = r#"{"verdict": "yes"}"#;
@@ -88,8 +88,8 @@ async fn an_empty_reply_is_not_sent_back() {
 async fn a_streamed_reply_ends_with_the_text_that_is_taken() {
     let cases = [
         (vec![GOOD], vec![text(GOOD)]),
-        (vec![FENCED], vec![text(FENCED), Piece::Restart, text(GOOD)]),
-        (vec![BAD, GOOD], vec![text(BAD), Piece::Restart, text(GOOD)]),
+        (vec![FENCED], vec![text(FENCED), AnswerPiece::Restart, text(GOOD)]),
+        (vec![BAD, GOOD], vec![text(BAD), AnswerPiece::Restart, text(GOOD)]),
     ];
     for (replies, expected) in cases {
         let mut answering = client(None).chat(asked("openai", &replies)).stream(&verdict());

@@ -330,13 +330,13 @@ struct Away {
 
 #[async_trait]
 impl Lessor for Away {
-    async fn renew(&self, _: LeaseRequest) -> Result<executor::Lease, String> {
-        Err("no limits here".to_owned())
+    async fn renew(&self, _: LeaseRequest) -> Result<executor::Lease, LessorError> {
+        Err(LessorError("no limits here".to_owned()))
     }
 
-    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String> {
+    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, LessorError> {
         if Instant::now() < self.until {
-            return Err("away".to_owned());
+            return Err(LessorError("away".to_owned()));
         }
         Ok(self.allowances.lock().expect("no panic").ask(&request, Instant::now()))
     }
@@ -412,14 +412,14 @@ struct OnePlace(AtomicUsize);
 
 #[async_trait]
 impl Lessor for OnePlace {
-    async fn renew(&self, _: LeaseRequest) -> Result<executor::Lease, String> {
+    async fn renew(&self, _: LeaseRequest) -> Result<executor::Lease, LessorError> {
         self.0.fetch_add(1, Ordering::SeqCst);
         let valid = Duration::from_secs(3);
         Ok(executor::Lease { concurrency: 1, requests_per_minute: None, tokens_per_minute: None, valid })
     }
 
-    async fn allow(&self, _: AllowanceRequest) -> Result<Allowance, String> {
-        Err("no budgets here".to_owned())
+    async fn allow(&self, _: AllowanceRequest) -> Result<Allowance, LessorError> {
+        Err(LessorError("no budgets here".to_owned()))
     }
 }
 

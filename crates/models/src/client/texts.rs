@@ -10,21 +10,21 @@ use tokio::sync::Notify;
 
 /// The keys of the texts that are being looked up or embedded.
 #[derive(Default)]
-pub(super) struct Texts {
+pub(super) struct TextClaims {
     claimed: Mutex<HashSet<Key>>,
     released: Notify,
 }
 
-/// Texts that nobody else sends until this is dropped.
-pub(super) struct Claim<'a> {
-    texts: &'a Texts,
+/// Texts that no other call sends until this is dropped.
+pub(super) struct TextClaim<'a> {
+    texts: &'a TextClaims,
     /// Their keys.
     pub(super) keys: Vec<Key>,
 }
 
-impl Texts {
-    /// Claims the texts of these keys that nobody has claimed. While all of them are claimed, waits.
-    pub(super) async fn claim(&self, keys: &[Key]) -> Claim<'_> {
+impl TextClaims {
+    /// Claims the texts of these keys that no other call has claimed. Waits while all of them are claimed.
+    pub(super) async fn claim(&self, keys: &[Key]) -> TextClaim<'_> {
         loop {
             // Listens before it looks, so that no release in between is missed.
             let released = self.released.notified();
@@ -33,14 +33,14 @@ impl Texts {
                 keys.iter().copied().filter(|key| claimed.insert(*key)).collect()
             };
             if !free.is_empty() || keys.is_empty() {
-                return Claim { texts: self, keys: free };
+                return TextClaim { texts: self, keys: free };
             }
             released.await;
         }
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for TextClaim<'_> {
     fn drop(&mut self) {
         let mut claimed = self.texts.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         for key in &self.keys {
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_text_is_claimed_once_and_free_afterwards() {
-        let texts = Texts::default();
+        let texts = TextClaims::default();
         let key = |name: &str| Key::of_bytes(name.as_bytes());
         let (a, b) = (key("a"), key("b"));
         let first = texts.claim(&[a]).await;

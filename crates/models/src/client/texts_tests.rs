@@ -2,7 +2,7 @@
 
 use super::{
     handle::{EmbeddingRequest, EmbeddingResponse},
-    reply::Answer,
+    reply::CallAnswer,
     stored_form::to_text,
     *,
 };
@@ -144,7 +144,7 @@ async fn vectors_that_an_older_version_kept_for_a_whole_batch_are_found() {
     let key = embedder.caller.key(&EmbeddingRequest { texts: batch, kind });
     let bytes: Vec<u8> = expected(batch).iter().flat_map(|number| number.to_le_bytes()).collect();
     let response = to_text(&EmbeddingResponse { columns: 2, data: STANDARD.encode(bytes) }).expect("text");
-    let answer = Answer { usage: Usage { prompt_tokens: 9, ..Usage::default() }, ..Answer::default() };
+    let answer = CallAnswer { usage: Usage { prompt_tokens: 9, ..Usage::default() }, ..CallAnswer::default() };
     journal.put(&key, &embedder.caller.entry(&answer, response)).expect("kept");
     let made = embedder.embed(&all, kind).await.expect("vectors");
     assert_eq!((made.data, model.n_sent()), (expected(&all), 4));

@@ -32,7 +32,7 @@ impl Catalogue {
     }
 
     /// The names of one kind.
-    pub fn names(&self, kind: Kind) -> Vec<&str> {
+    pub fn names(&self, kind: ModelKind) -> Vec<&str> {
         self.entries.iter().filter(|entry| entry.kind == kind).map(|entry| entry.name.as_str()).collect()
     }
 }
@@ -40,7 +40,7 @@ impl Catalogue {
 /// The kind of an entry, or of a configured model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ModelKind {
     /// Writes answers.
     Chat,
     /// Maps texts to vectors.
@@ -51,7 +51,7 @@ pub enum Kind {
     Library,
 }
 
-impl Kind {
+impl ModelKind {
     /// The kind as it is written in files and messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ pub struct CatalogueEntry {
     /// The name to pull and configure it by, and its folder's name.
     pub name: String,
     /// What it is for.
-    pub kind: Kind,
+    pub kind: ModelKind,
     /// One sentence for a person who chooses.
     pub about: String,
     /// The terms under which it may be used.
@@ -132,13 +132,13 @@ pub struct CatalogueFile {
     pub platform: Option<String>,
     /// Its sources, best first.
     #[serde(rename = "source")]
-    pub sources: Vec<Source>,
+    pub sources: Vec<FileSource>,
 }
 
 /// Somewhere a file can be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum FileSource {
     /// A file of a Hugging Face repository.
     Hub(HubFile),
     /// Files inside Python packages, joined in this order.
@@ -200,13 +200,13 @@ mod tests {
         let mut names = HashSet::new();
         for entry in &Catalogue::embedded().entries {
             assert!(names.insert(&entry.name), "{} is there twice", entry.name);
-            assert!(entry.kind == Kind::Library || entry.max_tokens > 0, "{} has no token limit", entry.name);
-            assert!(entry.kind != Kind::Embedding || entry.dimensions > 0, "{} has no dimensions", entry.name);
+            assert!(entry.kind == ModelKind::Library || entry.max_tokens > 0, "{} has no token limit", entry.name);
+            assert!(entry.kind != ModelKind::Embedding || entry.dimensions > 0, "{} has no dimensions", entry.name);
             for file in &entry.files {
                 assert!(is_sha256(&file.sha256), "{}/{}", entry.name, file.name);
                 assert!(!file.sources.is_empty(), "{}/{} has no source", entry.name, file.name);
                 for source in &file.sources {
-                    let Source::Wheels(wheels) = source else { continue };
+                    let FileSource::Wheels(wheels) = source else { continue };
                     assert!(wheels.iter().all(|wheel| is_sha256(&wheel.sha256)));
                     assert_eq!(wheels.iter().map(|wheel| wheel.member_bytes).sum::<u64>(), file.bytes);
                 }

@@ -13,7 +13,7 @@ use std::{
 
 /// What was found when a file was last read as a whole.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Remembered {
+struct KnownDigest {
     path: PathBuf,
     bytes: u64,
     changed_nanoseconds: u128,
@@ -36,7 +36,7 @@ impl Digests {
         let absolute = std::path::absolute(path).map_err(|error| Error::bad_file(path, error))?;
         let note = self.note(&absolute);
         let state = state(&absolute).map_err(|error| Error::bad_file(path, error))?;
-        let remembered = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Remembered>(&text).ok());
+        let remembered = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice::<KnownDigest>(&text).ok());
         if let Some(known) = remembered
             && known.path == absolute
             && (known.bytes, known.changed_nanoseconds) == state
@@ -60,7 +60,7 @@ impl Digests {
     /// If a note cannot be written, only time is lost, so errors are ignored.
     fn remember(&self, path: PathBuf, (bytes, changed_nanoseconds): (u64, u128), sha256: &str) {
         let note = self.note(&path);
-        let known = Remembered { path, bytes, changed_nanoseconds, sha256: sha256.to_owned() };
+        let known = KnownDigest { path, bytes, changed_nanoseconds, sha256: sha256.to_owned() };
         let Ok(text) = serde_json::to_vec(&known) else { return };
         if std::fs::create_dir_all(&self.folder).is_err() {
             return;

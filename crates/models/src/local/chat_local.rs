@@ -22,10 +22,12 @@
 //!   cut there with [`Finish::Length`]. A prompt that leaves no room for one
 //!   token is [`Error::ContextTooLong`].
 
-use super::llama::{Engine, Goal, Job, Reader, Sampler, Settings, Vocabulary, Writer, Writing, grammar};
+use super::llama::{
+    AnswerTask, AnswerWriter, EngineSettings, Goal, LlamaEngine, LlamaJob, PieceReader, Sampler, Vocabulary, grammar,
+};
 use crate::{
-    CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Kind, Model, OnPiece, Usage,
-    provider::{Context, ModelSettings},
+    CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Model, ModelKind, OnPiece, Usage,
+    provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -64,7 +66,7 @@ impl Default for Config {
 }
 
 impl Config {
-    fn resolve(&self, cx: &Context) -> Result<(PathBuf, Identity), Error> {
+    fn resolve(&self, cx: &ModelContext) -> Result<(PathBuf, Identity), Error> {
         if !(1..=64).contains(&self.sequences) {
             return Err(Error::Config(format!("`sequences` is {}: it must be 1 to 64", self.sequences)));
         }
@@ -77,7 +79,7 @@ impl Config {
         if self.threads == Some(0) {
             return Err(Error::Config("`threads` is 0: it must be at least 1".into()));
         }
-        let files = cx.directory.locate(&self.model, Kind::Chat)?;
+        let files = cx.directory.locate(&self.model, ModelKind::Chat)?;
         let path =
             files.with_extension("gguf").ok_or_else(|| Error::bad_file(&files.folder, "it holds no .gguf file"))?;
         let identity = Identity {
@@ -95,13 +97,13 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn ChatModel;
 
-    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(self.resolve(cx)?.1)
     }
 
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+    fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         let (path, identity) = self.resolve(cx)?;
-        let settings = Settings {
+        let settings = EngineSettings {
             model: self.model.clone(),
             path,
             context_length: self.context_length,
@@ -112,7 +114,7 @@ impl ModelSettings for Config {
         Ok(Arc::new(LocalChat::new(settings, Self::versioned(identity))?))
     }
 
-    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         let (path, _) = self.resolve(cx)?;
         blocking(&self.model, move || Vocabulary::open(&path).map(drop)).await
     }
@@ -126,7 +128,7 @@ struct LocalChat {
     text: Arc<TextSide>,
     concurrency: usize,
     turns: Arc<Semaphore>,
-    engine: Engine,
+    engine: LlamaEngine,
 }
 
 /// The parts that work without weights.
@@ -139,7 +141,7 @@ struct TextSide {
 }
 
 impl LocalChat {
-    fn new(settings: Settings, identity: Identity) -> Result<Self, Error> {
+    fn new(settings: EngineSettings, identity: Identity) -> Result<Self, Error> {
         let text = Arc::new(TextSide {
             model: settings.model.clone(),
             path: settings.path.clone(),
@@ -151,7 +153,7 @@ impl LocalChat {
             text,
             concurrency: settings.sequences,
             turns: Arc::new(Semaphore::new(1)),
-            engine: Engine::start(settings)?,
+            engine: LlamaEngine::start(settings)?,
         })
     }
 }
@@ -172,7 +174,7 @@ impl TextSide {
     }
 
     /// Checks a request and turns it into tokens.
-    fn prepare(&self, request: &ChatRequest, reader: Option<Reader>) -> Result<Job, Error> {
+    fn prepare(&self, request: &ChatRequest, reader: Option<PieceReader>) -> Result<LlamaJob, Error> {
         check(request)?;
         let vocabulary = self.vocabulary()?.clone();
         let prompt = vocabulary.prompt(&request.messages)?;
@@ -183,16 +185,16 @@ impl TextSide {
         }
         let goal = if request.choices.is_empty() {
             let grammar = request.schema.as_ref().map(grammar).transpose()?;
-            Goal::Text(Box::new(Writing {
+            Goal::Text(Box::new(AnswerTask {
                 sampler: Sampler::new(request, grammar.as_deref(), vocabulary.model())?,
-                writer: Writer::new(&request.stop),
+                writer: AnswerWriter::new(&request.stop),
                 limit: (request.max_tokens as usize).min(limit - prompt.len()),
                 reader,
             }))
         } else {
             Goal::Choices(vocabulary.first_tokens(&request.choices)?)
         };
-        Ok(Job { prompt, goal, vocabulary })
+        Ok(LlamaJob { prompt, goal, vocabulary })
     }
 }
 
@@ -252,7 +254,7 @@ impl ChatModel for LocalChat {
     }
 
     async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
-        let response = self.answer(request, Some(Reader(on_piece.clone()))).await?;
+        let response = self.answer(request, Some(PieceReader(on_piece.clone()))).await?;
         // With choices nothing is written: the text is the most probable choice.
         if !request.choices.is_empty() {
             on_piece(&response.text);
@@ -262,7 +264,7 @@ impl ChatModel for LocalChat {
 }
 
 impl LocalChat {
-    async fn answer(&self, request: &ChatRequest, reader: Option<Reader>) -> Result<ChatResponse, Error> {
+    async fn answer(&self, request: &ChatRequest, reader: Option<PieceReader>) -> Result<ChatResponse, Error> {
         let (text, copy) = (self.text.clone(), request.clone());
         let job = blocking(&self.text.model, move || text.prepare(&copy, reader)).await?;
         let prompt_tokens = job.prompt.len() as u64;

@@ -7,12 +7,12 @@
 //! costs nothing on a CPU once a text fills its vector units.
 
 use super::onnx::{
-    Batch, Head, Located, LongText, Output, Quantization, SessionPool, Settings, Stretch, TextTokenizer, Tokenized,
-    jobs, ready,
+    BatchOutput, LongText, ModelHead, OnnxSettings, Quantization, RunnableModel, SessionPool, ShapeError,
+    TextTokenizer, TokenBatch, TokenRange, TokenSequence, jobs, ready,
 };
 use crate::{
-    EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Model, Usage,
-    provider::{Context, ModelSettings},
+    EmbeddingModel, Error, Identity, InputKind, Matrix, Model, ModelKind, Usage,
+    provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -78,24 +78,24 @@ pub enum Pooling {
 }
 
 impl Config {
-    fn locate(&self, cx: &Context) -> Result<Located, Error> {
-        let settings = Settings {
+    fn locate(&self, cx: &ModelContext) -> Result<RunnableModel, Error> {
+        let settings = OnnxSettings {
             model: &self.model,
-            kind: Kind::Embedding,
-            head: Head::Tokens,
+            kind: ModelKind::Embedding,
+            head: ModelHead::Tokens,
             quantization: self.quantization,
             max_tokens: self.max_tokens,
         };
         settings.locate(cx)
     }
 
-    fn pooling_of(&self, located: &Located) -> Pooling {
+    fn pooling_of(&self, located: &RunnableModel) -> Pooling {
         let cls =
             || located.beside("1_Pooling/config.json").is_some_and(|config| config["pooling_mode_cls_token"] == true);
         self.pooling.unwrap_or_else(|| if cls() { Pooling::Cls } else { Pooling::Mean })
     }
 
-    fn identity_of(&self, located: &Located) -> Identity {
+    fn identity_of(&self, located: &RunnableModel) -> Identity {
         let mut parameters = located.parameters();
         parameters.insert("pooling".to_owned(), serde_json::json!(self.pooling_of(located)));
         for (name, prefix) in [("query_prefix", &self.query_prefix), ("document_prefix", &self.document_prefix)] {
@@ -115,22 +115,22 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
-    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(self.identity_of(&self.locate(cx)?))
     }
 
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+    fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         Ok(Arc::new(self.open(cx)?))
     }
 
-    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         self.locate(cx)?;
         ready(&cx.directory)
     }
 }
 
 impl Config {
-    fn open(&self, cx: &Context) -> Result<OnnxEmbedder, Error> {
+    fn open(&self, cx: &ModelContext) -> Result<OnnxEmbedder, Error> {
         let located = self.locate(cx)?;
         let file = located.onnx(&cx.directory)?;
         // Token vectors if there are any; some exports only give pooled ones.
@@ -172,7 +172,7 @@ impl OnnxEmbedder {
     }
 
     /// Tokenises on all cores, a part of the texts on each.
-    async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<Vec<Tokenized>, Error> {
+    async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<Vec<TokenSequence>, Error> {
         let prefix = self.prefix(kind);
         let part = texts.len().div_ceil(self.pool.n_sessions()).max(16);
         let parts: Vec<Vec<String>> =
@@ -185,16 +185,16 @@ impl OnnxEmbedder {
                 tokens.collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&model, error))
             })
         };
-        let parts: Vec<Vec<Tokenized>> =
+        let parts: Vec<Vec<TokenSequence>> =
             stream::iter(parts).map(tokenize).buffered(self.pool.n_sessions()).try_collect().await?;
         Ok(parts.into_iter().flatten().collect())
     }
 
     /// Runs all texts and gives each batch's result of `finish`, in no order.
-    async fn run<T, F>(&self, tokens: &[Tokenized], finish: F) -> Result<Vec<T>, Error>
+    async fn run<T, F>(&self, tokens: &[TokenSequence], finish: F) -> Result<Vec<T>, Error>
     where
         T: Send + 'static,
-        F: Fn(&Batch, &Output<'_>) -> Result<T, String> + Clone + Send + 'static,
+        F: Fn(&TokenBatch, &BatchOutput<'_>) -> Result<T, ShapeError> + Clone + Send + 'static,
     {
         let n_sessions = self.pool.n_sessions();
         let jobs = jobs(tokens, self.batch_tokens, self.pool.masks(), n_sessions);
@@ -247,7 +247,7 @@ impl EmbeddingModel for OnnxEmbedder {
             }
         }
         matrix.normalize();
-        Ok((matrix, Tokenized::usage(&tokens)))
+        Ok((matrix, TokenSequence::usage(&tokens)))
     }
 
     async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
@@ -285,7 +285,7 @@ impl EmbeddingModel for OnnxEmbedder {
             text.windows(window, overlap, &parts).map_err(|reason| Error::runtime(&model, reason))
         };
         let windows = self.pool.compute(read).await?;
-        let (tokens, stretches): (Vec<Tokenized>, Vec<Vec<Stretch>>) = windows.into_iter().unzip();
+        let (tokens, stretches): (Vec<TokenSequence>, Vec<Vec<TokenRange>>) = windows.into_iter().unzip();
         let stretches = Arc::new(stretches);
         let sums = self.run(&tokens, move |batch, output| stretch_sums(batch, output, &stretches)).await?;
         let mut sums: Vec<(usize, usize, Vec<f32>)> = sums.into_iter().flatten().collect();
@@ -303,12 +303,12 @@ impl EmbeddingModel for OnnxEmbedder {
             row.normalize();
             row.data
         };
-        Ok((vectors.into_iter().map(|vector| vector.map(unit)).collect(), Tokenized::usage(&tokens)))
+        Ok((vectors.into_iter().map(|vector| vector.map(unit)).collect(), TokenSequence::usage(&tokens)))
     }
 }
 
 /// One vector per text of a batch, not yet normalised, and where each belongs.
-fn pooled(batch: &Batch, output: &Output<'_>, pooling: Pooling) -> Result<(Vec<usize>, Matrix), String> {
+fn pooled(batch: &TokenBatch, output: &BatchOutput<'_>, pooling: Pooling) -> Result<(Vec<usize>, Matrix), ShapeError> {
     if let [rows, columns] = *output.shape
         && rows == batch.rows()
     {
@@ -327,7 +327,7 @@ fn pooled(batch: &Batch, output: &Output<'_>, pooling: Pooling) -> Result<(Vec<u
 }
 
 /// The vectors of all real tokens of each text.
-fn token_rows(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, Matrix)>, String> {
+fn token_rows(batch: &TokenBatch, output: &BatchOutput<'_>) -> Result<Vec<(usize, Matrix)>, ShapeError> {
     let columns = token_columns(batch, output)?;
     let rows = batch.texts.iter().zip(&batch.lengths).enumerate().map(|(row, (text, length))| {
         let data = output.values[row * batch.width * columns..][..length * columns].to_vec();
@@ -339,10 +339,10 @@ fn token_rows(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, Matrix)>
 /// The sum of the vectors of each stretch of tokens that is wanted of these
 /// windows, with the places of window and part.
 fn stretch_sums(
-    batch: &Batch,
-    output: &Output<'_>,
-    stretches: &[Vec<Stretch>],
-) -> Result<Vec<(usize, usize, Vec<f32>)>, String> {
+    batch: &TokenBatch,
+    output: &BatchOutput<'_>,
+    stretches: &[Vec<TokenRange>],
+) -> Result<Vec<(usize, usize, Vec<f32>)>, ShapeError> {
     let columns = token_columns(batch, output)?;
     let mut sums = Vec::new();
     for (row, &window) in batch.texts.iter().enumerate() {
@@ -358,12 +358,13 @@ fn stretch_sums(
     Ok(sums)
 }
 
-fn token_columns(batch: &Batch, output: &Output<'_>) -> Result<usize, String> {
+fn token_columns(batch: &TokenBatch, output: &BatchOutput<'_>) -> Result<usize, ShapeError> {
     match *output.shape {
         [rows, width, columns] if (rows, width) == (batch.rows(), batch.width) && columns > 0 => Ok(columns),
-        ref other => {
-            Err(format!("gave a tensor of {other:?}, expected [{}, {}, dimensions]", batch.rows(), batch.width))
-        }
+        ref other => Err(ShapeError {
+            shape: other.to_vec(),
+            expected: format!("[{}, {}, dimensions]", batch.rows(), batch.width),
+        }),
     }
 }
 

@@ -5,14 +5,14 @@ use super::*;
 use crate::{CpuBudget, ModelDirectory, local::testing::write_small_bert};
 use std::path::{Path, PathBuf};
 
-fn context(models: &Path) -> Option<Context> {
+fn context(models: &Path) -> Option<ModelContext> {
     let libraries = std::env::var_os("REVERIE_TEST_LIBRARIES").map(PathBuf::from);
     let directory = ModelDirectory::new(models.to_owned(), libraries.into_iter().collect());
     if let Err(error) = ready(&directory) {
         skips::skip(&error.to_string());
         return None;
     }
-    Some(Context { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) })
+    Some(ModelContext { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) })
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f32 {
@@ -207,7 +207,7 @@ fn identity_needs_no_library_and_names_what_changes_vectors() {
     let folder = tempfile::tempdir().expect("a folder");
     write_small_bert(folder.path(), 0);
     let directory = ModelDirectory::new(folder.path().join("models"), Vec::new());
-    let cx = Context { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) };
+    let cx = ModelContext { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) };
     let config = Config { model: folder.path().display().to_string(), ..Config::default() };
     let identity = config.identity(&cx).expect("an identity");
     assert_eq!(identity.parameters["pooling"], "mean");

@@ -2,10 +2,10 @@
 //! its tokens' rows in a table. Thousands of times faster than a transformer
 //! and clearly weaker: for tests, smoke runs, and as a baseline.
 
-use super::onnx::{Tensor, Weights};
+use super::onnx::{Tensor, WeightFile, WeightsError};
 use crate::{
-    Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Model, ModelFiles, Usage,
-    provider::{Context, ModelSettings},
+    Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, Matrix, Model, ModelFiles, ModelKind, Usage,
+    provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -34,11 +34,11 @@ impl Config {
         self.max_tokens.unwrap_or(512).max(1)
     }
 
-    fn locate(&self, cx: &Context) -> Result<(ModelFiles, PathBuf), Error> {
+    fn locate(&self, cx: &ModelContext) -> Result<(ModelFiles, PathBuf), Error> {
         if self.model.is_empty() {
             return Err(Error::Config("the static embedding model has no name: set `model`".to_owned()));
         }
-        let files = cx.directory.locate(&self.model, Kind::Embedding)?;
+        let files = cx.directory.locate(&self.model, ModelKind::Embedding)?;
         let missing =
             |name: &str| Error::NotHere { model: self.model.clone(), absence: Absence::lacks(&files.folder, name) };
         if !files.folder.join("tokenizer.json").is_file() {
@@ -62,14 +62,14 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
-    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(self.identity_of(&self.locate(cx)?.0))
     }
 
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+    fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         let (files, weights) = self.locate(cx)?;
         let bytes = std::fs::read(&weights).map_err(|error| Error::bad_file(&weights, error))?;
-        let table = Table::read(&bytes).map_err(|reason| Error::bad_file(&weights, reason))?;
+        let table = VectorTable::read(&bytes).map_err(|error| Error::bad_file(&weights, error))?;
         let path = files.folder.join("tokenizer.json");
         let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
         tokenizer.with_padding(None);
@@ -77,7 +77,7 @@ impl ModelSettings for Config {
         // A word that is not in the vocabulary says nothing about the text.
         let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
         let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
-        let reader = Reader { name: self.model.clone(), max_tokens: self.limit(), table, tokenizer, unknown };
+        let reader = TextReader { name: self.model.clone(), max_tokens: self.limit(), table, tokenizer, unknown };
         Ok(Arc::new(StaticEmbedder {
             identity: Self::versioned(self.identity_of(&files)),
             cpu: cx.cpu.clone(),
@@ -85,13 +85,22 @@ impl ModelSettings for Config {
         }))
     }
 
-    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         self.locate(cx).map(|_| ())
     }
 }
 
+/// Why a file is no table of vectors.
+#[derive(Debug, thiserror::Error)]
+enum TableError {
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    #[error("its `mapping` points behind the {n_rows} rows of `embeddings`")]
+    Mapping { n_rows: usize },
+}
+
 /// Rows by token.
-struct Table {
+struct VectorTable {
     columns: usize,
     rows: Vec<f32>,
     /// The row of each token, where tokens share rows.
@@ -100,9 +109,9 @@ struct Table {
     weights: Option<Vec<f32>>,
 }
 
-impl Table {
-    fn read(bytes: &[u8]) -> Result<Self, String> {
-        let file = Weights::parse(bytes)?;
+impl VectorTable {
+    fn read(bytes: &[u8]) -> Result<Self, TableError> {
+        let file = WeightFile::parse(bytes)?;
         let table = file.tensor("embeddings")?;
         let (n_rows, columns) = table.rows_and_columns()?;
         let optional = |name: &str| if file.holds(name) { file.tensor(name).map(Some) } else { Ok(None) };
@@ -110,7 +119,7 @@ impl Table {
             optional("mapping")?.map(|Tensor { values, .. }| values.into_iter().map(|row| row as usize).collect());
         let mapping: Option<Vec<usize>> = mapping;
         if mapping.as_ref().is_some_and(|mapping| mapping.iter().any(|row| *row >= n_rows)) {
-            return Err(format!("its `mapping` points behind the {n_rows} rows of `embeddings`"));
+            return Err(TableError::Mapping { n_rows });
         }
         let weights = optional("weights")?.map(|tensor| tensor.values);
         Ok(Self { columns, rows: table.values, mapping, weights })
@@ -129,19 +138,19 @@ impl Table {
 struct StaticEmbedder {
     identity: Identity,
     cpu: CpuBudget,
-    reader: Arc<Reader>,
+    reader: Arc<TextReader>,
 }
 
 /// Reads texts, on a thread that may block.
-struct Reader {
+struct TextReader {
     name: String,
     max_tokens: usize,
-    table: Table,
+    table: VectorTable,
     tokenizer: Tokenizer,
     unknown: Option<u32>,
 }
 
-impl Reader {
+impl TextReader {
     fn embed(&self, texts: &[String]) -> Result<(Matrix, Usage), Error> {
         let columns = self.table.columns;
         let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
@@ -188,7 +197,7 @@ impl StaticEmbedder {
     async fn read<T: Send + 'static>(
         &self,
         texts: &[String],
-        read: impl FnOnce(&Reader, &[String]) -> Result<T, Error> + Send + 'static,
+        read: impl FnOnce(&TextReader, &[String]) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let thread = self.cpu.acquire(1).await.ok_or(Error::Cancelled)?;
         let (reader, texts) = (self.reader.clone(), texts.to_vec());
@@ -222,15 +231,15 @@ impl EmbeddingModel for StaticEmbedder {
     }
 
     async fn count_tokens(&self, texts: &[String], _kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
-        self.read(texts, Reader::count_tokens).await.map(Some)
+        self.read(texts, TextReader::count_tokens).await.map(Some)
     }
 
     async fn embed(&self, texts: &[String], _kind: InputKind) -> Result<(Matrix, Usage), Error> {
-        self.read(texts, Reader::embed).await
+        self.read(texts, TextReader::embed).await
     }
 
     async fn embed_tokens(&self, texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
-        self.read(texts, Reader::embed_tokens).await
+        self.read(texts, TextReader::embed_tokens).await
     }
 
     fn window(&self) -> Result<usize, Error> {
@@ -244,9 +253,9 @@ mod tests {
     use super::*;
     use crate::{ModelDirectory, testing::write_tiny_model};
 
-    fn context(folder: &Path) -> Context {
+    fn context(folder: &Path) -> ModelContext {
         let directory = ModelDirectory::new(folder.join("models"), Vec::new());
-        Context { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) }
+        ModelContext { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) }
     }
 
     fn cosine(a: &[f32], b: &[f32]) -> f32 {
@@ -305,7 +314,7 @@ mod tests {
         let tensors =
             [("embeddings", tensor(vec![2, 2], &rows)), ("weights", tensor(vec![3], &weights)), ("mapping", mapping)];
         let file = safetensors::serialize(tensors, None).expect("a file");
-        let table = Table::read(&file).expect("a table");
+        let table = VectorTable::read(&file).expect("a table");
         let mut sum = [0.0; 2];
         [0, 1, 2, 99].into_iter().for_each(|token| table.add(token, &mut sum));
         assert_eq!(sum, [1.0, 5.0]);

@@ -12,7 +12,7 @@ every_provider!(modules local);
 pub(crate) use onnx::{library as onnx_library, small_bert::write as write_small_bert};
 
 /// Where the models of this folder compute.
-pub(crate) const PLACE: crate::Place = crate::Place::Here;
+pub(crate) const PLACE: crate::ModelPlace = crate::ModelPlace::Here;
 
 #[cfg(test)]
 /// Helper functions that tests of other modules use.

@@ -4,11 +4,12 @@
 //! safetensors, which is converted.
 
 use super::onnx::{
-    Batch, Head, Located, Output, Quantization, SessionPool, Settings, TextTokenizer, Tokenized, jobs, ready,
+    BatchOutput, ModelHead, OnnxSettings, Quantization, RunnableModel, SessionPool, ShapeError, TextTokenizer,
+    TokenBatch, TokenSequence, jobs, ready,
 };
 use crate::{
-    Error, Identity, Kind, Model, RerankModel, Usage,
-    provider::{Context, ModelSettings},
+    Error, Identity, Model, ModelKind, RerankModel, Usage,
+    provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -56,18 +57,18 @@ impl Default for Config {
 }
 
 impl Config {
-    fn locate(&self, cx: &Context) -> Result<Located, Error> {
-        let settings = Settings {
+    fn locate(&self, cx: &ModelContext) -> Result<RunnableModel, Error> {
+        let settings = OnnxSettings {
             model: &self.model,
-            kind: Kind::Rerank,
-            head: Head::Classifier,
+            kind: ModelKind::Rerank,
+            head: ModelHead::Classifier,
             quantization: self.quantization,
             max_tokens: self.max_tokens,
         };
         settings.locate(cx)
     }
 
-    fn identity_of(&self, located: &Located) -> Identity {
+    fn identity_of(&self, located: &RunnableModel) -> Identity {
         let mut parameters = located.parameters();
         parameters.insert("sigmoid".to_owned(), self.sigmoid.into());
         Identity {
@@ -82,11 +83,11 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn RerankModel;
 
-    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(self.identity_of(&self.locate(cx)?))
     }
 
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+    fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         let located = self.locate(cx)?;
         let file = located.onnx(&cx.directory)?;
         let pool = SessionPool::open(&cx.directory, &cx.cpu, &self.model, &file, &[2, 1])?;
@@ -95,7 +96,7 @@ impl ModelSettings for Config {
             return Err(Error::bad_file(&file, reason));
         }
         let alone = located.runs_alone(&file)?;
-        Ok(Arc::new(CrossEncoder {
+        Ok(Arc::new(OnnxReranker {
             identity: Self::versioned(self.identity_of(&located)),
             sigmoid: self.sigmoid,
             batch_tokens: if alone { 1 } else { self.batch_tokens.unwrap_or(BATCH_TOKENS) },
@@ -104,13 +105,13 @@ impl ModelSettings for Config {
         }))
     }
 
-    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         self.locate(cx)?;
         ready(&cx.directory)
     }
 }
 
-struct CrossEncoder {
+struct OnnxReranker {
     identity: Identity,
     sigmoid: bool,
     batch_tokens: usize,
@@ -118,7 +119,7 @@ struct CrossEncoder {
     pool: SessionPool,
 }
 
-impl Model for CrossEncoder {
+impl Model for OnnxReranker {
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -129,13 +130,15 @@ impl Model for CrossEncoder {
 }
 
 #[async_trait]
-impl RerankModel for CrossEncoder {
+impl RerankModel for OnnxReranker {
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
         let (tokenizer, model) = (self.tokenizer.clone(), self.identity.model.clone());
         let (query, owned) = (query.to_owned(), passages.to_vec());
         let tokenize = move || {
             let tokens = owned.iter().map(|passage| tokenizer.encode((query.as_str(), passage.as_str())));
-            tokens.collect::<Result<Vec<Tokenized>, tokenizers::Error>>().map_err(|error| Error::runtime(&model, error))
+            tokens
+                .collect::<Result<Vec<TokenSequence>, tokenizers::Error>>()
+                .map_err(|error| Error::runtime(&model, error))
         };
         let tokens = self.pool.compute(tokenize).await?;
         let n_sessions = self.pool.n_sessions();
@@ -146,21 +149,21 @@ impl RerankModel for CrossEncoder {
         for (place, score) in found.into_iter().flatten().flatten() {
             scores[place] = if self.sigmoid { 1.0 / (1.0 + (-score).exp()) } else { score };
         }
-        Ok((scores, Tokenized::usage(&tokens)))
+        Ok((scores, TokenSequence::usage(&tokens)))
     }
 }
 
 /// The score of each pair of a batch, and where it belongs. Of two labels
 /// (irrelevant, relevant) the score is their difference.
-fn scores(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, f32)>, String> {
+fn scores(batch: &TokenBatch, output: &BatchOutput<'_>) -> Result<Vec<(usize, f32)>, ShapeError> {
     let score: fn(&[f32]) -> f32 = match *output.shape {
         [rows] | [rows, 1] if rows == batch.rows() => |labels| labels[0],
         [rows, 2] if rows == batch.rows() => |labels| labels[1] - labels[0],
         ref other => {
-            return Err(format!(
-                "gave a tensor of {other:?}: a reranker gives 1 or 2 numbers for each of {}",
-                batch.rows()
-            ));
+            return Err(ShapeError {
+                shape: other.to_vec(),
+                expected: format!("1 or 2 numbers for each of {} pairs", batch.rows()),
+            });
         }
     };
     let n_labels = output.values.len() / batch.rows().max(1);

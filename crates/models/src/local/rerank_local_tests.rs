@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     CpuBudget, ModelDirectory,
     local::{
-        onnx::graph::{Attribute::Int, Dimension, Element, Graph},
+        onnx::graph::{Attribute::Int, Dimension, ElementType, OnnxGraph},
         testing::write_small_bert,
     },
     testing::word_tokenizer,
@@ -15,14 +15,14 @@ use std::path::Path;
 const WORDS: [&str; 8] = ["[UNK]", "[SEP]", "how", "change", "engine", "oil", "bake", "cake"];
 
 /// ONNX Runtime lies where `make test` says; without it there is no such test.
-fn context(folder: &Path) -> Option<Context> {
+fn context(folder: &Path) -> Option<ModelContext> {
     let libraries = std::env::var_os("REVERIE_TEST_LIBRARIES").map(std::path::PathBuf::from);
     let directory = ModelDirectory::new(folder.join("models"), libraries.into_iter().collect());
     if let Err(error) = ready(&directory) {
         skips::skip(&error.to_string());
         return None;
     }
-    Some(Context { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) })
+    Some(ModelContext { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) })
 }
 
 fn write_tokenizer(folder: &Path) {
@@ -45,16 +45,16 @@ fn write_overlap_model(folder: &Path, n_labels: usize) {
     std::fs::create_dir_all(folder).expect("a folder");
     write_tokenizer(folder);
     let n = WORDS.len();
-    let mut graph = Graph::default();
+    let mut graph = OnnxGraph::default();
     let text = [Dimension::Named("batch"), Dimension::Named("length")];
-    let ids = graph.input("input_ids", Element::Int64, &text);
-    let mask = graph.input("attention_mask", Element::Int64, &text);
-    let types = graph.input("token_type_ids", Element::Int64, &text);
+    let ids = graph.input("input_ids", ElementType::Int64, &text);
+    let mask = graph.input("attention_mask", ElementType::Int64, &text);
+    let types = graph.input("token_type_ids", ElementType::Int64, &text);
     // Unknown words and separators have no vector.
     let one_hot: Vec<f32> = (0..n * n).map(|i| if i / n == i % n && i / n > 1 { 1.0 } else { 0.0 }).collect();
     let table = graph.floats("table", &[n, n], &one_hot);
     let vectors = graph.node("Gather", &[&table, &ids], &[]);
-    let to_float = [("to", Int(Element::Float as i64))];
+    let to_float = [("to", Int(ElementType::Float as i64))];
     let mask = graph.node("Cast", &[&mask], &to_float);
     let second = graph.node("Cast", &[&types], &to_float);
     let second = graph.node("Mul", &[&second, &mask], &[]);
@@ -73,7 +73,7 @@ fn write_overlap_model(folder: &Path, n_labels: usize) {
     for _ in 1..n_labels {
         score = graph.node("Concat", &[&negative, &score], &[("axis", Int(1))]);
     }
-    graph.output("logits", &score, Element::Float, &[Dimension::Named("batch"), Dimension::Fixed(n_labels)]);
+    graph.output("logits", &score, ElementType::Float, &[Dimension::Named("batch"), Dimension::Fixed(n_labels)]);
     std::fs::write(folder.join("model.onnx"), graph.finish()).expect("written");
 }
 
@@ -155,7 +155,7 @@ fn a_model_with_other_labels_is_refused() {
 fn settings_that_cannot_work_are_refused_before_anything_is_loaded() {
     let folder = tempfile::tempdir().expect("a folder");
     let directory = ModelDirectory::new(folder.path().join("models"), Vec::new());
-    let cx = Context { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) };
+    let cx = ModelContext { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) };
     std::fs::write(folder.path().join("model.onnx"), "").expect("written");
     let config = Config { model: folder.path().display().to_string(), ..Config::default() };
     assert!(matches!(config.identity(&cx), Err(Error::NotHere { .. })), "there is no tokenizer");
@@ -175,10 +175,10 @@ async fn no_batch_begins_for_a_caller_that_waits_no_more() {
     let Some(cx) = context(folder.path()) else { return };
     write_overlap_model(folder.path(), 1);
     let pool = SessionPool::open(&cx.directory, &cx.cpu, "m", &folder.path().join("model.onnx"), &[2]).expect("a pool");
-    let batch = Batch { width: 1, ids: vec![2], types: vec![0], lengths: vec![1], texts: vec![0] };
+    let batch = TokenBatch { width: 1, ids: vec![2], types: vec![0], lengths: vec![1], texts: vec![0] };
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
     let (release, released) = std::sync::mpsc::channel::<()>();
-    let finish = move |_: &Batch, _: &Output<'_>| {
+    let finish = move |_: &TokenBatch, _: &BatchOutput<'_>| {
         let _ = begun.send(());
         // Until the caller is gone.
         let _ = released.recv();
@@ -198,6 +198,6 @@ async fn no_batch_begins_for_a_caller_that_waits_no_more() {
     }
     assert_eq!(others, 0);
     // Its threads are free again.
-    let all = pool.run(vec![batch; 3], |_: &Batch, _: &Output<'_>| Ok(())).await.expect("results");
+    let all = pool.run(vec![batch; 3], |_: &TokenBatch, _: &BatchOutput<'_>| Ok(())).await.expect("results");
     assert_eq!(all.len(), 3);
 }

@@ -1,12 +1,12 @@
 //! Chat models: requests, answers, and the trait.
 
-use super::{Error, FunctionFailed, Model, Usage};
+use super::{Error, FunctionError, Model, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Who says a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -21,9 +21,9 @@ pub enum Role {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who says it.
+    /// Its author.
     pub role: Role,
-    /// What is said.
+    /// Its text.
     pub content: String,
 }
 
@@ -33,7 +33,7 @@ impl Message {
         Self { role: Role::System, content: content.into() }
     }
 
-    /// A message of the one who asks.
+    /// A message of the user.
     pub fn user(content: impl Into<String>) -> Self {
         Self { role: Role::User, content: content.into() }
     }
@@ -145,19 +145,19 @@ pub trait ChatModel: Model {
     }
     /// Answers one request.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;
-    /// Whether replies may tell the probabilities of a request's choices. If
-    /// they never do, asking for them would be a waste of money.
+    /// Whether replies may hold the probabilities of a request's choices. If they
+    /// never do, a request for them would waste money.
     fn tells_probabilities(&self) -> bool {
         true
     }
-    /// The function of the program's own that stands for the model, without a
-    /// failure; none for every other model.
-    fn function(&self) -> Option<FunctionFailed> {
+    /// The function of this program that stands for the model, as an error without a
+    /// message; none for every other model.
+    fn function(&self) -> Option<FunctionError> {
         None
     }
     /// For a model that keeps the prompts that it has computed, and has room
     /// for few: the turn of a caller whose calls share a long beginning.
-    /// None where this is a provider's affair.
+    /// None for a model at an endpoint.
     fn turns(&self) -> Option<&Arc<Semaphore>> {
         None
     }
@@ -171,13 +171,13 @@ pub trait ChatModel: Model {
         Ok(response)
     }
     /// [`ChatModel::chat_streaming`] of a model in another process, which may
-    /// begin its answer anew: the pieces before a call of `anew` are void. No
-    /// other model does that.
+    /// restart its answer: the pieces before a call of `on_restart` are void. No other
+    /// model does that.
     async fn chat_beginning_anew(
         &self,
         request: &ChatRequest,
         on_piece: &OnPiece,
-        _anew: &Anew,
+        _on_restart: &OnRestart,
     ) -> Result<ChatResponse, Error> {
         self.chat_streaming(request, on_piece).await
     }
@@ -186,5 +186,5 @@ pub trait ChatModel: Model {
 /// Takes the pieces of an answer while it is written, in order. Called by
 /// whichever thread writes, so it must be quick.
 pub type OnPiece = Arc<dyn Fn(&str) + Send + Sync>;
-/// Is told that all pieces so far are void.
-pub type Anew = Arc<dyn Fn() + Send + Sync>;
+/// Called when all pieces so far are void.
+pub type OnRestart = Arc<dyn Fn() + Send + Sync>;

@@ -57,7 +57,7 @@ pub trait EmbeddingModel: Model {
     }
     /// One vector of length 1 per part of a document's text, the parts given in
     /// bytes: the mean of the vectors that the part's tokens have in the whole
-    /// text, so that it knows what stands around it. A text that is longer than
+    /// text, so that it depends on the surrounding text. A text that is longer than
     /// the window is read in windows that share `overlap` tokens. A part has
     /// none if no token lies in it.
     async fn embed_parts(

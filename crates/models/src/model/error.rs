@@ -1,10 +1,10 @@
 //! The errors of models, divided by what the caller can do about them.
 
-mod told;
+mod report;
 
-pub use told::Told;
+pub use report::ErrorReport;
 
-use crate::{Cap, RateHints};
+use crate::{Cap, RateHeaders};
 use std::{error::Error as StdError, fmt, path::Path, sync::Arc, time::Duration};
 
 /// The cause of an error: the error of a library or of the system, or a
@@ -132,7 +132,7 @@ pub enum Error {
         /// When to come back, if it said so.
         retry_after: Option<Duration>,
         /// What its headers said of its limits.
-        hints: Box<RateHints>,
+        hints: Box<RateHeaders>,
     },
     /// The account has nothing left: waiting does not help.
     #[error(
@@ -253,7 +253,7 @@ pub enum Error {
     },
     /// A function of the program's own that stands for the model failed.
     #[error("{0}")]
-    Function(Box<FunctionFailed>),
+    Function(Box<FunctionError>),
     /// The call was cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -270,7 +270,7 @@ pub enum Error {
 
 /// The failure of a function that a program gave in the place of a model.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-pub struct FunctionFailed {
+pub struct FunctionError {
     /// Its name.
     pub function: String,
     /// The file that it is from; may be empty.
@@ -291,7 +291,7 @@ pub struct FunctionFailed {
     pub retry_after: Option<Duration>,
 }
 
-impl fmt::Display for FunctionFailed {
+impl fmt::Display for FunctionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function, file, message, .. } = self;
         match file.as_str() {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// Where a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ModelPlace {
     /// In this process: calls cost no money, and their outputs are kept as
     /// artifacts.
     Here,
@@ -39,8 +39,8 @@ const VERSION: &str = "version";
 impl Identity {
     /// Adds the version of the provider's code. Version 1 of a provider in this
     /// process is not added, because keys existed before versions did.
-    pub(crate) fn of_version(mut self, version: u32, place: Place) -> Self {
-        if (version > 1 || place == Place::Remote)
+    pub(crate) fn of_version(mut self, version: u32, place: ModelPlace) -> Self {
+        if (version > 1 || place == ModelPlace::Remote)
             && let Some(parameters) = self.parameters.as_object_mut()
         {
             parameters.insert(VERSION.to_owned(), version.into());
@@ -49,12 +49,12 @@ impl Identity {
     }
 
     /// The part of the identity that decides the answer to one request. An
-    /// endpoint is not told for which context length a prompt was packed, so
-    /// equal prompts get equal answers: paid answers are found again after that
-    /// setting was changed.
+    /// endpoint does not know for which context length a prompt was packed, so equal
+    /// prompts get equal answers, and paid answers are found again after that setting
+    /// was changed.
     pub(crate) fn of_calls(&self) -> Cow<'_, Self> {
-        let is_told = !self.is_remote() || self.parameters.get(CONTEXT_LENGTH).is_none();
-        if is_told {
+        let counts = !self.is_remote() || self.parameters.get(CONTEXT_LENGTH).is_none();
+        if counts {
             return Cow::Borrowed(self);
         }
         let mut identity = self.clone();
@@ -68,17 +68,17 @@ impl Identity {
     /// across versions, so this is not a field of its own: a model at an
     /// endpoint is identified by its address, a function that stands for a
     /// model by its digest as an address, a model of this process by the
-    /// contents of its files. For a configured model, its settings tell.
-    pub fn place(&self) -> Place {
+    /// contents of its files. Settings of a model know it without this.
+    pub fn place(&self) -> ModelPlace {
         let schemes = ["http://", "https://", FUNCTION_SCHEME];
         match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {
-            true => Place::Remote,
-            false => Place::Here,
+            true => ModelPlace::Remote,
+            false => ModelPlace::Here,
         }
     }
 
     /// Whether calls leave this process.
     pub fn is_remote(&self) -> bool {
-        self.place() == Place::Remote
+        self.place() == ModelPlace::Remote
     }
 }

@@ -137,7 +137,7 @@ impl Limits {
             Self::Learned { known, timeout_seconds, .. } => {
                 let told = known.refusal_timeout_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
                 let answer = Duration::try_from_secs_f64(timeout_seconds).unwrap_or_default();
-                // Who is less patient than a run means it.
+                // A policy that is less patient than a run's was chosen on purpose.
                 let max_refused = match policy.max_refused < RetryPolicy::default().max_refused {
                     true => told.map_or(policy.max_refused, |told| told.min(policy.max_refused)),
                     false => told.unwrap_or(policy.max_refused).max(answer),
@@ -150,7 +150,7 @@ impl Limits {
 
 /// The last announcement of a provider's limits; `None` for everything that was not announced.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RateHints {
+pub struct RateHeaders {
     /// Requests per minute.
     pub limit_requests: Option<f64>,
     /// Requests that are left now.
@@ -165,7 +165,7 @@ pub struct RateHints {
     pub reset_tokens: Option<Duration>,
 }
 
-impl RateHints {
+impl RateHeaders {
     /// Whether nothing was announced.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -13,11 +13,11 @@ pub(crate) mod schema;
 pub(crate) mod visible;
 
 pub use cap::Cap;
-pub use chat::{Anew, ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, Role};
+pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, OnRestart, Role};
 pub use embedding::{EmbeddingModel, InputKind};
-pub use error::{Absence, Cause, Error, FunctionFailed, Told};
-pub use identity::{Identity, Place};
-pub use limits::{EndpointLimits, Limits, RateHints};
+pub use error::{Absence, Cause, Error, ErrorReport, FunctionError};
+pub use identity::{Identity, ModelPlace};
+pub use limits::{EndpointLimits, Limits, RateHeaders};
 pub use matrix::Matrix;
 pub use rerank::RerankModel;
 

@@ -57,13 +57,22 @@ pub(crate) fn in_words(request: &ChatRequest) -> Vec<Message> {
     messages
 }
 
-/// Where the value is not what the schema asks for, and why.
-pub(crate) fn mismatch(schema: &Value, value: &Value) -> Option<String> {
-    Check { root: schema }.value(schema, value, "", 0).err()
+/// Where a value is not what the schema asks for, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{reason}", if .at.is_empty() { String::new() } else { format!("at {at}: ") })]
+pub(crate) struct Mismatch {
+    /// The path of the part, such as `/verdicts/0`; empty for the whole value.
+    at: String,
+    reason: String,
+}
+
+/// Checks a value against a schema.
+pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), Mismatch> {
+    SchemaCheck { root: schema }.value(schema, value, "", 0)
 }
 
 /// The value without properties that no part of the schema declares, if the
-/// schema forbids others. Nobody asked for these properties.
+/// schema forbids others.
 pub(crate) fn without_extras(schema: &Value, value: Value) -> Value {
     pruned(schema, schema, value, 0)
 }
@@ -97,12 +106,12 @@ fn pruned(root: &Value, schema: &Value, value: Value, depth: usize) -> Value {
     }
 }
 
-struct Check<'a> {
+struct SchemaCheck<'a> {
     root: &'a Value,
 }
 
-impl Check<'_> {
-    fn value(&self, schema: &Value, value: &Value, at: &str, depth: usize) -> Result<(), String> {
+impl SchemaCheck<'_> {
+    fn value(&self, schema: &Value, value: &Value, at: &str, depth: usize) -> Result<(), Mismatch> {
         if depth > DEEPEST {
             return wrong(at, "it is nested too deeply");
         }
@@ -127,7 +136,7 @@ impl Check<'_> {
     }
 
     /// `allOf`, `anyOf`, `oneOf`.
-    fn parts(&self, schema: &Map<String, Value>, value: &Value, at: &str, depth: usize) -> Result<(), String> {
+    fn parts(&self, schema: &Map<String, Value>, value: &Value, at: &str, depth: usize) -> Result<(), Mismatch> {
         let parts = |name: &str| schema.get(name).and_then(Value::as_array);
         for part in parts("allOf").into_iter().flatten() {
             self.value(part, value, at, depth + 1)?;
@@ -151,7 +160,7 @@ impl Check<'_> {
         object: &Map<String, Value>,
         at: &str,
         depth: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Mismatch> {
         let names = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         if let Some(missing) = names.into_iter().find(|name| !object.contains_key(*name)) {
             return wrong(at, &format!("`{missing}` is missing"));
@@ -169,7 +178,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn array(&self, schema: &Map<String, Value>, items: &[Value], at: &str, depth: usize) -> Result<(), String> {
+    fn array(&self, schema: &Map<String, Value>, items: &[Value], at: &str, depth: usize) -> Result<(), Mismatch> {
         let n = items.len();
         bounds(schema, ("minItems", "maxItems"), n as f64, |bound| {
             wrong(at, &format!("it has {n} entries, not {bound}"))
@@ -188,7 +197,7 @@ impl Check<'_> {
 }
 
 /// The checks of a value that do not look into it.
-fn alone(schema: &Map<String, Value>, value: &Value, at: &str) -> Result<(), String> {
+fn alone(schema: &Map<String, Value>, value: &Value, at: &str) -> Result<(), Mismatch> {
     let shown = || shown(value);
     if let Some(kinds) = schema.get("type") {
         let kinds: Vec<&str> = match kinds {
@@ -246,8 +255,8 @@ fn bounds(
     schema: &Map<String, Value>,
     (least, most): (&str, &str),
     number: f64,
-    outside: impl Fn(&str) -> Result<(), String>,
-) -> Result<(), String> {
+    outside: impl Fn(&str) -> Result<(), Mismatch>,
+) -> Result<(), Mismatch> {
     let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
     match (bound(least), bound(most)) {
         (Some(least), _) if number < least => outside(&format!("at least {least}")),
@@ -256,9 +265,8 @@ fn bounds(
     }
 }
 
-fn wrong(at: &str, reason: &str) -> Result<(), String> {
-    let place = if at.is_empty() { String::new() } else { format!("at {at}: ") };
-    Err(format!("{place}{reason}"))
+fn wrong(at: &str, reason: &str) -> Result<(), Mismatch> {
+    Err(Mismatch { at: at.to_owned(), reason: reason.to_owned() })
 }
 
 fn shown(value: &Value) -> String {
@@ -273,6 +281,10 @@ fn shown(value: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn mismatch(schema: &Value, value: &Value) -> Option<String> {
+        check(schema, value).err().map(|mismatch| mismatch.to_string())
+    }
 
     fn verdicts() -> Value {
         json!({

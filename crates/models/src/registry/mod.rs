@@ -2,8 +2,8 @@
 //! the models of an experiment.
 
 use crate::{
-    ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, Kind, Place, RerankModel, local,
-    provider::{Context, Listed, ModelSettings, every_provider},
+    ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, ModelKind, ModelPlace, RerankModel, local,
+    provider::{ModelContext, ModelSettings, Registration, every_provider},
     remote,
 };
 use serde::{Deserialize, Serialize};
@@ -21,19 +21,19 @@ macro_rules! providers {
         store::registry! {
             $(#[$meta])*
             #[derive(schemars::JsonSchema)]
-            pub enum $Enum builds Arc<dyn $Model>, from &Context, or Error {
+            pub enum $Enum builds Arc<dyn $Model>, from &ModelContext, or Error {
                 $( $(#[$variant_meta])* $Variant => $module in $folder ),+
             }
         }
 
-        $( impl Listed for $folder::$module::Config {
+        $( impl Registration for $folder::$module::Config {
             const VERSION: u32 = $folder::$module::VERSION;
-            const PLACE: Place = $folder::PLACE;
+            const PLACE: ModelPlace = $folder::PLACE;
         } )+
 
         impl $Enum {
             /// Where the model computes.
-            pub fn place(&self) -> Place {
+            pub fn place(&self) -> ModelPlace {
                 match self { $( Self::$Variant(_) => $folder::PLACE, )+ }
             }
 
@@ -41,7 +41,7 @@ macro_rules! providers {
             ///
             /// # Errors
             /// If the settings cannot work, or the model's files are not here.
-            pub fn identity(&self, cx: &Context) -> Result<Identity, Error> {
+            pub fn identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
                 match self { $( Self::$Variant(config) => config.identity(cx), )+ }
             }
 
@@ -50,7 +50,7 @@ macro_rules! providers {
             ///
             /// # Errors
             /// What is missing, and what to do about it.
-            pub async fn ready(&self, cx: &Context) -> Result<(), Error> {
+            pub async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
                 match self { $( Self::$Variant(config) => config.ready(cx).await, )+ }
             }
 
@@ -88,31 +88,31 @@ impl ModelConfig {
     /// A model of this process, by its name in the catalogue or another value
     /// of `model`. Whether the model is here is checked later, with everything
     /// else that it needs.
-    pub fn here(kind: Kind, model: &str) -> Option<Self> {
+    pub fn here(kind: ModelKind, model: &str) -> Option<Self> {
         let model = model.to_owned();
         Some(match kind {
-            Kind::Chat => Self::Chat(ChatConfig::Local(local::chat_local::Config { model, ..Default::default() })),
-            Kind::Embedding => {
+            ModelKind::Chat => Self::Chat(ChatConfig::Local(local::chat_local::Config { model, ..Default::default() })),
+            ModelKind::Embedding => {
                 Self::Embedding(EmbeddingConfig::Local(local::embedding_local::Config { model, ..Default::default() }))
             }
-            Kind::Rerank => {
+            ModelKind::Rerank => {
                 Self::Rerank(RerankConfig::Local(local::rerank_local::Config { model, ..Default::default() }))
             }
-            Kind::Library => return None,
+            ModelKind::Library => return None,
         })
     }
 
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ModelKind {
         match self {
-            Self::Chat(_) => Kind::Chat,
-            Self::Embedding(_) => Kind::Embedding,
-            Self::Rerank(_) => Kind::Rerank,
+            Self::Chat(_) => ModelKind::Chat,
+            Self::Embedding(_) => ModelKind::Embedding,
+            Self::Rerank(_) => ModelKind::Rerank,
         }
     }
 
     /// Where the model computes.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ModelPlace {
         match self {
             Self::Chat(config) => config.place(),
             Self::Embedding(config) => config.place(),
@@ -124,7 +124,7 @@ impl ModelConfig {
     ///
     /// # Errors
     /// If the settings cannot work, or the model's files are not here.
-    pub fn identity(&self, cx: &Context) -> Result<Identity, Error> {
+    pub fn identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         match self {
             Self::Chat(config) => config.identity(cx),
             Self::Embedding(config) => config.identity(cx),
@@ -136,7 +136,7 @@ impl ModelConfig {
     ///
     /// # Errors
     /// What is missing, and what to do about it.
-    pub async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    pub async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         match self {
             Self::Chat(config) => config.ready(cx).await,
             Self::Embedding(config) => config.ready(cx).await,
@@ -170,7 +170,7 @@ impl ModelConfig {
             Self::Embedding(config) => config.place(),
             Self::Rerank(config) => config.place(),
         };
-        matches!(place, Place::Here)
+        matches!(place, ModelPlace::Here)
     }
 
     /// Whether it is a function of a program, which only that program can ask.
@@ -213,8 +213,8 @@ mod tests {
             chat.openai = { model = "m", base_url = "http://h/v1", api_key_env = "KEY", price = { input = 0.25 } }
         "#;
         let experiment: Experiment = toml::from_str(text).expect("the design's form");
-        assert_eq!(experiment.models["minilm"].kind(), Kind::Embedding);
-        assert_eq!(experiment.models["judge"].kind(), Kind::Chat);
+        assert_eq!(experiment.models["minilm"].kind(), ModelKind::Embedding);
+        assert_eq!(experiment.models["judge"].kind(), ModelKind::Chat);
         let again = toml::to_string(&experiment.models["judge"]).expect("it can be written");
         assert_eq!(toml::from_str::<ModelConfig>(&again).expect("it can be read again"), experiment.models["judge"]);
     }
@@ -257,7 +257,7 @@ mod tests {
         chat.chain(embedding).chain(rerank).collect()
     }
 
-    fn description(config: &ModelConfig, cx: &Context) -> (Identity, u32, String) {
+    fn description(config: &ModelConfig, cx: &ModelContext) -> (Identity, u32, String) {
         let (identity, version, name) = match config {
             ModelConfig::Chat(config) => (config.identity(cx), config.version(), config.name()),
             ModelConfig::Embedding(config) => (config.identity(cx), config.version(), config.name()),
@@ -304,7 +304,7 @@ mod tests {
             match built {
                 Ok(built) => assert_eq!(built, identity, "{name}"),
                 // Where ONNX Runtime is not here, their own tests are skipped too.
-                Err(error) => assert_eq!(config.place(), Place::Here, "{name}: {error}"),
+                Err(error) => assert_eq!(config.place(), ModelPlace::Here, "{name}: {error}"),
             }
         }
     }

@@ -38,10 +38,10 @@ fn texts() -> Vec<String> {
 }
 
 /// Every variable is set: keys are only compared by their names.
-fn context(folder: &Path) -> Context {
+fn context(folder: &Path) -> ModelContext {
     let libraries = std::env::var_os("REVERIE_TEST_LIBRARIES").map(PathBuf::from);
     let directory = ModelDirectory::new(folder.join("models"), libraries.into_iter().collect());
-    Context { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| Some("key".to_owned())) }
+    ModelContext { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| Some("key".to_owned())) }
 }
 
 /// An endpoint that refuses everything, and what it was asked.

@@ -8,7 +8,8 @@
 
 use super::{
     http::Conventions,
-    remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
+    protocol::{Extra, Language, Protocol, Translation},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -21,7 +22,7 @@ pub struct Anthropic;
 pub(crate) type Config = remote_chat::Config<Anthropic>;
 
 impl Preset for Anthropic {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "anthropic",
         base_url: "https://api.anthropic.com/v1",
         api_key_env: Some("ANTHROPIC_API_KEY"),

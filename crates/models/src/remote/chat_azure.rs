@@ -7,9 +7,9 @@
 //! `query = { api-version = "2024-10-21" }`.
 
 use super::{
-    chat_openai::Differences,
     http::Conventions,
-    remote_chat::{self, Preset, Protocol, Provider},
+    protocol::{Differences, Protocol},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -22,7 +22,7 @@ pub struct Azure;
 pub(crate) type Config = remote_chat::Config<Azure>;
 
 impl Preset for Azure {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "azure",
         base_url: "",
         api_key_env: Some("AZURE_OPENAI_API_KEY"),

@@ -8,7 +8,8 @@
 
 use super::{
     http::{Conventions, Probe, path_segment},
-    remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
+    protocol::{Extra, Language, Protocol, Translation},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -21,7 +22,7 @@ pub struct Bedrock;
 pub(crate) type Config = remote_chat::Config<Bedrock>;
 
 impl Preset for Bedrock {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "bedrock",
         base_url: "https://bedrock-runtime.us-east-1.amazonaws.com",
         api_key_env: Some("AWS_BEARER_TOKEN_BEDROCK"),

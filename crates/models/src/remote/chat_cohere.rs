@@ -2,9 +2,9 @@
 //! the form of a schema, and without the probabilities of tokens.
 
 use super::{
-    chat_openai::{Differences, SchemaForm},
     http::Conventions,
-    remote_chat::{self, Preset, Protocol, Provider},
+    protocol::{Differences, Protocol, SchemaForm},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -17,7 +17,7 @@ pub struct Cohere;
 pub(crate) type Config = remote_chat::Config<Cohere>;
 
 impl Preset for Cohere {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "cohere",
         base_url: "https://api.cohere.ai/compatibility/v1",
         api_key_env: Some("COHERE_API_KEY"),

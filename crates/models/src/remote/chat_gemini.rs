@@ -7,7 +7,8 @@
 
 use super::{
     http::{Conventions, path_segment},
-    remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
+    protocol::{Extra, Language, Protocol, Translation},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -20,7 +21,7 @@ pub struct Gemini;
 pub(crate) type Config = remote_chat::Config<Gemini>;
 
 impl Preset for Gemini {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "gemini",
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         api_key_env: Some("GEMINI_API_KEY"),

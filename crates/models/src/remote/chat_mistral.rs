@@ -3,9 +3,9 @@
 //! tokens.
 
 use super::{
-    chat_openai::Differences,
     http::Conventions,
-    remote_chat::{self, Preset, Protocol, Provider},
+    protocol::{Differences, Protocol},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -18,7 +18,7 @@ pub struct Mistral;
 pub(crate) type Config = remote_chat::Config<Mistral>;
 
 impl Preset for Mistral {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "mistral",
         base_url: "https://api.mistral.ai/v1",
         api_key_env: Some("MISTRAL_API_KEY"),

@@ -6,9 +6,9 @@
 //! nothing is said.
 
 use super::{
-    chat_openai::Differences,
     http::Conventions,
-    remote_chat::{self, Preset, Protocol, Provider},
+    protocol::{Differences, Protocol},
+    remote_chat::{self, ChatProvider, Preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
@@ -21,7 +21,7 @@ pub struct Ollama;
 pub(crate) type Config = remote_chat::Config<Ollama>;
 
 impl Preset for Ollama {
-    const PROVIDER: Provider = Provider {
+    const PROVIDER: ChatProvider = ChatProvider {
         name: "ollama",
         base_url: "http://127.0.0.1:11434/v1",
         api_key_env: None,

@@ -1,7 +1,8 @@
 //! Requests, answers and refusals of a simulated chat endpoint.
 
-use super::*;
-use crate::{ChatModel, Message, Usage, provider::ModelSettings, remote::testing::Bench};
+use super::Config;
+use crate::{ChatModel, ChatRequest, Error, Finish, Message, Usage, provider::ModelSettings, remote::testing::Bench};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 fn request() -> ChatRequest {
@@ -146,14 +147,14 @@ fn settings_that_cannot_work_are_refused_before_any_call() {
 #[test]
 fn without_an_address_it_is_openai_s_own_or_what_its_variable_holds() {
     let config = Config { model: "gpt-4o-mini".to_owned(), ..Config::default() };
-    let with = |address: Option<&'static str>| crate::provider::Context {
+    let with = |address: Option<&'static str>| crate::provider::ModelContext {
         environment: std::sync::Arc::new(move |name: &str| match name {
             "OPENAI_BASE_URL" => address.map(str::to_owned),
             _ => None,
         }),
         ..crate::remote::testing::context()
     };
-    let base = |cx: &crate::provider::Context| config.settings().base(cx).expect("an address");
+    let base = |cx: &crate::provider::ModelContext| config.settings().base(cx).expect("an address");
     assert_eq!(base(&with(None)), "https://api.openai.com/v1");
     assert_eq!(base(&with(Some("http://127.0.0.1:9/v1/"))), "http://127.0.0.1:9/v1");
     assert_eq!(config.settings().key_variable(), Some("OPENAI_API_KEY"));

@@ -4,12 +4,12 @@
 //! Vectors are scaled to length 1 here, whatever the server does.
 
 use super::{
-    endpoint::{Defaults, Remote, check_limits, check_prices, endpoint_settings},
+    endpoint::{Defaults, RemoteModel, check_limits, check_prices, endpoint_settings},
     http::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, told_tokens},
 };
 use crate::{
     EmbeddingModel, EndpointAccess, Error, Identity, InputKind, Matrix, Usage, estimated_tokens,
-    provider::{Context, ModelSettings},
+    provider::{ModelContext, ModelSettings},
     trace,
 };
 use async_trait::async_trait;
@@ -44,14 +44,14 @@ endpoint_settings! {
         /// Put before each passage, such as `passage: `.
         pub document_prefix: String = String::new(),
         /// How vectors are sent. Both forms are understood in any case.
-        pub encoding: Encoding = Encoding::default(),
+        pub encoding: VectorEncoding = VectorEncoding::default(),
     }
 }
 
 /// How vectors are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Encoding {
+pub enum VectorEncoding {
     /// Small and exact.
     #[default]
     Base64,
@@ -70,7 +70,7 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
-    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(Identity {
             provider: "openai".to_owned(),
             model: self.model.clone(),
@@ -85,7 +85,7 @@ impl ModelSettings for Config {
         })
     }
 
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+    fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         check_limits(&self.limits, &self.model, self.concurrency)?;
         let above_zero = [
             ("batch_size", self.batch_size),
@@ -97,15 +97,15 @@ impl ModelSettings for Config {
         }
         check_prices(&self.model, &[self.price])?;
         let dimensions = AtomicUsize::new(self.dimensions.unwrap_or_default());
-        let embedding = Embedding { config: self.clone(), dimensions };
-        Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, |_| Ok(embedding))?))
+        let embedding = EmbeddingPart { config: self.clone(), dimensions };
+        Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.settings(), cx, |_| Ok(embedding))?))
     }
 
     fn endpoint_access(&self) -> Option<EndpointAccess> {
         Some(self.settings().access())
     }
 
-    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         self.settings().ready(cx).await
     }
 
@@ -114,14 +114,14 @@ impl ModelSettings for Config {
     }
 }
 
-struct Embedding {
+struct EmbeddingPart {
     config: Config,
     /// 0 until the endpoint has sent its first vector.
     dimensions: AtomicUsize,
 }
 
 #[async_trait]
-impl EmbeddingModel for Remote<Embedding> {
+impl EmbeddingModel for RemoteModel<EmbeddingPart> {
     fn dimensions(&self) -> usize {
         self.kind.dimensions.load(Ordering::Relaxed)
     }
@@ -152,7 +152,7 @@ impl EmbeddingModel for Remote<Embedding> {
     }
 }
 
-impl Remote<Embedding> {
+impl RemoteModel<EmbeddingPart> {
     async fn batch(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
         let prefix = match kind {
             InputKind::Query => &self.kind.config.query_prefix,
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn without_an_address_it_is_openai_s_own() {
         let config = Config { model: "text-embedding-3-small".to_owned(), ..Config::default() };
-        let cx = Context {
+        let cx = ModelContext {
             environment: Arc::new(|name: &str| (name == "OPENAI_API_KEY").then(|| "key".to_owned())),
             ..crate::remote::testing::context()
         };

@@ -2,7 +2,7 @@
 //! an experiment file, and the model's connection to it.
 
 use super::http::{Endpoint, EndpointSettings, MAX_RESPONSE};
-use crate::{EndpointLimits, Error, Identity, Limits, Model, provider::Context};
+use crate::{EndpointLimits, Error, Identity, Limits, Model, provider::ModelContext};
 
 /// The defaults that differ between kinds of models.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +130,7 @@ pub(super) fn check_prices(model: &str, prices: &[Option<f64>]) -> Result<(), Er
 }
 
 /// A model behind an endpoint: the common part, and the part of its kind.
-pub(super) struct Remote<Kind> {
+pub(super) struct RemoteModel<Kind> {
     identity: Identity,
     pub(super) endpoint: Endpoint,
     /// The name of the variable that holds its key.
@@ -139,7 +139,7 @@ pub(super) struct Remote<Kind> {
     pub(super) kind: Kind,
 }
 
-impl<Kind> Remote<Kind> {
+impl<Kind> RemoteModel<Kind> {
     /// A model whose endpoint can be called.
     ///
     /// If settings of the endpoint cannot work, a key is not set, or `kind`
@@ -147,7 +147,7 @@ impl<Kind> Remote<Kind> {
     pub(super) fn new(
         identity: Identity,
         settings: &EndpointSettings<'_>,
-        cx: &Context,
+        cx: &ModelContext,
         kind: impl FnOnce(&Endpoint) -> Result<Kind, Error>,
     ) -> Result<Self, Error> {
         let endpoint = settings.connect(cx)?;
@@ -161,7 +161,7 @@ impl<Kind> Remote<Kind> {
     }
 }
 
-impl<Kind: Send + Sync> Model for Remote<Kind> {
+impl<Kind: Send + Sync> Model for RemoteModel<Kind> {
     fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -6,22 +6,22 @@
 //! the address, which is another one in each process: what the function
 //! answered once is found again in the journal.
 
-use crate::{Error, FunctionFailed, model::FUNCTION_SCHEME};
+use crate::{Error, FunctionError, model::FUNCTION_SCHEME};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The functions that are served at this moment.
-static SERVED: Mutex<Vec<Arc<Entry>>> = Mutex::new(Vec::new());
+static SERVED: Mutex<Vec<Arc<FunctionEntry>>> = Mutex::new(Vec::new());
 
 /// A function, and where it is served.
 #[derive(Debug)]
-struct Entry {
+struct FunctionEntry {
     digest: String,
     model: String,
     address: String,
     file: String,
 }
 
-fn served() -> MutexGuard<'static, Vec<Arc<Entry>>> {
+fn served() -> MutexGuard<'static, Vec<Arc<FunctionEntry>>> {
     SERVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -29,17 +29,17 @@ fn served() -> MutexGuard<'static, Vec<Arc<Entry>>> {
 /// dropped.
 #[derive(Debug)]
 pub struct ServedFunction {
-    entry: Arc<Entry>,
+    entry: Arc<FunctionEntry>,
 }
 
 impl ServedFunction {
-    /// Tells that a function is served at an address of this machine. `digest` is
+    /// Registers a function that is served at an address of this machine. `digest` is
     /// the `base_url` of its settings, `function:` and its digest; `model` is the
     /// name by which it is asked there; `file` is the file that it is from, for
     /// messages, and may be empty.
     pub fn new(digest: &str, model: &str, address: &str, file: &str) -> Self {
         let [digest, model, address, file] = [digest, model, address, file].map(str::to_owned);
-        let entry = Arc::new(Entry { digest, model, address, file });
+        let entry = Arc::new(FunctionEntry { digest, model, address, file });
         served().push(Arc::clone(&entry));
         Self { entry }
     }
@@ -65,8 +65,8 @@ impl Drop for ServedFunction {
 
 /// Keeps a function served for as long as a model may ask it.
 #[derive(Debug, Clone)]
-pub(super) struct Lease {
-    _entry: Arc<Entry>,
+pub(super) struct FunctionLease {
+    _entry: Arc<FunctionEntry>,
 }
 
 /// Whether an address names a function.
@@ -79,13 +79,13 @@ pub(crate) fn is_function(base_url: &str) -> bool {
 ///
 /// # Errors
 /// If this program does not serve the function.
-pub(super) fn address(model: &str, base: String) -> Result<(String, Option<Lease>), Error> {
+pub(super) fn address(model: &str, base: String) -> Result<(String, Option<FunctionLease>), Error> {
     if !is_function(&base) {
         return Ok((base, None));
     }
     let served = served();
     let entry = served.iter().rev().find(|entry| entry.digest == base && entry.model == model);
-    entry.map(|entry| (entry.address.clone(), Some(Lease { _entry: Arc::clone(entry) }))).ok_or_else(|| {
+    entry.map(|entry| (entry.address.clone(), Some(FunctionLease { _entry: Arc::clone(entry) }))).ok_or_else(|| {
         Error::Config(format!(
             "{model}: this model is a function of a Python program, which is not here, or was changed since: run the \
              experiment from the program that has the function, on the same machine"
@@ -93,14 +93,14 @@ pub(super) fn address(model: &str, base: String) -> Result<(String, Option<Lease
     })
 }
 
-/// The beginning of what is told if the function fails; none for other models.
-pub(super) fn failure(model: &str, base_url: &str) -> Option<FunctionFailed> {
+/// The error of the function without its message; none for other models.
+pub(super) fn failure(model: &str, base_url: &str) -> Option<FunctionError> {
     if !is_function(base_url) {
         return None;
     }
     let file = served().iter().rev().find(|entry| entry.digest == base_url).map(|entry| entry.file.clone());
     let (function, file) = (model.to_owned(), file.unwrap_or_default());
-    Some(FunctionFailed { function, file, message: String::new(), traceback: None, passes: false, retry_after: None })
+    Some(FunctionError { function, file, message: String::new(), traceback: None, passes: false, retry_after: None })
 }
 
 #[cfg(test)]

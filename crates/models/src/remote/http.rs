@@ -10,15 +10,15 @@ pub(super) use redact::Redactor;
 use settings::is_loopback;
 pub use settings::is_unprotected;
 pub(super) use settings::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, Probe};
-pub(super) use stream::{Ended, after_the_beginning};
+pub(super) use stream::{StreamEnd, after_the_beginning};
 
 use super::{
     functions,
     rate_headers::{self, retry_after},
-    refusal::Said,
+    refusal::RefusalBody,
 };
 use crate::{
-    Error, FunctionFailed, RateHints,
+    Error, FunctionError, RateHeaders,
     model::{innermost, visible::visible},
     trace,
 };
@@ -64,7 +64,7 @@ pub(super) struct Endpoint {
     /// announcement counts, so it belongs to the endpoint and not to a call.
     hints: Mutex<Option<executor::RateHints>>,
     /// Keeps a function of the program served while this may call it.
-    _function: Option<functions::Lease>,
+    _function: Option<functions::FunctionLease>,
 }
 
 impl fmt::Debug for Endpoint {
@@ -150,7 +150,7 @@ impl Endpoint {
     }
 
     /// An answer, or an event of one, as JSON without secrets.
-    fn read(&self, text: String, hints: RateHints) -> Result<Value, Error> {
+    fn read(&self, text: String, hints: RateHeaders) -> Result<Value, Error> {
         let text = self.without_secrets(text);
         let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
         if values > self.max_response / BYTES_PER_VALUE {
@@ -166,7 +166,7 @@ impl Endpoint {
     }
 
     /// The error in an answer with status 200, as some gateways report it.
-    pub(super) fn error_in(&self, answer: &Value, hints: RateHints) -> Option<Error> {
+    pub(super) fn error_in(&self, answer: &Value, hints: RateHeaders) -> Option<Error> {
         answer.get("error").filter(|error| !error.is_null())?;
         Some(self.reported(&answer.to_string(), hints))
     }
@@ -177,7 +177,7 @@ impl Endpoint {
     }
 
     /// Stores the announcement of an answer, unless that of a later call came first.
-    fn heard(&self, headers: &HeaderMap, sent: Instant) -> RateHints {
+    fn heard(&self, headers: &HeaderMap, sent: Instant) -> RateHeaders {
         let hints = rate_headers::read(headers);
         let mut last = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
         if !hints.is_empty() && last.is_none_or(|last| last.sent <= sent) {
@@ -228,7 +228,7 @@ impl Endpoint {
             let after = Duration::from_millis(started.elapsed().as_millis() as u64);
             return Error::Timeout { model: self.model.clone(), after };
         }
-        Error::connection(&self.base, Broken { shown: self.shown(&innermost(&error).to_string()), error })
+        Error::connection(&self.base, BrokenConnection { shown: self.shown(&innermost(&error).to_string()), error })
     }
 
     async fn refusal(&self, mut response: reqwest::Response, sent: Instant) -> Error {
@@ -255,29 +255,29 @@ impl Endpoint {
                 .map_or_else(String::new, |to| self.shown(&String::from_utf8_lossy(to.as_bytes())));
             return Error::Redirected { endpoint: self.base.clone(), status: status.as_u16(), location };
         }
-        let said = Said::read(text).named_by(headers);
+        let said = RefusalBody::read(text).named_by(headers);
         let retry_after = retry_after(headers).or_else(|| said.retry_after());
         self.classified(status.as_u16(), retry_after, hints, said)
     }
 
     /// The error that came with status 200.
-    pub(super) fn reported(&self, text: &str, hints: RateHints) -> Error {
-        let said = Said::read(text);
+    pub(super) fn reported(&self, text: &str, hints: RateHeaders) -> Error {
+        let said = RefusalBody::read(text);
         self.classified(said.status(), said.retry_after(), hints, said)
     }
 
-    fn classified(&self, status: u16, retry_after: Option<Duration>, hints: RateHints, said: Said) -> Error {
+    fn classified(&self, status: u16, retry_after: Option<Duration>, hints: RateHeaders, said: RefusalBody) -> Error {
         let endpoint = self.base.clone();
         let message = match self.shown(&said.message) {
             message if message.is_empty() => "no reason given".to_owned(),
             message => message,
         };
-        // A program serves its functions on this machine: nobody else is believed to be one.
+        // Functions are served on this machine only, so no other endpoint may claim to be one.
         if status != 429
             && is_loopback(&self.base)
             && let Some(failed) = said.function()
         {
-            return Error::Function(Box::new(FunctionFailed { retry_after, ..failed }));
+            return Error::Function(Box::new(FunctionError { retry_after, ..failed }));
         }
         if said.is_content_filter() {
             return Error::ContentFiltered { model: self.model.clone(), reason: message };
@@ -314,19 +314,19 @@ impl Endpoint {
 /// Why there is no connection: the system's message, which is the innermost
 /// cause. The causes above it repeat the address, and are not shown.
 #[derive(Debug)]
-struct Broken {
+struct BrokenConnection {
     /// What it said, as all errors show what others say.
     shown: String,
     error: reqwest::Error,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
-impl std::error::Error for Broken {
+impl std::error::Error for BrokenConnection {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // A cause in which something had to be hidden is not shown either.
         Some(innermost(&self.error)).filter(|cause| cause.to_string() == self.shown)

@@ -1,7 +1,7 @@
 //! A simulated endpoint, and what its refusals become.
 
 use super::*;
-use crate::{CpuBudget, ModelDirectory, provider::Context};
+use crate::{CpuBudget, ModelDirectory, provider::ModelContext};
 use reqwest::header::HeaderMap;
 use serde_json::json;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -16,13 +16,13 @@ use wiremock::{
 };
 
 /// A context that knows two keys.
-pub(crate) fn context() -> Context {
+pub(crate) fn context() -> ModelContext {
     let environment = |name: &str| match name {
         "KEY" => Some("sk-very-secret".to_owned()),
         "TEAM" => Some("team-secret".to_owned()),
         _ => None,
     };
-    Context {
+    ModelContext {
         directory: ModelDirectory::new(PathBuf::from("/nonexistent"), Vec::new()),
         cpu: CpuBudget::new(1),
         environment: Arc::new(environment),
@@ -47,7 +47,7 @@ impl Bench {
         format!("{}{path}", self.server.uri())
     }
 
-    pub(crate) fn context(&self) -> Context {
+    pub(crate) fn context(&self) -> ModelContext {
         context()
     }
 

@@ -2,19 +2,18 @@
 //!
 //! `endpoint` is what all models here share; `http` sends requests and classifies the answers, `rate_headers` reads the
 //! limits that answers announce, `refusal` interprets refusals. `functions`
-//! knows where functions of this program are served as models. `remote_chat` is what all chat providers share;
-//! `chat_openai` speaks OpenAI's protocol for those that use it, `translated` speaks the others.
+//! knows where functions of this program are served as models. `protocol` speaks the protocols of chat providers, and
+//! `remote_chat` is the model with settings that all of them share.
 
 use crate::provider::{every_provider, modules};
 
 mod endpoint;
 mod functions;
 mod http;
+mod protocol;
 mod rate_headers;
 mod refusal;
 mod remote_chat;
-#[cfg(feature = "providers")]
-mod translated;
 
 pub use functions::ServedFunction;
 pub(crate) use functions::is_function;
@@ -23,7 +22,7 @@ pub use http::is_unprotected;
 every_provider!(modules remote);
 
 /// Where the models of this folder compute.
-pub(crate) const PLACE: crate::Place = crate::Place::Remote;
+pub(crate) const PLACE: crate::ModelPlace = crate::ModelPlace::Remote;
 
 #[cfg(test)]
 /// Helper functions that tests of other modules use.

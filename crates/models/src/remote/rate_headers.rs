@@ -6,24 +6,22 @@
 //! `anthropic-ratelimit-*`, and `retry-after` of HTTP with the
 //! `retry-after-ms` of OpenAI and Azure.
 
-use crate::RateHints;
+use crate::RateHeaders;
+use chrono::DateTime;
 use reqwest::header::HeaderMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const SECONDS_PER_DAY: i64 = 86_400;
 /// The longest wait, in seconds: a year. Longer waits are cut to it, so that
 /// sums stay in range.
 const LONGEST: f64 = 365.0 * 86_400.0;
 /// No limit is larger.
 const LARGEST: f64 = 1e15;
-/// The years of a date, written with four digits.
-const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
 
 /// The announcement in an answer's headers.
-pub(super) fn read(headers: &HeaderMap) -> RateHints {
+pub(super) fn read(headers: &HeaderMap) -> RateHeaders {
     let number = |names: &[&str]| names.iter().find_map(|name| count(text(headers, name)?));
     let time = |names: &[&str]| names.iter().find_map(|name| reset(headers, text(headers, name)?));
-    RateHints {
+    RateHeaders {
         limit_requests: number(&[
             "x-ratelimit-limit-requests",
             "anthropic-ratelimit-requests-limit",
@@ -100,7 +98,8 @@ fn reset(headers: &HeaderMap, value: &str) -> Option<Duration> {
     })
 }
 
-/// A duration as Go writes it: numbers, each with a unit.
+/// A duration as Go writes it: numbers, each with a unit. By hand, because the crates that read durations refuse
+/// fractions such as `2m59.56s`.
 fn duration(value: &str) -> Option<Duration> {
     let mut seconds = 0.0;
     let mut rest = value;
@@ -127,41 +126,8 @@ fn duration(value: &str) -> Option<Duration> {
 
 /// A point in time as RFC 3339 writes it, in seconds since 1970.
 fn date_time(value: &str) -> Option<f64> {
-    let (date, time) = value.split_once(['T', 't', ' '])?;
-    let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let zone_at = time.find(['Z', 'z', '+', '-'])?;
-    let (clock, zone) = time.split_at(zone_at);
-    let offset = match zone {
-        "Z" | "z" => 0,
-        zone => {
-            let (hours, minutes) = zone[1..].split_once(':')?;
-            let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
-            let seconds = i64::from(hours) * 3600 + i64::from(minutes) * 60;
-            if zone.starts_with('-') { -seconds } else { seconds }
-        }
-    };
-    let mut parts = clock.splitn(3, ':');
-    let (hours, minutes) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
-    let seconds = count(parts.next()?)?;
-    let is_date = YEARS.contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    let is_time = (0..24).contains(&hours) && (0..60).contains(&minutes) && seconds < 61.0;
-    // The parts are checked before anything is computed from them.
-    (is_date && is_time).then(|| {
-        let whole = days(year, month, day) * SECONDS_PER_DAY + hours * 3600 + minutes * 60 - offset;
-        whole as f64 + seconds
-    })
-}
-
-/// Days since 1970 of a date of the Gregorian calendar (Howard Hinnant's
-/// algorithm: years begin in March, so that the leap day is the last one).
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+    let at = DateTime::parse_from_rfc3339(value).ok()?;
+    Some(at.timestamp() as f64 + f64::from(at.timestamp_subsec_nanos()) / 1e9)
 }
 
 #[cfg(test)]
@@ -213,7 +179,7 @@ mod tests {
             ("x-ratelimit-remaining-tokens", "149984"),
             ("x-ratelimit-reset-tokens", "6m0s"),
         ]));
-        let expected = RateHints {
+        let expected = RateHeaders {
             limit_requests: Some(60.0),
             remaining_requests: Some(59.0),
             reset_requests: seconds(1.0),
@@ -233,12 +199,12 @@ mod tests {
             ("x-ratelimit-remaining-tokens-minute", "47196"),
             ("x-ratelimit-limit-tokens-month", "4000000"),
         ]));
-        let expected = RateHints {
+        let expected = RateHeaders {
             limit_requests: Some(60.0),
             remaining_requests: Some(59.0),
             limit_tokens: Some(50_000.0),
             remaining_tokens: Some(47_196.0),
-            ..RateHints::default()
+            ..RateHeaders::default()
         };
         assert_eq!(told, expected);
     }
@@ -254,7 +220,7 @@ mod tests {
             ("anthropic-ratelimit-input-tokens-remaining", "39000"),
             ("anthropic-ratelimit-input-tokens-reset", "2025-12-31T23:59:00Z"),
         ]));
-        let expected = RateHints {
+        let expected = RateHeaders {
             limit_requests: Some(50.0),
             remaining_requests: Some(0.0),
             reset_requests: seconds(7.0),

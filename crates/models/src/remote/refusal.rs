@@ -4,7 +4,7 @@
 //! llama.cpp's server send.
 
 use super::rate_headers::wait;
-use crate::FunctionFailed;
+use crate::FunctionError;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const AWS_ERROR: &str = "x-amzn-errortype";
 
 /// The content of a refusal.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct RefusalBody {
     pub(super) message: String,
     /// The type and code of the error, for recognising it.
     kind: String,
@@ -22,7 +22,7 @@ pub(super) struct Said {
     body: Value,
 }
 
-impl Said {
+impl RefusalBody {
     /// Reads `{"error": {…}}`, a list with it, `{"error": "…"}`, the flat form
     /// of older vLLM, `{"detail": …}`, `{"message": …}`, or plain text.
     pub(super) fn read(text: &str) -> Self {
@@ -123,7 +123,7 @@ impl Said {
     }
 
     /// The failure of a function that a program serves as a model.
-    pub(super) fn function(&self) -> Option<FunctionFailed> {
+    pub(super) fn function(&self) -> Option<FunctionError> {
         serde_json::from_value(self.body.get("function_failed")?.clone()).ok()
     }
 

@@ -1,5 +1,5 @@
 //! Chat models behind an endpoint, of any provider: one set of settings. The
-//! file of each provider states its defaults and differences as a [`Provider`].
+//! file of each provider states its defaults and differences as a [`ChatProvider`].
 //!
 //! To add a provider, write `chat_<name>.rs` with a `Preset` like its
 //! neighbours', the line in the registry, and `examples/<name>.json`: the
@@ -8,26 +8,24 @@
 
 mod asking;
 
-pub(super) use asking::{Counted, Reply, Speaker, Target, decimal};
-
 use super::{
-    chat_openai::{self, Differences},
-    endpoint::{Defaults, Remote, check_limits, check_prices, endpoint_settings},
+    endpoint::{Defaults, RemoteModel, check_limits, check_prices, endpoint_settings},
     functions,
     http::{Conventions, Endpoint, EndpointSettings},
+    protocol::{ChatTarget, Protocol},
 };
 use crate::{
     CONTEXT_LENGTH, ChatModel, EndpointAccess, Error, Identity,
-    provider::{Context, Listed, ModelSettings},
+    provider::{ModelContext, ModelSettings, Registration},
 };
-use asking::Chat;
+use asking::ChatPart;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 
 /// The properties of a provider, whatever the settings of a model are.
 #[derive(Debug, Clone, Copy)]
-pub struct Provider {
+pub struct ChatProvider {
     /// Its name in experiment files and in identities.
     pub(super) name: &'static str,
     /// The address if it is the same for all users; empty if each user has another one.
@@ -40,51 +38,10 @@ pub struct Provider {
     pub(super) protocol: Protocol,
 }
 
-/// The protocol of a provider.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Protocol {
-    /// OpenAI's protocol, with some differences.
-    OpenAi(Differences),
-    /// A protocol of its own, through `genai`.
-    Translated(Translation),
-}
-
-/// A protocol that `genai` knows.
-#[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
-pub(super) struct Translation {
-    pub(super) language: Language,
-    /// The path of a call below the base URL.
-    pub(super) path: fn(&str) -> String,
-    /// The path of a call whose answer is streamed.
-    pub(super) stream_path: fn(&str) -> String,
-    /// Whether answers can be held to a schema; otherwise the instructions ask for it.
-    pub(super) takes_schema: bool,
-    /// Which settings of `extra` can be sent.
-    pub(super) extra: Extra,
-}
-
-/// The protocol's owner.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Language {
-    Anthropic,
-    Gemini,
-    BedrockConverse,
-}
-
-/// Which settings of `extra` can be sent, besides `reasoning_effort`.
-#[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
-pub(super) enum Extra {
-    Nothing,
-    /// All except these, which a request sets itself.
-    AllBut(&'static [&'static str]),
-}
-
 /// Names a provider in a type, so that each has its own defaults.
 pub trait Preset: fmt::Debug + Clone + PartialEq + Send + Sync + 'static {
     /// Which one.
-    const PROVIDER: Provider;
+    const PROVIDER: ChatProvider;
 }
 
 endpoint_settings! {
@@ -105,7 +62,7 @@ endpoint_settings! {
     }
     after limits {
         /// What tokens cost; needed where the budget caps money.
-        pub price: Price = Price::default(),
+        pub price: TokenPrice = TokenPrice::default(),
         /// Prompt and answer together, in tokens.
         pub context_length: usize = P::PROVIDER.context_length,
         /// Parameters that this model refuses, such as `temperature` or `seed`.
@@ -121,7 +78,7 @@ endpoint_settings! {
 /// What tokens cost, in US dollars per million.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Price {
+pub struct TokenPrice {
     /// Tokens read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<f64>,
@@ -139,14 +96,12 @@ impl<P: Preset> Config<P> {
 
 impl<P: Preset> ModelSettings for Config<P>
 where
-    Self: Listed,
+    Self: Registration,
 {
     type Model = dyn ChatModel;
 
-    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
-        if matches!(P::PROVIDER.protocol, Protocol::Translated(_)) && cfg!(not(feature = "providers")) {
-            return Err(not_compiled(&self.model));
-        }
+    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
+        P::PROVIDER.protocol.check_compiled(&self.model)?;
         // `context_length` decides how much context a prompt is given.
         let mut parameters = json!({
             "kind": "chat", "omit": self.omit, "extra": self.extra, CONTEXT_LENGTH: self.context_length,
@@ -162,7 +117,7 @@ where
         })
     }
 
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+    fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         check_limits(&self.limits, &self.model, self.concurrency)?;
         if self.context_length == 0 {
             return Err(Error::Config(format!("{}: `context_length` must be above 0", self.model)));
@@ -170,12 +125,12 @@ where
         check_prices(&self.model, &[self.price.input, self.price.output])?;
         let chat = |endpoint: &Endpoint| {
             let (omit, extra) = (self.omit.clone(), self.extra.clone());
-            let speaker = speaker(P::PROVIDER.protocol, &Target { endpoint, omit: &omit, extra: &extra })?;
+            let speaker = P::PROVIDER.protocol.speaker(&ChatTarget { endpoint, omit: &omit, extra: &extra })?;
             let price = (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default());
             let function = functions::failure(&self.model, &self.base_url);
-            Ok(Chat { speaker, omit, extra, context_length: self.context_length, price, function })
+            Ok(ChatPart { speaker, omit, extra, context_length: self.context_length, price, function })
         };
-        Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, chat)?))
+        Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.settings(), cx, chat)?))
     }
 
     fn endpoint_access(&self) -> Option<EndpointAccess> {
@@ -183,31 +138,13 @@ where
         Some(EndpointAccess { fields, ..self.settings().access() })
     }
 
-    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         self.identity(cx)?;
         self.settings().ready(cx).await
     }
 
     fn prices(&self) -> Option<(f64, f64)> {
         self.price.input.zip(self.price.output)
-    }
-}
-
-fn not_compiled(model: &str) -> Error {
-    Error::Config(format!(
-        "{model}: this program was built without Anthropic, Gemini and Bedrock: build it with \
-         `cargo build --release --features providers`, or use an OpenAI-compatible address with `chat.openai`"
-    ))
-}
-
-/// The speaker for this protocol.
-fn speaker(protocol: Protocol, model: &Target<'_>) -> Result<Box<dyn Speaker>, Error> {
-    match protocol {
-        Protocol::OpenAi(differences) => Ok(Box::new(chat_openai::OpenAi::new(differences, model)?)),
-        #[cfg(feature = "providers")]
-        Protocol::Translated(translation) => Ok(Box::new(super::translated::Translator::new(translation, model)?)),
-        #[cfg(not(feature = "providers"))]
-        Protocol::Translated(_) => Err(not_compiled(model.name())),
     }
 }
 

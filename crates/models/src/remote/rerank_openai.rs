@@ -3,12 +3,12 @@
 //! and that of text-embeddings-inference.
 
 use super::{
-    endpoint::{Defaults, Remote, check_limits, check_prices, endpoint_settings},
+    endpoint::{Defaults, RemoteModel, check_limits, check_prices, endpoint_settings},
     http::told_tokens,
 };
 use crate::{
     EndpointAccess, Error, Identity, RerankModel, Usage, estimated_tokens,
-    provider::{Context, ModelSettings},
+    provider::{ModelContext, ModelSettings},
     trace,
 };
 use async_trait::async_trait;
@@ -23,7 +23,7 @@ endpoint_settings! {
     pub struct Config, by default Defaults::PLAIN;
     after base_url {
         /// The shape of requests.
-        pub shape: Shape = Shape::default(),
+        pub shape: RerankShape = RerankShape::default(),
     }
     after headers {}
     after limits {
@@ -36,7 +36,7 @@ endpoint_settings! {
 /// The shape of requests. Answers are understood in any of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum RerankShape {
     /// `documents`, without sending them back; also vLLM's.
     #[default]
     Jina,
@@ -49,7 +49,7 @@ pub enum Shape {
 impl ModelSettings for Config {
     type Model = dyn RerankModel;
 
-    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(Identity {
             provider: "openai".to_owned(),
             model: self.model.clone(),
@@ -58,18 +58,18 @@ impl ModelSettings for Config {
         })
     }
 
-    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+    fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         check_limits(&self.limits, &self.model, self.concurrency)?;
         check_prices(&self.model, &[self.price])?;
-        let rerank = Rerank { shape: self.shape, price: self.price.unwrap_or_default() };
-        Ok(Arc::new(Remote::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(rerank))?))
+        let rerank = RerankPart { shape: self.shape, price: self.price.unwrap_or_default() };
+        Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(rerank))?))
     }
 
     fn endpoint_access(&self) -> Option<EndpointAccess> {
         Some(self.endpoint().access())
     }
 
-    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         self.endpoint().ready(cx).await
     }
 
@@ -78,14 +78,14 @@ impl ModelSettings for Config {
     }
 }
 
-struct Rerank {
-    shape: Shape,
+struct RerankPart {
+    shape: RerankShape,
     /// Dollars per million tokens.
     price: f64,
 }
 
 #[async_trait]
-impl RerankModel for Remote<Rerank> {
+impl RerankModel for RemoteModel<RerankPart> {
     fn price(&self) -> f64 {
         self.kind.price
     }
@@ -96,15 +96,17 @@ impl RerankModel for Remote<Rerank> {
         }
         let model = self.endpoint.model();
         let body = match self.kind.shape {
-            Shape::Jina => json!({
+            RerankShape::Jina => json!({
                 "model": model,
                 "query": query,
                 "documents": passages,
                 "top_n": passages.len(),
                 "return_documents": false,
             }),
-            Shape::Cohere => json!({ "model": model, "query": query, "documents": passages, "top_n": passages.len() }),
-            Shape::Tei => json!({ "query": query, "texts": passages, "truncate": true, "return_text": false }),
+            RerankShape::Cohere => {
+                json!({ "model": model, "query": query, "documents": passages, "top_n": passages.len() })
+            }
+            RerankShape::Tei => json!({ "query": query, "texts": passages, "truncate": true, "return_text": false }),
         };
         let answer = self.endpoint.post("rerank", &body).await?;
         trace::answered_by(answer.get("model").and_then(Value::as_str));
@@ -120,7 +122,7 @@ impl RerankModel for Remote<Rerank> {
     }
 }
 
-impl Remote<Rerank> {
+impl RemoteModel<RerankPart> {
     /// The scores in the order of the passages: `[…]` or `{"results": […]}`
     /// of `{"index", "relevance_score" or "score"}`.
     fn scores(&self, answer: &Value, n_passages: usize) -> Result<Vec<f32>, Error> {
@@ -147,7 +149,7 @@ impl Remote<Rerank> {
 mod tests {
     use super::{super::http::tests::Bench, *};
 
-    fn model(bench: &Bench, shape: Shape) -> Arc<dyn RerankModel> {
+    fn model(bench: &Bench, shape: RerankShape) -> Arc<dyn RerankModel> {
         let config = Config {
             model: "m".to_owned(),
             base_url: bench.base_url(),
@@ -170,9 +172,9 @@ mod tests {
         let tei = json!({ "query": "q", "texts": ["a", "b"], "truncate": true, "return_text": false });
         let scored = json!([{ "index": 1, "relevance_score": 0.75 }, { "index": 0, "relevance_score": 0.25 }]);
         let cases = [
-            (Shape::Jina, jina, json!({ "results": scored, "usage": { "total_tokens": 9 } }), 9),
-            (Shape::Cohere, cohere, json!({ "results": scored, "meta": { "tokens": { "input_tokens": 8 } } }), 8),
-            (Shape::Tei, tei, json!([{ "index": 1, "score": 0.75 }, { "index": 0, "score": 0.25 }]), 4),
+            (RerankShape::Jina, jina, json!({ "results": scored, "usage": { "total_tokens": 9 } }), 9),
+            (RerankShape::Cohere, cohere, json!({ "results": scored, "meta": { "tokens": { "input_tokens": 8 } } }), 8),
+            (RerankShape::Tei, tei, json!([{ "index": 1, "score": 0.75 }, { "index": 0, "score": 0.25 }]), 4),
         ];
         for (shape, expected, answer, n_tokens) in cases {
             let bench = Bench::new().await;
@@ -189,7 +191,7 @@ mod tests {
     async fn a_passage_without_a_score_is_malformed_and_none_is_no_call() {
         let bench = Bench::new().await;
         bench.answer(200, json!({ "results": [{ "index": 0, "relevance_score": 0.5 }] })).await;
-        let model = model(&bench, Shape::Jina);
+        let model = model(&bench, RerankShape::Jina);
         assert!(matches!(model.rerank("q", &passages()).await, Err(Error::Malformed { .. })));
         assert_eq!(model.rerank("q", &[]).await.map(|(scores, _)| scores.len()).ok(), Some(0));
         assert_eq!(bench.n_requests().await, 1);

@@ -5,7 +5,7 @@ use crate::{
     Choice, Component, Error, Listed,
     component::{Ask, Item},
 };
-use models::Kind;
+use models::ModelKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{fmt, ops::Deref};
@@ -32,7 +32,7 @@ impl fmt::Display for EmbedderName {
 impl Component for EmbedderName {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let prompt_tokens = item.text_tokens;
-        vec![Ask { model: &self.0, kind: Kind::Embedding, calls: 1, prompt_tokens, completion_tokens: 0 }]
+        vec![Ask { model: &self.0, kind: ModelKind::Embedding, calls: 1, prompt_tokens, completion_tokens: 0 }]
     }
 }
 

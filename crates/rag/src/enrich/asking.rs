@@ -3,7 +3,7 @@
 
 use crate::{Ask, Chunk, Context, Document, Error, Item, fence, sampling::check_sampling};
 use futures::{FutureExt, future::join_all};
-use models::{Chat, ChatRequest, Kind};
+use models::{Chat, ChatRequest, ModelKind};
 use regex::{Captures, Regex};
 use std::{
     borrow::Cow,
@@ -43,7 +43,7 @@ pub(super) fn asks(model: &str, item: Item, more: u64, completion: u32) -> Vec<A
     let calls = item.passages;
     vec![Ask {
         model,
-        kind: Kind::Chat,
+        kind: ModelKind::Chat,
         calls,
         prompt_tokens: item.passage_tokens + calls * (crate::INSTRUCTION_TOKENS + more.min(item.text_tokens)),
         completion_tokens: calls * u64::from(completion),

@@ -216,7 +216,7 @@ mod tests {
         write_small_bert(folder.path(), &WORDS).unwrap();
         let libraries = std::env::var_os("REVERIE_TEST_LIBRARIES").map(PathBuf::from);
         let directory = ModelDirectory::new(folder.path().join("models"), libraries.into_iter().collect());
-        let cx = provider::Context { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) };
+        let cx = provider::ModelContext { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) };
         let mut local = json!({ "model": folder.path() });
         local.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
         let config: EmbeddingConfig = serde_json::from_value(json!({ "local": local })).unwrap();

@@ -48,7 +48,7 @@ impl GeneratorConfig {
     /// The name of the chat model that writes the answer.
     pub fn model(&self) -> Option<&str> {
         use crate::Component as _;
-        let chat = |ask: &crate::Ask<'_>| ask.kind == models::Kind::Chat;
+        let chat = |ask: &crate::Ask<'_>| ask.kind == models::ModelKind::Chat;
         self.asks(crate::Item::default()).into_iter().find(chat).map(|ask| ask.model)
     }
 }

@@ -106,7 +106,7 @@ impl Component for Config {
         // Every call reads the passages.
         let more = asked.map(|ask| (ask.prompt_tokens + (calls - 1) * item.passage_tokens, ask.completion_tokens));
         let (prompt_tokens, completion_tokens) = more.unwrap_or_default();
-        vec![Ask { model: &self.model, kind: models::Kind::Chat, calls, prompt_tokens, completion_tokens }]
+        vec![Ask { model: &self.model, kind: models::ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     sampling::check_sampling,
 };
 use futures::StreamExt;
-use models::{Chat, ChatRequest, Finish, Kind, Message, Piece, Usage};
+use models::{AnswerPiece, Chat, ChatRequest, Finish, Message, ModelKind, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Kept free in the model's context for the marks of its chat template.
@@ -86,7 +86,7 @@ impl Settings {
         let passages = self.context_tokens.map_or(item.passage_tokens, |limit| item.passage_tokens.min(limit as u64));
         vec![Ask {
             model: &self.model,
-            kind: Kind::Chat,
+            kind: ModelKind::Chat,
             calls,
             prompt_tokens: passages + calls * (INSTRUCTION_TOKENS + item.text_tokens),
             completion_tokens: calls * u64::from(self.max_tokens),
@@ -218,8 +218,8 @@ impl Asker {
                 let mut reply = String::new();
                 while let Some(piece) = answering.next().await {
                     match piece? {
-                        Piece::Text(text) => reply.push_str(&text),
-                        Piece::Restart => reply.clear(),
+                        AnswerPiece::Text(text) => reply.push_str(&text),
+                        AnswerPiece::Restart => reply.clear(),
                     }
                     let so_far = match &self.instructions {
                         Instructions::File(template) => template.answer_so_far(&reply),

@@ -52,8 +52,8 @@ impl std::error::Error for Failure {}
 
 impl Failure {
     /// The failure of a function that stands for a model with this part.
-    pub fn of_model(part: &str, failed: models::FunctionFailed) -> Self {
-        let models::FunctionFailed { function, file, message, traceback, .. } = failed;
+    pub fn of_model(part: &str, failed: models::FunctionError) -> Self {
+        let models::FunctionError { function, file, message, traceback, .. } = failed;
         let kind = if traceback.is_some() { FailureKind::Raised } else { FailureKind::Returned };
         Self { stage: part.to_owned(), function, file, kind, message, traceback }
     }

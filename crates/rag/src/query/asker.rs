@@ -3,7 +3,7 @@
 
 use super::{Fallback, Written};
 use crate::{Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence, sampling::check_sampling};
-use models::{Chat, ChatRequest, Finish, Kind, Message};
+use models::{Chat, ChatRequest, Finish, Message, ModelKind};
 use serde_json::{Value, json};
 
 /// Kept free in the model's context for the marks of its chat template.
@@ -22,7 +22,7 @@ impl<'a> Asking<'a> {
     pub(crate) fn asks(&self, item: Item, calls: u64) -> Vec<Ask<'a>> {
         vec![Ask {
             model: self.model,
-            kind: Kind::Chat,
+            kind: ModelKind::Chat,
             calls,
             prompt_tokens: calls * (INSTRUCTION_TOKENS + item.text_tokens),
             completion_tokens: calls * u64::from(self.max_tokens),

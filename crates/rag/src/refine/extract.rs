@@ -20,7 +20,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::future;
-use models::{Chat, ChatRequest, Kind, Message};
+use models::{Chat, ChatRequest, Message, ModelKind};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -54,7 +54,7 @@ impl Component for Config {
         let numbers = item.passage_tokens / TOKENS_PER_SENTENCE;
         let prompt_tokens = item.passage_tokens + numbers + calls * (INSTRUCTION_TOKENS + item.text_tokens);
         let completion_tokens = calls * REPLY_TOKENS;
-        vec![Ask { model: &self.model, kind: Kind::Chat, calls, prompt_tokens, completion_tokens }]
+        vec![Ask { model: &self.model, kind: ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
     }
 }
 

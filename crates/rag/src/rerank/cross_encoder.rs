@@ -8,7 +8,7 @@
 use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
 use crate::{Ask, Component, Context, Error, Item, Passage};
 use async_trait::async_trait;
-use models::Kind;
+use models::ModelKind;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -49,7 +49,7 @@ impl Component for Config {
 
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let prompt_tokens = item.passage_tokens + item.text_tokens;
-        vec![Ask { model: &self.model, kind: Kind::Rerank, calls: 1, prompt_tokens, completion_tokens: 0 }]
+        vec![Ask { model: &self.model, kind: ModelKind::Rerank, calls: 1, prompt_tokens, completion_tokens: 0 }]
     }
 }
 

@@ -10,7 +10,7 @@
 use super::{Corpus, Query, Reranker, candidates, check_top_n};
 use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
 use async_trait::async_trait;
-use models::{Chat, ChatRequest, Kind, Message};
+use models::{Chat, ChatRequest, Message, ModelKind};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -60,7 +60,7 @@ impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let prompt_tokens = item.passage_tokens + INSTRUCTION_TOKENS + item.text_tokens;
         let completion_tokens = RANKING_TOKENS;
-        vec![Ask { model: &self.model, kind: Kind::Chat, calls: 1, prompt_tokens, completion_tokens }]
+        vec![Ask { model: &self.model, kind: ModelKind::Chat, calls: 1, prompt_tokens, completion_tokens }]
     }
 }
 

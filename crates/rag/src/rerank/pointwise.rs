@@ -16,7 +16,7 @@
 use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
 use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
 use async_trait::async_trait;
-use models::{Chat, ChatRequest, ChatResponse, Kind, Message};
+use models::{Chat, ChatRequest, ChatResponse, Message, ModelKind};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -81,7 +81,7 @@ impl Component for Config {
         let calls = item.passages;
         let prompt_tokens = item.passage_tokens + calls * (INSTRUCTION_TOKENS + item.text_tokens);
         let completion_tokens = calls * u64::from(REPLY_TOKENS);
-        vec![Ask { model: &self.model, kind: Kind::Chat, calls, prompt_tokens, completion_tokens }]
+        vec![Ask { model: &self.model, kind: ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
     }
 }
 

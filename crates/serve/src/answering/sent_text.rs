@@ -1,6 +1,6 @@
 //! The text of a streamed answer that the client has already.
 
-use models::Piece;
+use models::AnswerPiece;
 use std::sync::{Mutex, PoisonError};
 
 /// The part of an answer that was sent. It cannot be revoked, but a call of a model
@@ -39,14 +39,14 @@ impl SentText {
     ///
     /// # Errors
     /// If the answer no longer begins with what was sent.
-    pub(crate) fn add(&self, piece: Piece) -> Result<Option<String>, Divergence> {
+    pub(crate) fn add(&self, piece: AnswerPiece) -> Result<Option<String>, Divergence> {
         let mut state = self.state();
         match piece {
-            Piece::Restart => {
+            AnswerPiece::Restart => {
                 state.current.clear();
                 Ok(None)
             }
-            Piece::Text(text) => {
+            AnswerPiece::Text(text) => {
                 state.current += &text;
                 state.take_unsent()
             }
@@ -96,15 +96,15 @@ impl TextState {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.to_owned())
+    fn text(text: &str) -> AnswerPiece {
+        AnswerPiece::Text(text.to_owned())
     }
 
     #[test]
     fn an_answer_that_begins_anew_in_the_same_words_goes_on_where_it_was() {
         let sent = SentText::default();
         assert_eq!(sent.add(text("The mill ")), Ok(Some("The mill ".into())));
-        assert_eq!(sent.add(Piece::Restart), Ok(None));
+        assert_eq!(sent.add(AnswerPiece::Restart), Ok(None));
         assert_eq!(sent.add(text("The ")), Ok(None));
         assert_eq!(sent.add(text("mill is old")), Ok(Some("is old".into())));
         assert_eq!(sent.complete("The mill is old [1]."), Ok(Some(" [1].".into())));
@@ -114,7 +114,7 @@ mod tests {
     fn an_answer_in_other_words_than_were_sent_is_never_passed_off_as_one() {
         let sent = SentText::default();
         assert_eq!(sent.add(text("The mill ")), Ok(Some("The mill ".into())));
-        assert_eq!(sent.add(Piece::Restart), Ok(None));
+        assert_eq!(sent.add(AnswerPiece::Restart), Ok(None));
         assert_eq!(sent.add(text("A mill ")), Err(Divergence));
         assert_eq!(sent.complete("A mill "), Err(Divergence));
         let shorter = SentText::default();

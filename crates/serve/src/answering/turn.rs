@@ -25,7 +25,7 @@ use crate::{
 use futures::FutureExt;
 use models::{
     Usage,
-    trace::{Fails, told, within},
+    trace::{SpanError, told, within},
 };
 use rag::{Answer, pipeline::Event};
 use std::{
@@ -442,7 +442,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
     }
 }
 
-impl Fails for AttemptFailure {
+impl SpanError for AttemptFailure {
     fn error_type(&self) -> Cow<'static, str> {
         self.error.error_type()
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use futures::future::join_all;
-use models::Piece;
+use models::AnswerPiece;
 use rag::pipeline::Event;
 use std::sync::atomic::AtomicUsize;
 use tokio::time::sleep;
@@ -99,7 +99,7 @@ impl AnswerPipeline for PipelineScript {
         let failed = |error: models::Error| Err(lab::Error::Model(error));
         let down =
             models::Error::Server { endpoint: "m".into(), status: 500, message: "down".into(), retry_after: None };
-        let piece = |text: &str| on_event(Event::Piece(Piece::Text(text.into())));
+        let piece = |text: &str| on_event(Event::Piece(AnswerPiece::Text(text.into())));
         let hang = std::future::pending::<Result<(), lab::Error>>;
         let act = self.act(question);
         if act == Act::HangInSearch {

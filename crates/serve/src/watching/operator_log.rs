@@ -5,7 +5,7 @@
 use super::{metrics::Metrics, unix_seconds};
 use crate::error::ApiError;
 use axum::http::StatusCode;
-use models::trace::{Fails, fail};
+use models::trace::{SpanError, fail};
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,

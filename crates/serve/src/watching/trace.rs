@@ -5,14 +5,14 @@
 use super::observed_body::ObservedBody;
 use crate::error::ApiError;
 use axum::{extract::Request, http::HeaderMap, response::Response};
-use models::trace::{Fails, TARGET, fail};
+use models::trace::{SpanError, TARGET, fail};
 use std::{borrow::Cow, fmt, sync::Arc};
 use tracing::{Span, field::Empty, info_span};
 
 /// Routes that machines poll every few seconds.
 const UNTRACED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
 
-impl Fails for ApiError {
+impl SpanError for ApiError {
     fn error_type(&self) -> Cow<'static, str> {
         self.code().into()
     }

@@ -79,7 +79,7 @@ impl From<blake3::Hash> for Checksum {
 
 /// The result of comparing an object with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ChecksumMatch {
     /// It is what was written.
     Intact,
     /// It is not.
@@ -113,9 +113,9 @@ impl ArtifactStore {
     }
 
     /// Whether an object with this checksum is what was written.
-    pub(crate) async fn judge(&self, name: &str, checksum: &Checksum) -> Result<Verdict, Error> {
+    pub(crate) async fn judge(&self, name: &str, checksum: &Checksum) -> Result<ChecksumMatch, Error> {
         if !self.object(name).has_checksum() {
-            return Ok(Verdict::Unknown);
+            return Ok(ChecksumMatch::Unknown);
         }
         let noted = checksum.name(name);
         let there = match self.local_path(&noted) {
@@ -123,9 +123,9 @@ impl ArtifactStore {
             None => self.size(&noted).await?.is_some(),
         };
         if there {
-            return Ok(Verdict::Intact);
+            return Ok(ChecksumMatch::Intact);
         }
-        Ok(if self.noted(name).await?.is_empty() { Verdict::Unknown } else { Verdict::Damaged })
+        Ok(if self.noted(name).await?.is_empty() { ChecksumMatch::Unknown } else { ChecksumMatch::Damaged })
     }
 
     /// All checksums that were written for a name, with their objects.

@@ -1,14 +1,14 @@
 //! Objects as files of this machine, and copies between stores.
 
 use super::{
-    ArtifactStore, Checked, MISMATCH,
-    checksum::{Checksum, Verdict},
+    ArtifactStore, CheckedContent, MISMATCH,
+    checksum::{Checksum, ChecksumMatch},
     object_path, transfer,
-    transfer::Content,
+    transfer::UploadContent,
 };
 use crate::{
-    Error, Fate, Location,
-    staged::{Staged, file_error},
+    DamageOutcome, Error, Location,
+    staged::{StagedFile, file_error},
 };
 use std::{
     path::{Path, PathBuf},
@@ -39,7 +39,7 @@ impl ArtifactStore {
         if self.object(name).has_checksum() {
             self.note(name, &Checksum::of_file(file).await?).await?;
         }
-        let staged = Staged(file.to_owned());
+        let staged = StagedFile(file.to_owned());
         let Some(target) = self.local_path(name) else { return self.put_file_noted(name, &staged.0).await };
         if let Some(folder) = target.parent() {
             std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
@@ -58,13 +58,13 @@ impl ArtifactStore {
         self.writable()?;
         let read_error = |source| file_error("read", file, source);
         if let Some(target) = self.local_path(name) {
-            let staged = Staged::beside(&target)?;
+            let staged = StagedFile::beside(&target)?;
             tokio::fs::copy(file, &staged.0).await.map_err(read_error)?;
             return staged.arrive(&target).await;
         }
         let open = std::fs::File::open(file).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (bytes, opened) = open.map_err(read_error)?;
-        let content = Content::File(Arc::new(opened), bytes);
+        let content = UploadContent::File(Arc::new(opened), bytes);
         if bytes <= transfer::LARGE {
             return self.put_noted(name, content.part(0, bytes).await.map_err(read_error)?).await;
         }
@@ -91,7 +91,7 @@ impl ArtifactStore {
             return target.put_noted(name, content).await;
         }
         let place = target.local_path(name);
-        let staged = Staged::beside(place.as_deref().unwrap_or(&scratch.join("object")))?;
+        let staged = StagedFile::beside(place.as_deref().unwrap_or(&scratch.join("object")))?;
         let fetched = transfer::download(&*self.objects, &object_path(name)?, bytes, &staged.0).await;
         fetched.map_err(|source| self.error("read", name, source))?;
         self.agree(name, &Checksum::of_file(&staged.0).await?, target).await?;
@@ -105,11 +105,11 @@ impl ArtifactStore {
     /// that, it is written in the target too.
     async fn agree(&self, name: &str, checksum: &Checksum, target: &Self) -> Result<(), Error> {
         match self.judge(name, checksum).await? {
-            Verdict::Intact => target.note(name, checksum).await,
-            Verdict::Unknown => Ok(()),
-            Verdict::Damaged => {
+            ChecksumMatch::Intact => target.note(name, checksum).await,
+            ChecksumMatch::Unknown => Ok(()),
+            ChecksumMatch::Damaged => {
                 let (path, reason) = (name.to_owned(), MISMATCH.to_owned());
-                Err(Error::Damaged { path, reason, fate: Fate::NotCopied })
+                Err(Error::Damaged { path, reason, outcome: DamageOutcome::NotCopied })
             }
         }
     }
@@ -129,8 +129,8 @@ impl ArtifactStore {
                 return Ok(false);
             }
             match self.judge(name, &Checksum::from(hasher.finalize())).await? {
-                Verdict::Damaged => {}
-                verdict => return Ok(verdict == Verdict::Intact),
+                ChecksumMatch::Damaged => {}
+                verdict => return Ok(verdict == ChecksumMatch::Intact),
             }
         }
         Err(self.set_aside(name, MISMATCH).await)
@@ -160,15 +160,15 @@ impl ArtifactStore {
     ///
     /// # Errors
     /// As [`ArtifactStore::local_copy`].
-    pub async fn local_file(&self, name: &str, cache_dir: &Path) -> Result<Checked<PathBuf>, Error> {
+    pub async fn local_file(&self, name: &str, cache_dir: &Path) -> Result<CheckedContent<PathBuf>, Error> {
         if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
             return Box::pin(under.local_file(name, cache_dir)).await;
         }
         if let Some(path) = self.local_path(name) {
             let checksum = Checksum::of_file(&path).await?;
             return match self.judge(name, &checksum).await? {
-                Verdict::Damaged => Err(self.set_aside(name, MISMATCH).await),
-                verdict => Ok(Checked { content: path, is_checked: verdict == Verdict::Intact }),
+                ChecksumMatch::Damaged => Err(self.set_aside(name, MISMATCH).await),
+                verdict => Ok(CheckedContent { content: path, is_checked: verdict == ChecksumMatch::Intact }),
             };
         }
         let object = object_path(name)?;
@@ -178,15 +178,15 @@ impl ArtifactStore {
         for fetch in [!cached, true] {
             if fetch {
                 let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;
-                let staged = Staged::beside(&path)?;
+                let staged = StagedFile::beside(&path)?;
                 let fetched = transfer::download(&*self.objects, &object, bytes, &staged.0).await;
                 fetched.map_err(|source| self.error("read", name, source))?;
                 let moved = tokio::fs::rename(&staged.0, &path).await;
                 moved.map_err(|source| file_error("write", &path, source))?;
             }
             match self.judge(name, &Checksum::of_file(&path).await?).await? {
-                Verdict::Damaged => {}
-                verdict => return Ok(Checked { content: path, is_checked: verdict == Verdict::Intact }),
+                ChecksumMatch::Damaged => {}
+                verdict => return Ok(CheckedContent { content: path, is_checked: verdict == ChecksumMatch::Intact }),
             }
         }
         let removed = tokio::fs::remove_file(&path).await;

@@ -1,14 +1,14 @@
 //! Stores in a folder and in memory.
 
 use super::*;
-use crate::layout::tests::Example;
+use crate::layout::tests::ExampleLayout;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 fn folder_store() -> Result<(tempfile::TempDir, ArtifactStore), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let address = folder.path().join("new/store");
-    let store = ArtifactStore::open(&address.to_string_lossy(), &[], &Example)?;
+    let store = ArtifactStore::open(&address.to_string_lossy(), &[], &ExampleLayout)?;
     Ok((folder, store))
 }
 
@@ -20,7 +20,7 @@ fn addresses_are_folders_or_urls() -> TestResult {
     assert_eq!(Location::parse("s3://bucket/prefix")?.to_string(), "s3://bucket/prefix");
     assert!(matches!(Location::parse("  "), Err(Error::Address { .. })));
     assert!(matches!(Location::parse("s3://"), Err(Error::Address { .. })));
-    assert!(matches!(ArtifactStore::open("ftp://host/folder", &[], &Example), Err(Error::Address { .. })));
+    assert!(matches!(ArtifactStore::open("ftp://host/folder", &[], &ExampleLayout), Err(Error::Address { .. })));
     Ok(())
 }
 
@@ -34,7 +34,9 @@ fn a_password_in_an_address_is_refused_and_not_shown() {
 
 #[tokio::test]
 async fn what_was_put_is_found_and_listed() -> TestResult {
-    for store in [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[], &Example)?)] {
+    for store in
+        [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[], &ExampleLayout)?)]
+    {
         let store = store.1;
         assert_eq!(store.get("artifacts/ab/x.parquet").await?, None);
         assert!(!store.exists("artifacts/ab/x.parquet").await?);
@@ -116,7 +118,7 @@ async fn a_folder_gives_its_own_file_and_other_stores_a_cached_copy() -> TestRes
     assert_eq!(std::fs::read(path)?, b"bytes");
     assert!(store.local_copy("a/missing", cache.path()).await.is_err());
 
-    let remote = ArtifactStore::open("memory:///prefix", &[], &Example)?;
+    let remote = ArtifactStore::open("memory:///prefix", &[], &ExampleLayout)?;
     remote.put("a/index", "far").await?;
     assert_eq!(remote.local_path("a/index"), None);
     for _ in 0..2 {
@@ -131,7 +133,9 @@ async fn a_folder_gives_its_own_file_and_other_stores_a_cached_copy() -> TestRes
 
 #[tokio::test]
 async fn what_may_change_is_replaced_and_removed() -> TestResult {
-    for store in [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[], &Example)?)] {
+    for store in
+        [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[], &ExampleLayout)?)]
+    {
         let store = store.1;
         store.replace("runs/a.latest", "one").await?;
         store.replace("runs/a.latest", "two").await?;
@@ -145,7 +149,7 @@ async fn what_may_change_is_replaced_and_removed() -> TestResult {
 
 #[tokio::test]
 async fn objects_of_every_size_go_from_any_store_to_any_other() -> TestResult {
-    let far = || ArtifactStore::open("memory:///prefix", &[], &Example);
+    let far = || ArtifactStore::open("memory:///prefix", &[], &ExampleLayout);
     let scratch = tempfile::tempdir()?;
     let large: Vec<u8> = (0..transfer::LARGE + 5).map(|i| (i % 251) as u8).collect();
     let (_one, folder) = folder_store()?;
@@ -188,18 +192,26 @@ async fn what_is_damaged_is_never_read_but_named_set_aside_and_can_be_written_ag
         for (name, is_mapped) in [("artifacts/aa/table.parquet", false), ("artifacts/aa/index.dense", true)] {
             let good = vec![3; 2 << 20];
             assert!(store.put(name, good.clone()).await?);
-            assert_eq!(store.read(name).await?, Some(Checked { content: Bytes::from(good.clone()), is_checked: true }));
+            assert_eq!(
+                store.read(name).await?,
+                Some(CheckedContent { content: Bytes::from(good.clone()), is_checked: true })
+            );
             assert!(store.local_file(name, cache.path()).await?.is_checked);
             damage(&store, name, change)?;
             let failed = match is_mapped {
                 true => store.local_copy(name, cache.path()).await.map(drop),
                 false => store.get(name).await.map(drop),
             };
-            let Err(Error::Damaged { path, reason, fate }) = failed else { return Err(format!("{failed:?}").into()) };
+            let Err(Error::Damaged { path, reason, outcome }) = failed else {
+                return Err(format!("{failed:?}").into());
+            };
             assert_eq!(path, name);
             assert!(reason.contains("checksum"), "{reason}");
-            assert!(matches!(&fate, Fate::SetAside { place } if place.starts_with("damaged/")), "{fate:?}");
-            assert!(fate.to_string().contains("again"), "{fate}");
+            assert!(
+                matches!(&outcome, DamageOutcome::SetAside { place } if place.starts_with("damaged/")),
+                "{outcome:?}"
+            );
+            assert!(outcome.to_string().contains("again"), "{outcome}");
             assert_eq!(store.get(name).await?, None);
             assert_eq!(
                 store.list(&format!("damaged/{}", &name[..12])).await?.len(),
@@ -216,7 +228,7 @@ async fn what_is_damaged_is_never_read_but_named_set_aside_and_can_be_written_ag
 
 #[tokio::test]
 async fn damage_on_an_object_store_and_in_its_local_copy_is_found() -> TestResult {
-    let store = ArtifactStore::open("memory:///prefix", &[], &Example)?;
+    let store = ArtifactStore::open("memory:///prefix", &[], &ExampleLayout)?;
     let cache = tempfile::tempdir()?;
     let name = "artifacts/aa/index.dense";
     store.put(name, "the vectors").await?;
@@ -288,7 +300,7 @@ async fn a_store_that_is_only_read_stays_as_it_is() -> TestResult {
     let name = "artifacts/ab/x.parquet";
     store.put(name, "kept").await?;
     let address = folder.path().join("new/store");
-    let reading = ArtifactStore::open_to_read(&address.to_string_lossy(), &[], &Example)?;
+    let reading = ArtifactStore::open_to_read(&address.to_string_lossy(), &[], &ExampleLayout)?;
     assert_eq!(reading.get(name).await?.as_deref(), Some(&b"kept"[..]));
     let refused = |done: Result<(), Error>| matches!(done, Err(Error::ReadOnly { .. }));
     assert!(refused(reading.put("artifacts/ab/y.parquet", "y").await.map(drop)));
@@ -307,7 +319,7 @@ async fn a_store_that_is_only_read_stays_as_it_is() -> TestResult {
     assert!(matches!(both.get(name).await, Err(Error::Damaged { .. })));
     assert!(store.exists(name).await? && store.list("damaged").await?.is_empty(), "and is left where it is");
     assert!(!store.exists("artifacts/ab/y.parquet").await?);
-    assert!(ArtifactStore::open_to_read(&folder.path().join("absent").to_string_lossy(), &[], &Example).is_err());
+    assert!(ArtifactStore::open_to_read(&folder.path().join("absent").to_string_lossy(), &[], &ExampleLayout).is_err());
     assert!(!folder.path().join("absent").exists());
     Ok(())
 }

@@ -20,14 +20,14 @@ const MOST_PARTS: u64 = 9_000;
 
 /// The content to upload.
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(super) enum UploadContent {
     /// Bytes in memory.
     Memory(Bytes),
     /// A file, which must not change meanwhile.
     File(Arc<File>, u64),
 }
 
-impl Content {
+impl UploadContent {
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
@@ -60,7 +60,7 @@ impl Content {
 pub(super) async fn upload(
     objects: &dyn ObjectStore,
     path: &ObjectPath,
-    content: &Content,
+    content: &UploadContent,
 ) -> object_store::Result<bool> {
     patiently(|| async {
         if exists(objects, path).await? {

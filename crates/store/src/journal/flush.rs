@@ -22,18 +22,18 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Flushes the write-ahead log of one journal. The last entries are flushed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Flusher {
-    shared: Arc<Shared>,
+    shared: Arc<FlushQueue>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct FlushQueue {
     log: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<FlushState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FlushState {
     /// When the first entry was written that is not flushed yet.
     unflushed: Option<Instant>,
     has_thread: bool,
@@ -48,7 +48,7 @@ impl Flusher {
     pub(super) fn new(journal: &Path) -> Self {
         let mut log = journal.as_os_str().to_owned();
         log.push("-wal");
-        Self { shared: Arc::new(Shared { log: log.into(), state: Mutex::default(), changed: Condvar::new() }) }
+        Self { shared: Arc::new(FlushQueue { log: log.into(), state: Mutex::default(), changed: Condvar::new() }) }
     }
 
     /// Records that an entry was written.
@@ -88,7 +88,7 @@ impl Flusher {
     /// Waits until all entries are flushed. Returns whether that was so within this time.
     #[cfg(test)]
     pub(super) fn wait(&self, most: Duration) -> bool {
-        let is_behind = |state: &mut State| state.unflushed.is_some() || state.is_flushing;
+        let is_behind = |state: &mut FlushState| state.unflushed.is_some() || state.is_flushing;
         let state = self.shared.state();
         let waited = self.shared.changed.wait_timeout_while(state, most, is_behind);
         waited.is_ok_and(|(_, waited)| !waited.timed_out())
@@ -108,8 +108,8 @@ impl Drop for Flusher {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl FlushQueue {
+    fn state(&self) -> MutexGuard<'_, FlushState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! Maintenance of a journal: what it holds and has saved, which entries are
 //! damaged, and removing entries.
 
-use super::{Connection, Error, Inner, Journal, JournalEntry, SELECT, intact, unsigned};
+use super::{Connection, Error, Journal, JournalEntry, JournalInner, SELECT, intact, unsigned};
 use rusqlite::{ErrorCode, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use std::{
@@ -242,7 +242,7 @@ impl Journal {
     }
 }
 
-impl Drop for Inner {
+impl Drop for JournalInner {
     fn drop(&mut self) {
         let reuse = std::mem::take(self.reuse.get_mut().unwrap_or_else(PoisonError::into_inner));
         let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,7 @@
 //! entry and its place in the outbox are written in one transaction, so `kill
 //! -9` cannot separate them.
 
-use super::{Journal, JournalEntry, Stored, stored, unsigned, write};
+use super::{Journal, JournalEntry, StoredCall, stored, unsigned, write};
 use crate::{Error, Key};
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -25,7 +25,7 @@ impl Journal {
     pub(super) fn adopt(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
         self.with(|connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            write(&transaction, &Stored::new(key, entry))?;
+            write(&transaction, &StoredCall::new(key, entry))?;
             delete(&transaction, key)?;
             transaction.commit()
         })

@@ -1,7 +1,7 @@
 //! A journal that is only read: no lock, no log and no other file is created,
 //! so the journal may be in a folder that cannot be written to.
 
-use super::{CREATE, CREATE_OUTBOX, CREATE_REUSE, Inner, Journal, SCHEMA, journal_error, salvage};
+use super::{CREATE, CREATE_OUTBOX, CREATE_REUSE, Journal, JournalInner, SCHEMA, journal_error, salvage};
 use crate::Error;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -38,7 +38,7 @@ impl Journal {
         if found > SCHEMA {
             return Err(Error::Newer { path: path.display().to_string(), found, supported: SCHEMA });
         }
-        Ok(Inner::journal(path, connection, None))
+        Ok(JournalInner::journal(path, connection, None))
     }
 }
 

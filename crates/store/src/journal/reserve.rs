@@ -42,7 +42,7 @@ impl Drop for Reserve {
 
 /// The reserve of a journal, and whether it was needed.
 #[derive(Debug, Default)]
-pub(super) struct Reserved {
+pub(super) struct ReserveState {
     file: Option<Reserve>,
     /// What SQLite said when the reserve was given up.
     shortage: Option<String>,

@@ -14,7 +14,9 @@
 //!
 //! No file that holds entries is ever deleted.
 
-use super::{Connection, Error, Journal, SELECT, Stored, file_error, hex, intact, journal_error, lock, write_if_new};
+use super::{
+    Connection, Error, Journal, SELECT, StoredCall, file_error, hex, intact, journal_error, lock, write_if_new,
+};
 use crate::{Key, staged::unique_token};
 use rusqlite::{ErrorCode, OpenFlags, TransactionBehavior, config::DbConfig, params};
 use serde::Serialize;
@@ -46,7 +48,7 @@ pub struct Salvage {
 
 /// The steps between which a salvage may be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum SalvageStep {
     Building,
     Built,
     Committed,
@@ -57,7 +59,7 @@ pub(super) enum Step {
 }
 
 /// Called at each step; an error ends the work there, as a kill would.
-pub(super) type Watch<'a> = &'a mut dyn FnMut(Step) -> Result<(), Error>;
+pub(super) type StepWatch<'a> = &'a mut dyn FnMut(SalvageStep) -> Result<(), Error>;
 
 impl Journal {
     /// Builds a journal of all intact entries of a damaged one, including those
@@ -74,7 +76,7 @@ impl Journal {
     }
 }
 
-pub(super) fn salvage(path: &Path, watch: Watch<'_>) -> Result<Salvage, Error> {
+pub(super) fn salvage(path: &Path, watch: StepWatch<'_>) -> Result<Salvage, Error> {
     let _lock = lock(path)?;
     // A salvage was begun before: the journal that it built is complete.
     if let Some(damaged_file) = finish(path, watch)? {
@@ -84,11 +86,11 @@ pub(super) fn salvage(path: &Path, watch: Watch<'_>) -> Result<Salvage, Error> {
     }
     let building = path.with_extension(format!("salvaging#{}", unique_token()));
     let (kept, unsent) = build(path, &building, watch)?;
-    watch(Step::Built)?;
+    watch(SalvageStep::Built)?;
     let replacement = replacement(path);
     std::fs::rename(&building, &replacement).map_err(|source| file_error("write", &replacement, source))?;
     flush_folder(path)?;
-    watch(Step::Committed)?;
+    watch(SalvageStep::Committed)?;
     let aside = finish(path, watch)?;
     Ok(Salvage { kept, unsent, damaged_file: aside.unwrap_or_else(|| path.to_owned()) })
 }
@@ -100,7 +102,7 @@ pub(super) fn replacement(path: &Path) -> PathBuf {
 
 /// Finishes a salvage whose new journal is complete. Returns the path of the
 /// damaged file; none if there was nothing to do. The caller holds the lock.
-pub(super) fn finish(path: &Path, watch: Watch<'_>) -> Result<Option<PathBuf>, Error> {
+pub(super) fn finish(path: &Path, watch: StepWatch<'_>) -> Result<Option<PathBuf>, Error> {
     let replacement = replacement(path);
     if !replacement.exists() {
         return Ok(None);
@@ -110,15 +112,15 @@ pub(super) fn finish(path: &Path, watch: Watch<'_>) -> Result<Option<PathBuf>, E
     if path.exists() && !is_same(path, &aside) {
         second_name(path, &aside).map_err(failed)?;
     }
-    watch(Step::Linked)?;
+    watch(SalvageStep::Linked)?;
     // SQLite would apply this log to whatever file has the name.
     rename_if_there(&with_suffix(path, "-wal"), &with_suffix(&aside, "-wal")).map_err(failed)?;
-    watch(Step::LogMoved)?;
+    watch(SalvageStep::LogMoved)?;
     remove_if_there(&with_suffix(path, "-shm")).map_err(failed)?;
-    watch(Step::Cleared)?;
+    watch(SalvageStep::Cleared)?;
     std::fs::rename(&replacement, path).map_err(failed)?;
     flush_folder(path)?;
-    watch(Step::Replaced)?;
+    watch(SalvageStep::Replaced)?;
     Ok(Some(aside))
 }
 
@@ -146,10 +148,10 @@ pub(super) fn take_over(journal: &Journal) -> Result<(), Error> {
 
 /// Builds a complete journal in a file of its own. Returns how many entries it
 /// has, and how many of them have to be sent.
-fn build(path: &Path, building: &Path, watch: Watch<'_>) -> Result<(u64, u64), Error> {
+fn build(path: &Path, building: &Path, watch: StepWatch<'_>) -> Result<(u64, u64), Error> {
     let damaged = open_damaged(path)?;
     let fresh = Journal::open_file(building)?;
-    watch(Step::Building)?;
+    watch(SalvageStep::Building)?;
     fresh.with(|connection| {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         copy(&damaged, &transaction)?;
@@ -202,7 +204,7 @@ fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
         while let Ok(Some(row)) = rows.next() {
             let key = Key::from_hex(&hex(&row.get::<_, Vec<u8>>(0).unwrap_or_default()));
             if let (Some(key), Ok(entry)) = (key, intact(row))
-                && write_if_new(to, &key, &Stored::new(&key, &entry))?
+                && write_if_new(to, &key, &StoredCall::new(&key, &entry))?
             {
                 kept.push(key);
             }

@@ -7,8 +7,15 @@ use std::{process::Command, sync::Arc};
 
 type TestResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-const STEPS: [Step; 7] =
-    [Step::Building, Step::Built, Step::Committed, Step::Linked, Step::LogMoved, Step::Cleared, Step::Replaced];
+const STEPS: [SalvageStep; 7] = [
+    SalvageStep::Building,
+    SalvageStep::Built,
+    SalvageStep::Committed,
+    SalvageStep::Linked,
+    SalvageStep::LogMoved,
+    SalvageStep::Cleared,
+    SalvageStep::Replaced,
+];
 
 fn key(i: usize) -> Key {
     tests::key(&i.to_string())
@@ -141,12 +148,12 @@ fn stopped_at_any_step_nothing_is_lost_and_the_next_open_goes_on() -> TestResult
     let (_folder, path) = damaged()?;
     let expected = expected(&path)?;
     for stop in STEPS {
-        for again in [None, Some(Step::Built), Some(Step::Linked), Some(Step::LogMoved)] {
+        for again in [None, Some(SalvageStep::Built), Some(SalvageStep::Linked), Some(SalvageStep::LogMoved)] {
             let (folder, copy) = copied(&path)?;
             let before = std::fs::metadata(&copy)?.len();
             let stopped = || Error::Gone { path: "stopped here".to_owned() };
             for step in [Some(stop), again].into_iter().flatten() {
-                let mut watch = |now: Step| if now == step { Err(stopped()) } else { Ok(()) };
+                let mut watch = |now: SalvageStep| if now == step { Err(stopped()) } else { Ok(()) };
                 let _ = salvage(&copy, &mut watch);
             }
             let case = format!("stopped at {stop:?}, then at {again:?}");

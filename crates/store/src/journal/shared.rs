@@ -12,7 +12,7 @@
 //! or [`SharedJournal::flush`] is called. A lookup does fail then: to continue
 //! could mean paying for an answer that is there.
 
-use super::{DamagedEntry, Journal, JournalEntry, Stored, hex, signed, unsigned};
+use super::{DamagedEntry, Journal, JournalEntry, StoredCall, hex, signed, unsigned};
 use crate::{ArtifactStore, Error, Key, names};
 use futures::{FutureExt, StreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ const MANY_AT_ONCE: usize = 64;
 #[derive(Debug, Clone)]
 pub struct SharedJournal {
     local: Arc<Journal>,
-    remote: Option<Arc<Remote>>,
+    remote: Option<Arc<RemoteCalls>>,
     /// A journal that is only read, if the local one lacks an entry. If there
     /// is one, nothing is sent.
     under: Option<Arc<Journal>>,
@@ -48,7 +48,7 @@ pub struct SharedJournal {
 }
 
 #[derive(Debug)]
-struct Remote {
+struct RemoteCalls {
     store: ArtifactStore,
     /// The number of damaged objects that were met.
     damaged: AtomicU64,
@@ -68,7 +68,7 @@ impl SharedJournal {
     /// A journal that is shared through a store.
     pub fn new(local: Arc<Journal>, store: ArtifactStore) -> Self {
         let (damaged, failed, sending) = (AtomicU64::new(0), Mutex::default(), tokio::sync::Mutex::default());
-        let remote = Some(Arc::new(Remote { store, damaged, failed, sending }));
+        let remote = Some(Arc::new(RemoteCalls { store, damaged, failed, sending }));
         Self { local, remote, under: None, reading: false }
     }
 
@@ -130,7 +130,7 @@ impl SharedJournal {
         self.get(&key).await
     }
 
-    async fn fetch(self, remote: Arc<Remote>, key: Key) -> Result<Option<JournalEntry>, Error> {
+    async fn fetch(self, remote: Arc<RemoteCalls>, key: Key) -> Result<Option<JournalEntry>, Error> {
         let Some(entry) = remote.get(&key).await? else { return Ok(None) };
         let kept = entry.clone();
         self.on_disk(move |journal| journal.put(&key, &kept)).await?;
@@ -175,7 +175,7 @@ impl SharedJournal {
         self.on_disk(Journal::reserve_space).await
     }
 
-    async fn deliver(self, remote: Arc<Remote>, key: Key, entry: JournalEntry) -> Option<JournalEntry> {
+    async fn deliver(self, remote: Arc<RemoteCalls>, key: Key, entry: JournalEntry) -> Option<JournalEntry> {
         if remote.rests() {
             return None;
         }
@@ -229,7 +229,7 @@ impl SharedJournal {
     }
 
     /// Sends an entry. If the store has another entry for the call, that is adopted.
-    async fn send(&self, remote: &Remote, key: Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
+    async fn send(&self, remote: &RemoteCalls, key: Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
         let name = names::call(&key);
         let bytes = encode(&key, entry)?;
         if remote.store.put(&name, bytes.clone()).await? {
@@ -247,7 +247,7 @@ impl SharedJournal {
                 self.on_disk(move |journal| journal.adopt(&key, &adopted)).await?;
                 Ok(Some(first))
             }
-            // The store's object is damaged, so nobody uses it.
+            // The store's object is damaged, so it is not in use.
             None => {
                 remote.store.replace(&name, bytes).await?;
                 self.on_disk(move |journal| journal.sent(&key)).await?;
@@ -256,7 +256,7 @@ impl SharedJournal {
         }
     }
 
-    async fn send_outbox(&self, remote: &Remote, at_most: u64) -> Result<(), Error> {
+    async fn send_outbox(&self, remote: &RemoteCalls, at_most: u64) -> Result<(), Error> {
         let (mut left, mut after) = (at_most, None);
         while left > 0 {
             let batch = left.min(1000);
@@ -267,7 +267,7 @@ impl SharedJournal {
                 .map(|(key, entry)| async move { self.send(remote, key, &entry).await })
                 .buffer_unordered(AT_ONCE);
             while let Some(sent) = sends.next().await {
-                // Another machine's answer was adopted, although ours was already used.
+                // Another machine's answer was adopted, although this machine's was already used.
                 sent?;
             }
         }
@@ -275,7 +275,7 @@ impl SharedJournal {
     }
 
     /// Runs work on the file outside the threads that wait for the network.
-    /// Work that has begun is finished even if nobody waits for it.
+    /// Work that has begun is finished even if its caller is gone.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Journal) -> Result<T, Error> + Send + 'static,
@@ -286,7 +286,7 @@ impl SharedJournal {
     }
 }
 
-impl Remote {
+impl RemoteCalls {
     async fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
         let Some(bytes) = self.store.get(&names::call(key)).await? else { return Ok(None) };
         let entry = decode(key, &bytes);
@@ -310,7 +310,7 @@ impl Remote {
 /// An entry as an object.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Object {
+struct CallObject {
     version: u32,
     key: String,
     model: String,
@@ -325,8 +325,8 @@ struct Object {
 }
 
 pub(super) fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> {
-    let stored = Stored::new(key, entry);
-    let object = Object {
+    let stored = StoredCall::new(key, entry);
+    let object = CallObject {
         version: VERSION,
         key: key.hex(),
         model: entry.model.clone(),
@@ -345,7 +345,7 @@ pub(super) fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> 
 /// An object as an entry, or what is wrong with it.
 pub(super) fn decode(key: &Key, bytes: &[u8]) -> Result<JournalEntry, DamagedEntry> {
     let damaged = |reason: String| DamagedEntry { key: key.hex(), reason };
-    let object: Object = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+    let object: CallObject = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
     if object.version != VERSION {
         return Err(damaged(format!("format {}; this version reads {VERSION}", object.version)));
     }
@@ -359,7 +359,7 @@ pub(super) fn decode(key: &Key, bytes: &[u8]) -> Result<JournalEntry, DamagedEnt
         seconds: object.seconds,
         created_unix_ms: object.created_unix_ms,
     };
-    let checksum = hex(&Stored::new(key, &entry).checksum());
+    let checksum = hex(&StoredCall::new(key, &entry).checksum());
     if object.key != key.hex() || object.checksum != checksum {
         return Err(damaged("its content does not match its checksum".to_owned()));
     }

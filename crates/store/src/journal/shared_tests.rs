@@ -2,7 +2,7 @@
 
 use super::super::tests::{entry, key};
 use super::*;
-use crate::layout::tests::Example;
+use crate::layout::tests::ExampleLayout;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -14,7 +14,7 @@ fn machine(store: &ArtifactStore) -> Result<(tempfile::TempDir, SharedJournal), 
 }
 
 fn store() -> Result<ArtifactStore, Error> {
-    ArtifactStore::open("memory:///prefix", &[], &Example)
+    ArtifactStore::open("memory:///prefix", &[], &ExampleLayout)
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn what_the_store_could_not_take_is_kept_and_sent_later() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("journal.db");
     let blocked = folder.path().join("store");
-    let store = ArtifactStore::open(&blocked.to_string_lossy(), &[], &Example)?;
+    let store = ArtifactStore::open(&blocked.to_string_lossy(), &[], &ExampleLayout)?;
     // A file where the folder should be: no entry can be written.
     std::fs::write(blocked.join("journal"), "in the way")?;
     let journal = SharedJournal::new(Arc::new(Journal::open(&path)?), store.clone());

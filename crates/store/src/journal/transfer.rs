@@ -1,6 +1,6 @@
 //! Copies model calls from one store to another. A folder has them in its
 //! journal file, an object store has an object for each; they can be copied
-//! from either kind to either, so that nothing is paid anew after a store has
+//! from either kind to either, so that no call is paid again after a store has
 //! moved.
 
 use super::{
@@ -145,7 +145,7 @@ impl Journal {
 
     /// At most this many calls after a key, in the order of keys, and the key
     /// to continue from; none at the end.
-    fn page(&self, after: Option<Key>, at_most: usize) -> Result<Page, Error> {
+    fn page(&self, after: Option<Key>, at_most: usize) -> Result<CallPage, Error> {
         self.with(|connection| {
             let mut statement = connection.prepare("SELECT key FROM calls WHERE key > ?1 ORDER BY key LIMIT ?2")?;
             let after = after.map_or(Vec::new(), |key| key.bytes().to_vec());
@@ -186,7 +186,7 @@ impl Journal {
 }
 
 /// Calls, damaged ones with the reason, and the last key.
-type Page = (Option<Key>, Vec<(Key, Result<JournalEntry, DamagedEntry>)>);
+type CallPage = (Option<Key>, Vec<(Key, Result<JournalEntry, DamagedEntry>)>);
 
 /// The journal file of a store that is a folder.
 fn file(store: &ArtifactStore) -> Option<PathBuf> {

@@ -1,8 +1,8 @@
 //! Claims: the artifacts that running runs use. A claim is a folder
 //! `leases/<id>/` (the folder was named before the word changed): an object
 //! that is written again each minute, and lists of artifacts. A run claims
-//! artifacts before it looks whether they are there, and nobody removes claimed
-//! artifacts.
+//! artifacts before it looks whether they are there, and claimed artifacts are never
+//! removed.
 //!
 //! A run and a removal cannot miss each other. A run writes its list, then
 //! looks for a removal that has begun, and waits for its end. A removal writes
@@ -39,7 +39,7 @@ const ALIVE: &str = "alive.json";
 
 /// A list of a claim: artifacts that a run uses.
 #[derive(Serialize, Deserialize)]
-struct List {
+struct ClaimList {
     run: String,
     artifacts: BTreeSet<String>,
 }
@@ -81,7 +81,7 @@ impl Claim {
     /// # Errors
     /// If the store fails.
     pub async fn add(&self, run: &str, artifacts: impl IntoIterator<Item = String>) -> Result<(), Error> {
-        let list = List { run: run.to_owned(), artifacts: artifacts.into_iter().collect() };
+        let list = ClaimList { run: run.to_owned(), artifacts: artifacts.into_iter().collect() };
         let name = format!("{FOLDER}/{}/{}.json", self.id, self.lists.fetch_add(1, Ordering::Relaxed));
         let bytes = serde_json::to_vec(&list);
         let bytes = bytes.map_err(|error| Error::damaged(&name, error))?;
@@ -132,7 +132,7 @@ impl Drop for Claim {
 
 /// What running runs claim.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Claimed {
+pub(super) struct ClaimedObjects {
     /// The runs.
     pub(super) runs: BTreeSet<String>,
     /// The artifacts.
@@ -142,7 +142,7 @@ pub(super) struct Claimed {
 }
 
 /// Reads all claims.
-pub(super) async fn claimed(store: &ArtifactStore) -> Result<Claimed, Error> {
+pub(super) async fn claimed(store: &ArtifactStore) -> Result<ClaimedObjects, Error> {
     let mut claims: BTreeMap<String, (i64, Vec<String>)> = BTreeMap::new();
     for object in store.objects(FOLDER).await? {
         let mut parts = object.name.split('/').skip(1);
@@ -151,7 +151,7 @@ pub(super) async fn claimed(store: &ArtifactStore) -> Result<Claimed, Error> {
         *newest = object.modified_unix_ms.max(*newest);
         objects.push(object.name);
     }
-    let mut claimed = Claimed::default();
+    let mut claimed = ClaimedObjects::default();
     let since = alive_since();
     for (newest, objects) in claims.into_values() {
         if newest < since {
@@ -164,7 +164,7 @@ pub(super) async fn claimed(store: &ArtifactStore) -> Result<Claimed, Error> {
             let damaged = |error: serde_json::Error| {
                 Error::damaged(&name, format_args!("{error}; nobody can tell what the run needs that wrote it"))
             };
-            let List { run, artifacts } = serde_json::from_slice(&bytes).map_err(damaged)?;
+            let ClaimList { run, artifacts } = serde_json::from_slice(&bytes).map_err(damaged)?;
             claimed.runs.insert(run);
             claimed.artifacts.extend(artifacts);
         }

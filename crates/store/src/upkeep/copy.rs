@@ -2,7 +2,7 @@
 //! model calls. Nothing is overwritten, so an interrupted copy can continue, and two stores can
 //! be merged.
 
-use super::{AT_ONCE, Amount, DamagedObject};
+use super::{AT_ONCE, DamagedObject, ObjectAmount};
 use crate::{ArtifactStore, CopiedCalls, Error, Key, StoredObject, journal::copy_calls, names::Object};
 use futures::{StreamExt, stream};
 use serde::Serialize;
@@ -10,11 +10,11 @@ use std::{collections::BTreeMap, path::Path};
 
 /// The result of a copy.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Copied {
+pub struct CopyReport {
     /// Objects that were written.
-    pub written: Amount,
+    pub written: ObjectAmount,
     /// Objects that were there already.
-    pub there: Amount,
+    pub there: ObjectAmount,
     /// Objects that exist in the target with another size; they were left as they are.
     pub different: Vec<String>,
     /// Objects that are damaged and were not copied, with the reason.
@@ -27,7 +27,7 @@ pub struct Copied {
     pub of_the_machine: u64,
 }
 
-impl Copied {
+impl CopyReport {
     /// Whether everything is in the target now.
     pub fn is_whole(&self) -> bool {
         self.different.is_empty() && self.damaged.is_empty() && self.calls.damaged == 0 && self.calls.problem.is_none()
@@ -38,42 +38,42 @@ impl Copied {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyProgress {
     /// The amount that is in the target now.
-    pub done: Amount,
+    pub done: ObjectAmount,
     /// The amount to copy.
-    pub all: Amount,
+    pub all: ObjectAmount,
 }
 
 /// What a copy would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct ToCopy {
+pub struct CopyPlan {
     /// Objects that the target lacks.
-    pub missing: Amount,
+    pub missing: ObjectAmount,
     /// Objects that are there already.
-    pub there: Amount,
+    pub there: ObjectAmount,
     /// Objects that exist in the target with another size; they would be left.
     pub different: Vec<String>,
 }
 
-/// Tells what a copy would write, and writes nothing. No target is one that is
-/// not there yet. Model calls in the journal file of a folder are not counted.
+/// Lists what a copy would write, and writes nothing. `to` is none if the target
+/// does not exist yet. Model calls in the journal file of a folder are not counted.
 ///
 /// # Errors
 /// If a store fails.
-pub async fn to_copy(from: &ArtifactStore, to: Option<&ArtifactStore>) -> Result<ToCopy, Error> {
+pub async fn plan_copy(from: &ArtifactStore, to: Option<&ArtifactStore>) -> Result<CopyPlan, Error> {
     let there = match to {
         Some(to) => to.objects("").await?,
         None => Vec::new(),
     };
     let there: BTreeMap<String, u64> = there.into_iter().map(|object| (object.name, object.bytes)).collect();
-    let mut told = ToCopy::default();
+    let mut plan = CopyPlan::default();
     for object in from.objects("").await?.iter().filter(|object| from.object(&object.name).is_copied()) {
         match there.get(&object.name) {
-            None => told.missing.add(object.bytes),
-            Some(bytes) if *bytes == object.bytes => told.there.add(object.bytes),
-            Some(_) => told.different.push(object.name.clone()),
+            None => plan.missing.add(object.bytes),
+            Some(bytes) if *bytes == object.bytes => plan.there.add(object.bytes),
+            Some(_) => plan.different.push(object.name.clone()),
         }
     }
-    Ok(told)
+    Ok(plan)
 }
 
 /// Copies the objects that the target lacks. `scratch` is a folder for large
@@ -86,7 +86,7 @@ pub async fn copy(
     to: &ArtifactStore,
     scratch: &Path,
     mut on_progress: impl FnMut(CopyProgress),
-) -> Result<Copied, Error> {
+) -> Result<CopyReport, Error> {
     let there: BTreeMap<String, u64> =
         to.objects("").await?.into_iter().map(|object| (object.name, object.bytes)).collect();
     let objects = from.objects("").await?;
@@ -102,9 +102,9 @@ pub async fn copy(
         _ => None,
     };
     let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
-    let mut copied = Copied { of_the_machine: of_the_machine as u64, ..Copied::default() };
-    let mut progress = CopyProgress { all: Amount::of(&objects), ..CopyProgress::default() };
-    // A run's results and its pointer come last, so that whoever finds them finds the rest.
+    let mut copied = CopyReport { of_the_machine: of_the_machine as u64, ..CopyReport::default() };
+    let mut progress = CopyProgress { all: ObjectAmount::of(&objects), ..CopyProgress::default() };
+    // A run's results and its pointer come last, so that the rest is there when they are found.
     let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| from.object(&object.name).is_of_run());
     for (objects, is_last) in [(first, false), (last, true)] {
         if is_last {
@@ -129,8 +129,8 @@ pub async fn copy(
         let copies = missing.into_iter().map(|object| async move {
             let copied = match from.copy_to(&object.name, to, scratch).await {
                 // The other objects are worth copying without it.
-                Err(Error::Damaged { path, reason, fate }) => {
-                    Err(DamagedObject { name: path, reason: format!("{reason}{fate}") })
+                Err(Error::Damaged { path, reason, outcome }) => {
+                    Err(DamagedObject { name: path, reason: format!("{reason}{outcome}") })
                 }
                 copied => Ok(copied?),
             };

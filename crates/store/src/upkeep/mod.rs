@@ -1,18 +1,18 @@
-//! Maintenance of a whole store: what it holds, whether it is intact, what
-//! nobody needs, and copying it. This code uses checksums and the store's
+//! Maintenance of a whole store: inventory, verification, garbage collection and
+//! copying. This code uses checksums and the store's
 //! [`Layout`](crate::Layout); it does not know what the bytes mean.
 
 mod claim;
 mod copy;
-mod litter;
+mod garbage;
 mod verify;
 
 pub use claim::Claim;
-pub use copy::{Copied, CopyProgress, ToCopy, copy, to_copy};
-pub use litter::{Litter, Wanted, litter, remove};
-pub use verify::{DamagedObject, Verified, verify};
+pub use copy::{CopyPlan, CopyProgress, CopyReport, copy, plan_copy};
+pub use garbage::{Garbage, Retention, find_garbage, remove};
+pub use verify::{DamagedObject, VerifyReport, verify};
 
-use crate::{ArtifactStore, Error, Kind, RunFile, StoredObject, names::Object};
+use crate::{ArtifactStore, Error, ObjectKind, RunFile, StoredObject, names::Object};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,14 +39,14 @@ impl RunArtifacts {
 
 /// A number of objects, and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Amount {
+pub struct ObjectAmount {
     /// Objects.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-impl Amount {
+impl ObjectAmount {
     /// The amount of some objects.
     pub fn of<'a>(objects: impl IntoIterator<Item = &'a StoredObject>) -> Self {
         let mut amount = Self::default();
@@ -64,9 +64,9 @@ impl Amount {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Inventory {
     /// Everything.
-    pub all: Amount,
+    pub all: ObjectAmount,
     /// By kind.
-    pub kinds: BTreeMap<String, Amount>,
+    pub kinds: BTreeMap<String, ObjectAmount>,
     /// The finished runs.
     pub runs: Vec<RunInventory>,
 }
@@ -79,10 +79,10 @@ pub struct RunInventory {
     /// When its results were written, in milliseconds since 1970.
     pub finished_unix_ms: i64,
     /// Its own files.
-    pub files: Amount,
+    pub files: ObjectAmount,
     /// The artifacts that its results come from, including those shared with
     /// other runs; none if it has no list of them.
-    pub artifacts: Option<Amount>,
+    pub artifacts: Option<ObjectAmount>,
     /// How many of these are not in the store.
     pub missing: u64,
 }
@@ -93,20 +93,20 @@ pub struct RunInventory {
 /// If the store cannot be listed or a run's list cannot be read.
 pub async fn inventory(store: &ArtifactStore) -> Result<Inventory, Error> {
     let objects = store.objects("").await?;
-    let mut inventory = Inventory { all: Amount::of(&objects), ..Inventory::default() };
-    let mut files: BTreeMap<String, Amount> = BTreeMap::new();
+    let mut inventory = Inventory { all: ObjectAmount::of(&objects), ..Inventory::default() };
+    let mut files: BTreeMap<String, ObjectAmount> = BTreeMap::new();
     for object in &objects {
         let what = store.object(&object.name);
         inventory.kinds.entry(what.label()).or_default().add(object.bytes);
-        if let Object::Kept(Kind::Run { run, .. }) = what {
+        if let Object::Kept(ObjectKind::Run { run, .. }) = what {
             files.entry(run).or_default().add(object.bytes);
         }
     }
     let sizes: BTreeMap<&str, u64> = objects.iter().map(|object| (object.name.as_str(), object.bytes)).collect();
-    for Finished { run, finished_unix_ms, artifacts } in finished(store, &objects).await? {
+    for FinishedRun { run, finished_unix_ms, artifacts } in finished(store, &objects).await? {
         let mut missing = 0;
         let artifacts = artifacts.map(|artifacts| {
-            let mut amount = Amount::default();
+            let mut amount = ObjectAmount::default();
             for name in &artifacts {
                 match sizes.get(name.as_str()) {
                     Some(bytes) => amount.add(*bytes),
@@ -122,19 +122,19 @@ pub async fn inventory(store: &ArtifactStore) -> Result<Inventory, Error> {
 }
 
 /// A run that has results.
-struct Finished {
+struct FinishedRun {
     run: String,
     finished_unix_ms: i64,
     artifacts: Option<BTreeSet<String>>,
 }
 
 /// The finished runs among a store's objects, the oldest first.
-async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec<Finished>, Error> {
+async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec<FinishedRun>, Error> {
     let (mut runs, mut lists) = (Vec::new(), BTreeMap::new());
     for object in objects {
         match store.object(&object.name) {
-            Object::Kept(Kind::Run { run, file: RunFile::Results }) => runs.push((run, object.modified_unix_ms)),
-            Object::Kept(Kind::Run { run, file: RunFile::Artifacts }) => _ = lists.insert(run, &object.name),
+            Object::Kept(ObjectKind::Run { run, file: RunFile::Results }) => runs.push((run, object.modified_unix_ms)),
+            Object::Kept(ObjectKind::Run { run, file: RunFile::Artifacts }) => _ = lists.insert(run, &object.name),
             _ => {}
         }
     }
@@ -146,10 +146,10 @@ async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec
                 // It may have been written while the objects were listed.
                 None => list_of(store, &run).await?,
             };
-            Ok::<_, Error>(Finished { run, finished_unix_ms, artifacts })
+            Ok::<_, Error>(FinishedRun { run, finished_unix_ms, artifacts })
         }
     });
-    let mut found: Vec<Finished> = stream::iter(read).buffered(AT_ONCE).try_collect().await?;
+    let mut found: Vec<FinishedRun> = stream::iter(read).buffered(AT_ONCE).try_collect().await?;
     found.sort_by(|one, other| (one.finished_unix_ms, &one.run).cmp(&(other.finished_unix_ms, &other.run)));
     Ok(found)
 }
@@ -158,7 +158,7 @@ async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec
 async fn list_of(store: &ArtifactStore, run: &str) -> Result<Option<BTreeSet<String>>, Error> {
     let objects = store.objects(&format!("{}/{run}", store.layout().runs())).await?;
     let is_list = |object: &&StoredObject| {
-        matches!(store.object(&object.name), Object::Kept(Kind::Run { file: RunFile::Artifacts, .. }))
+        matches!(store.object(&object.name), Object::Kept(ObjectKind::Run { file: RunFile::Artifacts, .. }))
     };
     match objects.iter().find(is_list) {
         Some(object) => listed(store, &object.name).await,

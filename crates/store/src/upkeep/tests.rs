@@ -1,7 +1,7 @@
 //! A small store with everything in it that a store can hold.
 
 use super::*;
-use crate::{CopiedCalls, Key, layout::tests::Example};
+use crate::{CopiedCalls, Key, layout::tests::ExampleLayout};
 use std::path::Path;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -16,7 +16,7 @@ fn artifact(i: usize) -> String {
 
 /// Two runs with one artifact each and one together, and one of no run.
 async fn filled(folder: &Path) -> Result<ArtifactStore, Box<dyn std::error::Error>> {
-    let store = ArtifactStore::open(&folder.to_string_lossy(), &[], &Example)?;
+    let store = ArtifactStore::open(&folder.to_string_lossy(), &[], &ExampleLayout)?;
     for i in 0..4 {
         store.put(&artifact(i), parquet("rows")).await?;
     }
@@ -44,12 +44,12 @@ async fn objects_are_counted_by_kind_and_by_run() -> TestResult {
     let store = filled(folder.path()).await?;
     let found = inventory(&store).await?;
     // Each artifact, partial output and file of a run has a checksum beside it.
-    assert_eq!((found.all.objects, found.kinds["checksums"]), (13 + 9, Amount { objects: 9, bytes: 0 }));
-    assert_eq!(found.kinds["artifacts .parquet"], Amount { objects: 4, bytes: 64 });
+    assert_eq!((found.all.objects, found.kinds["checksums"]), (13 + 9, ObjectAmount { objects: 9, bytes: 0 }));
+    assert_eq!(found.kinds["artifacts .parquet"], ObjectAmount { objects: 4, bytes: 64 });
     assert_eq!((found.kinds["runs"].objects, found.kinds["partial outputs"].objects), (7, 1));
     assert_eq!(found.kinds["of one machine"].objects, 1);
     let runs: Vec<_> = found.runs.iter().map(|run| (run.files.objects, run.artifacts, run.missing)).collect();
-    assert_eq!(runs, [(3, Some(Amount { objects: 2, bytes: 32 }), 0); 2]);
+    assert_eq!(runs, [(3, Some(ObjectAmount { objects: 2, bytes: 32 }), 0); 2]);
     store.remove(&artifact(1)).await?;
     assert!(inventory(&store).await?.runs.iter().all(|run| run.missing == 1));
     Ok(())
@@ -128,9 +128,9 @@ async fn what_has_no_checksum_is_shown_to_who_knows_its_format() -> TestResult {
 async fn what_a_run_that_goes_on_uses_is_never_litter() -> TestResult {
     for folder in [tempfile::tempdir()?, tempfile::tempdir()?] {
         let store = filled(folder.path()).await?;
-        let all = Wanted { since_unix_ms: SOON, only_used: true, ..Wanted::default() };
-        let names = |litter: &Litter| litter.unused.iter().map(|object| object.name.clone()).collect::<Vec<_>>();
-        let before = litter(&store, &all).await?;
+        let all = Retention { since_unix_ms: SOON, only_used: true, ..Retention::default() };
+        let names = |garbage: &Garbage| garbage.unused.iter().map(|object| object.name.clone()).collect::<Vec<_>>();
+        let before = find_garbage(&store, &all).await?;
         assert_eq!((names(&before), before.staged.len()), (vec![artifact(3)], 1));
         // A run begins after somebody has looked, and finds what it needs.
         let claim = Claim::begin(&store).await?;
@@ -142,12 +142,12 @@ async fn what_a_run_that_goes_on_uses_is_never_litter() -> TestResult {
         remove(&store, &before, |_| {}).await?;
         assert!(store.exists(&artifact(3)).await?, "it was about to be removed");
         assert!(store.exists("partial/one/5-artifacts-00-x.parquet").await?, "of the same run");
-        let now = litter(&store, &all).await?;
+        let now = find_garbage(&store, &all).await?;
         assert_eq!((now.unused.len(), now.partial.len(), now.staged.len()), (0, 0, 0));
         claim.end().await?;
         assert!(store.list("leases").await?.is_empty());
-        assert_eq!(names(&litter(&store, &all).await?), [artifact(3)]);
-        remove(&store, &litter(&store, &all).await?, |_| {}).await?;
+        assert_eq!(names(&find_garbage(&store, &all).await?), [artifact(3)]);
+        remove(&store, &find_garbage(&store, &all).await?, |_| {}).await?;
         assert!(!store.exists(&artifact(3)).await?);
         assert!(!store.list("checksums").await?.iter().any(|name| name.contains(&artifact(3))));
     }
@@ -162,14 +162,14 @@ async fn the_claim_of_a_killed_run_ends_and_is_removed() -> TestResult {
     claim.add("killed", [artifact(3)]).await?;
     // As `kill -9` leaves it.
     std::mem::forget(claim);
-    let all = Wanted { since_unix_ms: SOON, only_used: true, ..Wanted::default() };
-    assert!(litter(&store, &all).await?.unused.is_empty());
+    let all = Retention { since_unix_ms: SOON, only_used: true, ..Retention::default() };
+    assert!(find_garbage(&store, &all).await?.unused.is_empty());
     let dead = std::time::SystemTime::now() - super::claim::CLAIM_LIFETIME - std::time::Duration::from_secs(1);
     for name in store.list("leases").await? {
         let file = std::fs::File::options().write(true).open(store.local_path(&name).ok_or("a path")?)?;
         file.set_modified(dead)?;
     }
-    let found = litter(&store, &all).await?;
+    let found = find_garbage(&store, &all).await?;
     assert_eq!((found.unused.len(), found.leftovers.len()), (1, 2), "{found:?}");
     remove(&store, &found, |_| {}).await?;
     assert!(store.list("leases").await?.is_empty() && !store.exists(&artifact(3)).await?);
@@ -178,7 +178,7 @@ async fn the_claim_of_a_killed_run_ends_and_is_removed() -> TestResult {
 
 #[tokio::test]
 async fn a_run_waits_for_the_end_of_a_removal_before_it_looks() -> TestResult {
-    let store = ArtifactStore::open("memory:///removal", &[], &Example)?;
+    let store = ArtifactStore::open("memory:///removal", &[], &ExampleLayout)?;
     let removal = claim::Removal::begin(&store).await?;
     let claim = Claim::begin(&store).await?;
     let waiting = {
@@ -201,8 +201,8 @@ async fn a_run_waits_for_the_end_of_a_removal_before_it_looks() -> TestResult {
 async fn what_a_run_used_that_began_and_ended_since_is_no_litter() -> TestResult {
     let folder = tempfile::tempdir()?;
     let store = filled(folder.path()).await?;
-    let all = Wanted { since_unix_ms: SOON, only_used: true, ..Wanted::default() };
-    let before = litter(&store, &all).await?;
+    let all = Retention { since_unix_ms: SOON, only_used: true, ..Retention::default() };
+    let before = find_garbage(&store, &all).await?;
     assert!(before.unused.iter().any(|object| object.name == artifact(3)));
     let list = serde_json::to_vec(&RunArtifacts::new([artifact(3)]))?;
     store.replace("runs/new/artifacts.json", list).await?;
@@ -221,17 +221,17 @@ async fn measurements_go_with_their_output() -> TestResult {
     for i in [0, 1, 3, 9] {
         store.put(&usage(i), "{}").await?;
     }
-    let leftovers = async |wanted: &Wanted| {
-        let litter = litter(&store, wanted).await?;
-        Ok::<_, crate::Error>(litter.leftovers.into_iter().map(|object| object.name).collect::<Vec<_>>())
+    let leftovers = async |wanted: &Retention| {
+        let garbage = find_garbage(&store, wanted).await?;
+        Ok::<_, crate::Error>(garbage.leftovers.into_iter().map(|object| object.name).collect::<Vec<_>>())
     };
-    let old = Wanted { since_unix_ms: SOON, ..Wanted::default() };
-    assert_eq!(leftovers(&Wanted::default()).await?, [""; 0], "nothing is old");
+    let old = Retention { since_unix_ms: SOON, ..Retention::default() };
+    assert_eq!(leftovers(&Retention::default()).await?, [""; 0], "nothing is old");
     assert_eq!(leftovers(&old).await?, [usage(9)]);
-    assert_eq!(leftovers(&Wanted { only_used: true, ..old.clone() }).await?, [usage(3), usage(9)]);
+    assert_eq!(leftovers(&Retention { only_used: true, ..old.clone() }).await?, [usage(3), usage(9)]);
     let claim = Claim::begin(&store).await?;
     claim.add("three", [artifact(3)]).await?;
-    assert_eq!(leftovers(&Wanted { only_used: true, ..old }).await?, [usage(9)], "a run uses it now");
+    assert_eq!(leftovers(&Retention { only_used: true, ..old }).await?, [usage(9)], "a run uses it now");
     Ok(())
 }
 
@@ -239,24 +239,24 @@ async fn measurements_go_with_their_output() -> TestResult {
 async fn only_what_is_old_and_wanted_by_nobody_is_litter() -> TestResult {
     let folder = tempfile::tempdir()?;
     let store = filled(folder.path()).await?;
-    let now = Wanted { only_used: true, ..Wanted::default() };
-    assert_eq!(litter(&store, &now).await?.all, Amount::default(), "nothing is old");
-    let old = Wanted { since_unix_ms: SOON, ..Wanted::default() };
-    let leftovers = litter(&store, &old).await?;
+    let now = Retention { only_used: true, ..Retention::default() };
+    assert_eq!(find_garbage(&store, &now).await?.all, ObjectAmount::default(), "nothing is old");
+    let old = Retention { since_unix_ms: SOON, ..Retention::default() };
+    let leftovers = find_garbage(&store, &old).await?;
     assert_eq!((leftovers.partial.len(), leftovers.staged.len(), leftovers.unused.len()), (1, 1, 0));
-    let names = |litter: &Litter| litter.unused.iter().map(|object| object.name.clone()).collect::<Vec<_>>();
-    let unused = Wanted { only_used: true, ..old.clone() };
-    assert_eq!(names(&litter(&store, &unused).await?), [artifact(3)]);
-    let of_two = Wanted { runs: vec!["two".to_owned()], artifacts: [artifact(3)].into(), ..unused.clone() };
-    let found = litter(&store, &of_two).await?;
+    let names = |garbage: &Garbage| garbage.unused.iter().map(|object| object.name.clone()).collect::<Vec<_>>();
+    let unused = Retention { only_used: true, ..old.clone() };
+    assert_eq!(names(&find_garbage(&store, &unused).await?), [artifact(3)]);
+    let of_two = Retention { runs: vec!["two".to_owned()], artifacts: [artifact(3)].into(), ..unused.clone() };
+    let found = find_garbage(&store, &of_two).await?;
     assert_eq!(names(&found), [artifact(0)]);
-    assert!(litter(&store, &Wanted { runs: vec!["ten".to_owned()], ..unused.clone() }).await.is_err());
+    assert!(find_garbage(&store, &Retention { runs: vec!["ten".to_owned()], ..unused.clone() }).await.is_err());
 
     remove(&store, &found, |_| {}).await?;
     assert!(!store.exists(&artifact(0)).await? && store.exists(&artifact(1)).await?);
     assert!(store.list("partial").await?.is_empty() && !folder.path().join(artifact(7) + "#3").exists());
     store.remove("runs/one/artifacts.json").await?;
-    assert!(litter(&store, &unused).await.is_err(), "what run `one` needs is not known");
+    assert!(find_garbage(&store, &unused).await.is_err(), "what run `one` needs is not known");
     Ok(())
 }
 
@@ -264,7 +264,7 @@ async fn only_what_is_old_and_wanted_by_nobody_is_litter() -> TestResult {
 async fn a_copy_goes_on_where_it_was_and_overwrites_nothing() -> TestResult {
     let (folder, scratch) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let store = filled(folder.path()).await?;
-    let far = ArtifactStore::open("memory:///prefix", &[], &Example)?;
+    let far = ArtifactStore::open("memory:///prefix", &[], &ExampleLayout)?;
     far.put(&artifact(0), parquet("rows")).await?;
     far.put("runs/e.latest", "another").await?;
     let mut last = CopyProgress::default();
@@ -278,7 +278,7 @@ async fn a_copy_goes_on_where_it_was_and_overwrites_nothing() -> TestResult {
     assert_eq!(verify(&far, false, |_| {}).await?.without_checksum.objects, 0, "checksums go along");
 
     let other = tempfile::tempdir()?;
-    let back = ArtifactStore::open(&other.path().to_string_lossy(), &[], &Example)?;
+    let back = ArtifactStore::open(&other.path().to_string_lossy(), &[], &ExampleLayout)?;
     assert_eq!(copy(&far, &back, scratch.path(), |_| {}).await?.written.objects, 12);
     assert_eq!(back.list("").await?, far.list("").await?);
     Ok(())
@@ -292,7 +292,7 @@ async fn what_is_damaged_is_not_copied_and_named() -> TestResult {
     let mut bytes = std::fs::read(&file)?;
     bytes[5] ^= 1;
     std::fs::write(&file, bytes)?;
-    let far = ArtifactStore::open("memory:///sound", &[], &Example)?;
+    let far = ArtifactStore::open("memory:///sound", &[], &ExampleLayout)?;
     let copied = copy(&store, &far, scratch.path(), |_| {}).await?;
     assert_eq!((copied.written.objects, copied.damaged.len(), copied.is_whole()), (11, 1, false));
     assert_eq!(copied.damaged[0].name, artifact(1));
@@ -324,8 +324,8 @@ async fn calls_go_from_a_file_to_objects_and_back_to_a_file() -> TestResult {
     for key in &keys[..30] {
         journal.put(key, &entry(&key.hex()))?;
     }
-    let near = ArtifactStore::open(&first.path().to_string_lossy(), &[], &Example)?;
-    let far = ArtifactStore::open("memory:///calls", &[], &Example)?;
+    let near = ArtifactStore::open(&first.path().to_string_lossy(), &[], &ExampleLayout)?;
+    let far = ArtifactStore::open("memory:///calls", &[], &ExampleLayout)?;
     let calls = copy(&near, &far, scratch.path(), |_| {}).await?.calls;
     assert_eq!(counted(&calls), (30, 0, 0));
     assert!(verify(&far, false, |_| {}).await?.damaged.is_empty(), "as a shared journal writes them");
@@ -339,7 +339,7 @@ async fn calls_go_from_a_file_to_objects_and_back_to_a_file() -> TestResult {
 
     let name = format!("journal/{}/{}.json", &keys[0].hex()[..2], keys[0].hex());
     far.replace(&name, "{}").await?;
-    let back = ArtifactStore::open(&last.path().to_string_lossy(), &[], &Example)?;
+    let back = ArtifactStore::open(&last.path().to_string_lossy(), &[], &ExampleLayout)?;
     let copied = copy(&far, &back, scratch.path(), |_| {}).await?;
     assert_eq!(counted(&copied.calls), (2499, 0, 1));
     assert!(back.list("journal").await?.is_empty(), "a folder has a file");

@@ -2,10 +2,10 @@
 //! earlier versions have no checksum; the store's layout checks them if it
 //! knows their formats.
 
-use super::{AT_ONCE, Amount};
+use super::{AT_ONCE, ObjectAmount};
 use crate::{
-    ArtifactStore, Error, Kind, RunFile, StoredObject,
-    artifact::checksum::{Checksum, Verdict},
+    ArtifactStore, Error, ObjectKind, RunFile, StoredObject,
+    artifact::checksum::{Checksum, ChecksumMatch},
     journal,
     names::{self, Object},
 };
@@ -19,16 +19,16 @@ const LARGEST_JSON: u64 = 256 << 20;
 
 /// The result of reading everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Verified {
+pub struct VerifyReport {
     /// The objects that were read.
-    pub read: Amount,
+    pub read: ObjectAmount,
     /// Objects among these without a checksum, because an earlier version wrote
     /// them: they were checked as far as their format allows.
-    pub without_checksum: Amount,
+    pub without_checksum: ObjectAmount,
     /// The damaged objects.
     pub damaged: Vec<DamagedObject>,
     /// Objects that were set aside, now or before, and are below `damaged/`.
-    pub set_aside: Amount,
+    pub set_aside: ObjectAmount,
 }
 
 /// A damaged object.
@@ -49,9 +49,9 @@ pub struct DamagedObject {
 pub async fn verify(
     store: &ArtifactStore,
     set_aside: bool,
-    mut progress: impl FnMut(Amount),
-) -> Result<Verified, Error> {
-    let mut verified = Verified::default();
+    mut progress: impl FnMut(ObjectAmount),
+) -> Result<VerifyReport, Error> {
+    let mut verified = VerifyReport::default();
     let objects = store.objects("").await?;
     let mut checksums: BTreeMap<&str, Vec<Checksum>> = BTreeMap::new();
     for object in &objects {
@@ -74,14 +74,14 @@ pub async fn verify(
         let Some(mut reason) = problem else { continue };
         if set_aside
             && !store.is_reading()
-            && let Error::Damaged { reason: told, fate, .. } = store.set_aside(&object.name, &reason).await
+            && let Error::Damaged { reason: told, outcome, .. } = store.set_aside(&object.name, &reason).await
         {
-            reason = format!("{told}{fate}");
+            reason = format!("{told}{outcome}");
         }
         verified.damaged.push(DamagedObject { name: object.name.clone(), reason });
     }
     drop(checks);
-    verified.set_aside = Amount::of(&store.objects(names::DAMAGED).await?);
+    verified.set_aside = ObjectAmount::of(&store.objects(names::DAMAGED).await?);
     Ok(verified)
 }
 
@@ -90,7 +90,7 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
     let what = store.object(&object.name);
     let is_json = match &what {
         Object::Call(_) => true,
-        Object::Kept(Kind::Run { file: RunFile::Results | RunFile::Artifacts | RunFile::Json, .. }) => {
+        Object::Kept(ObjectKind::Run { file: RunFile::Results | RunFile::Artifacts | RunFile::Json, .. }) => {
             object.bytes <= LARGEST_JSON
         }
         _ => false,
@@ -108,7 +108,7 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
     if !store.scan(&object.name, &mut look).await? {
         // A running run may replace or remove its own objects.
         let is_gone =
-            matches!(what, Object::Kept(Kind::Artifact { .. })).then(|| "it was removed meanwhile".to_owned());
+            matches!(what, Object::Kept(ObjectKind::Artifact { .. })).then(|| "it was removed meanwhile".to_owned());
         return Ok(is_gone);
     }
     if !known.is_empty() {
@@ -121,7 +121,7 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
         if !store.scan(&object.name, |piece| _ = hasher.update(piece)).await? {
             return Ok(None);
         }
-        let is_damaged = store.judge(&object.name, &Checksum::from(hasher.finalize())).await? == Verdict::Damaged;
+        let is_damaged = store.judge(&object.name, &Checksum::from(hasher.finalize())).await? == ChecksumMatch::Damaged;
         return Ok(is_damaged.then(|| match length {
             0 => "it is empty, and does not match its checksum".to_owned(),
             _ => "its content does not match its checksum".to_owned(),
@@ -129,7 +129,7 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
     }
     Ok(match what {
         Object::Call(key) => journal::check_object(&key, &text),
-        Object::Kept(Kind::Run { .. }) if is_json => {
+        Object::Kept(ObjectKind::Run { .. }) if is_json => {
             serde_json::from_slice::<serde::de::IgnoredAny>(&text).err().map(|error| error.to_string())
         }
         what if what.is_output() => store.layout().problem(&object.name, Bytes::from(text)),

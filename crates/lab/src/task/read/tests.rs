@@ -112,7 +112,7 @@ async fn a_file_that_is_not_there_is_not_asked_for_again() {
 fn execution(folder: &std::path::Path, source: Source) -> Execution {
     let text = "name = \"x\"\n[corpus]\nsource = \"docs\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
     let experiment = Arc::new(Experiment::parse(text, folder).unwrap());
-    let context = provider::Context {
+    let context = provider::ModelContext {
         directory: ModelDirectory::new(folder.to_owned(), Vec::new()),
         cpu: CpuBudget::new(1),
         environment: Arc::new(|_: &str| None),

@@ -14,12 +14,12 @@
 //! living processes report, which they do every few seconds; before that it
 //! should give nothing.
 
-use super::{Admission, Inner, Obstacle, State, obstacle};
+use super::{BudgetAdmission, BudgetInner, BudgetState, Obstacle, obstacle};
 use crate::{
     Error,
     client::{
-        amount::{Allowance, AllowanceRequest, Amount, Caps},
-        lease::{self, Lessor},
+        amount::{Allowance, AllowanceRequest, BudgetAmount, Caps},
+        lease::{self, Lessor, LessorError},
     },
 };
 use std::{
@@ -45,10 +45,10 @@ const SILENT: Duration = Duration::from_secs(10);
 /// After a process had to wait, the others are asked for this time to give back
 /// what they do not need.
 const CONTENDED: Duration = Duration::from_secs(3);
-/// A process gets this many times the amount that it asks for, but no more than
-/// its part of a fraction of what is left.
-const AHEAD: u64 = 16;
-const FRACTION: u64 = 8;
+/// A process gets [`PREFETCH_FACTOR`] times the amount that it asks for, but at
+/// most its share of what is left: `left / (SHARE_DIVISOR × processes)`.
+const PREFETCH_FACTOR: u64 = 16;
+const SHARE_DIVISOR: u64 = 8;
 
 /// Divides a budget among processes. Its time begins when it is made.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ pub struct Allowances {
 
 #[derive(Debug)]
 struct Holder {
-    spent: Amount,
-    held: Amount,
+    spent: BudgetAmount,
+    held: BudgetAmount,
     heard: Instant,
 }
 
@@ -85,7 +85,7 @@ impl Allowances {
             let (spent, held) = self.totals(now);
             match obstacle(&self.caps, minutes, spent, held.minus(spent), wanted) {
                 None => {
-                    allowance.more = self.ahead(held, wanted);
+                    allowance.more = self.prefetch(held, wanted);
                     if let Some(holder) = self.holders.get_mut(&request.process) {
                         holder.held = holder.held.plus(allowance.more);
                     }
@@ -104,20 +104,22 @@ impl Allowances {
     }
 
     /// What all processes have spent, and what they hold.
-    fn totals(&self, now: Instant) -> (Amount, Amount) {
-        let sum = |of: &dyn Fn(&Holder) -> Amount| self.holders.values().map(of).fold(Amount::default(), Amount::plus);
+    fn totals(&self, now: Instant) -> (BudgetAmount, BudgetAmount) {
+        let sum = |of: &dyn Fn(&Holder) -> BudgetAmount| {
+            self.holders.values().map(of).fold(BudgetAmount::default(), BudgetAmount::plus)
+        };
         let silent = |holder: &Holder| now.duration_since(holder.heard) > SILENT;
         (sum(&|holder| if silent(holder) { holder.held } else { holder.spent }), sum(&|holder| holder.held))
     }
 
     /// The wanted amount, and some more if plenty is left.
-    fn ahead(&self, held: Amount, wanted: Amount) -> Amount {
-        let shares = FRACTION * self.holders.len().max(1) as u64;
+    fn prefetch(&self, held: BudgetAmount, wanted: BudgetAmount) -> BudgetAmount {
+        let shares = SHARE_DIVISOR * self.holders.len().max(1) as u64;
         let more = |wanted: u64, held: u64, limit: Option<u64>| {
             let plenty = limit.map_or(u64::MAX, |limit| limit.saturating_sub(held) / shares);
-            wanted.max(wanted.saturating_mul(AHEAD).min(plenty))
+            wanted.max(wanted.saturating_mul(PREFETCH_FACTOR).min(plenty))
         };
-        Amount {
+        BudgetAmount {
             picodollars: more(wanted.picodollars, held.picodollars, self.caps.usd.map(super::picodollars)),
             tokens: more(wanted.tokens, held.tokens, self.caps.tokens),
             calls: more(wanted.calls, held.calls, self.caps.calls),
@@ -136,8 +138,8 @@ pub(super) struct AllowanceSource {
 
 /// A process's allowance.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    share: Amount,
+pub(super) struct HeldAllowance {
+    share: BudgetAmount,
     ends: Option<Instant>,
     contended: bool,
 }
@@ -148,17 +150,17 @@ impl AllowanceSource {
     }
 
     /// Takes a call's amount from the allowance, or asks for more first.
-    pub(super) async fn admit(&self, budget: &Inner, wanted: Amount) -> Admission {
+    pub(super) async fn admit(&self, budget: &BudgetInner, wanted: BudgetAmount) -> BudgetAdmission {
         loop {
             if budget.state().take(&budget.caps, wanted) {
-                return Admission::Granted;
+                return BudgetAdmission::Granted;
             }
             let _turn = self.asking.lock().await;
             let request = {
                 let mut state = budget.state();
                 // The previous request may have brought enough for this call too.
                 if state.take(&budget.caps, wanted) {
-                    return Admission::Granted;
+                    return BudgetAdmission::Granted;
                 }
                 let claimed = state.claimed();
                 // Spending beyond the allowance cannot be undone.
@@ -166,26 +168,29 @@ impl AllowanceSource {
                 let missing = claimed.plus(wanted).minus(state.allowance.share);
                 self.request(budget, &state, Some(missing))
             };
-            match timeout(PATIENCE, self.lessor.allow(request)).await.unwrap_or_else(|_| Err(SILENCE.to_owned())) {
+            match timeout(PATIENCE, self.lessor.allow(request))
+                .await
+                .unwrap_or_else(|_| Err(LessorError(SILENCE.to_owned())))
+            {
                 // The call holds a slot of the limiter, so it does not wait here.
-                Err(reason) => {
-                    return Admission::Refused(Error::BudgetUnreachable { after: Duration::ZERO, reason });
+                Err(LessorError(reason)) => {
+                    return BudgetAdmission::Refused(Error::BudgetUnreachable { after: Duration::ZERO, reason });
                 }
                 Ok(allowance) => {
                     let mut state = budget.state();
                     state.hold(&allowance);
                     if let Some(exhausted) = allowance.exhausted {
-                        return Admission::Refused(state.exhausted(exhausted));
+                        return BudgetAdmission::Refused(state.exhausted(exhausted));
                     }
-                    if allowance.more == Amount::default() {
-                        return Admission::Full;
+                    if allowance.more == BudgetAmount::default() {
+                        return BudgetAdmission::Full;
                     }
                 }
             }
         }
     }
 
-    fn request(&self, budget: &Inner, state: &State, wanted: Option<Amount>) -> AllowanceRequest {
+    fn request(&self, budget: &BudgetInner, state: &BudgetState, wanted: Option<BudgetAmount>) -> AllowanceRequest {
         AllowanceRequest {
             budget: self.name.clone(),
             caps: budget.caps,
@@ -197,9 +202,9 @@ impl AllowanceSource {
     }
 }
 
-impl State {
+impl BudgetState {
     /// If the call fits into the allowance, begins it. Returns whether it did.
-    fn take(&mut self, caps: &Caps, wanted: Amount) -> bool {
+    fn take(&mut self, caps: &Caps, wanted: BudgetAmount) -> bool {
         if self.allowance.ends.is_some_and(|ends| Instant::now() >= ends) {
             return false;
         }
@@ -229,9 +234,9 @@ impl State {
 
 /// Reports spending, gives back what is not needed, and shows that the process
 /// is alive.
-pub(super) fn report_regularly(budget: Weak<Inner>) {
+pub(super) fn report_regularly(budget: Weak<BudgetInner>) {
     tokio::spawn(async move {
-        let mut before = Amount::default();
+        let mut before = BudgetAmount::default();
         let mut reported = Instant::now();
         loop {
             tokio::time::sleep(BEAT).await;

@@ -33,9 +33,17 @@ time ::= ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{3})
 /// The largest whole number without a bound has 16 digits, as in [`COMMON`].
 const UNBOUNDED: i64 = 9_999_999_999_999_999;
 
-/// The grammar of a schema, with the rule `root`; the reason if a reference
-/// leads nowhere.
-pub(super) fn of_schema(schema: &Value) -> Result<String, String> {
+/// Why a schema cannot become a grammar.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GrammarError {
+    #[error("`{0}` leads nowhere")]
+    NoTarget(String),
+    #[error("`allOf` can join objects with `properties` only")]
+    NotJoinable,
+}
+
+/// The grammar of a schema, with the rule `root`.
+pub(super) fn of_schema(schema: &Value) -> Result<String, GrammarError> {
     let mut rules = Rules { schema, names: BTreeMap::new(), text: String::new() };
     let root = rules.any(schema)?;
     Ok(format!("root ::= {root}\n{}{COMMON}", rules.text))
@@ -63,7 +71,7 @@ impl<'a> Rules<'a> {
     }
 
     /// What a schema admits, as an expression that stands for one thing.
-    fn any(&mut self, schema: &'a Value) -> Result<String, String> {
+    fn any(&mut self, schema: &'a Value) -> Result<String, GrammarError> {
         let Some(object) = schema.as_object() else { return Ok("value".to_owned()) };
         if let Some(target) = object.get("$ref").and_then(Value::as_str) {
             return self.reference(target);
@@ -93,7 +101,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    fn of_type(&mut self, kind: &str, schema: &'a Map<String, Value>) -> Result<String, String> {
+    fn of_type(&mut self, kind: &str, schema: &'a Map<String, Value>) -> Result<String, GrammarError> {
         let number = |key: &str| schema.get(key).and_then(Value::as_i64);
         match kind {
             "object" => {
@@ -154,7 +162,11 @@ impl<'a> Rules<'a> {
 
     /// An object: the required properties in their order, then any of the
     /// others in theirs, then further ones if they are allowed.
-    fn object(&mut self, properties: &[(&'a str, &'a Value, bool)], more: Option<&'a Value>) -> Result<String, String> {
+    fn object(
+        &mut self,
+        properties: &[(&'a str, &'a Value, bool)],
+        more: Option<&'a Value>,
+    ) -> Result<String, GrammarError> {
         let (mut required, mut optional) = (Vec::new(), Vec::new());
         for (name, schema, is_required) in properties {
             let value = self.any(schema)?;
@@ -189,7 +201,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Objects that have the properties of all parts.
-    fn all_of(&mut self, parts: &'a [Value]) -> Result<String, String> {
+    fn all_of(&mut self, parts: &'a [Value]) -> Result<String, GrammarError> {
         let mut properties: Vec<(&str, &Value, bool)> = Vec::new();
         for part in parts {
             let mut part = part;
@@ -199,7 +211,7 @@ impl<'a> Rules<'a> {
             let Some(named) = part.get("properties").and_then(Value::as_object) else {
                 return match parts {
                     [only] => self.any(only),
-                    _ => Err("`allOf` can join objects with `properties` only".to_owned()),
+                    _ => Err(GrammarError::NotJoinable),
                 };
             };
             let required = part.get("required").and_then(Value::as_array);
@@ -212,7 +224,7 @@ impl<'a> Rules<'a> {
         self.object(&properties, None)
     }
 
-    fn reference(&mut self, target: &'a str) -> Result<String, String> {
+    fn reference(&mut self, target: &'a str) -> Result<String, GrammarError> {
         if let Some(name) = self.names.get(target) {
             return Ok(name.clone());
         }
@@ -224,9 +236,9 @@ impl<'a> Rules<'a> {
         Ok(self.add(&name, &body))
     }
 
-    fn target(&self, target: &str) -> Result<&'a Value, String> {
+    fn target(&self, target: &str) -> Result<&'a Value, GrammarError> {
         let found = target.strip_prefix('#').and_then(|pointer| self.schema.pointer(pointer));
-        found.ok_or_else(|| format!("`{target}` leads nowhere"))
+        found.ok_or_else(|| GrammarError::NoTarget(target.to_owned()))
     }
 }
 
@@ -441,6 +453,6 @@ mod tests {
 
     #[test]
     fn a_reference_that_leads_nowhere_is_named() {
-        assert!(of_schema(&json!({ "$ref": "#/$defs/none" })).unwrap_err().contains("#/$defs/none"));
+        assert!(of_schema(&json!({ "$ref": "#/$defs/none" })).unwrap_err().to_string().contains("#/$defs/none"));
     }
 }

@@ -7,12 +7,12 @@ use std::{
 
 /// Counts calls, waiting ones too.
 #[derive(Debug, Default)]
-pub(super) struct Load {
-    state: Mutex<State>,
+pub(super) struct CallLoad {
+    state: Mutex<LoadState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LoadState {
     calls: usize,
     single_since: Option<Instant>,
 }
@@ -21,11 +21,11 @@ struct State {
 /// alone for a moment; this is not worth a change.
 const SETTLED: Duration = Duration::from_millis(300);
 
-impl Load {
+impl CallLoad {
     /// Counts a call until the guard is dropped.
-    pub(super) fn enter(&self) -> Call<'_> {
+    pub(super) fn enter(&self) -> CallGuard<'_> {
         self.lock().calls += 1;
-        Call { load: self }
+        CallGuard { load: self }
     }
 
     /// Whether there has been no more than one call for a while.
@@ -34,7 +34,7 @@ impl Load {
         state.calls <= 1 && state.single_since.is_none_or(|since| since.elapsed() >= SETTLED)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LoadState> {
         // Two numbers are whole at every point at which a thread can fail.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,11 +42,11 @@ impl Load {
 
 /// A call that is counted.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
-    load: &'a Load,
+pub(super) struct CallGuard<'a> {
+    load: &'a CallLoad,
 }
 
-impl Drop for Call<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.load.lock();
         state.calls -= 1;
@@ -62,14 +62,14 @@ mod tests {
 
     #[test]
     fn the_first_call_is_single_at_once() {
-        let load = Load::default();
+        let load = CallLoad::default();
         let _call = load.enter();
         assert!(load.is_single());
     }
 
     #[test]
     fn of_two_calls_none_is_single_nor_is_the_one_that_just_remained() {
-        let load = Load::default();
+        let load = CallLoad::default();
         let first = load.enter();
         let second = load.enter();
         assert!(!load.is_single());

@@ -1,17 +1,19 @@
 //! llama.cpp in this process: what `chat_local` is made of. It knows tokens
 //! and sequences, not configuration and not where model files come from.
 //!
-//! A [`Vocabulary`] checks a request and turns it into a [`Job`] on the
+//! A [`Vocabulary`] checks a request and turns it into a [`LlamaJob`] on the
 //! caller's side, so that a request that cannot work costs nothing. The
-//! [`Engine`] is a few threads that share the weights and do the jobs.
+//! [`LlamaEngine`] is a few threads that share the weights and do the jobs.
 
 mod contention;
 mod engine;
 mod gbnf;
+mod job;
 mod load;
 mod queue;
 mod sampler;
 mod schema;
+mod shared;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -21,11 +23,13 @@ mod vocabulary;
 mod worker;
 mod writer;
 
-pub(super) use engine::{Engine, Goal, Job, Reader, Settings, Writing};
+pub(super) use engine::LlamaEngine;
+pub(super) use job::{AnswerTask, Goal, LlamaJob, PieceReader};
 pub(super) use sampler::Sampler;
 pub(super) use schema::grammar;
+pub(super) use shared::EngineSettings;
 pub(super) use vocabulary::Vocabulary;
-pub(super) use writer::Writer;
+pub(super) use writer::AnswerWriter;
 
 use crate::Error;
 use llama_cpp_2::llama_backend::LlamaBackend;

@@ -11,16 +11,16 @@ use std::{
 /// A queue that threads sleep on. Its length is bounded by the callers, each
 /// of which waits for its answer.
 #[derive(Debug)]
-pub(super) struct Queue<T, C> {
-    state: Mutex<State<T, C>>,
+pub(super) struct JobQueue<T, C> {
+    state: Mutex<QueueState<T, C>>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T, C> {
+struct QueueState<T, C> {
     jobs: VecDeque<T>,
     /// The threads that wait, last come last.
-    idle: Vec<Idle<T>>,
+    idle: Vec<IdleThread<T>>,
     /// For each thread the prompts that it held when it last asked for a job.
     held: Vec<Vec<Vec<i32>>>,
     loans: Vec<Loan<C>>,
@@ -28,7 +28,7 @@ struct State<T, C> {
 }
 
 #[derive(Debug)]
-struct Idle<T> {
+struct IdleThread<T> {
     thread: usize,
     job: Option<T>,
 }
@@ -47,11 +47,11 @@ struct Loan<C> {
 /// current step ends.
 const WORTH_A_COPY: usize = 64;
 
-impl<T, C> Queue<T, C> {
+impl<T, C> JobQueue<T, C> {
     /// A queue that closes when so many threads have left.
     pub(super) fn new(threads: usize) -> Self {
         let held = vec![Vec::new(); threads];
-        let state = State { jobs: VecDeque::new(), idle: Vec::new(), held, loans: Vec::new(), threads };
+        let state = QueueState { jobs: VecDeque::new(), idle: Vec::new(), held, loans: Vec::new(), threads };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -61,7 +61,7 @@ impl<T, C> Queue<T, C> {
         if state.threads == 0 {
             return;
         }
-        let State { idle, held, .. } = &mut *state;
+        let QueueState { idle, held, .. } = &mut *state;
         // Of several threads, the one that was idle for the shortest time is
         // taken, so that calls one after the other meet the same thread and its
         // prompts.
@@ -92,7 +92,7 @@ impl<T, C> Queue<T, C> {
             answer();
             return Some(job);
         }
-        state.idle.push(Idle { thread, job: None });
+        state.idle.push(IdleThread { thread, job: None });
         answer();
         loop {
             state = self.lend_all(state, thread, &mut copy);
@@ -134,10 +134,10 @@ impl<T, C> Queue<T, C> {
 
     fn lend_all<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State<T, C>>,
+        mut state: MutexGuard<'a, QueueState<T, C>>,
         thread: usize,
         copy: &mut dyn FnMut(&[i32]) -> Option<C>,
-    ) -> MutexGuard<'a, State<T, C>> {
+    ) -> MutexGuard<'a, QueueState<T, C>> {
         let wanted = |loan: &Loan<C>| loan.from == thread && loan.copy.is_none();
         while let Some(loan) = state.loans.iter().find(|loan| wanted(loan)) {
             let (to, prompt) = (loan.to, loan.prompt.clone());
@@ -173,7 +173,7 @@ impl<T, C> Queue<T, C> {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T, C>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T, C>> {
         // The state is whole at every point at which a thread can fail.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,7 +190,7 @@ mod tests {
 
     /// Two threads that hold a prompt each and report what they were given.
     fn given(jobs: &[&[i32]]) -> Vec<(usize, usize)> {
-        let queue: Queue<_, ()> = Queue::new(2);
+        let queue: JobQueue<_, ()> = JobQueue::new(2);
         let (report, reports) = mpsc::channel();
         std::thread::scope(|scope| {
             for thread in 0..2 {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_queue_without_threads_takes_no_job() {
-        let queue: Queue<_, ()> = Queue::new(1);
+        let queue: JobQueue<_, ()> = JobQueue::new(1);
         queue.push(&[], 1);
         queue.leave(0);
         queue.push(&[], 2);
@@ -240,7 +240,7 @@ mod tests {
 
     /// What the first of two threads gets of the second, which holds `held`.
     fn borrowed(held: Vec<i32>, own: usize) -> Option<usize> {
-        let queue: Queue<(), usize> = Queue::new(2);
+        let queue: JobQueue<(), usize> = JobQueue::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| queue.next(1, vec![held.clone()], || (), |prompt| Some(shared_prefix(&held, prompt))));
             while queue.lock().idle.is_empty() {
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn threads_that_want_something_of_each_other_do_not_wait_for_ever() {
-        let queue: Queue<(), usize> = Queue::new(2);
+        let queue: JobQueue<(), usize> = JobQueue::new(2);
         queue.lock().held = vec![vec![vec![1; 100]], vec![vec![2; 100]]];
         std::thread::scope(|scope| {
             let first = scope.spawn(|| queue.borrow(0, &[2; 100], 0));
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_ended_lends_nothing_and_nobody_waits_for_it() {
-        let queue: Queue<(), usize> = Queue::new(2);
+        let queue: JobQueue<(), usize> = JobQueue::new(2);
         queue.lock().held[1] = vec![vec![5; 300]];
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| queue.borrow(0, &[5; 500], 0));

@@ -4,7 +4,7 @@
 
 /// Where a request is computed, and which tokens it reuses.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SlotChoice {
     /// Keep the first `reuse` tokens of `slot` and drop the rest.
     Continue { slot: usize, reuse: usize },
     /// Replace `slot` by a copy of the first `reuse` tokens of `source`.
@@ -13,14 +13,14 @@ pub(super) enum Place {
 
 /// The sequences of one context.
 #[derive(Debug)]
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct PromptSlots {
+    slots: Vec<PromptSlot>,
     clock: u64,
 }
 
 /// The prompt a sequence holds.
 #[derive(Debug, Default, Clone)]
-struct Slot {
+struct PromptSlot {
     tokens: Vec<i32>,
     used: u64,
 }
@@ -28,9 +28,9 @@ struct Slot {
 /// A difference that is too small to be worth a copy.
 const NEGLIGIBLE: usize = 32;
 
-impl Slots {
+impl PromptSlots {
     pub(super) fn new(count: usize) -> Self {
-        Self { slots: vec![Slot::default(); count], clock: 0 }
+        Self { slots: vec![PromptSlot::default(); count], clock: 0 }
     }
 
     /// The prompts that are held.
@@ -39,7 +39,7 @@ impl Slots {
     }
 
     /// The place for a request whose prompt may reuse at most these tokens.
-    pub(super) fn place(&self, wanted: &[i32]) -> Place {
+    pub(super) fn place(&self, wanted: &[i32]) -> SlotChoice {
         let shared = |slot: usize| shared_prefix(&self.slots[slot].tokens, wanted);
         let source = self.nearest(wanted);
         let reuse = shared(source);
@@ -48,11 +48,11 @@ impl Slots {
         match oldest {
             // The rest of the source is worth keeping only if another slot,
             // used longer ago, can make room.
-            Some(slot) if reuse > NEGLIGIBLE && lost > NEGLIGIBLE => Place::Copy { slot, source, reuse },
+            Some(slot) if reuse > NEGLIGIBLE && lost > NEGLIGIBLE => SlotChoice::Copy { slot, source, reuse },
             Some(slot) if reuse <= NEGLIGIBLE && self.slots[slot].used < self.slots[source].used => {
-                Place::Continue { slot, reuse: shared(slot) }
+                SlotChoice::Continue { slot, reuse: shared(slot) }
             }
-            _ => Place::Continue { slot: source, reuse },
+            _ => SlotChoice::Continue { slot: source, reuse },
         }
     }
 
@@ -80,12 +80,12 @@ impl Slots {
     /// Notes that a slot holds a prompt.
     pub(super) fn hold(&mut self, slot: usize, tokens: Vec<i32>) {
         self.clock += 1;
-        self.slots[slot] = Slot { tokens, used: self.clock };
+        self.slots[slot] = PromptSlot { tokens, used: self.clock };
     }
 
     /// Notes that a slot holds nothing.
     pub(super) fn clear(&mut self, slot: usize) {
-        self.slots[slot] = Slot::default();
+        self.slots[slot] = PromptSlot::default();
     }
 }
 
@@ -104,37 +104,37 @@ mod tests {
 
     #[test]
     fn an_empty_context_has_nothing_to_reuse() {
-        assert!(matches!(Slots::new(2).place(&prompt(0, 1)), Place::Continue { reuse: 0, .. }));
+        assert!(matches!(PromptSlots::new(2).place(&prompt(0, 1)), SlotChoice::Continue { reuse: 0, .. }));
     }
 
     #[test]
     fn the_same_prompt_again_is_continued() {
-        let mut slots = Slots::new(2);
+        let mut slots = PromptSlots::new(2);
         slots.hold(1, prompt(80, 1));
-        assert_eq!(slots.place(&prompt(80, 1)[..170]), Place::Continue { slot: 1, reuse: 170 });
+        assert_eq!(slots.place(&prompt(80, 1)[..170]), SlotChoice::Continue { slot: 1, reuse: 170 });
     }
 
     #[test]
     fn a_shared_prefix_is_copied_so_that_both_prompts_stay() {
-        let mut slots = Slots::new(3);
+        let mut slots = PromptSlots::new(3);
         slots.hold(0, prompt(80, 1));
         slots.hold(1, prompt(0, 2));
-        assert_eq!(slots.place(&prompt(80, 3)), Place::Copy { slot: 2, source: 0, reuse: 80 });
+        assert_eq!(slots.place(&prompt(80, 3)), SlotChoice::Copy { slot: 2, source: 0, reuse: 80 });
     }
 
     #[test]
     fn an_unknown_prompt_replaces_the_one_used_longest_ago() {
-        let mut slots = Slots::new(3);
+        let mut slots = PromptSlots::new(3);
         for slot in [2, 0, 1] {
             slots.hold(slot, prompt(0, slot as i32 + 1));
         }
-        assert_eq!(slots.place(&prompt(0, 9)), Place::Continue { slot: 2, reuse: 0 });
+        assert_eq!(slots.place(&prompt(0, 9)), SlotChoice::Continue { slot: 2, reuse: 0 });
     }
 
     #[test]
     fn a_single_slot_is_always_continued() {
-        let mut slots = Slots::new(1);
+        let mut slots = PromptSlots::new(1);
         slots.hold(0, prompt(80, 1));
-        assert_eq!(slots.place(&prompt(80, 2)), Place::Continue { slot: 0, reuse: 80 });
+        assert_eq!(slots.place(&prompt(80, 2)), SlotChoice::Continue { slot: 0, reuse: 80 });
     }
 }

@@ -5,7 +5,7 @@ use super::tiny;
 use crate::{
     ChatModel, ChatRequest, ChatResponse, CpuBudget, Error, Finish, Message, ModelDirectory, OnPiece,
     local::chat_local::Config,
-    provider::{Context, ModelSettings},
+    provider::{ModelContext, ModelSettings},
 };
 use serde_json::{Value, json};
 use std::{
@@ -37,7 +37,7 @@ impl Tiny {
 
 fn build(folder: &Path, settings: Value) -> Result<Arc<dyn ChatModel>, Error> {
     let config: Config = serde_json::from_value(settings).expect("settings");
-    let cx = Context {
+    let cx = ModelContext {
         directory: ModelDirectory::new(folder.to_path_buf(), Vec::new()),
         cpu: CpuBudget::new(2),
         environment: Arc::new(|_| None),

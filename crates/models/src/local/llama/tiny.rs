@@ -22,7 +22,7 @@ pub(super) const TRAINED: usize = 512;
 pub(crate) fn write(path: &Path) {
     let vocabulary = vocabulary();
     let tensors = tensors(vocabulary.len() as u64);
-    let mut file = File::default();
+    let mut file = GgufFile::default();
     file.0.extend_from_slice(b"GGUF");
     file.u32(3);
     file.u64(tensors.len() as u64);
@@ -111,9 +111,9 @@ fn tensors(vocabulary: u64) -> Vec<(String, Vec<u64>)> {
 }
 
 #[derive(Default)]
-struct File(Vec<u8>);
+struct GgufFile(Vec<u8>);
 
-impl File {
+impl GgufFile {
     fn u32(&mut self, value: u32) {
         self.0.extend(value.to_le_bytes());
     }

@@ -1,19 +1,16 @@
 //! One thread's context: computes a prompt, then writes the answer.
 
 use super::{
-    Goal, Job, Writing, backend,
+    backend,
     contention::Contention,
-    engine::{Outcome, Reply, Settings, Shared, ids},
+    job::{AnswerTask, Goal, JobOutcome, LlamaJob, OutcomeSender, ids},
     sampler::group_probabilities,
-    slots::{Place, Slots, shared_prefix},
+    shared::{EngineSettings, EngineState, PromptState},
+    slots::{PromptSlots, SlotChoice, shared_prefix},
 };
 use crate::{Error, Finish};
 use llama_cpp_2::{
-    context::{
-        LlamaContext,
-        params::LlamaContextParams,
-        session::{LlamaStateSeqFlags, SeqState},
-    },
+    context::{LlamaContext, params::LlamaContextParams, session::LlamaStateSeqFlags},
     llama_batch::LlamaBatch,
     model::LlamaModel,
     token::LlamaToken,
@@ -31,31 +28,24 @@ const MOST: usize = 128;
 /// so it makes no difference to a token where a reused prefix ended.
 const GRAIN: usize = 16;
 
-/// A prompt with what a context computed for it.
-#[derive(Debug)]
-pub(super) struct Computed {
-    tokens: Vec<i32>,
-    state: SeqState,
-}
-
 /// Everything a thread owns.
-pub(super) struct Worker<'a> {
-    shared: &'a Shared,
+pub(super) struct LlamaWorker<'a> {
+    shared: &'a EngineState,
     model: &'a LlamaModel,
     runtime: &'a Runtime,
     thread: usize,
     context: LlamaContext<'a>,
     batch: LlamaBatch<'static>,
-    slots: Slots,
+    slots: PromptSlots,
     /// Whether a copied sequence waits for the next step, which carries the copy out.
     copying: bool,
     threads: usize,
     contention: Contention,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> LlamaWorker<'a> {
     pub(super) fn new(
-        shared: &'a Shared,
+        shared: &'a EngineState,
         model: &'a LlamaModel,
         runtime: &'a Runtime,
         thread: usize,
@@ -68,7 +58,7 @@ impl<'a> Worker<'a> {
             thread,
             context: context(shared, model, threads)?,
             batch: LlamaBatch::new(MOST, 1),
-            slots: Slots::new(shared.settings.slots_each()),
+            slots: PromptSlots::new(shared.settings.slots_each()),
             copying: false,
             threads,
             contention: Contention::new(),
@@ -82,21 +72,21 @@ impl<'a> Worker<'a> {
 
     /// Does a job. Afterwards a slot holds its prompt, or, after a failure,
     /// nothing.
-    pub(super) fn answer(&mut self, job: Job, reply: &Reply) -> Result<Outcome, Error> {
+    pub(super) fn answer(&mut self, job: LlamaJob, reply: &OutcomeSender) -> Result<JobOutcome, Error> {
         let started = Instant::now();
         let prompt = ids(&job.prompt);
         let wanted = &prompt[..prompt.len().saturating_sub(GRAIN)];
         self.borrow(wanted);
         let (slot, cached) = match self.slots.place(wanted) {
-            Place::Continue { slot, reuse } => (slot, self.keep(slot, whole_grains(reuse))),
-            Place::Copy { slot, source, reuse } => (slot, self.copy(source, slot, whole_grains(reuse))),
+            SlotChoice::Continue { slot, reuse } => (slot, self.keep(slot, whole_grains(reuse))),
+            SlotChoice::Copy { slot, source, reuse } => (slot, self.copy(source, slot, whole_grains(reuse))),
         };
         // Until all of the prompt is computed, the slot counts as empty.
         self.slots.clear(slot);
         let outcome = self.read(slot, &job.prompt, cached, reply).and_then(|row| match job.goal {
-            Goal::Choices(groups) => Ok(Outcome {
+            Goal::Choices(groups) => Ok(JobOutcome {
                 choices: group_probabilities(self.context.get_logits_ith(row), &groups),
-                ..Outcome::default()
+                ..JobOutcome::default()
             }),
             Goal::Text(writing) => self.write(slot, prompt.len(), *writing, row, reply),
         });
@@ -111,11 +101,11 @@ impl<'a> Worker<'a> {
         }
         // The grammar inside the goal is gone now, so its vocabulary may go.
         drop(job.vocabulary);
-        outcome.map(|outcome| Outcome { cached, seconds: started.elapsed().as_secs_f64(), ..outcome })
+        outcome.map(|outcome| JobOutcome { cached, seconds: started.elapsed().as_secs_f64(), ..outcome })
     }
 
     /// Computes a prompt from `cached` on; returns the row of the last logits.
-    fn read(&mut self, slot: usize, prompt: &[LlamaToken], cached: usize, reply: &Reply) -> Result<i32, Error> {
+    fn read(&mut self, slot: usize, prompt: &[LlamaToken], cached: usize, reply: &OutcomeSender) -> Result<i32, Error> {
         let mut done = cached;
         loop {
             let left = prompt.len() - done;
@@ -142,10 +132,10 @@ impl<'a> Worker<'a> {
         &mut self,
         slot: usize,
         mut position: usize,
-        mut writing: Writing,
+        mut writing: AnswerTask,
         mut row: i32,
-        reply: &Reply,
-    ) -> Result<Outcome, Error> {
+        reply: &OutcomeSender,
+    ) -> Result<JobOutcome, Error> {
         let mut written = 0;
         let finish = loop {
             let logits = self.context.get_logits_ith(row);
@@ -173,7 +163,7 @@ impl<'a> Worker<'a> {
         if let Some(reader) = &writing.reader {
             reader.read(text.get(rest..).unwrap_or_default());
         }
-        Ok(Outcome { text, finish: Some(finish), written, ..Outcome::default() })
+        Ok(JobOutcome { text, finish: Some(finish), written, ..JobOutcome::default() })
     }
 
     fn add(&mut self, slot: usize, token: LlamaToken, position: usize, logits: bool) -> Result<(), Error> {
@@ -182,7 +172,7 @@ impl<'a> Worker<'a> {
 
     /// Computes the batch, on cores that no other part of this process uses
     /// meanwhile, unless nobody waits for the result any more.
-    fn decode(&mut self, slot: usize, reply: &Reply) -> Result<(), Error> {
+    fn decode(&mut self, slot: usize, reply: &OutcomeSender) -> Result<(), Error> {
         if reply.is_closed() {
             return Err(Error::Cancelled);
         }
@@ -241,14 +231,14 @@ impl<'a> Worker<'a> {
     }
 
     /// A copy, for another thread, of the slot that holds most of a prompt.
-    pub(super) fn copy_of(&self, prompt: &[i32]) -> Option<Computed> {
+    pub(super) fn copy_of(&self, prompt: &[i32]) -> Option<PromptState> {
         // A model with a running state could not go back to where the prompts part.
         if self.copying || self.model.is_recurrent() || self.model.is_hybrid() {
             return None;
         }
         let slot = self.slots.nearest(prompt);
         let state = self.context.state_seq_get(slot as i32, LlamaStateSeqFlags::empty()).ok()?;
-        Some(Computed { tokens: self.slots.prompt(slot).to_vec(), state })
+        Some(PromptState { tokens: self.slots.prompt(slot).to_vec(), state })
     }
 
     fn forget(&mut self, slot: usize) {
@@ -284,8 +274,8 @@ fn whole_grains(tokens: usize) -> usize {
     tokens / GRAIN * GRAIN
 }
 
-fn context<'a>(shared: &Shared, model: &'a LlamaModel, threads: usize) -> Result<LlamaContext<'a>, Error> {
-    let Settings { context_length, .. } = shared.settings;
+fn context<'a>(shared: &EngineState, model: &'a LlamaModel, threads: usize) -> Result<LlamaContext<'a>, Error> {
+    let EngineSettings { context_length, .. } = shared.settings;
     let slots = shared.settings.slots_each();
     let cells = context_length.min(model.n_ctx_train() as usize) * slots;
     let parameters = LlamaContextParams::default()

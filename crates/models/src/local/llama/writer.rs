@@ -3,7 +3,7 @@
 
 /// The answer so far.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct AnswerWriter {
     bytes: Vec<u8>,
     stop: Vec<String>,
     longest_stop: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Writer {
     given_text: usize,
 }
 
-impl Writer {
+impl AnswerWriter {
     /// An empty answer that ends before the first of the `stop` texts.
     pub(crate) fn new(stop: &[String]) -> Self {
         let stop: Vec<String> = stop.iter().filter(|text| !text.is_empty()).cloned().collect();
@@ -94,7 +94,7 @@ mod tests {
 
     fn written(stop: &[&str], pieces: &[&[u8]]) -> (Vec<String>, String, bool) {
         let stop: Vec<String> = stop.iter().map(|text| (*text).to_string()).collect();
-        let mut writer = Writer::new(&stop);
+        let mut writer = AnswerWriter::new(&stop);
         let mut given = Vec::new();
         let met = pieces.iter().any(|piece| {
             let met = writer.push(piece);

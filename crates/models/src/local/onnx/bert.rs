@@ -12,9 +12,9 @@
 use super::{
     graph::{
         Attribute::{Float, Int},
-        Dimension, Element, Graph, MICROSOFT,
+        Dimension, ElementType, MICROSOFT, OnnxGraph,
     },
-    weights::{Quantized, Tensor, Weights},
+    weights::{QuantizedMatrix, Tensor, WeightFile, WeightsError},
 };
 use serde_json::Value;
 
@@ -37,18 +37,42 @@ pub(crate) enum Precision {
 
 /// What the graph ends in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Head {
+pub(crate) enum ModelHead {
     /// `last_hidden_state`: a vector per token.
     Tokens,
     /// `logits`: the classification head over the first token.
     Classifier,
 }
 
-/// Whether a file with these tensors and this `config.json` can be converted;
-/// the reason if not. The values are not looked at.
-pub(crate) fn check(weights: &Weights<'_>, config: &Value, head: Head) -> Result<(), String> {
+/// Why weights cannot be converted. The texts continue a sentence that begins with
+/// the file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConversionError {
+    #[error("is a `{0}` model; only BERT and RoBERTa can be converted, others need an ONNX file")]
+    Architecture(String),
+    #[error("has `{0}` positions; only absolute ones can be converted")]
+    Positions(String),
+    #[error("has the activation `{0}`; only GELU can be converted")]
+    Activation(String),
+    #[error("has no `{WORDS}`, so it is no BERT")]
+    NoWords,
+    #[error("`{0}` is no matrix")]
+    NotMatrix(String),
+    #[error("has {n_layers} layers of {hidden} with {n_heads} heads, which is no BERT")]
+    Sizes { n_layers: usize, hidden: usize, n_heads: usize },
+    #[error("`{name}` has {found} columns, expected {expected}")]
+    Columns { name: String, found: usize, expected: usize },
+    #[error("has no classification head, so it cannot rerank")]
+    NoHead,
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+}
+
+/// Whether a file with these tensors and this `config.json` can be converted.
+/// The values are not looked at.
+pub(crate) fn check(weights: &WeightFile<'_>, config: &Value, head: ModelHead) -> Result<(), ConversionError> {
     let bert = Bert::new(weights, config)?;
-    if head == Head::Classifier { bert.head_names().map(|_| ()) } else { Ok(()) }
+    if head == ModelHead::Classifier { bert.head_names().map(|_| ()) } else { Ok(()) }
 }
 
 /// How many rows at the start of the position table no token uses: RoBERTa
@@ -65,13 +89,13 @@ pub(crate) fn skipped_positions(config: &Value) -> usize {
 /// scale of the activations is shared by a batch, so a text is run alone, lest
 /// its vector depend on its neighbours.
 pub(crate) fn convert(
-    weights: &Weights<'_>,
+    weights: &WeightFile<'_>,
     config: &Value,
     precision: Precision,
-    head: Head,
-) -> Result<Vec<u8>, String> {
+    head: ModelHead,
+) -> Result<Vec<u8>, ConversionError> {
     let bert = Bert::new(weights, config)?;
-    let mut writer = Writer { bert, precision, graph: Graph::default(), mask: String::new() };
+    let mut writer = GraphWriter { bert, precision, graph: OnnxGraph::default(), mask: String::new() };
     let mut hidden = writer.embeddings()?;
     writer.graph.int64s("last_axis", &[-1]);
     writer.graph.floats("tiny", &[1], &[1e-6]);
@@ -82,11 +106,11 @@ pub(crate) fn convert(
         hidden = writer.layer(layer, &hidden)?;
     }
     match head {
-        Head::Tokens => {
+        ModelHead::Tokens => {
             let dimensions = [BATCH, LENGTH, Dimension::Fixed(writer.bert.hidden)];
-            writer.graph.output("last_hidden_state", &hidden, Element::Float, &dimensions);
+            writer.graph.output("last_hidden_state", &hidden, ElementType::Float, &dimensions);
         }
-        Head::Classifier => writer.classifier(&hidden)?,
+        ModelHead::Classifier => writer.classifier(&hidden)?,
     }
     Ok(writer.graph.finish())
 }
@@ -96,7 +120,7 @@ const LENGTH: Dimension = Dimension::Named("length");
 
 /// The sizes of a model, and where its tensors are.
 struct Bert<'a> {
-    weights: &'a Weights<'a>,
+    weights: &'a WeightFile<'a>,
     /// What stands before all names, such as `bert.`.
     prefix: String,
     hidden: usize,
@@ -116,65 +140,63 @@ struct Classifier {
 
 impl<'a> Bert<'a> {
     /// Reads sizes from `config`, and where it says nothing from the shapes.
-    fn new(weights: &'a Weights<'a>, config: &Value) -> Result<Self, String> {
+    fn new(weights: &'a WeightFile<'a>, config: &Value) -> Result<Self, ConversionError> {
         let kind = config["model_type"].as_str().unwrap_or("bert");
         if !["bert", "roberta", "xlm-roberta", "camembert"].contains(&kind) {
-            return Err(format!(
-                "is a `{kind}` model; only BERT and RoBERTa can be converted, others need an ONNX file"
-            ));
+            return Err(ConversionError::Architecture(kind.to_owned()));
         }
         let positions = config["position_embedding_type"].as_str().unwrap_or("absolute");
         if positions != "absolute" {
-            return Err(format!("has `{positions}` positions; only absolute ones can be converted"));
+            return Err(ConversionError::Positions(positions.to_owned()));
         }
         let activation = match config["hidden_act"].as_str().unwrap_or("gelu") {
             "gelu" => "Gelu",
             "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" => "FastGelu",
-            other => return Err(format!("has the activation `{other}`; only GELU can be converted")),
+            other => return Err(ConversionError::Activation(other.to_owned())),
         };
         let words = weights.names().find(|name| name.ends_with(WORDS)).map(str::to_owned);
-        let words = words.ok_or_else(|| format!("has no `{WORDS}`, so it is no BERT"))?;
+        let words = words.ok_or(ConversionError::NoWords)?;
         let prefix = words[..words.len() - WORDS.len()].to_owned();
-        let &[_, hidden] = weights.shape(&words) else { return Err(format!("`{words}` is no matrix")) };
+        let &[_, hidden] = weights.shape(&words) else { return Err(ConversionError::NotMatrix(words)) };
         let holds_layer = |i: &usize| weights.holds(&format!("{prefix}encoder.layer.{i}.output.dense.weight"));
         let n_layers = (0..).take_while(holds_layer).count();
         // Without a config: MiniLM has heads of 32, the other models heads of 64.
         let n_heads =
             config["num_attention_heads"].as_u64().map_or(hidden / if hidden == 384 { 32 } else { 64 }, |n| n as usize);
         if n_layers == 0 || n_heads == 0 || !hidden.is_multiple_of(n_heads) {
-            return Err(format!("has {n_layers} layers of {hidden} with {n_heads} heads, which is no BERT"));
+            return Err(ConversionError::Sizes { n_layers, hidden, n_heads });
         }
         let epsilon = config["layer_norm_eps"].as_f64().unwrap_or(1e-12) as f32;
         let skipped_positions = skipped_positions(config);
         Ok(Self { weights, prefix, hidden, n_layers, n_heads, epsilon, activation, skipped_positions })
     }
 
-    fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor, String> {
-        self.weights.shaped(&format!("{}{name}", self.prefix), shape)
+    fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor, ConversionError> {
+        Ok(self.weights.shaped(&format!("{}{name}", self.prefix), shape)?)
     }
 
     /// A table of any number of rows.
-    fn table(&self, name: &str) -> Result<Tensor, String> {
+    fn table(&self, name: &str) -> Result<Tensor, ConversionError> {
         let table = self.weights.tensor(&format!("{}{name}", self.prefix))?;
         match table.rows_and_columns()? {
             (_, columns) if columns == self.hidden => Ok(table),
-            (_, columns) => Err(format!("`{name}` has {columns} columns, expected {}", self.hidden)),
+            (_, found) => Err(ConversionError::Columns { name: name.to_owned(), found, expected: self.hidden }),
         }
     }
 
     /// The names of the head's two layers.
-    fn head_names(&self) -> Result<(String, &'static str), String> {
+    fn head_names(&self) -> Result<(String, &'static str), ConversionError> {
         let pooler = format!("{}pooler.dense", self.prefix);
         if self.weights.holds("classifier.out_proj.weight") {
             Ok(("classifier.dense".to_owned(), "classifier.out_proj"))
         } else if self.weights.holds("classifier.weight") && self.weights.holds(&format!("{pooler}.weight")) {
             Ok((pooler, "classifier"))
         } else {
-            Err("has no classification head, so it cannot rerank".to_owned())
+            Err(ConversionError::NoHead)
         }
     }
 
-    fn classifier(&self) -> Result<Classifier, String> {
+    fn classifier(&self) -> Result<Classifier, ConversionError> {
         let (dense, labels) = self.head_names()?;
         let weight = self.weights.tensor(&format!("{labels}.weight"))?;
         let (n_labels, _) = weight.rows_and_columns()?;
@@ -189,15 +211,15 @@ impl<'a> Bert<'a> {
 }
 
 /// Writes the graph of one model.
-struct Writer<'a> {
+struct GraphWriter<'a> {
     bert: Bert<'a>,
     precision: Precision,
-    graph: Graph,
+    graph: OnnxGraph,
     /// How many tokens of each text are real; empty where a text is run alone.
     mask: String,
 }
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     fn constant(&mut self, name: &str, tensor: &Tensor) -> String {
         self.graph.floats(name, &tensor.shape, &tensor.values)
     }
@@ -206,11 +228,11 @@ impl Writer<'_> {
         ("epsilon", Float(self.bert.epsilon))
     }
 
-    fn embeddings(&mut self) -> Result<String, String> {
+    fn embeddings(&mut self) -> Result<String, ConversionError> {
         let text = [BATCH, LENGTH];
-        let cast = |graph: &mut Graph, name: &str| {
-            let input = graph.input(name, Element::Int64, &text);
-            graph.node("Cast", &[&input], &[("to", Int(Element::Int32 as i64))])
+        let cast = |graph: &mut OnnxGraph, name: &str| {
+            let input = graph.input(name, ElementType::Int64, &text);
+            graph.node("Cast", &[&input], &[("to", Int(ElementType::Int32 as i64))])
         };
         let ids = cast(&mut self.graph, "input_ids");
         let types = cast(&mut self.graph, "token_type_ids");
@@ -239,7 +261,7 @@ impl Writer<'_> {
         Ok(hidden)
     }
 
-    fn layer(&mut self, layer: usize, input: &str) -> Result<String, String> {
+    fn layer(&mut self, layer: usize, input: &str) -> Result<String, ConversionError> {
         let name = format!("encoder.layer.{layer}");
         let attended = self.attention(&name, input)?;
         let attended = self.product(&format!("{name}.attention.output.dense"), &attended, None)?;
@@ -250,7 +272,7 @@ impl Writer<'_> {
         self.normalized(&format!("{name}.output.LayerNorm"), &narrow, &middle)
     }
 
-    fn attention(&mut self, name: &str, input: &str) -> Result<String, String> {
+    fn attention(&mut self, name: &str, input: &str) -> Result<String, ConversionError> {
         let hidden = self.bert.hidden;
         let (mut weights, mut biases) = (Vec::new(), Vec::new());
         for part in ["query", "key", "value"] {
@@ -266,7 +288,7 @@ impl Writer<'_> {
             let weight = self.constant(&weight_name, &weight);
             return Ok(self.graph.fused("Attention", &[input, &weight, &bias, &mask], &[heads]));
         };
-        let quantized = Quantized::columns_of(&weight, limit)?;
+        let quantized = QuantizedMatrix::columns_of(&weight, limit)?;
         let columns = quantized.scales.len();
         let weight = self.graph.int8s(&weight_name, &weight.shape, &quantized.values);
         let scales = self.graph.floats(&format!("{name}.attention.scales"), &[columns], &quantized.scales);
@@ -278,7 +300,7 @@ impl Writer<'_> {
 
     /// `input × weight`, without bias: its readers add it. A `floor` asks for
     /// one scale per token; it is the least that a token is divided by.
-    fn product(&mut self, name: &str, input: &str, floor: Option<&str>) -> Result<(String, String), String> {
+    fn product(&mut self, name: &str, input: &str, floor: Option<&str>) -> Result<(String, String), ConversionError> {
         let weight = self.bert.weights.tensor(&format!("{}{name}.weight", self.bert.prefix))?.transposed()?;
         let (_, columns) = weight.rows_and_columns()?;
         let bias = self.bert.tensor(&format!("{name}.bias"), &[columns])?;
@@ -287,7 +309,7 @@ impl Writer<'_> {
             let weight = self.constant(&format!("{name}.weight"), &weight);
             return Ok((self.graph.node("MatMul", &[input, &weight], &[]), bias));
         };
-        let quantized = Quantized::columns_of(&weight, limit)?;
+        let quantized = QuantizedMatrix::columns_of(&weight, limit)?;
         let weight = self.graph.int8s(&format!("{name}.weight"), &weight.shape, &quantized.values);
         let scales = self.graph.floats(&format!("{name}.scales"), &[columns], &quantized.scales);
         let Some(floor) = floor else {
@@ -308,7 +330,12 @@ impl Writer<'_> {
         }
     }
 
-    fn normalized(&mut self, name: &str, (values, bias): &(String, String), skipped: &str) -> Result<String, String> {
+    fn normalized(
+        &mut self,
+        name: &str,
+        (values, bias): &(String, String),
+        skipped: &str,
+    ) -> Result<String, ConversionError> {
         let gain = self.bert.tensor(&format!("{name}.weight"), &[self.bert.hidden])?;
         let shift = self.bert.tensor(&format!("{name}.bias"), &[self.bert.hidden])?;
         let gain = self.constant(&format!("{name}.gain"), &gain);
@@ -318,7 +345,7 @@ impl Writer<'_> {
     }
 
     /// The head stays in `f32`: it is one row of one product.
-    fn classifier(&mut self, hidden: &str) -> Result<(), String> {
+    fn classifier(&mut self, hidden: &str) -> Result<(), ConversionError> {
         let head = self.bert.classifier()?;
         let n_labels = head.labels.1.values.len();
         let first = self.graph.int64s("first", &[0]);
@@ -333,7 +360,7 @@ impl Writer<'_> {
                 values = self.graph.node("Tanh", &[&values], &[]);
             }
         }
-        self.graph.output("logits", &values, Element::Float, &[BATCH, Dimension::Fixed(n_labels)]);
+        self.graph.output("logits", &values, ElementType::Float, &[BATCH, Dimension::Fixed(n_labels)]);
         Ok(())
     }
 }

@@ -2,11 +2,11 @@
 //! weights to one, which is kept beside the pulled models.
 
 use super::{
-    bert::{self, CONVERTER, Head, Precision},
+    bert::{self, CONVERTER, ModelHead, Precision},
     tokens::TextTokenizer,
-    weights::Weights,
+    weights::WeightFile,
 };
-use crate::{Absence, Error, Kind, ModelDirectory, ModelFiles, provider::Context};
+use crate::{Absence, Error, ModelDirectory, ModelFiles, ModelKind, provider::ModelContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{
@@ -27,33 +27,33 @@ pub enum Quantization {
 }
 
 /// The settings of a component that runs such a model.
-pub(crate) struct Settings<'a> {
+pub(crate) struct OnnxSettings<'a> {
     pub(crate) model: &'a str,
-    pub(crate) kind: Kind,
-    pub(crate) head: Head,
+    pub(crate) kind: ModelKind,
+    pub(crate) head: ModelHead,
     pub(crate) quantization: Option<Quantization>,
     pub(crate) max_tokens: Option<usize>,
 }
 
 /// A model whose files are here, and the file that will be run.
 #[derive(Debug)]
-pub(crate) struct Located {
+pub(crate) struct RunnableModel {
     pub(crate) files: ModelFiles,
     pub(crate) max_tokens: usize,
     config: Value,
-    head: Head,
-    source: Source,
+    head: ModelHead,
+    source: GraphSource,
 }
 
 #[derive(Debug, PartialEq)]
-enum Source {
+enum GraphSource {
     Onnx(PathBuf),
     Weights { path: PathBuf, precision: Precision },
 }
 
-impl Settings<'_> {
+impl OnnxSettings<'_> {
     /// Finds the files and decides what to run, without reading any weights.
-    pub(crate) fn locate(&self, cx: &Context) -> Result<Located, Error> {
+    pub(crate) fn locate(&self, cx: &ModelContext) -> Result<RunnableModel, Error> {
         if self.model.is_empty() {
             return Err(Error::Config(format!("the {} model has no name: set `model`", self.kind.name())));
         }
@@ -61,12 +61,12 @@ impl Settings<'_> {
         let config = json(&files.folder.join("config.json")).unwrap_or(Value::Null);
         let source = self.source(&files, &config)?;
         let max_tokens = self.limit(&files, &config)?;
-        let located = Located { files, max_tokens, config, head: self.head, source };
+        let located = RunnableModel { files, max_tokens, config, head: self.head, source };
         located.tokenizer_path()?;
         Ok(located)
     }
 
-    fn source(&self, files: &ModelFiles, config: &Value) -> Result<Source, Error> {
+    fn source(&self, files: &ModelFiles, config: &Value) -> Result<GraphSource, Error> {
         let onnx = onnx_file(files)?;
         let Some(path) = files.with_extension("safetensors").map(Path::to_owned) else {
             let onnx = onnx.ok_or_else(|| Error::NotHere {
@@ -77,20 +77,20 @@ impl Settings<'_> {
                 let reason = "is an ONNX file and runs as it is: `quantization = \"int8\"` needs a model.safetensors";
                 return Err(Error::Config(format!("model `{}` {reason}", self.model)));
             }
-            return Ok(Source::Onnx(onnx));
+            return Ok(GraphSource::Onnx(onnx));
         };
         let header = header(&path)?;
-        match bert::check(&Weights::header(&header), config, self.head) {
+        match bert::check(&WeightFile::header(&header), config, self.head) {
             Ok(()) => {
                 let precision = match self.quantization {
                     Some(Quantization::None) => Precision::Float32,
                     Some(Quantization::Int8) | None => Precision::Integer { limit: integer_limit() },
                 };
-                Ok(Source::Weights { path, precision })
+                Ok(GraphSource::Weights { path, precision })
             }
-            Err(reason) => match onnx {
-                Some(onnx) if self.quantization != Some(Quantization::Int8) => Ok(Source::Onnx(onnx)),
-                _ => Err(Error::bad_file(&path, reason)),
+            Err(error) => match onnx {
+                Some(onnx) if self.quantization != Some(Quantization::Int8) => Ok(GraphSource::Onnx(onnx)),
+                _ => Err(Error::bad_file(&path, error)),
             },
         }
     }
@@ -121,12 +121,12 @@ impl Settings<'_> {
     }
 }
 
-impl Located {
+impl RunnableModel {
     /// The settings of the conversion, as part of an identity.
     pub(crate) fn parameters(&self) -> Map<String, Value> {
         let mut parameters = Map::new();
         parameters.insert("max_tokens".to_owned(), self.max_tokens.into());
-        if let Source::Weights { precision, .. } = &self.source {
+        if let GraphSource::Weights { precision, .. } = &self.source {
             parameters.insert("converter".to_owned(), CONVERTER.into());
             parameters.insert("quantization".to_owned(), name(*precision).into());
         }
@@ -143,9 +143,9 @@ impl Located {
     /// activations are quantised by one scale for the whole batch.
     pub(crate) fn runs_alone(&self, onnx: &Path) -> Result<bool, Error> {
         match &self.source {
-            Source::Weights { precision, .. } => Ok(*precision != Precision::Float32),
+            GraphSource::Weights { precision, .. } => Ok(*precision != Precision::Float32),
             // Writers put the nodes before the weights.
-            Source::Onnx(_) => {
+            GraphSource::Onnx(_) => {
                 let mut start = Vec::new();
                 let read = File::open(onnx).and_then(|file| file.take(4 << 20).read_to_end(&mut start));
                 read.map_err(|error| Error::bad_file(onnx, error))?;
@@ -158,19 +158,19 @@ impl Located {
     /// The file to run, converted first if that was not done before.
     pub(crate) fn onnx(&self, directory: &ModelDirectory) -> Result<PathBuf, Error> {
         let (weights, precision) = match &self.source {
-            Source::Onnx(path) => return Ok(path.clone()),
-            Source::Weights { path, precision } => (path, *precision),
+            GraphSource::Onnx(path) => return Ok(path.clone()),
+            GraphSource::Weights { path, precision } => (path, *precision),
         };
-        let head = if self.head == Head::Classifier { "-classifier" } else { "" };
+        let head = if self.head == ModelHead::Classifier { "-classifier" } else { "" };
         let source = self.files.sha256.get(..16).unwrap_or(&self.files.sha256);
         let converted = directory.cache_file(&format!("{source}-bert{CONVERTER}-{}{head}.onnx", name(precision)));
         if converted.is_file() {
             return Ok(converted);
         }
         let bytes = std::fs::read(weights).map_err(|error| Error::bad_file(weights, error))?;
-        let model =
-            Weights::parse(&bytes).and_then(|parsed| bert::convert(&parsed, &self.config, precision, self.head));
-        let model = model.map_err(|reason| Error::bad_file(weights, reason))?;
+        let parsed = WeightFile::parse(&bytes).map_err(|error| Error::bad_file(weights, error))?;
+        let model = bert::convert(&parsed, &self.config, precision, self.head);
+        let model = model.map_err(|error| Error::bad_file(weights, error))?;
         // Two processes may convert at once: each writes its own draft, and
         // the last rename wins with the same bytes.
         let draft = store::staged_path(&converted);

@@ -11,7 +11,7 @@ pub(crate) const MICROSOFT: &str = "com.microsoft";
 
 /// What a tensor holds, as the format numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Element {
+pub(crate) enum ElementType {
     Float = 1,
     Int8 = 3,
     Int32 = 6,
@@ -35,23 +35,23 @@ pub(crate) enum Dimension {
 /// A graph that grows node by node, in the order of computation. Values are
 /// known by name; methods return the names they made.
 #[derive(Debug, Default)]
-pub(crate) struct Graph {
-    nodes: Message,
-    initializers: Message,
-    inputs: Message,
-    outputs: Message,
+pub(crate) struct OnnxGraph {
+    nodes: ProtobufMessage,
+    initializers: ProtobufMessage,
+    inputs: ProtobufMessage,
+    outputs: ProtobufMessage,
     n_nodes: usize,
 }
 
-impl Graph {
+impl OnnxGraph {
     /// Declares an input.
-    pub(crate) fn input(&mut self, name: &str, element: Element, dimensions: &[Dimension]) -> String {
+    pub(crate) fn input(&mut self, name: &str, element: ElementType, dimensions: &[Dimension]) -> String {
         self.inputs.message(11, &value_info(name, element, dimensions));
         name.to_owned()
     }
 
     /// Gives the value `of` to the outside as `name`.
-    pub(crate) fn output(&mut self, name: &str, of: &str, element: Element, dimensions: &[Dimension]) {
+    pub(crate) fn output(&mut self, name: &str, of: &str, element: ElementType, dimensions: &[Dimension]) {
         self.write_node("Identity", "", &[of], &[name.to_owned()], &[]);
         self.outputs.message(12, &value_info(name, element, dimensions));
     }
@@ -59,23 +59,23 @@ impl Graph {
     /// A constant of floats.
     pub(crate) fn floats(&mut self, name: &str, shape: &[usize], values: &[f32]) -> String {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.constant(name, Element::Float, shape, &bytes)
+        self.constant(name, ElementType::Float, shape, &bytes)
     }
 
     /// A constant of small integers.
     pub(crate) fn int8s(&mut self, name: &str, shape: &[usize], values: &[i8]) -> String {
         let bytes: Vec<u8> = values.iter().map(|value| value.cast_unsigned()).collect();
-        self.constant(name, Element::Int8, shape, &bytes)
+        self.constant(name, ElementType::Int8, shape, &bytes)
     }
 
     /// A constant of integers, such as axes.
     pub(crate) fn int64s(&mut self, name: &str, values: &[i64]) -> String {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.constant(name, Element::Int64, &[values.len()], &bytes)
+        self.constant(name, ElementType::Int64, &[values.len()], &bytes)
     }
 
-    fn constant(&mut self, name: &str, element: Element, shape: &[usize], bytes: &[u8]) -> String {
-        let mut tensor = Message::default();
+    fn constant(&mut self, name: &str, element: ElementType, shape: &[usize], bytes: &[u8]) -> String {
+        let mut tensor = ProtobufMessage::default();
         for size in shape {
             tensor.integer(1, *size as i64);
         }
@@ -126,13 +126,13 @@ impl Graph {
         outputs: &[String],
         attributes: &[(&str, Attribute)],
     ) {
-        let mut node = Message::default();
+        let mut node = ProtobufMessage::default();
         inputs.iter().for_each(|input| node.text(1, input));
         outputs.iter().for_each(|output| node.text(2, output));
         node.text(3, &format!("{operator}_node_{}", self.n_nodes));
         node.text(4, operator);
         for (name, attribute) in attributes {
-            let mut message = Message::default();
+            let mut message = ProtobufMessage::default();
             message.text(1, name);
             match attribute {
                 Attribute::Float(value) => {
@@ -160,12 +160,12 @@ impl Graph {
         for part in [self.initializers, self.inputs, self.outputs] {
             graph.0.extend_from_slice(&part.0);
         }
-        let mut model = Message::default();
+        let mut model = ProtobufMessage::default();
         model.integer(1, FORMAT);
         model.text(2, "reverie");
         model.message(7, &graph);
         for (domain, version) in [("", OPERATORS), (MICROSOFT, 1)] {
-            let mut operators = Message::default();
+            let mut operators = ProtobufMessage::default();
             operators.text(1, domain);
             operators.integer(2, version);
             model.message(8, &operators);
@@ -174,22 +174,22 @@ impl Graph {
     }
 }
 
-fn value_info(name: &str, element: Element, dimensions: &[Dimension]) -> Message {
-    let mut shape = Message::default();
+fn value_info(name: &str, element: ElementType, dimensions: &[Dimension]) -> ProtobufMessage {
+    let mut shape = ProtobufMessage::default();
     for dimension in dimensions {
-        let mut message = Message::default();
+        let mut message = ProtobufMessage::default();
         match dimension {
             Dimension::Fixed(size) => message.integer(1, *size as i64),
             Dimension::Named(name) => message.text(2, name),
         }
         shape.message(1, &message);
     }
-    let mut tensor = Message::default();
+    let mut tensor = ProtobufMessage::default();
     tensor.integer(1, element as i64);
     tensor.message(2, &shape);
-    let mut kind = Message::default();
+    let mut kind = ProtobufMessage::default();
     kind.message(1, &tensor);
-    let mut value = Message::default();
+    let mut value = ProtobufMessage::default();
     value.text(1, name);
     value.message(2, &kind);
     value
@@ -197,9 +197,9 @@ fn value_info(name: &str, element: Element, dimensions: &[Dimension]) -> Message
 
 /// A protobuf message in the making: fields one after the other.
 #[derive(Debug, Default)]
-struct Message(Vec<u8>);
+struct ProtobufMessage(Vec<u8>);
 
-impl Message {
+impl ProtobufMessage {
     fn integer(&mut self, field: u64, value: i64) {
         self.varint(field << 3);
         self.varint(value.cast_unsigned());
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn fields_have_the_wire_format_of_protobuf() {
-        let mut message = Message::default();
+        let mut message = ProtobufMessage::default();
         message.integer(1, 150);
         message.text(2, "testing");
         message.float(3, 1.0);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn names_of_values_are_unique() {
-        let mut graph = Graph::default();
+        let mut graph = OnnxGraph::default();
         let a = graph.node("Relu", &["x"], &[]);
         let b = graph.node("Relu", &[&a], &[]);
         let [c, d] = graph.node_of("", "Split", &[&b], &[("axis", Attribute::Int(1))]);

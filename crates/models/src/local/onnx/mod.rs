@@ -11,10 +11,10 @@ mod tokens;
 mod weights;
 mod windows;
 
-pub(super) use bert::Head;
-pub(super) use files::{Located, Quantization, Settings};
+pub(super) use bert::ModelHead;
+pub(super) use files::{OnnxSettings, Quantization, RunnableModel};
 pub(crate) use runtime::library;
-pub(super) use runtime::{Output, SessionPool, ready};
-pub(super) use tokens::{Batch, TextTokenizer, Tokenized, jobs};
-pub(super) use weights::{Tensor, Weights};
-pub(super) use windows::{LongText, Stretch};
+pub(super) use runtime::{BatchOutput, SessionPool, ShapeError, ready};
+pub(super) use tokens::{TextTokenizer, TokenBatch, TokenSequence, jobs};
+pub(super) use weights::{Tensor, WeightFile, WeightsError};
+pub(super) use windows::{LongText, TokenRange};

@@ -7,7 +7,7 @@
 //! never wait for each other inside an operator. Memory bounds their number:
 //! each holds its own copy of the weights.
 
-use super::tokens::Batch;
+use super::tokens::TokenBatch;
 use crate::{CpuBudget, Error, Library, ModelDirectory};
 use ort::{
     environment::Environment,
@@ -16,6 +16,7 @@ use ort::{
     value::{Outlet, Tensor, TensorElementType, ValueType},
 };
 use std::{
+    error::Error as StdError,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -55,27 +56,47 @@ fn environment(library: &Path) -> Result<Environment, Error> {
 /// The output of a batch: the requested tensor, still in the runtime's memory,
 /// because copying it costs more than pooling it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Output<'a> {
+pub(crate) struct BatchOutput<'a> {
     pub(crate) shape: Vec<usize>,
     pub(crate) values: &'a [f32],
+}
+
+/// A tensor whose sizes are not those that the model must have.
+#[derive(Debug, thiserror::Error)]
+#[error("gave a tensor of {shape:?}, expected {expected}")]
+pub(crate) struct ShapeError {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) expected: String,
+}
+
+/// Why a graph cannot be run by us. The texts continue a sentence that begins with
+/// the file.
+#[derive(Debug, thiserror::Error)]
+enum SignatureError {
+    #[error("has the input `{0}`, which is none of token ids, mask, types and positions")]
+    InputRole(String),
+    #[error("has the input `{name}` of type {kind}, expected integers")]
+    InputType { name: String, kind: String },
+    #[error("has no float output with {ranks:?} dimensions among {names:?}")]
+    NoOutput { ranks: Vec<usize>, names: Vec<String> },
 }
 
 /// Sessions of one model, made when they are first needed.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionPool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     slots: Arc<Semaphore>,
     cpu: CpuBudget,
     n_sessions: usize,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct PoolState {
     model: String,
     file: PathBuf,
     environment: Environment,
     threads: usize,
-    inputs: Vec<Input>,
+    inputs: Vec<GraphInput>,
     output: String,
     rank: usize,
     width: Option<usize>,
@@ -84,14 +105,14 @@ struct Shared {
 
 /// One input of the model, and its role.
 #[derive(Debug, Clone)]
-struct Input {
+struct GraphInput {
     name: String,
-    role: Role,
+    role: InputRole,
     wide: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum InputRole {
     Ids,
     Mask,
     Types,
@@ -112,13 +133,13 @@ impl SessionPool {
         let n_sessions = cpu.cores().min(MOST_SESSIONS);
         let threads = (cpu.cores() / n_sessions).max(1);
         let session = session(&environment, file, threads)?;
-        let bad = |reason: String| Error::bad_file(file, reason);
-        let inputs = session.inputs().iter().map(Input::new).collect::<Result<Vec<_>, _>>().map_err(bad)?;
+        let bad = |error: SignatureError| Error::bad_file(file, error);
+        let inputs = session.inputs().iter().map(GraphInput::new).collect::<Result<Vec<_>, _>>().map_err(bad)?;
         let (output, rank, width) = output(session.outputs(), ranks).map_err(bad)?;
         let idle = Mutex::new(vec![session]);
         let model = model.to_owned();
         let file = file.to_owned();
-        let shared = Shared { model, file, environment, threads, inputs, output, rank, width, idle };
+        let shared = PoolState { model, file, environment, threads, inputs, output, rank, width, idle };
         Ok(Self { shared: Arc::new(shared), slots: Arc::new(Semaphore::new(n_sessions)), cpu: cpu.clone(), n_sessions })
     }
 
@@ -139,16 +160,16 @@ impl SessionPool {
 
     /// Whether texts of different length can share a batch.
     pub(crate) fn masks(&self) -> bool {
-        self.shared.inputs.iter().any(|input| input.role == Role::Mask)
+        self.shared.inputs.iter().any(|input| input.role == InputRole::Mask)
     }
 
     /// Runs batches one after the other in one session, each result through
     /// `finish`. When the caller stops waiting, the batch that is being run is
     /// finished and no other begins; its threads stay counted until then.
-    pub(crate) async fn run<T, F>(&self, batches: Vec<Batch>, finish: F) -> Result<Vec<T>, Error>
+    pub(crate) async fn run<T, F>(&self, batches: Vec<TokenBatch>, finish: F) -> Result<Vec<T>, Error>
     where
         T: Send + 'static,
-        F: Fn(&Batch, &Output<'_>) -> Result<T, String> + Send + 'static,
+        F: Fn(&TokenBatch, &BatchOutput<'_>) -> Result<T, ShapeError> + Send + 'static,
     {
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Error::Cancelled)?;
         let threads = self.cpu.acquire(self.shared.threads).await.ok_or(Error::Cancelled)?;
@@ -191,7 +212,7 @@ impl SessionPool {
     }
 }
 
-impl Shared {
+impl PoolState {
     fn take(&self) -> Result<Session, Error> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| session(&self.environment, &self.file, self.threads), Ok)
@@ -200,26 +221,25 @@ impl Shared {
     fn run<T>(
         &self,
         session: &mut Session,
-        batch: &Batch,
-        finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, String>,
+        batch: &TokenBatch,
+        finish: &impl Fn(&TokenBatch, &BatchOutput<'_>) -> Result<T, ShapeError>,
     ) -> Result<T, Error> {
-        let finished = self.try_run(session, batch, finish).map_err(|error| Error::runtime(&self.model, error))?;
-        finished.map_err(|reason| Error::runtime(&self.model, reason))
+        self.try_run(session, batch, finish).map_err(|error| Error::runtime(&self.model, error))
     }
 
     fn try_run<T>(
         &self,
         session: &mut Session,
-        batch: &Batch,
-        finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, String>,
-    ) -> ort::Result<Result<T, String>> {
+        batch: &TokenBatch,
+        finish: &impl Fn(&TokenBatch, &BatchOutput<'_>) -> Result<T, ShapeError>,
+    ) -> Result<T, Box<dyn StdError + Send + Sync>> {
         let mut inputs: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
             let values: Vec<i64> = match input.role {
-                Role::Ids => batch.ids.clone(),
-                Role::Mask => batch.mask(),
-                Role::Types => batch.types.clone(),
-                Role::Positions => (0..batch.rows()).flat_map(|_| 0..batch.width as i64).collect(),
+                InputRole::Ids => batch.ids.clone(),
+                InputRole::Mask => batch.mask(),
+                InputRole::Types => batch.types.clone(),
+                InputRole::Positions => (0..batch.rows()).flat_map(|_| 0..batch.width as i64).collect(),
             };
             let shape = [batch.rows(), batch.width];
             let value = if input.wide {
@@ -234,24 +254,24 @@ impl Shared {
         let outputs = session.run_with_options(inputs, &options)?;
         let (shape, values) = outputs[self.output.as_str()].try_extract_tensor::<f32>()?;
         let shape = shape.iter().map(|size| *size as usize).collect();
-        Ok(finish(batch, &Output { shape, values }))
+        Ok(finish(batch, &BatchOutput { shape, values })?)
     }
 }
 
-impl Input {
-    fn new(outlet: &Outlet) -> Result<Self, String> {
+impl GraphInput {
+    fn new(outlet: &Outlet) -> Result<Self, SignatureError> {
         let name = outlet.name();
         let role = match name {
-            _ if name.contains("mask") => Role::Mask,
-            _ if name.contains("type") || name.contains("segment") => Role::Types,
-            _ if name.contains("position") => Role::Positions,
-            _ if name.contains("ids") || name.contains("token") => Role::Ids,
-            _ => return Err(format!("has the input `{name}`, which is none of token ids, mask, types and positions")),
+            _ if name.contains("mask") => InputRole::Mask,
+            _ if name.contains("type") || name.contains("segment") => InputRole::Types,
+            _ if name.contains("position") => InputRole::Positions,
+            _ if name.contains("ids") || name.contains("token") => InputRole::Ids,
+            _ => return Err(SignatureError::InputRole(name.to_owned())),
         };
         let wide = match outlet.dtype() {
             ValueType::Tensor { ty: TensorElementType::Int64, .. } => true,
             ValueType::Tensor { ty: TensorElementType::Int32, .. } => false,
-            other => return Err(format!("has the input `{name}` of type {other}, expected integers")),
+            other => return Err(SignatureError::InputType { name: name.to_owned(), kind: other.to_string() }),
         };
         Ok(Self { name: name.to_owned(), role, wide })
     }
@@ -260,7 +280,7 @@ impl Input {
 /// The output to read, its number of dimensions, and the length of its vectors if that is fixed.
 /// Exporters leave all kinds of outputs in a graph; their names are no guide,
 /// but their numbers of dimensions are.
-fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<usize>), String> {
+fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<usize>), SignatureError> {
     let shape_of = |outlet: &Outlet| match outlet.dtype() {
         ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } => Some(shape.to_vec()),
         _ => None,
@@ -274,8 +294,8 @@ fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<
             }
         }
     }
-    let names: Vec<_> = outlets.iter().map(Outlet::name).collect();
-    Err(format!("has no float output with {ranks:?} dimensions among {names:?}"))
+    let names = outlets.iter().map(|outlet| outlet.name().to_owned()).collect();
+    Err(SignatureError::NoOutput { ranks: ranks.to_vec(), names })
 }
 
 fn session(environment: &Environment, file: &Path, threads: usize) -> Result<Session, Error> {

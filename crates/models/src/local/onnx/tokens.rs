@@ -21,14 +21,14 @@ pub(crate) struct TextTokenizer {
 
 /// One text, or a pair of texts, as the model reads it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Tokenized {
+pub(crate) struct TokenSequence {
     pub(crate) ids: Vec<u32>,
     pub(crate) types: Vec<u32>,
     /// Whether the text was longer than the model's limit and was cut.
     pub(crate) is_cut: bool,
 }
 
-impl Tokenized {
+impl TokenSequence {
     /// The usage of a call with these texts.
     pub(crate) fn usage(texts: &[Self]) -> Usage {
         Usage {
@@ -66,9 +66,9 @@ impl TextTokenizer {
 
     /// The tokens of a text or a pair; too many are cut, of a pair from the
     /// longer part.
-    pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<Tokenized, tokenizers::Error> {
+    pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<TokenSequence, tokenizers::Error> {
         let encoding = self.tokenizer.encode_fast(text, true)?;
-        Ok(Tokenized {
+        Ok(TokenSequence {
             ids: encoding.get_ids().to_vec(),
             types: encoding.get_type_ids().to_vec(),
             is_cut: !encoding.get_overflowing().is_empty(),
@@ -78,7 +78,7 @@ impl TextTokenizer {
 
 /// Texts that are run together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Batch {
+pub(crate) struct TokenBatch {
     /// The length of a row.
     pub(crate) width: usize,
     /// Token ids, row by row, padded on the right.
@@ -91,7 +91,7 @@ pub(crate) struct Batch {
     pub(crate) texts: Vec<usize>,
 }
 
-impl Batch {
+impl TokenBatch {
     pub(crate) fn rows(&self) -> usize {
         self.texts.len()
     }
@@ -101,7 +101,7 @@ impl Batch {
         self.lengths.iter().flat_map(|length| (0..self.width).map(move |i| i64::from(i < *length))).collect()
     }
 
-    fn push(&mut self, text: usize, tokens: &Tokenized) {
+    fn push(&mut self, text: usize, tokens: &TokenSequence) {
         let padding = self.width.saturating_sub(tokens.ids.len());
         let padding = std::iter::repeat_n(0, padding);
         self.ids.extend(tokens.ids.iter().map(|id| i64::from(*id)).chain(padding.clone()));
@@ -115,10 +115,15 @@ impl Batch {
 /// longest first, in jobs for one turn of a session each. Texts without tokens
 /// are left out. Unless the model can `mask` padding, only texts of equal
 /// length share a batch.
-pub(crate) fn jobs(texts: &[Tokenized], batch_tokens: usize, mask: bool, n_sessions: usize) -> Vec<Vec<Batch>> {
+pub(crate) fn jobs(
+    texts: &[TokenSequence],
+    batch_tokens: usize,
+    mask: bool,
+    n_sessions: usize,
+) -> Vec<Vec<TokenBatch>> {
     let mut order: Vec<usize> = (0..texts.len()).filter(|i| !texts[*i].ids.is_empty()).collect();
     order.sort_by_key(|i| std::cmp::Reverse(texts[*i].ids.len()));
-    let mut batches: Vec<Batch> = Vec::new();
+    let mut batches: Vec<TokenBatch> = Vec::new();
     for text in order {
         let tokens = &texts[text];
         let fits = batches.last().is_some_and(|batch| {
@@ -126,7 +131,7 @@ pub(crate) fn jobs(texts: &[Tokenized], batch_tokens: usize, mask: bool, n_sessi
             tokens.ids.len() >= least && (batch.rows() + 1) * batch.width <= batch_tokens
         });
         if !fits {
-            batches.push(Batch { width: tokens.ids.len(), ..Batch::default() });
+            batches.push(TokenBatch { width: tokens.ids.len(), ..TokenBatch::default() });
         }
         if let Some(batch) = batches.last_mut() {
             batch.push(text, tokens);
@@ -135,7 +140,7 @@ pub(crate) fn jobs(texts: &[Tokenized], batch_tokens: usize, mask: bool, n_sessi
     // Several jobs per session, so that none is idle while another has a long rest to do.
     let total: usize = batches.iter().map(|batch| batch.ids.len()).sum();
     let limit = (total / (4 * n_sessions.max(1))).min(JOB_TOKENS);
-    let mut jobs: Vec<Vec<Batch>> = Vec::new();
+    let mut jobs: Vec<Vec<TokenBatch>> = Vec::new();
     let mut held = usize::MAX;
     for batch in batches {
         let size = batch.ids.len();
@@ -155,10 +160,10 @@ pub(crate) fn jobs(texts: &[Tokenized], batch_tokens: usize, mask: bool, n_sessi
 mod tests {
     use super::*;
 
-    fn texts(lengths: &[usize]) -> Vec<Tokenized> {
+    fn texts(lengths: &[usize]) -> Vec<TokenSequence> {
         lengths
             .iter()
-            .map(|n| Tokenized { ids: (1..=*n as u32).collect(), types: vec![0; *n], is_cut: false })
+            .map(|n| TokenSequence { ids: (1..=*n as u32).collect(), types: vec![0; *n], is_cut: false })
             .collect()
     }
 

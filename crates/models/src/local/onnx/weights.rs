@@ -2,13 +2,29 @@
 //! their quantisation to small integers.
 
 use half::{bf16, f16};
-use safetensors::{Dtype, SafeTensors};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Why weights cannot be read. The texts continue a sentence that begins with the
+/// file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WeightsError {
+    #[error("is no safetensors file: {0}")]
+    Format(#[from] SafeTensorError),
+    #[error("has no tensor `{0}`")]
+    Missing(String),
+    #[error("tensor `{name}` is of type {dtype:?}, which is not read")]
+    Dtype { name: String, dtype: Dtype },
+    #[error("tensor `{name}` has the shape {found:?}, expected {expected:?}")]
+    Shape { name: String, found: Vec<usize>, expected: Vec<usize> },
+    #[error("expected a matrix, found the shape {0:?}")]
+    NotMatrix(Vec<usize>),
+}
+
 /// A safetensors file in memory, or only its table of contents.
 #[derive(Debug)]
-pub(crate) struct Weights<'a> {
+pub(crate) struct WeightFile<'a> {
     shapes: BTreeMap<String, Vec<usize>>,
     tensors: Option<SafeTensors<'a>>,
 }
@@ -20,10 +36,10 @@ pub(crate) struct Tensor {
     pub(crate) values: Vec<f32>,
 }
 
-impl<'a> Weights<'a> {
-    /// Reads the table of contents; the reason if it is broken.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
-        let tensors = SafeTensors::deserialize(bytes).map_err(|error| format!("is no safetensors file: {error}"))?;
+impl<'a> WeightFile<'a> {
+    /// Reads the table of contents.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, WeightsError> {
+        let tensors = SafeTensors::deserialize(bytes)?;
         let shapes = tensors.iter().map(|(name, view)| (name.to_owned(), view.shape().to_vec())).collect();
         Ok(Self { shapes, tensors: Some(tensors) })
     }
@@ -52,9 +68,9 @@ impl<'a> Weights<'a> {
     }
 
     /// A tensor by name, whatever its precision was.
-    pub(crate) fn tensor(&self, name: &str) -> Result<Tensor, String> {
+    pub(crate) fn tensor(&self, name: &str) -> Result<Tensor, WeightsError> {
         let view = self.tensors.as_ref().and_then(|tensors| tensors.tensor(name).ok());
-        let view = view.ok_or_else(|| format!("has no tensor `{name}`"))?;
+        let view = view.ok_or_else(|| WeightsError::Missing(name.to_owned()))?;
         let data = view.data();
         let values: Vec<f32> = match view.dtype() {
             Dtype::F32 => data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
@@ -64,34 +80,35 @@ impl<'a> Weights<'a> {
             Dtype::I8 => data.iter().map(|byte| f32::from(byte.cast_signed())).collect(),
             Dtype::I64 => data.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes) as f32).collect(),
             Dtype::I32 => data.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes) as f32).collect(),
-            other => return Err(format!("tensor `{name}` is of type {other:?}, which is not read")),
+            dtype => return Err(WeightsError::Dtype { name: name.to_owned(), dtype }),
         };
         Ok(Tensor { shape: view.shape().to_vec(), values })
     }
 
     /// A tensor that must have this shape.
-    pub(crate) fn shaped(&self, name: &str, shape: &[usize]) -> Result<Tensor, String> {
+    pub(crate) fn shaped(&self, name: &str, shape: &[usize]) -> Result<Tensor, WeightsError> {
         let tensor = self.tensor(name)?;
         if tensor.shape == shape {
             Ok(tensor)
         } else {
-            Err(format!("tensor `{name}` has the shape {:?}, expected {shape:?}", tensor.shape))
+            let (name, found, expected) = (name.to_owned(), tensor.shape, shape.to_vec());
+            Err(WeightsError::Shape { name, found, expected })
         }
     }
 }
 
 impl Tensor {
     /// The sizes of a matrix.
-    pub(crate) fn rows_and_columns(&self) -> Result<(usize, usize), String> {
+    pub(crate) fn rows_and_columns(&self) -> Result<(usize, usize), WeightsError> {
         match self.shape.as_slice() {
             [rows, columns] => Ok((*rows, *columns)),
-            other => Err(format!("expected a matrix, found the shape {other:?}")),
+            other => Err(WeightsError::NotMatrix(other.to_vec())),
         }
     }
 
     /// The matrix with rows and columns exchanged. Saved linear layers are
     /// `output × input`; ONNX multiplies with `input × output`.
-    pub(crate) fn transposed(&self) -> Result<Self, String> {
+    pub(crate) fn transposed(&self) -> Result<Self, WeightsError> {
         let (rows, columns) = self.rows_and_columns()?;
         let mut values = Vec::with_capacity(self.values.len());
         for column in 0..columns {
@@ -112,14 +129,14 @@ impl Tensor {
 
 /// A matrix as integers with one scale per column: `value ≈ integer × scale`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Quantized {
+pub(crate) struct QuantizedMatrix {
     pub(crate) values: Vec<i8>,
     pub(crate) scales: Vec<f32>,
 }
 
-impl Quantized {
+impl QuantizedMatrix {
     /// Rounds a matrix to integers in `-limit..=limit`.
-    pub(crate) fn columns_of(matrix: &Tensor, limit: i8) -> Result<Self, String> {
+    pub(crate) fn columns_of(matrix: &Tensor, limit: i8) -> Result<Self, WeightsError> {
         let (_, columns) = matrix.rows_and_columns()?;
         let mut scales = vec![0.0_f32; columns];
         for row in matrix.values.chunks_exact(columns.max(1)) {
@@ -144,7 +161,7 @@ mod tests {
     fn quantised_values_are_within_half_a_step() {
         let matrix = Tensor { shape: vec![3, 2], values: vec![1.0, 0.0, -0.37, 0.0, 0.501, 0.0] };
         for limit in [127, 63] {
-            let quantized = Quantized::columns_of(&matrix, limit).expect("a matrix");
+            let quantized = QuantizedMatrix::columns_of(&matrix, limit).expect("a matrix");
             assert_eq!(quantized.values[0], limit);
             for (i, value) in matrix.values.iter().enumerate() {
                 let scale = quantized.scales[i % 2];

@@ -2,25 +2,39 @@
 //! its parts are read. Windows overlap, so that a token at the end of one has
 //! more around it in the next; each token of a part is read once.
 
-use super::tokens::{TextTokenizer, Tokenized};
+use super::tokens::{TextTokenizer, TokenSequence};
 use std::{cmp::Reverse, ops::Range};
+
+/// A window that has no room for the tokens that it must share with the next one.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its window of {window} tokens leaves {room} beside the {around} that it adds to every text, and windows cannot \
+     share {overlap} of them: lower `overlap`"
+)]
+pub(crate) struct WindowTooShort {
+    window: usize,
+    room: usize,
+    /// Tokens that each window begins and ends with.
+    around: usize,
+    overlap: usize,
+}
 
 /// A whole text as the model reads it, before it is cut.
 #[derive(Debug, Default)]
 pub(crate) struct LongText {
     /// What begins every window: special tokens, and the model's prefix.
-    head: Tokenized,
+    head: TokenSequence,
     /// What ends every window.
-    tail: Tokenized,
+    tail: TokenSequence,
     /// The text's own tokens.
-    own: Tokenized,
+    own: TokenSequence,
     /// Where each of these lies in the text, in bytes.
     places: Vec<Range<usize>>,
 }
 
 /// Tokens of a window that belong to a part of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct TokenRange {
     /// The part's place in the list of parts.
     pub(crate) part: usize,
     /// The tokens, counted from the window's first.
@@ -39,7 +53,7 @@ impl LongText {
         // A token that is half prefix and half text belongs to the text.
         let of_prefix = offsets[before..end].iter().take_while(|(_, end)| !prefix.is_empty() && *end <= prefix.len());
         let begin = before + of_prefix.count();
-        let part = |range: Range<usize>| Tokenized {
+        let part = |range: Range<usize>| TokenSequence {
             ids: encoding.get_ids()[range.clone()].to_vec(),
             types: encoding.get_type_ids()[range].to_vec(),
             is_cut: false,
@@ -61,25 +75,22 @@ impl LongText {
         most: usize,
         overlap: usize,
         parts: &[Range<usize>],
-    ) -> Result<Vec<(Tokenized, Vec<Stretch>)>, String> {
+    ) -> Result<Vec<(TokenSequence, Vec<TokenRange>)>, WindowTooShort> {
         let (n, around) = (self.own.ids.len(), self.head.ids.len() + self.tail.ids.len());
         let room = most.saturating_sub(around);
         if room <= overlap {
-            return Err(format!(
-                "its window of {most} tokens leaves {room} beside the {around} that it adds to every text, and windows \
-                 cannot share {overlap} of them: lower `overlap`"
-            ));
+            return Err(WindowTooShort { window: most, room, around, overlap });
         }
         let windows = windows(n, room, overlap);
-        let mut read: Vec<Vec<Stretch>> = vec![Vec::new(); windows.len()];
+        let mut read: Vec<Vec<TokenRange>> = vec![Vec::new(); windows.len()];
         for (part, bytes) in parts.iter().enumerate() {
             for (window, tokens) in stretches(self.tokens_in(bytes), &windows, n) {
                 let shift = |token: usize| token - windows[window].start + self.head.ids.len();
-                read[window].push(Stretch { part, tokens: shift(tokens.start)..shift(tokens.end) });
+                read[window].push(TokenRange { part, tokens: shift(tokens.start)..shift(tokens.end) });
             }
         }
-        let cut = |(window, read): (Range<usize>, Vec<Stretch>)| match read.is_empty() {
-            true => (Tokenized::default(), read),
+        let cut = |(window, read): (Range<usize>, Vec<TokenRange>)| match read.is_empty() {
+            true => (TokenSequence::default(), read),
             false => (self.cut(window), read),
         };
         Ok(windows.into_iter().zip(read).map(cut).collect())
@@ -92,9 +103,9 @@ impl LongText {
         start..end.max(start)
     }
 
-    fn cut(&self, window: Range<usize>) -> Tokenized {
+    fn cut(&self, window: Range<usize>) -> TokenSequence {
         let Self { head, tail, own, .. } = self;
-        Tokenized {
+        TokenSequence {
             ids: [&head.ids, &own.ids[window.clone()], &tail.ids].concat(),
             types: [&head.types, &own.types[window], &tail.types].concat(),
             is_cut: false,
@@ -178,12 +189,12 @@ mod tests {
 
     #[test]
     fn a_window_without_room_is_refused_and_one_that_nobody_reads_is_empty() {
-        let tokens = |n: u32| Tokenized { ids: (0..n).collect(), types: vec![0; n as usize], is_cut: false };
+        let tokens = |n: u32| TokenSequence { ids: (0..n).collect(), types: vec![0; n as usize], is_cut: false };
         let text =
             LongText { head: tokens(1), tail: tokens(1), own: tokens(20), places: (0..20).map(|i| i..i + 1).collect() };
-        assert!(text.windows(6, 4, &[]).unwrap_err().contains("lower `overlap`"));
+        assert!(text.windows(6, 4, &[]).unwrap_err().to_string().contains("lower `overlap`"));
         let windows = text.windows(12, 2, &[0..3, 4..4]).unwrap();
-        assert_eq!(windows[0].1, [Stretch { part: 0, tokens: 1..4 }]);
+        assert_eq!(windows[0].1, [TokenRange { part: 0, tokens: 1..4 }]);
         assert_eq!(windows[0].0.ids.len(), 12);
         assert!(windows[1..].iter().all(|(tokens, read)| tokens.ids.is_empty() && read.is_empty()));
     }

@@ -3,10 +3,13 @@
 use super::{
     super::http::tests::{Bench, part_by_part},
     tests::model,
-    *,
 };
-use crate::{ChatModel, ChatResponse, Message, Role};
-use std::{sync::Arc, time::Duration};
+use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Message, OnPiece, Role};
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::sync::mpsc;
 use wiremock::ResponseTemplate;
 

@@ -2,7 +2,7 @@
 //! an endpoint is made of it: addresses checked, secrets read.
 
 use super::Endpoint;
-use crate::{EndpointAccess, EndpointLimits, Error, model::innermost, provider::Context, remote::functions};
+use crate::{EndpointAccess, EndpointLimits, Error, model::innermost, provider::ModelContext, remote::functions};
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -66,7 +66,7 @@ pub(crate) struct EndpointSettings<'a> {
 /// The requirements of a provider's endpoints, whatever the settings are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Conventions {
-    /// What a base URL looks like, for whoever left it out.
+    /// An example of a base URL, for the error if it is left out.
     pub(crate) example: &'static str,
     /// The header that takes the key as it is; a bearer token if there is none.
     pub(crate) key_header: Option<&'static str>,
@@ -133,7 +133,7 @@ impl EndpointSettings<'_> {
     };
 
     /// The address in the settings, else the provider's default.
-    fn address(&self, cx: &Context) -> String {
+    fn address(&self, cx: &ModelContext) -> String {
         match self.default_endpoint() {
             Some(default) => (cx.environment)(default.address_env).unwrap_or_else(|| default.address.to_owned()),
             None => self.base_url.to_owned(),
@@ -171,7 +171,7 @@ impl EndpointSettings<'_> {
 
     /// The base URL in its normal form, as an identity shows it. A function of a
     /// program is identified by its digest, wherever it is served.
-    pub(crate) fn base(&self, cx: &Context) -> Result<String, Error> {
+    pub(crate) fn base(&self, cx: &ModelContext) -> Result<String, Error> {
         if self.model.trim().is_empty() {
             return Err(Error::Config(
                 "`model` is empty: give the name by which the endpoint knows the model".to_owned(),
@@ -199,7 +199,7 @@ impl EndpointSettings<'_> {
     }
 
     /// Reads the secrets and checks everything that can be checked here.
-    pub(crate) fn connect(&self, cx: &Context) -> Result<Endpoint, Error> {
+    pub(crate) fn connect(&self, cx: &ModelContext) -> Result<Endpoint, Error> {
         let (base, function) = functions::address(self.model, self.base(cx)?)?;
         let timeout = self.duration("timeout_seconds", self.timeout_seconds)?;
         let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
@@ -280,7 +280,7 @@ impl EndpointSettings<'_> {
     }
 
     /// Whether the endpoint answers and takes the key.
-    pub(crate) async fn ready(&self, cx: &Context) -> Result<(), Error> {
+    pub(crate) async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         let endpoint = self.connect(cx)?;
         let started = Instant::now();
         let probe = match self.conventions.probe {
@@ -326,7 +326,7 @@ impl EndpointSettings<'_> {
             .ok_or_else(|| Error::Config(format!("{}: `{name}` must be above 0 seconds, not {seconds}", self.model)))
     }
 
-    fn secret(&self, cx: &Context, variable: &str, secrets: &mut Vec<String>) -> Result<String, Error> {
+    fn secret(&self, cx: &ModelContext, variable: &str, secrets: &mut Vec<String>) -> Result<String, Error> {
         let value = (cx.environment)(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let missing = || Error::MissingKey { variable: variable.to_owned(), model: self.model.to_owned() };
         let value = value.ok_or_else(missing)?;

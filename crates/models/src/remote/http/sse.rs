@@ -14,7 +14,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One event.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct SseEvent {
     /// What kind it is; empty for most.
     pub(crate) name: String,
     /// Its lines of data, joined by line feeds.
@@ -23,13 +23,13 @@ pub(crate) struct Event {
 
 /// An event that is longer than any answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub(super) struct EventTooLong;
 
 /// What has arrived of the event that is not whole yet.
 #[derive(Debug, Default)]
-pub(super) struct Parser {
+pub(super) struct SseParser {
     line: Vec<u8>,
-    event: Event,
+    event: SseEvent,
     has_data: bool,
     /// Whether the last byte was a carriage return: a line feed after it
     /// belongs to the same end of line.
@@ -38,9 +38,9 @@ pub(super) struct Parser {
     begun: bool,
 }
 
-impl Parser {
+impl SseParser {
     /// Takes bytes, cut anywhere, and gives the events that they complete.
-    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLong> {
         let mut events = Vec::new();
         while let Some((&first, rest)) = bytes.split_first() {
             if std::mem::take(&mut self.returned) && first == b'\n' {
@@ -50,7 +50,7 @@ impl Parser {
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             self.line.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
             if self.line.len() + self.event.data.len() > MOST {
-                return Err(TooLong);
+                return Err(EventTooLong);
             }
             let Some(end) = end else { break };
             self.returned = bytes[end] == b'\r';
@@ -62,11 +62,11 @@ impl Parser {
 
     /// The event that the end of the stream leaves without its empty line:
     /// some servers close right after the last data.
-    pub(super) fn end(mut self) -> Option<Event> {
+    pub(super) fn end(mut self) -> Option<SseEvent> {
         self.end_line().or_else(|| self.event())
     }
 
-    fn end_line(&mut self) -> Option<Event> {
+    fn end_line(&mut self) -> Option<SseEvent> {
         let line = std::mem::take(&mut self.line);
         let is_first = !std::mem::replace(&mut self.begun, true);
         let line = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| is_first).unwrap_or(&line);
@@ -92,7 +92,7 @@ impl Parser {
     }
 
     /// An event without data is none.
-    fn event(&mut self) -> Option<Event> {
+    fn event(&mut self) -> Option<SseEvent> {
         let event = std::mem::take(&mut self.event);
         std::mem::take(&mut self.has_data).then_some(event)
     }
@@ -104,8 +104,8 @@ mod tests {
 
     /// The events of a stream whose bytes come in parts of this size.
     fn events(stream: &[u8], size: usize) -> Vec<(String, String)> {
-        let mut parser = Parser::default();
-        let mut events: Vec<Event> =
+        let mut parser = SseParser::default();
+        let mut events: Vec<SseEvent> =
             stream.chunks(size).flat_map(|part| parser.push(part).expect("they are short")).collect();
         events.extend(parser.end());
         events.into_iter().map(|event| (event.name, event.data)).collect()
@@ -162,11 +162,11 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_refused_before_it_fills_the_memory() {
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         let part = vec![b'x'; MOST / 2];
         assert_eq!(parser.push(b"data: "), Ok(Vec::new()));
         assert_eq!(parser.push(&part), Ok(Vec::new()));
-        assert_eq!(parser.push(&part), Err(TooLong));
+        assert_eq!(parser.push(&part), Err(EventTooLong));
     }
 
     #[test]

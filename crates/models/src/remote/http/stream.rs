@@ -8,9 +8,9 @@
 use super::{
     Endpoint,
     redact::Redactor,
-    sse::{Event, Parser},
+    sse::{SseEvent, SseParser},
 };
-use crate::{Error, RateHints};
+use crate::{Error, RateHeaders};
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const DONE: &str = "[DONE]";
 /// How a stream ended. The protocol decides whether that was also the end of
 /// the answer.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum StreamEnd {
     /// The server sent a complete answer instead of a stream.
     Whole(Value),
     /// The server said that this was the end.
@@ -47,7 +47,7 @@ impl Endpoint {
         path: &str,
         body: &Value,
         mut take: impl FnMut(&str, &Value) -> Result<(), Error>,
-    ) -> Result<Ended, Error> {
+    ) -> Result<StreamEnd, Error> {
         let started = Instant::now();
         let sent = self.request(path, body).timeout(self.patience()).send();
         let sent = timeout_at(started + self.timeout, sent).await.map_err(|_| self.silent())?;
@@ -59,16 +59,16 @@ impl Endpoint {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
             let text = timeout_at(started + self.timeout, self.body(response, started));
-            return Ok(Ended::Whole(self.read(text.await.map_err(|_| self.silent())??, hints)?));
+            return Ok(StreamEnd::Whole(self.read(text.await.map_err(|_| self.silent())??, hints)?));
         }
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         let mut received = 0;
         // Comments keep a connection open, but do not count as progress.
         let mut last = Instant::now();
         loop {
             let events = match timeout_at(last + self.timeout, response.chunk()).await {
-                Err(_) => return Ok(Ended::Broken(self.silent())),
-                Ok(Err(error)) => return Ok(Ended::Broken(self.broken(error, started))),
+                Err(_) => return Ok(StreamEnd::Broken(self.silent())),
+                Ok(Err(error)) => return Ok(StreamEnd::Broken(self.broken(error, started))),
                 Ok(Ok(Some(bytes))) => {
                     self.within_limit(bytes.len() as u64, received)?;
                     received += bytes.len();
@@ -78,23 +78,23 @@ impl Endpoint {
             };
             for event in events {
                 if event.data.trim() == DONE {
-                    return Ok(Ended::Done);
+                    return Ok(StreamEnd::Done);
                 }
                 take(&event.name, &self.event(&event, hints)?)?;
                 last = Instant::now();
             }
         }
         match parser.end() {
-            Some(event) if event.data.trim() == DONE => Ok(Ended::Done),
+            Some(event) if event.data.trim() == DONE => Ok(StreamEnd::Done),
             Some(event) => {
                 take(&event.name, &self.event(&event, hints)?)?;
-                Ok(Ended::Closed)
+                Ok(StreamEnd::Closed)
             }
-            None => Ok(Ended::Closed),
+            None => Ok(StreamEnd::Closed),
         }
     }
 
-    fn event(&self, event: &Event, hints: RateHints) -> Result<Value, Error> {
+    fn event(&self, event: &SseEvent, hints: RateHeaders) -> Result<Value, Error> {
         let value = self.read(event.data.clone(), hints)?;
         // Without the usual envelope, its name says what it is.
         if event.name == "error" {

@@ -2,83 +2,21 @@
 //! in the model's protocol, and counts their tokens.
 
 use crate::{
-    ChatModel, ChatRequest, ChatResponse, Error, Finish, FunctionFailed, OnPiece, Usage, estimated_tokens,
-    remote::{endpoint::Remote, http::Endpoint},
+    ChatModel, ChatRequest, ChatResponse, Error, FunctionError, OnPiece, Usage, estimated_tokens,
+    remote::{
+        endpoint::RemoteModel,
+        protocol::{ChatReply, ChatTarget, Speaker},
+    },
 };
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use std::time::Instant;
 
-/// Sends requests to a model in one protocol, and reads the answers.
-#[async_trait]
-pub(crate) trait Speaker: Send + Sync {
-    /// Asks once. If `on_piece` is given, the text of the reply is handed out:
-    /// in pieces if the endpoint streams it.
-    async fn ask(&self, model: &Target<'_>, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error>;
-
-    /// See [`ChatModel::tells_probabilities`].
-    fn tells_probabilities(&self, model: &Target<'_>) -> bool;
-}
-
 /// The longest text of an answer, in bytes: twice as much as any model writes.
 const MAX_TEXT: usize = 1 << 20;
 
-/// The model that a speaker asks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) endpoint: &'a Endpoint,
-    pub(crate) omit: &'a [String],
-    pub(crate) extra: &'a Map<String, Value>,
-}
-
-/// A model's reply.
-pub(crate) struct Reply {
-    /// Without our secrets.
-    pub(crate) text: String,
-    pub(crate) finish: Finish,
-    pub(crate) usage: Counted,
-    /// See [`ChatResponse::choices`].
-    pub(crate) choices: Vec<f64>,
-}
-
-/// The tokens of a call, as far as the provider counted them.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counted {
-    pub(crate) prompt: Option<u64>,
-    /// Tokens among these that were taken from a cache.
-    pub(crate) cached: u64,
-    pub(crate) completion: Option<u64>,
-}
-
-impl Target<'_> {
-    /// The name by which the endpoint knows it.
-    pub(crate) fn name(&self) -> &str {
-        self.endpoint.model()
-    }
-
-    /// Whether the settings leave out this parameter of requests.
-    pub(crate) fn omits(&self, parameter: &str) -> bool {
-        self.omit.iter().any(|omitted| omitted == parameter)
-    }
-
-    /// Checks that all parameters that the settings omit can be omitted: a
-    /// misspelt name would have no effect.
-    ///
-    /// # Errors
-    /// Names the first parameter that cannot be omitted, and those that can.
-    pub(crate) fn omits_only(&self, known: &[&str]) -> Result<(), Error> {
-        match self.omit.iter().find(|name| !known.contains(&name.as_str())) {
-            Some(name) => {
-                let known = known.join("`, `");
-                Err(Error::Config(format!("{}: `omit` knows `{known}` here, not `{name}`", self.name())))
-            }
-            None => Ok(()),
-        }
-    }
-}
-
 /// The part of a chat model that its endpoint does not have.
-pub(super) struct Chat {
+pub(super) struct ChatPart {
     pub(super) speaker: Box<dyn Speaker>,
     pub(super) omit: Vec<String>,
     pub(super) extra: Map<String, Value>,
@@ -87,11 +25,11 @@ pub(super) struct Chat {
     /// Dollars per million tokens read and written.
     pub(super) price: (f64, f64),
     /// The function of a program that the model is, if it is one.
-    pub(super) function: Option<FunctionFailed>,
+    pub(super) function: Option<FunctionError>,
 }
 
 #[async_trait]
-impl ChatModel for Remote<Chat> {
+impl ChatModel for RemoteModel<ChatPart> {
     fn context_length(&self) -> usize {
         self.kind.context_length
     }
@@ -108,7 +46,7 @@ impl ChatModel for Remote<Chat> {
         self.kind.speaker.tells_probabilities(&self.target())
     }
 
-    fn function(&self) -> Option<FunctionFailed> {
+    fn function(&self) -> Option<FunctionError> {
         self.kind.function.clone()
     }
 
@@ -121,9 +59,9 @@ impl ChatModel for Remote<Chat> {
     }
 }
 
-impl Remote<Chat> {
-    fn target(&self) -> Target<'_> {
-        Target { endpoint: &self.endpoint, omit: &self.kind.omit, extra: &self.kind.extra }
+impl RemoteModel<ChatPart> {
+    fn target(&self) -> ChatTarget<'_> {
+        ChatTarget { endpoint: &self.endpoint, omit: &self.kind.omit, extra: &self.kind.extra }
     }
 
     /// Fills in the counts that a refusal did not state.
@@ -141,7 +79,7 @@ impl Remote<Chat> {
     async fn answer(&self, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<ChatResponse, Error> {
         let started = Instant::now();
         let reply = self.kind.speaker.ask(&self.target(), request, on_piece).await;
-        let Reply { text, finish, usage, choices } = reply.map_err(|error| self.with_counts(error, request))?;
+        let ChatReply { text, finish, usage, choices } = reply.map_err(|error| self.with_counts(error, request))?;
         if text.len() > MAX_TEXT {
             let reason = format!("its text has {} bytes, more than any model writes", text.len());
             return Err(self.endpoint.malformed(reason));
@@ -161,9 +99,4 @@ impl Remote<Chat> {
 fn prompt_tokens(request: &ChatRequest) -> usize {
     // Each message is wrapped into a few tokens of the chat template.
     request.messages.iter().map(|message| estimated_tokens(&message.content) + 4).sum()
-}
-
-/// The number as a person would write it: 0.1, not 0.10000000149011612.
-pub(crate) fn decimal(number: f32) -> f64 {
-    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }

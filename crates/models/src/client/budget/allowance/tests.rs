@@ -3,7 +3,7 @@
 use super::super::{Budget, Estimate, dollars};
 use super::*;
 use crate::Cap;
-use crate::{Error, LeaseRequest, Usage};
+use crate::{Error, LeaseRequest, LessorError, Usage};
 use async_trait::async_trait;
 use executor::Lease;
 use futures::future::join_all;
@@ -32,14 +32,14 @@ impl Authority {
 
 #[async_trait]
 impl Lessor for Authority {
-    async fn renew(&self, _: LeaseRequest) -> Result<Lease, String> {
-        Err("no limits here".to_owned())
+    async fn renew(&self, _: LeaseRequest) -> Result<Lease, LessorError> {
+        Err(LessorError("no limits here".to_owned()))
     }
 
-    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String> {
+    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, LessorError> {
         tokio::time::sleep(Duration::from_millis(2)).await;
         if self.away.load(Ordering::Relaxed) {
-            return Err("away".to_owned());
+            return Err(LessorError("away".to_owned()));
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(self.allowances.lock().unwrap().ask(&request, Instant::now()))
@@ -140,10 +140,10 @@ async fn an_authority_that_does_not_answer_holds_nobody_for_long() {
     struct Silent;
     #[async_trait]
     impl Lessor for Silent {
-        async fn renew(&self, _: LeaseRequest) -> Result<Lease, String> {
+        async fn renew(&self, _: LeaseRequest) -> Result<Lease, LessorError> {
             std::future::pending().await
         }
-        async fn allow(&self, _: AllowanceRequest) -> Result<Allowance, String> {
+        async fn allow(&self, _: AllowanceRequest) -> Result<Allowance, LessorError> {
             std::future::pending().await
         }
     }

@@ -2,26 +2,20 @@
 //! long they may take, and when an answer is complete, are those of every
 //! endpoint.
 
-use super::{
-    super::{
-        http::after_the_beginning,
-        remote_chat::{Counted, Reply, Target},
-    },
-    Translator, counted, failure, finish,
-};
-use crate::{ChatRequest, Error, OnPiece};
+use super::{ChatReply, ChatTarget, TokenCounts, Translator, counted, failure, finish};
+use crate::{ChatRequest, Error, OnPiece, remote::http::after_the_beginning};
 use futures::StreamExt;
 use genai::chat::{ChatStreamEvent, StopReason};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, timeout_at};
 
 /// The text that has arrived so far.
-struct Heard<'a> {
+struct StreamedText<'a> {
     text: String,
     on_piece: &'a OnPiece,
 }
 
-impl Heard<'_> {
+impl StreamedText<'_> {
     fn take(&mut self, piece: &str) {
         if !piece.is_empty() {
             self.text.push_str(piece);
@@ -34,12 +28,12 @@ impl Translator {
     /// Asks for a stream, and hands its text out while it comes.
     pub(super) async fn streamed(
         &self,
-        model: &Target<'_>,
+        model: &ChatTarget<'_>,
         request: &ChatRequest,
         in_words: bool,
         on_piece: &OnPiece,
-    ) -> Result<Reply, Error> {
-        let mut heard = Heard { text: String::new(), on_piece };
+    ) -> Result<ChatReply, Error> {
+        let mut heard = StreamedText { text: String::new(), on_piece };
         match self.listen(model, request, in_words, &mut heard).await {
             Err(error) if !heard.text.is_empty() => Err(after_the_beginning(error)),
             answer => answer,
@@ -48,11 +42,11 @@ impl Translator {
 
     async fn listen(
         &self,
-        model: &Target<'_>,
+        model: &ChatTarget<'_>,
         request: &ChatRequest,
         in_words: bool,
-        heard: &mut Heard<'_>,
-    ) -> Result<Reply, Error> {
+        heard: &mut StreamedText<'_>,
+    ) -> Result<ChatReply, Error> {
         let endpoint = &model.endpoint;
         let sent = Instant::now();
         // Some errors hold less than the event that they are about.
@@ -88,11 +82,11 @@ impl Translator {
                     if matches!(reason, StopReason::ToolCall(_)) && heard.text.trim().is_empty() {
                         return Err(endpoint.called_tool());
                     }
-                    let usage = end.captured_usage.as_ref().map_or_else(Counted::default, counted);
-                    return Ok(Reply { text: heard.text.clone(), finish, usage, choices: Vec::new() });
+                    let usage = end.captured_usage.as_ref().map_or_else(TokenCounts::default, counted);
+                    return Ok(ChatReply { text: heard.text.clone(), finish, usage, choices: Vec::new() });
                 }
                 ChatStreamEvent::Start | ChatStreamEvent::Heartbeat => continue,
-                // Thoughts, and calls of tools, which nobody offered.
+                // Thoughts, and calls of tools, although no tools were offered.
                 _ => {}
             }
             last = Instant::now();

@@ -1,17 +1,17 @@
-//! An error as one process tells it to another.
+//! An error in the form in which one process sends it to another.
 
-use super::{Error, FunctionFailed};
-use crate::{Cap, RateHints};
+use super::{Error, FunctionError};
+use crate::{Cap, RateHeaders};
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 
-/// What a caller needs to know of an error: what can be done about it, and its
-/// words. What it does not tell apart arrives as [`Error::Config`] in the same
-/// words.
+/// An error for a caller in another process: its kind, as far as the caller acts
+/// on it, and its text. All other kinds arrive as [`Error::Config`] with the same
+/// text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields are those of the errors that are named")]
-pub enum Told {
+pub enum ErrorReport {
     /// [`Error::MissingKey`].
     MissingKey { variable: String, model: String },
     /// [`Error::Connection`]; its cause in words.
@@ -24,7 +24,7 @@ pub enum Told {
     Stalled { model: String, after: Duration, message: String },
     /// [`Error::Authentication`].
     Authentication { endpoint: String, message: String },
-    /// [`Error::RateLimited`], without what its headers said: who holds the model knows that.
+    /// [`Error::RateLimited`], without its headers, which only the process that holds the model needs.
     RateLimited { endpoint: String, message: String, retry_after: Option<Duration> },
     /// [`Error::QuotaExhausted`].
     QuotaExhausted { endpoint: String, message: String },
@@ -45,14 +45,14 @@ pub enum Told {
     /// [`Error::SchemaMismatch`].
     SchemaMismatch { model: String, reason: String, reply: String },
     /// [`Error::Function`].
-    Function(Box<FunctionFailed>),
+    Function(Box<FunctionError>),
     /// [`Error::Cancelled`].
     Cancelled,
     /// Any other error, in words.
     Other(String),
 }
 
-impl From<&Error> for Told {
+impl From<&Error> for ErrorReport {
     fn from(error: &Error) -> Self {
         match error.clone() {
             Error::MissingKey { variable, model } => Self::MissingKey { variable, model },
@@ -84,34 +84,34 @@ impl From<&Error> for Told {
     }
 }
 
-impl From<Told> for Error {
-    fn from(told: Told) -> Self {
+impl From<ErrorReport> for Error {
+    fn from(told: ErrorReport) -> Self {
         match told {
-            Told::MissingKey { variable, model } => Self::MissingKey { variable, model },
-            Told::Connection { endpoint, cause } => {
+            ErrorReport::MissingKey { variable, model } => Self::MissingKey { variable, model },
+            ErrorReport::Connection { endpoint, cause } => {
                 Self::Connection { endpoint, cause: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(cause)) }
             }
-            Told::Timeout { model, after } => Self::Timeout { model, after },
-            Told::TooLarge { model, limit } => Self::TooLarge { model, limit },
-            Told::Stalled { model, after, message } => Self::Stalled { model, after, message },
-            Told::Authentication { endpoint, message } => Self::Authentication { endpoint, message },
-            Told::RateLimited { endpoint, message, retry_after } => {
-                Self::RateLimited { endpoint, message, retry_after, hints: Box::<RateHints>::default() }
+            ErrorReport::Timeout { model, after } => Self::Timeout { model, after },
+            ErrorReport::TooLarge { model, limit } => Self::TooLarge { model, limit },
+            ErrorReport::Stalled { model, after, message } => Self::Stalled { model, after, message },
+            ErrorReport::Authentication { endpoint, message } => Self::Authentication { endpoint, message },
+            ErrorReport::RateLimited { endpoint, message, retry_after } => {
+                Self::RateLimited { endpoint, message, retry_after, hints: Box::<RateHeaders>::default() }
             }
-            Told::QuotaExhausted { endpoint, message } => Self::QuotaExhausted { endpoint, message },
-            Told::BudgetExhausted { cap, spent, limit } => Self::BudgetExhausted { cap, spent, limit },
-            Told::Server { endpoint, status, message, retry_after } => {
+            ErrorReport::QuotaExhausted { endpoint, message } => Self::QuotaExhausted { endpoint, message },
+            ErrorReport::BudgetExhausted { cap, spent, limit } => Self::BudgetExhausted { cap, spent, limit },
+            ErrorReport::Server { endpoint, status, message, retry_after } => {
                 Self::Server { endpoint, status, message, retry_after }
             }
-            Told::Refused { endpoint, status, message } => Self::Refused { endpoint, status, message },
-            Told::ContextTooLong { model, tokens, limit } => Self::ContextTooLong { model, tokens, limit },
-            Told::ContentFiltered { model, reason } => Self::ContentFiltered { model, reason },
-            Told::NoText { model, reason } => Self::NoText { model, reason },
-            Told::Malformed { model, reason } => Self::Malformed { model, reason },
-            Told::SchemaMismatch { model, reason, reply } => Self::SchemaMismatch { model, reason, reply },
-            Told::Function(failed) => Self::Function(failed),
-            Told::Cancelled => Self::Cancelled,
-            Told::Other(words) => Self::Config(words),
+            ErrorReport::Refused { endpoint, status, message } => Self::Refused { endpoint, status, message },
+            ErrorReport::ContextTooLong { model, tokens, limit } => Self::ContextTooLong { model, tokens, limit },
+            ErrorReport::ContentFiltered { model, reason } => Self::ContentFiltered { model, reason },
+            ErrorReport::NoText { model, reason } => Self::NoText { model, reason },
+            ErrorReport::Malformed { model, reason } => Self::Malformed { model, reason },
+            ErrorReport::SchemaMismatch { model, reason, reply } => Self::SchemaMismatch { model, reason, reply },
+            ErrorReport::Function(failed) => Self::Function(failed),
+            ErrorReport::Cancelled => Self::Cancelled,
+            ErrorReport::Other(words) => Self::Config(words),
         }
     }
 }
@@ -140,8 +140,8 @@ mod tests {
             Error::Cancelled,
         ];
         for error in errors {
-            let written = serde_json::to_string(&Told::from(&error)).unwrap();
-            let arrived = Error::from(serde_json::from_str::<Told>(&written).unwrap());
+            let written = serde_json::to_string(&ErrorReport::from(&error)).unwrap();
+            let arrived = Error::from(serde_json::from_str::<ErrorReport>(&written).unwrap());
             assert_eq!(store::error_chain(&arrived), store::error_chain(&error));
             assert_eq!((arrived.is_transient(), arrived.retry_after()), (error.is_transient(), error.retry_after()));
             if !matches!(error, Error::Unsupported { .. } | Error::BadFile { .. }) {

@@ -1,12 +1,12 @@
 //! Puts the chunks of a streamed answer together to the answer that would
 //! have come without a stream, so that both are read by the same code.
 
-use super::{super::http::Redactor, content};
-use crate::OnPiece;
+use super::content;
+use crate::{OnPiece, remote::http::Redactor};
 use serde_json::{Value, json};
 
 /// The chunks of a streamed answer that have arrived.
-pub(super) struct Chunks<'a> {
+pub(super) struct ChunkAssembler<'a> {
     on_piece: &'a OnPiece,
     /// A secret may be spread over chunks.
     redactor: Redactor,
@@ -23,7 +23,7 @@ pub(super) struct Chunks<'a> {
     model: Value,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> ChunkAssembler<'a> {
     pub(super) fn new(on_piece: &'a OnPiece, redactor: Redactor) -> Self {
         Self {
             on_piece,

@@ -1,8 +1,8 @@
-//! Answers that were paid and could not be kept. From the first one on no call begins, because its answer would be lost
-//! too. Calls in flight go on to their end even if nobody waits for them any more. What cannot be written is held in
-//! memory until it can be written or the program ends.
+//! Answers that were paid but could not be written to the journal. After the first one no call begins, because its
+//! answer would be lost too. Calls in flight run to their end, also without a caller. Answers that cannot be written are
+//! held in memory until they can be written or the program ends.
 
-use super::{Client, Inner, journal_error};
+use super::{Client, ClientInner, journal_error};
 use crate::Error;
 use std::{
     pin::pin,
@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Why no call begins, and the answers that are held.
-pub(super) struct Unkept {
-    state: Mutex<State>,
+pub(super) struct UnsavedAnswers {
+    state: Mutex<UnsavedState>,
     /// Whether no call may begin.
     stopped: watch::Sender<bool>,
     /// Done when there was space before the first payment.
@@ -35,7 +35,7 @@ pub(super) struct Unkept {
 }
 
 #[derive(Default)]
-struct State {
+struct UnsavedState {
     cause: Option<Arc<store::Error>>,
     held: Vec<(Key, JournalEntry)>,
     /// The calls that were in flight when the first answer could not be kept.
@@ -43,14 +43,14 @@ struct State {
     tried: Option<Instant>,
 }
 
-impl Default for Unkept {
+impl Default for UnsavedAnswers {
     fn default() -> Self {
         Self { state: Mutex::default(), stopped: watch::Sender::new(false), checked: OnceCell::new() }
     }
 }
 
-impl Unkept {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl UnsavedAnswers {
+    fn state(&self) -> MutexGuard<'_, UnsavedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,26 +85,25 @@ impl Unkept {
 }
 
 /// Counts an attempt as running until it is dropped.
-pub(super) struct Running<'a>(&'a AtomicU32);
+pub(super) struct RunningAttempt<'a>(&'a AtomicU32);
 
-impl<'a> Running<'a> {
+impl<'a> RunningAttempt<'a> {
     pub(super) fn new(count: &'a AtomicU32) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningAttempt<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Inner {
-    /// Before anything is paid: looks whether there is space, and reserves some. After a failure: looks whether what is
-    /// held can be written now.
+impl ClientInner {
+    /// Before the first payment, reserves space on the disk. After a failure, tries to write the answers that are held.
     pub(super) async fn may_begin(&self, pays: bool) -> Result<(), Error> {
-        if self.unkept.error().is_some() {
+        if self.unsaved.error().is_some() {
             return self.resume().await;
         }
         let Some(journal) = self.journal.as_ref().filter(|_| pays) else { return Ok(()) };
@@ -115,12 +114,12 @@ impl Inner {
                 Error::Journal(error)
             })
         };
-        self.unkept.checked.get_or_try_init(reserve).await.map(|_| ())
+        self.unsaved.checked.get_or_try_init(reserve).await.map(|_| ())
     }
 
-    /// Lets no further call begin.
+    /// Stops further calls from beginning.
     pub(super) fn stop(&self, cause: Arc<store::Error>) {
-        let mut state = self.unkept.state();
+        let mut state = self.unsaved.state();
         if state.cause.is_some() {
             return;
         }
@@ -129,22 +128,22 @@ impl Inner {
         state.in_flight =
             flights.map(|flight| AbortOnDropHandle::new(tokio::spawn(async move { drop(flight.await) }))).collect();
         drop(state);
-        self.unkept.stopped.send_replace(true);
+        self.unsaved.stopped.send_replace(true);
     }
 
     /// Holds answers that could not be kept.
     pub(super) fn hold(&self, calls: Vec<(Key, JournalEntry)>) {
-        self.unkept.state().held.extend(calls);
+        self.unsaved.state().held.extend(calls);
     }
 
-    /// Goes on if there is space again.
+    /// Lets calls begin again if there is space.
     async fn resume(&self) -> Result<(), Error> {
         {
-            let mut state = self.unkept.state();
+            let mut state = self.unsaved.state();
             let now = Instant::now();
             if state.tried.is_some_and(|tried| now.duration_since(tried) < RETRY) {
                 drop(state);
-                return self.unkept.check();
+                return self.unsaved.check();
             }
             state.tried = Some(now);
         }
@@ -152,68 +151,68 @@ impl Inner {
             journal.reserve_space().await.map_err(journal_error)?;
         }
         self.write_held().await?;
-        let mut state = self.unkept.state();
+        let mut state = self.unsaved.state();
         if state.held.is_empty() {
             (state.cause, state.in_flight) = (None, Vec::new());
             drop(state);
-            self.unkept.stopped.send_replace(false);
+            self.unsaved.stopped.send_replace(false);
         }
-        self.unkept.check()
+        self.unsaved.check()
     }
 
     /// Writes the answers that are held.
     async fn write_held(&self) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let held = self.unkept.state().held.clone();
+        let held = self.unsaved.state().held.clone();
         // One by one: where there is room for a few, these are kept.
         for call in held {
             let key = call.0;
             journal.put_all(vec![call]).await.map_err(journal_error)?;
-            self.unkept.state().held.retain(|(other, _)| *other != key);
+            self.unsaved.state().held.retain(|(other, _)| *other != key);
         }
         Ok(())
     }
 }
 
 impl Client {
-    /// Lets no further call begin, because what it gives could not be kept.
+    /// Stops further calls from beginning, because their answers could not be kept.
     pub fn stop(&self, cause: store::Error) {
         self.inner.stop(Arc::new(cause));
     }
 
     /// Why no call begins any more: something could not be kept. [`Error::Journal`].
     pub fn failure(&self) -> Option<Error> {
-        self.inner.unkept.error()
+        self.inner.unsaved.error()
     }
 
-    /// After a failure: waits for the calls in flight, because they are paid, and writes the answers that are held. If
-    /// the disk is full, waits some seconds for space; `told` is called once if so, with the number of answers that are
-    /// held. Returns how many answers are lost, and will be paid again. After a cancellation it waits for the calls that
-    /// have begun, ten seconds at most. Otherwise it does nothing.
-    pub async fn settle(&self, told: impl FnOnce(usize)) -> usize {
+    /// Ends the work of a client. After a failure, waits for the calls in flight, because they are paid, and writes the
+    /// answers that are held. If the disk is full, calls `on_wait` once with the number of held answers, and waits ten
+    /// seconds for space. After a cancellation, waits for the calls that have begun, ten seconds at most. Otherwise does
+    /// nothing. Returns how many answers are lost and have to be paid again.
+    pub async fn settle(&self, on_wait: impl FnOnce(usize)) -> usize {
         let cancel: &CancellationToken = &self.cancel;
         if cancel.is_cancelled() {
             self.finish().await;
         }
         let Some(Error::Journal(cause)) = self.failure() else { return 0 };
-        let in_flight = std::mem::take(&mut self.inner.unkept.state().in_flight);
+        let in_flight = std::mem::take(&mut self.inner.unsaved.state().in_flight);
         tokio::select! {
             _ = futures::future::join_all(in_flight) => {}
             () = cancel.cancelled() => {}
         }
-        let (started, mut told) = (Instant::now(), Some(told));
+        let (started, mut on_wait) = (Instant::now(), Some(on_wait));
         // Space comes back; a file that was removed or is damaged does not.
         let may_pass = matches!(*cause, store::Error::Full { .. });
         while self.inner.write_held().await.is_err() && may_pass && started.elapsed() < WAIT {
-            if let Some(told) = told.take() {
-                let held = self.inner.unkept.state().held.len();
-                told(held);
+            if let Some(on_wait) = on_wait.take() {
+                let held = self.inner.unsaved.state().held.len();
+                on_wait(held);
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 () = cancel.cancelled() => break,
             }
         }
-        self.inner.unkept.state().held.len()
+        self.inner.unsaved.state().held.len()
     }
 }

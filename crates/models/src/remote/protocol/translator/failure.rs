@@ -1,14 +1,15 @@
 //! Interprets the errors of `genai`, which wrap the endpoint's message or a
 //! failure of the connection.
 
-use crate::{Error, RateHints, remote::remote_chat::Target};
+use super::ChatTarget;
+use crate::{Error, RateHeaders};
 use genai::webc::Error as Web;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use tokio::time::Instant;
 
 /// Why a call gave no answer.
-pub(super) fn of_a_call(model: &Target<'_>, error: genai::Error, sent: Instant) -> Error {
+pub(super) fn of_a_call(model: &ChatTarget<'_>, error: genai::Error, sent: Instant) -> Error {
     let endpoint = &model.endpoint;
     match error {
         genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
@@ -23,7 +24,7 @@ pub(super) fn of_a_call(model: &Target<'_>, error: genai::Error, sent: Instant) 
             }
         }
         genai::Error::ChatResponseGeneration { response_body, cause, .. } => {
-            if let Some(error) = endpoint.error_in(&response_body, RateHints::default()) {
+            if let Some(error) = endpoint.error_in(&response_body, RateHeaders::default()) {
                 return error;
             }
             blocked(model, &response_body).unwrap_or_else(|| endpoint.malformed(cause))
@@ -34,7 +35,7 @@ pub(super) fn of_a_call(model: &Target<'_>, error: genai::Error, sent: Instant) 
 }
 
 /// Why a stream stopped too early; `last` is its last event.
-pub(super) fn of_a_stream(model: &Target<'_>, error: genai::Error, last: &str, sent: Instant) -> Error {
+pub(super) fn of_a_stream(model: &ChatTarget<'_>, error: genai::Error, last: &str, sent: Instant) -> Error {
     let endpoint = &model.endpoint;
     match error {
         genai::Error::WebStream { error, cause, .. } => {
@@ -57,7 +58,7 @@ pub(super) fn of_a_stream(model: &Target<'_>, error: genai::Error, last: &str, s
             let said = |name: &str| body.get(name).is_some_and(|said| !said.is_null());
             let blocked = || blocked(model, &serde_json::from_str(last).unwrap_or_default());
             match said("error") || said("message") {
-                true => endpoint.reported(&body.to_string(), RateHints::default()),
+                true => endpoint.reported(&body.to_string(), RateHeaders::default()),
                 false => blocked().unwrap_or_else(|| endpoint.malformed(format!("this is no part of one: {body}"))),
             }
         }
@@ -66,7 +67,7 @@ pub(super) fn of_a_stream(model: &Target<'_>, error: genai::Error, last: &str, s
 }
 
 /// The error if Gemini refuses to read a prompt.
-fn blocked(model: &Target<'_>, body: &Value) -> Option<Error> {
+fn blocked(model: &ChatTarget<'_>, body: &Value) -> Option<Error> {
     let reason = body.pointer("/promptFeedback/blockReason")?.as_str()?;
     Some(model.endpoint.filtered(&format!("the prompt was blocked: {reason}")))
 }

@@ -1,15 +1,15 @@
-//! Litter, which nobody needs any more: partial outputs, files that killed
+//! Garbage, which is no longer needed: partial outputs, files that killed
 //! writers left, damaged objects that were set aside, and artifacts that no
-//! kept run refers to. Objects that running runs use are never litter, however
+//! kept run refers to. Objects that running runs use are never garbage, however
 //! old they are; see [`super::Claim`].
 
 use super::{
-    AT_ONCE, Amount, Finished,
-    claim::{Claimed, Removal, claimed},
+    AT_ONCE, FinishedRun, ObjectAmount,
+    claim::{ClaimedObjects, Removal, claimed},
     finished,
 };
 use crate::{
-    ArtifactStore, Error, Kind, Layout, Location, StoredObject,
+    ArtifactStore, Error, Layout, Location, ObjectKind, StoredObject,
     artifact::checksum::Checksum,
     names::Object,
     staged::{file_error, is_staged},
@@ -18,12 +18,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use std::{collections::BTreeSet, path::PathBuf, time::UNIX_EPOCH};
 
-/// The objects that are still wanted.
+/// Which objects to keep.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Retention {
     /// Every object written since this time, in milliseconds since 1970.
     pub since_unix_ms: i64,
-    /// Whether artifacts that no kept run refers to are litter too.
+    /// Whether artifacts that no kept run refers to are garbage too.
     pub only_used: bool,
     /// The runs to keep; all if none is named.
     pub runs: Vec<String>,
@@ -31,9 +31,9 @@ pub struct Wanted {
     pub artifacts: BTreeSet<String>,
 }
 
-/// The objects that nobody needs.
+/// The objects that are no longer needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Litter {
+pub struct Garbage {
     /// Partial outputs.
     #[serde(serialize_with = "names")]
     pub partial: Vec<StoredObject>,
@@ -49,14 +49,14 @@ pub struct Litter {
     /// killed.
     #[serde(serialize_with = "names")]
     pub leftovers: Vec<StoredObject>,
-    /// The amount of all litter.
-    pub all: Amount,
+    /// The amount of all garbage.
+    pub all: ObjectAmount,
     /// The finished runs that were looked at, and when they finished.
     #[serde(skip)]
     finished: BTreeSet<(String, i64)>,
 }
 
-impl Litter {
+impl Garbage {
     fn objects(&self) -> impl Iterator<Item = &StoredObject> {
         self.partial.iter().chain(&self.unused).chain(&self.damaged).chain(&self.leftovers)
     }
@@ -66,12 +66,12 @@ fn names<S: serde::Serializer>(objects: &[StoredObject], serializer: S) -> Resul
     serializer.collect_seq(objects.iter().map(|object| &object.name))
 }
 
-/// Looks for litter.
+/// Lists the garbage; removes nothing.
 ///
 /// # Errors
 /// If the store fails, a run to keep does not exist, or a run to keep has no
 /// list of its artifacts, so that it is unknown what it needs.
-pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Error> {
+pub async fn find_garbage(store: &ArtifactStore, wanted: &Retention) -> Result<Garbage, Error> {
     // Claims are read first: a run that ends from here on is among the claims or the finished runs.
     let claimed = claimed(store).await?;
     let objects = store.objects("").await?;
@@ -83,8 +83,8 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
         Some((of, _)) => !there.contains(of) && !holds(of),
         None => claimed.dead.contains(&object.name),
     };
-    let mut litter = Litter {
-        partial: of(|object| matches!(object, Object::Kept(Kind::Partial { .. })))
+    let mut garbage = Garbage {
+        partial: of(|object| matches!(object, Object::Kept(ObjectKind::Partial { .. })))
             .filter(|object| !holds(&object.name))
             .cloned()
             .collect(),
@@ -92,71 +92,74 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
         staged: if claimed.runs.is_empty() { staged(store, wanted.since_unix_ms)? } else { Vec::new() },
         damaged: of(|object| *object == Object::SetAside).cloned().collect(),
         leftovers: of(|object| matches!(object, Object::Checksum | Object::Claim)).filter(orphaned).cloned().collect(),
-        ..Litter::default()
+        ..Garbage::default()
     };
     if wanted.only_used {
         let finished = finished(store, &objects).await?;
-        litter.finished = finished.iter().map(|run| (run.run.clone(), run.finished_unix_ms)).collect();
+        garbage.finished = finished.iter().map(|run| (run.run.clone(), run.finished_unix_ms)).collect();
         let used = used(finished, wanted)?;
-        let artifacts = of(|object| matches!(object, Object::Kept(Kind::Artifact { .. })));
+        let artifacts = of(|object| matches!(object, Object::Kept(ObjectKind::Artifact { .. })));
         let unused = artifacts.filter(|object| !used.contains(&object.name) && !holds(&object.name));
-        litter.unused = unused.cloned().collect();
+        garbage.unused = unused.cloned().collect();
     }
-    let gone: BTreeSet<&str> = litter.partial.iter().chain(&litter.unused).map(|object| object.name.as_str()).collect();
+    let gone: BTreeSet<&str> =
+        garbage.partial.iter().chain(&garbage.unused).map(|object| object.name.as_str()).collect();
     let without_output = |object: &&StoredObject| match store.object(&object.name) {
-        Object::Kept(Kind::Measurement { of }) => {
+        Object::Kept(ObjectKind::Measurement { of }) => {
             (!there.contains(&*of) || gone.contains(&*of)) && !holds(&object.name)
         }
         _ => false,
     };
     let measurements: Vec<StoredObject> = objects.iter().filter(old).filter(without_output).cloned().collect();
-    litter.leftovers.extend(measurements);
-    litter.all = Amount::of(litter.objects());
-    for file in &litter.staged {
-        litter.all.add(std::fs::metadata(file).map_or(0, |metadata| metadata.len()));
+    garbage.leftovers.extend(measurements);
+    garbage.all = ObjectAmount::of(garbage.objects());
+    for file in &garbage.staged {
+        garbage.all.add(std::fs::metadata(file).map_or(0, |metadata| metadata.len()));
     }
-    Ok(litter)
+    Ok(garbage)
 }
 
-impl Claimed {
+impl ClaimedObjects {
     /// Whether a running run uses an object.
     fn holds(&self, name: &str, layout: &dyn Layout) -> bool {
         if let Some((of, _)) = Checksum::parse(name) {
             return self.holds(of, layout);
         }
         let is_of_run = match Object::of(name, layout) {
-            Object::Kept(Kind::Partial { run: Some(run) } | Kind::Run { run, .. }) => self.runs.contains(&run),
-            Object::Kept(Kind::Measurement { of }) => return self.holds(&of, layout),
+            Object::Kept(ObjectKind::Partial { run: Some(run) } | ObjectKind::Run { run, .. }) => {
+                self.runs.contains(&run)
+            }
+            Object::Kept(ObjectKind::Measurement { of }) => return self.holds(&of, layout),
             // Any run may use the parts of an unfinished task.
-            Object::Kept(Kind::Partial { run: None }) => !self.runs.is_empty(),
+            Object::Kept(ObjectKind::Partial { run: None }) => !self.runs.is_empty(),
             _ => false,
         };
         is_of_run || self.artifacts.contains(name)
     }
 }
 
-/// Removes the litter, except objects that runs have claimed since, and reports
+/// Removes the garbage, except objects that runs have claimed since, and reports
 /// the progress. Runs that begin meanwhile wait for the end.
 ///
 /// # Errors
 /// If something cannot be removed; the objects after it are then still there.
-pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl FnMut(u64)) -> Result<(), Error> {
+pub async fn remove(store: &ArtifactStore, garbage: &Garbage, mut progress: impl FnMut(u64)) -> Result<(), Error> {
     let removal = Removal::begin(store).await?;
     let mut claimed = claimed(store).await?;
-    if !litter.unused.is_empty() {
-        // Runs that began and ended since the litter was listed claim nothing any more.
+    if !garbage.unused.is_empty() {
+        // Runs that began and ended since the garbage was listed claim nothing any more.
         let ended = finished(store, &store.objects(store.layout().runs()).await?).await?;
-        let is_new = |run: &Finished| !litter.finished.contains(&(run.run.clone(), run.finished_unix_ms));
+        let is_new = |run: &FinishedRun| !garbage.finished.contains(&(run.run.clone(), run.finished_unix_ms));
         claimed.artifacts.extend(ended.into_iter().filter(is_new).filter_map(|run| run.artifacts).flatten());
     }
-    let names = litter.objects().map(|object| &object.name).filter(|name| !claimed.holds(name, store.layout()));
+    let names = garbage.objects().map(|object| &object.name).filter(|name| !claimed.holds(name, store.layout()));
     let mut removed = stream::iter(names.map(|name| store.remove(name))).buffer_unordered(AT_ONCE);
     let mut n = 0;
     while removed.try_next().await?.is_some() {
         n += 1;
         progress(n);
     }
-    let staged = litter.staged.iter().filter(|_| claimed.runs.is_empty());
+    let staged = garbage.staged.iter().filter(|_| claimed.runs.is_empty());
     for file in staged {
         match std::fs::remove_file(file) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -170,13 +173,13 @@ pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl F
 }
 
 /// The artifacts that kept runs refer to.
-fn used(finished: Vec<Finished>, wanted: &Wanted) -> Result<BTreeSet<String>, Error> {
+fn used(finished: Vec<FinishedRun>, wanted: &Retention) -> Result<BTreeSet<String>, Error> {
     if let Some(run) = wanted.runs.iter().find(|run| !finished.iter().any(|finished| finished.run == **run)) {
         return Err(Error::NoSuchRun { run: run.clone() });
     }
     let mut used = wanted.artifacts.clone();
     let kept = finished.into_iter().filter(|one| wanted.runs.is_empty() || wanted.runs.contains(&one.run));
-    for Finished { run, artifacts, .. } in kept {
+    for FinishedRun { run, artifacts, .. } in kept {
         used.extend(artifacts.ok_or(Error::NoListOfArtifacts { run })?);
     }
     Ok(used)

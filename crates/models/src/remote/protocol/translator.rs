@@ -1,10 +1,10 @@
 //! Providers with a protocol of their own, through the crate `genai`, which
 //! puts a request into their terms and reads their answers and streams.
 //!
-//! Everything else stays ours: `genai` gets our HTTP client, whose headers hold
-//! the key, and the complete address of the call. So it reads no environment
-//! variable and uses no default of its own, and a refusal that it returns is
-//! classified like any other.
+//! Everything else is the code of this crate: `genai` gets the HTTP client, whose
+//! headers hold the key, and the complete address of the call. So it reads no
+//! environment variable and uses no default of its own, and a refusal that it
+//! returns is classified like any other.
 //!
 //! `genai` shows only the headers of refusals, so limits that a provider
 //! announces in every answer are seen only when the first call is refused. If a
@@ -15,11 +15,14 @@ mod failure;
 mod stream;
 
 use super::{
-    http::plausible_tokens,
-    refusal::refuses_schema,
-    remote_chat::{Counted, Extra, Language, Reply, Speaker, Target, Translation, decimal},
+    speaker::{ChatReply, ChatTarget, Speaker, TokenCounts, decimal},
+    translation::{Extra, Language, Translation},
 };
-use crate::{ChatRequest, Error, Finish, Message, OnPiece, RateHints, Role, schema, trace};
+use crate::{
+    ChatRequest, Error, Finish, Message, OnPiece, RateHeaders, Role,
+    remote::{http::plausible_tokens, refusal::refuses_schema},
+    schema, trace,
+};
 use async_trait::async_trait;
 use genai::{
     Client, Headers, ModelIden, ServiceTarget,
@@ -53,7 +56,7 @@ pub(super) struct Translator {
 }
 
 impl Translator {
-    pub(super) fn new(translation: Translation, model: &Target<'_>) -> Result<Self, Error> {
+    pub(super) fn new(translation: Translation, model: &ChatTarget<'_>) -> Result<Self, Error> {
         let Translation { language, path, stream_path, takes_schema, extra } = translation;
         let kind = match language {
             Language::Anthropic => AdapterKind::Anthropic,
@@ -114,7 +117,7 @@ impl Translator {
         genai::chat::ChatRequest::new(messages.into_iter().map(message).collect())
     }
 
-    fn options(&self, model: &Target<'_>, request: &ChatRequest, in_words: bool) -> ChatOptions {
+    fn options(&self, model: &ChatTarget<'_>, request: &ChatRequest, in_words: bool) -> ChatOptions {
         let wanted = |parameter: &str| !model.omits(parameter);
         let mut options = ChatOptions::default().with_max_tokens(request.max_tokens);
         if wanted("temperature") {
@@ -144,18 +147,18 @@ impl Translator {
 
     async fn ask_so(
         &self,
-        model: &Target<'_>,
+        model: &ChatTarget<'_>,
         request: &ChatRequest,
         in_words: bool,
         on_piece: Option<&OnPiece>,
-    ) -> Result<Reply, Error> {
+    ) -> Result<ChatReply, Error> {
         match on_piece {
             Some(on_piece) => self.streamed(model, request, in_words, on_piece).await,
             None => self.whole(model, request, in_words).await,
         }
     }
 
-    async fn whole(&self, model: &Target<'_>, request: &ChatRequest, in_words: bool) -> Result<Reply, Error> {
+    async fn whole(&self, model: &ChatTarget<'_>, request: &ChatRequest, in_words: bool) -> Result<ChatReply, Error> {
         let sent = Instant::now();
         let options = self.options(model, request, in_words).with_capture_raw_body(true);
         let answer = self.client.exec_chat(Self::to(&self.target), Self::request(request, in_words), Some(&options));
@@ -163,7 +166,7 @@ impl Translator {
         let answer = answer.map_err(|error| failure::of_a_call(model, error, sent))?;
         trace::answered_by(Some(&answer.provider_model_iden.model_name));
         let body = answer.captured_raw_body.as_ref();
-        if let Some(error) = body.and_then(|body| model.endpoint.error_in(body, RateHints::default())) {
+        if let Some(error) = body.and_then(|body| model.endpoint.error_in(body, RateHeaders::default())) {
             return Err(error);
         }
         let Some(reason) = &answer.stop_reason else {
@@ -174,7 +177,7 @@ impl Translator {
         if matches!(reason, StopReason::ToolCall(_)) && text.trim().is_empty() {
             return Err(model.endpoint.called_tool());
         }
-        Ok(Reply {
+        Ok(ChatReply {
             text: model.endpoint.redacted(&text),
             finish: finish(model, reason)?,
             usage: counted(&answer.usage),
@@ -185,11 +188,16 @@ impl Translator {
 
 #[async_trait]
 impl Speaker for Translator {
-    fn tells_probabilities(&self, _: &Target<'_>) -> bool {
+    fn tells_probabilities(&self, _: &ChatTarget<'_>) -> bool {
         false
     }
 
-    async fn ask(&self, model: &Target<'_>, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error> {
+    async fn ask(
+        &self,
+        model: &ChatTarget<'_>,
+        request: &ChatRequest,
+        on_piece: Option<&OnPiece>,
+    ) -> Result<ChatReply, Error> {
         let in_words = request.schema.is_some() && self.schema_in_words.load(Ordering::Relaxed);
         let answer = self.ask_so(model, request, in_words, on_piece).await;
         if let Err(Error::Refused { message, .. }) = &answer
@@ -204,7 +212,7 @@ impl Speaker for Translator {
     }
 }
 
-fn finish(model: &Target<'_>, reason: &StopReason) -> Result<Finish, Error> {
+fn finish(model: &ChatTarget<'_>, reason: &StopReason) -> Result<Finish, Error> {
     match reason {
         StopReason::MaxTokens(_) => Ok(Finish::Length),
         StopReason::ContentFilter(reason) => Err(model.endpoint.filtered(reason)),
@@ -213,13 +221,13 @@ fn finish(model: &Target<'_>, reason: &StopReason) -> Result<Finish, Error> {
     }
 }
 
-fn counted(usage: &Usage) -> Counted {
+fn counted(usage: &Usage) -> TokenCounts {
     let count = |tokens: Option<i32>| tokens.and_then(|tokens| plausible_tokens(u64::try_from(tokens).ok()?));
     let total = count(usage.total_tokens);
     let (prompt, completion) = (count(usage.prompt_tokens), count(usage.completion_tokens));
     let rest = |part: Option<u64>| total.zip(part).map(|(total, part)| total.saturating_sub(part));
     let cached = usage.prompt_tokens_details.as_ref().and_then(|details| count(details.cached_tokens));
-    Counted {
+    TokenCounts {
         // Bedrock counts cached tokens only in the total.
         prompt: prompt.max(rest(completion)),
         cached: cached.unwrap_or_default(),
@@ -228,7 +236,7 @@ fn counted(usage: &Usage) -> Counted {
 }
 
 /// `"low"`, …, or a number of tokens.
-fn reasoning(model: &Target<'_>, effort: &Value) -> Result<ReasoningEffort, Error> {
+fn reasoning(model: &ChatTarget<'_>, effort: &Value) -> Result<ReasoningEffort, Error> {
     let tokens = effort.as_u64().and_then(|tokens| u32::try_from(tokens).ok()).map(ReasoningEffort::Budget);
     let effort = tokens.or_else(|| ReasoningEffort::from_keyword(effort.as_str()?));
     effort.ok_or_else(|| {
