@@ -272,20 +272,18 @@ impl PipelineConfig {
     /// The retriever as the stages after it want it: with as many hits as they
     /// choose from.
     pub fn searching(&self) -> RetrieverConfig {
-        let value = self.retriever.value();
-        let settings = &value[Choice::name(&self.retriever)];
-        let top_k = settings["top_k"].as_u64().and_then(|top_k| usize::try_from(top_k).ok());
-        let wanted = top_k.and_then(|top_k| self.values().filter_map(|(_, value)| value.candidates(top_k)).max());
-        match wanted {
-            Some(candidates) => self.retriever.finding(candidates),
-            None => self.retriever.clone(),
+        let mut retriever = self.retriever.clone();
+        let wanted = |top_k| self.values().filter_map(|(_, value)| value.candidates(top_k)).max();
+        if let Some(candidates) = retriever.limit().and_then(wanted) {
+            retriever.set_limit(candidates);
         }
+        retriever
     }
 
     /// The generator with its instructions, if there is one.
     pub fn answering(&self) -> Option<GeneratorConfig> {
         let generator = self.generator.as_ref()?;
-        Some(self.prompt.as_ref().map_or_else(|| generator.clone(), |prompt| generator.told(prompt)))
+        Some(self.prompt.as_ref().map_or_else(|| generator.clone(), |prompt| generator.with_prompt(prompt)))
     }
 
     /// The same pipeline without what makes no difference, so that it is one
@@ -305,7 +303,7 @@ impl PipelineConfig {
             let (embedder, prompt, generator) = (None, self.prompt, self.generator);
             self = Self { chunker, enrich, embedder, query, retriever, reranker, refine, prompt, generator };
         }
-        if !self.generator.as_ref().is_some_and(GeneratorConfig::is_told) {
+        if self.generator.as_ref().is_none_or(|generator| generator.prompt().is_none()) {
             self.prompt = None;
         }
         // Nobody looks at vectors, however they are made.
@@ -347,6 +345,34 @@ mod tests {
             let models = |item| component.asks(item).into_iter().map(|ask| (ask.model, ask.kind)).collect::<Vec<_>>();
             let large = Item { text_tokens: 900, passages: 7, passage_tokens: 4000 };
             assert_eq!(models(Item::default()), models(large), "{}", component.name());
+        }
+    }
+
+    #[test]
+    fn methods_that_name_a_setting_agree_with_the_settings_as_they_are_written() {
+        let number = |value: &Value| value.as_u64().map(|number| number as usize);
+        for component in components() {
+            let value = component.value();
+            let settings = &value[component.name()];
+            let limit = ["top_k", "top_n"].iter().find_map(|key| number(&settings[key]));
+            assert_eq!(component.limit(), limit, "{}", component.name());
+            let sizes = settings["chunk_sizes"].as_array().into_iter().flatten().filter_map(number).min();
+            let size = ["chunk_size", "most_size"].iter().find_map(|key| number(&settings[key])).or(sizes);
+            assert_eq!(component.chunk_size(), size, "{}", component.name());
+        }
+        for mut component in components() {
+            component.set_limit(40);
+            let value = component.value();
+            let settings = &value[component.name()];
+            for key in ["top_k", "top_n"].into_iter().filter(|key| settings.get(key).is_some()) {
+                assert_eq!((&settings[key], component.limit()), (&json!(40), Some(40)), "{}", component.name());
+                assert!(number(&settings["candidates"]).is_none_or(|candidates| candidates >= 40));
+            }
+        }
+        for generator in generate::GeneratorConfig::defaults() {
+            let value = generator.value();
+            let written = value[Choice::name(&generator)].get("prompt");
+            assert_eq!(generator.prompt().map(|prompt| json!(prompt)).as_ref(), written, "{}", generator.name());
         }
     }
 
@@ -434,7 +460,7 @@ mod tests {
         assert_eq!(all[1], all[3], "no_retrieval has no such setting");
         let own = json!({ "p.toml": { "template": "system = 'a'\nuser = '{sources} {question}'" } });
         let own = serde_json::from_value(own).unwrap();
-        let told = all[0].generator.as_ref().unwrap().told(&own);
+        let told = all[0].generator.as_ref().unwrap().with_prompt(&own);
         assert!(
             told.value()["compact"]["template"]["template"].is_string() && told != all[0].generator.clone().unwrap()
         );

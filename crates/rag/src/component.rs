@@ -82,103 +82,147 @@ pub struct Ask<'a> {
     pub completion_tokens: u64,
 }
 
-/// What a component's settings say about its needs. Each `Config` implements
-/// this; the defaults are those of a component that needs nothing.
+/// What a component's settings say about its needs and effects. Each `Config`
+/// implements this; the defaults are those of a component that needs nothing.
+///
+/// A component that consists of others, such as a list of steps, names them in
+/// [`parts`](Self::parts). Every default combines what the parts say, so that
+/// neither an enum of components nor a list forwards methods itself.
 pub trait Component: Send + Sync {
-    /// The models that it asks by name, and the most that it asks of them for
-    /// one item. The models are the same for every item, in the same order,
-    /// because they are part of keys.
-    fn asks(&self, _: Item) -> Vec<Ask<'_>> {
+    /// The components that it consists of, in the order in which they run.
+    fn parts(&self) -> Vec<&dyn Component> {
         Vec::new()
     }
 
-    /// What the next stage is given of an item, at most: a retriever tells how
-    /// many hits it finds, a chunker how large they are as passages, a stage
-    /// after them how many passages it leaves, and of how many tokens.
+    /// [`parts`](Self::parts), to change their settings.
+    fn parts_mut(&mut self) -> Vec<&mut dyn Component> {
+        Vec::new()
+    }
+
+    /// The models that it asks by name, and the most that it asks of them for
+    /// one item. The models are the same for every item, in the same order,
+    /// because they are part of keys.
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        let asks = self.parts().into_iter().scan(item, |item, part| {
+            let asks = part.asks(*item);
+            *item = part.passes(*item);
+            Some(asks)
+        });
+        asks.flatten().collect()
+    }
+
+    /// The size of what the next stage is given of an item, at most. A retriever
+    /// sets the number of hits, a chunker the size of a passage; a later stage
+    /// changes both.
     fn passes(&self, item: Item) -> Item {
-        item
+        self.parts().into_iter().fold(item, |item, part| part.passes(item))
     }
 
-    /// Into how many chunks that are searched a chunker cuts texts, and of how
-    /// many tokens together.
+    /// The number of searchable chunks that a chunker cuts texts into, and their
+    /// tokens together.
     fn cuts(&self, item: Item) -> Item {
-        item.cut(PASSAGE_TOKENS, 0)
+        match self.parts()[..] {
+            [part] => part.cuts(item),
+            _ => item.cut(PASSAGE_TOKENS, 0),
+        }
     }
 
-    /// The names of these models.
+    /// The names of the models that it asks.
     fn models(&self) -> Vec<&str> {
         self.asks(Item::default()).into_iter().map(|ask| ask.model).collect()
     }
 
     /// The indexes that it searches.
     fn indexes(&self) -> Indexes {
-        Indexes::new()
+        self.parts().into_iter().flat_map(|part| part.indexes()).collect()
     }
 
     /// Whether it needs the trial's embedder.
     fn embedder(&self) -> bool {
-        self.indexes().into_iter().any(IndexKind::embeds)
+        self.indexes().into_iter().any(IndexKind::embeds) || self.parts().into_iter().any(|part| part.embedder())
     }
 
     /// Whether it makes the vectors of chunks itself, with the trial's embedder.
     fn makes_vectors(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.makes_vectors())
     }
 
     /// Whether it calls a user's function.
     fn runs_function(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.runs_function())
     }
 
-    /// How many hits it wants to choose from, where a retriever alone would
-    /// find `top_k`; none if it takes what comes.
-    fn candidates(&self, _top_k: usize) -> Option<usize> {
-        None
+    /// The setting that limits the passages that it gives: `top_k` of a
+    /// retriever, `top_n` of a reranker.
+    fn limit(&self) -> Option<usize> {
+        self.parts().into_iter().filter_map(|part| part.limit()).min()
     }
 
-    /// Whether it writes the question anew, so that it stands alone: later
-    /// stages are asked the new one.
+    /// Changes [`limit`](Self::limit), if it has one, and `candidates` so that
+    /// they suffice.
+    fn set_limit(&mut self, passages: usize) {
+        self.parts_mut().into_iter().for_each(|part| part.set_limit(passages));
+    }
+
+    /// The setting that limits the tokens of a searchable chunk.
+    fn chunk_size(&self) -> Option<usize> {
+        self.parts().into_iter().filter_map(|part| part.chunk_size()).max()
+    }
+
+    /// How many hits it wants to choose from, if the retriever alone would find
+    /// `top_k`; none if it takes what comes.
+    fn candidates(&self, top_k: usize) -> Option<usize> {
+        self.parts().into_iter().filter_map(|part| part.candidates(top_k)).max()
+    }
+
+    /// Whether it rewrites the question so that it stands alone: later stages
+    /// are asked the new one.
     fn rewrites_question(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.rewrites_question())
     }
 
     /// Whether it is a step that searches again, with queries of its own.
     fn searches_again(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.searches_again())
     }
 
-    /// Whether it reads passages. What comes before a generator that reads
-    /// none makes no difference.
+    /// Whether it reads passages. The stages before a generator that reads none
+    /// make no difference.
     fn reads_passages(&self) -> bool {
-        true
+        self.parts().into_iter().all(|part| part.reads_passages())
     }
 
-    /// The fields of documents that it looks at; some document must have each.
+    /// The fields of documents that it reads; some document must have each.
     fn fields(&self) -> Vec<&str> {
-        Vec::new()
+        self.parts().into_iter().flat_map(|part| part.fields()).collect()
     }
 
-    /// Whether it gives whole documents in the place of what was found, so that
-    /// trials with it show what retrieval is worth.
+    /// Whether it puts whole documents in the place of passages. Trials with it
+    /// show what retrieval is worth.
     fn reads_documents(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.reads_documents())
     }
 
-    /// Whether it looks at chunks or indexes besides the passages that it is
-    /// given, so that it must run where they are. Only a step that says no may
-    /// run elsewhere.
+    /// Whether it reads chunks or indexes besides its passages, so that it must
+    /// run where these are. Only a step that returns false may run elsewhere.
     fn reads_chunks(&self) -> bool {
-        true
+        let parts = self.parts();
+        parts.is_empty() || parts.into_iter().any(|part| part.reads_chunks())
     }
 
-    /// Whether it changes nothing, so that there is nothing to do.
+    /// Whether it changes nothing, so that it need not run.
     fn is_nothing(&self) -> bool {
-        false
+        let parts = self.parts();
+        !parts.is_empty() && parts.into_iter().all(|part| part.is_nothing())
     }
 
-    /// Settings that do not affect its output; they are not part of keys.
+    /// The names of settings that do not affect its output; they are not part of
+    /// keys. A list of components leaves them out of each one.
     fn unkeyed(&self) -> &'static [&'static str] {
-        &[]
+        match self.parts()[..] {
+            [part] => part.unkeyed(),
+            _ => &[],
+        }
     }
 
     /// Reads the files that the settings name. Their contents are part of the
@@ -187,8 +231,8 @@ pub trait Component: Send + Sync {
     ///
     /// # Errors
     /// The error of `read`, or what is wrong with a file.
-    fn read_files(&mut self, _: Read<'_>) -> Result<(), String> {
-        Ok(())
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        self.parts_mut().into_iter().try_for_each(|part| part.read_files(read))
     }
 }
 
@@ -325,11 +369,23 @@ impl Context<'_> {
 }
 
 /// Declares the components of one stage: the registry of [`store::registry!`],
-/// and `Component` for its enum.
+/// and [`Component`] and [`Choice`] for its enum. `builds T, each Trait` names a
+/// trait over [`Component`] that every `Config` of the stage implements.
 macro_rules! components {
     (
         $(#[$meta:meta])*
-        $visibility:vis enum $Enum:ident builds $built:ty { $( $Variant:ident => $module:ident ),+ $(,)? }
+        $visibility:vis enum $Enum:ident builds $built:ty { $( $components:tt )+ }
+    ) => {
+        $crate::component::components! {
+            $(#[$meta])*
+            $visibility enum $Enum builds $built, each $crate::Component { $( $components )+ }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $visibility:vis enum $Enum:ident builds $built:ty, each $Settings:path {
+            $( $Variant:ident => $module:ident ),+ $(,)?
+        }
     ) => {
         store::registry! {
             $(#[$meta])*
@@ -339,60 +395,23 @@ macro_rules! components {
         }
 
         impl $crate::Component for $Enum {
-            fn asks(&self, item: $crate::component::Item) -> Vec<$crate::component::Ask<'_>> {
-                match self { $( Self::$Variant(config) => config.asks(item), )+ }
+            fn parts(&self) -> Vec<&dyn $crate::Component> {
+                vec![self.settings()]
             }
-            fn passes(&self, item: $crate::component::Item) -> $crate::component::Item {
-                match self { $( Self::$Variant(config) => config.passes(item), )+ }
-            }
-            fn cuts(&self, item: $crate::component::Item) -> $crate::component::Item {
-                match self { $( Self::$Variant(config) => config.cuts(item), )+ }
-            }
-            fn indexes(&self) -> $crate::index::Indexes {
-                match self { $( Self::$Variant(config) => config.indexes(), )+ }
-            }
-            fn embedder(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.embedder(), )+ }
-            }
-            fn makes_vectors(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.makes_vectors(), )+ }
-            }
-            fn runs_function(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.runs_function(), )+ }
-            }
-            fn candidates(&self, top_k: usize) -> Option<usize> {
-                match self { $( Self::$Variant(config) => config.candidates(top_k), )+ }
-            }
-            fn rewrites_question(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.rewrites_question(), )+ }
-            }
-            fn searches_again(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.searches_again(), )+ }
-            }
-            fn reads_passages(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.reads_passages(), )+ }
-            }
-            fn fields(&self) -> Vec<&str> {
-                match self { $( Self::$Variant(config) => config.fields(), )+ }
-            }
-            fn reads_documents(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.reads_documents(), )+ }
-            }
-            fn reads_chunks(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.reads_chunks(), )+ }
-            }
-            fn is_nothing(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.is_nothing(), )+ }
-            }
-            fn unkeyed(&self) -> &'static [&'static str] {
-                match self { $( Self::$Variant(config) => config.unkeyed(), )+ }
-            }
-            fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
-                match self { $( Self::$Variant(config) => config.read_files(read), )+ }
+            fn parts_mut(&mut self) -> Vec<&mut dyn $crate::Component> {
+                vec![self.settings_mut()]
             }
         }
 
         impl $Enum {
+            fn settings(&self) -> &dyn $Settings {
+                match self { $( Self::$Variant(settings) => settings, )+ }
+            }
+
+            fn settings_mut(&mut self) -> &mut dyn $Settings {
+                match self { $( Self::$Variant(settings) => settings, )+ }
+            }
+
             /// The component that does nothing, with its default settings, if there is one.
             #[allow(dead_code, reason = "there are stages that cannot be left out")]
             pub(crate) fn nothing() -> Option<Self> {
@@ -424,3 +443,18 @@ macro_rules! components {
     };
 }
 pub(crate) use components;
+
+#[cfg(test)]
+mod tests {
+    /// A method without this would be that of a component that needs nothing, also for enums and lists of components.
+    #[test]
+    fn every_default_of_the_trait_combines_what_the_parts_say() {
+        let (_, rest) = include_str!("component.rs").split_once("pub trait Component").unwrap();
+        let (body, _) = rest.split_once("\n}\n").unwrap();
+        for method in body.split("\n    fn ").skip(1) {
+            let name = method.split('(').next().unwrap();
+            let combines = method.contains("self.parts") || method.contains("self.asks");
+            assert!(combines || name.starts_with("parts"), "{name}");
+        }
+    }
+}

@@ -60,6 +60,10 @@ impl Default for Config {
 overlap_follows_size!(|config| config.leaf(), USUAL_OVERLAP);
 
 impl Component for Config {
+    fn chunk_size(&self) -> Option<usize> {
+        usize::try_from(self.leaf()).ok()
+    }
+
     fn passes(&self, item: Item) -> Item {
         // A parent stands for the children that were found if they are more than a share of it, level by level.
         let larger = self.chunk_sizes.len().saturating_sub(1) as i32;

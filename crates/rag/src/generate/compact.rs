@@ -5,10 +5,13 @@
 //! Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, Onlooker, refine,
+    Answer, Generator, Onlooker, PromptSettings, refine,
     settings::{Asker, Settings},
 };
-use crate::{Ask, Component, Context, Error, Item, Passage};
+use crate::{
+    Ask, Component, Context, Error, Item, Passage,
+    prompt::{Prompt, PromptConfig},
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,16 @@ pub(super) const VERSION: u32 = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Config(pub Settings);
+
+impl PromptSettings for Config {
+    fn prompt(&self) -> Option<Prompt> {
+        Some(self.0.prompt)
+    }
+
+    fn set_prompt(&mut self, prompt: &PromptConfig) {
+        prompt.put_into(&mut self.0.prompt, &mut self.0.template);
+    }
+}
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {

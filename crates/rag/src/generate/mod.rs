@@ -8,14 +8,13 @@ mod settled;
 pub use crate::prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
 pub use settings::Settings;
 
-use crate::{Answer, Error, Listed, Passage, component::components, prompt::PromptConfig};
+use crate::{Answer, Component, Error, Listed, Passage, component::components, prompt::PromptConfig};
 use async_trait::async_trait;
-use serde_json::json;
 
 components! {
     /// Which way to answer, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum GeneratorConfig builds Box<dyn Generator> {
+    pub enum GeneratorConfig builds Box<dyn Generator>, each PromptSettings {
         Compact => compact,
         Refine => refine,
         TreeSummarize => tree_summarize,
@@ -27,27 +26,34 @@ components! {
 
 impl Listed for GeneratorConfig {}
 
-impl GeneratorConfig {
-    /// Whether it follows instructions that can be chosen.
-    pub fn is_told(&self) -> bool {
-        crate::Choice::value(self)[self.name()].get("prompt").is_some()
+/// The instructions in the settings of a generator. By default it takes none.
+trait PromptSettings: Component {
+    /// The built-in instructions that the settings name; none if it takes no
+    /// instructions.
+    fn prompt(&self) -> Option<Prompt> {
+        None
     }
 
-    /// The same generator with these instructions.
-    pub(crate) fn told(&self, prompt: &PromptConfig) -> Self {
-        let mut value = crate::Choice::value(self);
-        if let Some(settings) = value[self.name()].as_object_mut().filter(|settings| settings.contains_key("prompt")) {
-            match prompt {
-                PromptConfig::Named(prompt, _) => settings.insert("prompt".to_owned(), json!(prompt)),
-                PromptConfig::File { template, .. } => settings.insert("template".to_owned(), json!(template)),
-            };
-        }
-        serde_json::from_value(value).unwrap_or_else(|_| self.clone())
+    /// Puts a value of the axis `prompt` into the settings.
+    fn set_prompt(&mut self, _: &PromptConfig) {}
+}
+
+impl GeneratorConfig {
+    /// The built-in instructions that its settings name; none if it takes no
+    /// instructions.
+    pub fn prompt(&self) -> Option<Prompt> {
+        self.settings().prompt()
+    }
+
+    /// The same generator with these instructions, if it takes any.
+    pub(crate) fn with_prompt(&self, prompt: &PromptConfig) -> Self {
+        let mut generator = self.clone();
+        generator.settings_mut().set_prompt(prompt);
+        generator
     }
 
     /// The name of the chat model that writes the answer.
     pub fn model(&self) -> Option<&str> {
-        use crate::Component as _;
         let chat = |ask: &crate::Ask<'_>| ask.kind == models::Kind::Chat;
         self.asks(crate::Item::default()).into_iter().find(chat).map(|ask| ask.model)
     }
@@ -87,8 +93,9 @@ pub trait Generator: Send + Sync {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Component as _, Context, Span};
+    use crate::{Context, Span};
     use models::{Chat, ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, Model, OnPiece, Usage};
+    use serde_json::json;
     use std::sync::{Arc, Mutex};
 
     pub(crate) fn passage(text: &str) -> Passage {

@@ -5,7 +5,7 @@
 //! Metrics that look at passages do not apply to it.
 
 use super::{
-    Answer, Generator, Onlooker,
+    Answer, Generator, Onlooker, PromptSettings,
     settings::{Asker, Settings},
 };
 use crate::{Ask, Component, Context, Error, Item, Passage, prompt::NO_ANSWER};
@@ -48,6 +48,8 @@ impl Config {
         Ok(Box::new(FromMemory(self.settings().asker(NAME, cx)?)))
     }
 }
+
+impl PromptSettings for Config {}
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {

@@ -30,7 +30,7 @@
 //! answer the question.
 
 use super::{
-    Answer, Generator, NO_ANSWER, Onlooker,
+    Answer, Generator, NO_ANSWER, Onlooker, PromptSettings,
     settings::{Asker, Draft, Settings, Tally},
 };
 use crate::{
@@ -56,6 +56,8 @@ function_settings! {
         pub settings: Settings = Settings::default(),
     }
 }
+
+impl PromptSettings for Config {}
 
 impl Component for Config {
     runs_function!(&PARAMETERS);

@@ -22,13 +22,13 @@
 //! groundedness in NVIDIA's RAG blueprint.
 
 use super::{
-    Answer, Generator, Onlooker, Prompt, citation, refine,
+    Answer, Generator, Onlooker, Prompt, PromptSettings, citation, refine,
     settings::{Asker, Draft, Settings, Tally},
     settled::says_nothing,
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage, fence,
-    prompt::{Task, Template},
+    prompt::{PromptConfig, Task, Template},
 };
 use async_trait::async_trait;
 use models::Message;
@@ -95,6 +95,16 @@ impl Config {
         }
         let asker = self.settings().asker(NAME, cx)?;
         Ok(Box::new(Reflection { asker, rounds: self.rounds, enough: self.enough }))
+    }
+}
+
+impl PromptSettings for Config {
+    fn prompt(&self) -> Option<Prompt> {
+        Some(self.prompt)
+    }
+
+    fn set_prompt(&mut self, prompt: &PromptConfig) {
+        prompt.put_into(&mut self.prompt, &mut self.template);
     }
 }
 

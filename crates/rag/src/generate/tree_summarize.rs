@@ -6,11 +6,15 @@
 //! `compact`. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, Onlooker,
+    Answer, Generator, Onlooker, PromptSettings,
     settings::{Asker, Draft, Settings, Tally, Watch},
     settled::says_nothing,
 };
-use crate::{Ask, Component, Context, Error, Item, Passage, fence, generate::budget, prompt::Task};
+use crate::{
+    Ask, Component, Context, Error, Item, Passage, fence,
+    generate::budget,
+    prompt::{Prompt, PromptConfig, Task},
+};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use models::Message;
@@ -22,6 +26,16 @@ pub(super) const VERSION: u32 = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Config(pub Settings);
+
+impl PromptSettings for Config {
+    fn prompt(&self) -> Option<Prompt> {
+        Some(self.0.prompt)
+    }
+
+    fn set_prompt(&mut self, prompt: &PromptConfig) {
+        prompt.put_into(&mut self.0.prompt, &mut self.0.template);
+    }
+}
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {

@@ -3,7 +3,7 @@
 
 use super::{AskedQuestion, ChunksElsewhere, Found, OpenCorpus, SearchableQuestion, searches};
 use crate::{
-    Choice, ChunkTable, Component, Context, Error, Hit, PassageStep, PipelineConfig, Refined,
+    ChunkTable, Component, Context, Error, Hit, PassageStep, PipelineConfig, Refined,
     chunk::Chunker,
     corpus::{Corpus, Query},
     index::{DenseIndex, OpenIndex},
@@ -75,7 +75,7 @@ impl Names {
     pub(super) fn of(config: &PipelineConfig, embedder: Option<&str>) -> Self {
         let retriever = config.searching();
         let name = retriever.name().to_owned();
-        let top_k = retriever.value()[&name]["top_k"].as_i64();
+        let top_k = retriever.limit().and_then(|top_k| i64::try_from(top_k).ok());
         Self {
             embedder: embedder.unwrap_or_default().to_owned(),
             query: (!config.query.is_nothing()).then(|| config.query.name().to_owned()),

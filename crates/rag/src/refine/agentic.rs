@@ -92,6 +92,14 @@ impl Component for Config {
         self.top_n.map_or(item, |top_n| item.first(top_n))
     }
 
+    fn limit(&self) -> Option<usize> {
+        self.top_n
+    }
+
+    fn set_limit(&mut self, passages: usize) {
+        self.top_n = Some(passages);
+    }
+
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let calls = 1 + self.tasks as u64;
         let asked = self.asking().asks(item, calls);

@@ -5,10 +5,9 @@
 mod pieces;
 
 use crate::{
-    Ask, Choice, Component, Context, Error, Item, Listed, Passage, PassageStage, PassageStep, Refined,
+    Choice, Component, Context, Error, Listed, Passage, PassageStage, PassageStep, Refined,
     component::components,
     corpus::{Corpus, Query},
-    index::Indexes,
     trace,
 };
 use async_trait::async_trait;
@@ -20,7 +19,6 @@ use serde::{
 };
 use serde_json::{Value, json};
 use std::{borrow::Cow, fmt};
-use store::registry::Read;
 use tracing::Span;
 
 components! {
@@ -150,43 +148,14 @@ impl JsonSchema for RefineConfig {
 }
 
 impl Component for RefineConfig {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        let asked = self.steps.iter().scan(item, |item, step| {
-            let asked = step.asks(*item);
-            *item = step.passes(*item);
-            Some(asked)
-        });
-        asked.flatten().collect()
+    fn parts(&self) -> Vec<&dyn Component> {
+        self.steps.iter().map(|step| step as &dyn Component).collect()
     }
-    fn passes(&self, item: Item) -> Item {
-        self.steps.iter().fold(item, |item, step| step.passes(item))
-    }
-    fn indexes(&self) -> Indexes {
-        self.steps.iter().flat_map(Component::indexes).collect()
-    }
-    fn embedder(&self) -> bool {
-        self.steps.iter().any(Component::embedder)
-    }
-    fn runs_function(&self) -> bool {
-        self.steps.iter().any(Component::runs_function)
-    }
-    fn searches_again(&self) -> bool {
-        self.steps.iter().any(Component::searches_again)
-    }
-    fn fields(&self) -> Vec<&str> {
-        self.steps.iter().flat_map(Component::fields).collect()
-    }
-    fn reads_documents(&self) -> bool {
-        self.steps.iter().any(Component::reads_documents)
-    }
-    fn reads_chunks(&self) -> bool {
-        self.steps().any(Component::reads_chunks)
+    fn parts_mut(&mut self) -> Vec<&mut dyn Component> {
+        self.steps.iter_mut().map(|step| step as &mut dyn Component).collect()
     }
     fn is_nothing(&self) -> bool {
         self.steps().next().is_none()
-    }
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        self.steps.iter_mut().try_for_each(|step| step.read_files(read))
     }
 }
 

@@ -26,15 +26,9 @@ impl RerankerConfig {
         if self.is_nothing() {
             return None;
         }
-        let mut settings = serde_json::to_value(self).ok()?;
-        for settings in settings.as_object_mut()?.values_mut() {
-            for name in ["top_n", "candidates"] {
-                if let Some(number) = settings.get_mut(name) {
-                    *number = texts.into();
-                }
-            }
-        }
-        serde_json::from_value(settings).ok()
+        let mut reranker = self.clone();
+        reranker.set_limit(texts);
+        Some(reranker)
     }
 }
 

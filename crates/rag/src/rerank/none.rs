@@ -22,6 +22,14 @@ impl Component for Config {
         self.top_n.map_or(item, |top_n| item.first(top_n))
     }
 
+    fn limit(&self) -> Option<usize> {
+        self.top_n
+    }
+
+    fn set_limit(&mut self, passages: usize) {
+        self.top_n = Some(passages);
+    }
+
     fn reads_chunks(&self) -> bool {
         false
     }

@@ -52,6 +52,14 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
+    fn limit(&self) -> Option<usize> {
+        Some(self.top_n)
+    }
+
+    fn set_limit(&mut self, passages: usize) {
+        (self.top_n, self.candidates) = (passages, Some(passages));
+    }
+
     fn reads_chunks(&self) -> bool {
         false
     }

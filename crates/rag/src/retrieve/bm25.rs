@@ -36,6 +36,14 @@ impl Component for Config {
         item.found(self.top_k)
     }
 
+    fn limit(&self) -> Option<usize> {
+        Some(self.top_k)
+    }
+
+    fn set_limit(&mut self, passages: usize) {
+        self.top_k = passages;
+    }
+
     fn indexes(&self) -> Indexes {
         [IndexKind::Bm25].into()
     }

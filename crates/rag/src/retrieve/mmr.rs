@@ -48,6 +48,15 @@ impl Component for Config {
         item.found(self.top_k)
     }
 
+    fn limit(&self) -> Option<usize> {
+        Some(self.top_k)
+    }
+
+    fn set_limit(&mut self, passages: usize) {
+        self.top_k = passages;
+        self.candidates = self.candidates.map(|candidates| candidates.max(passages));
+    }
+
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense].into()
     }

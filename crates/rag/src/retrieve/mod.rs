@@ -30,25 +30,6 @@ components! {
 
 impl Listed for RetrieverConfig {}
 
-impl RetrieverConfig {
-    /// The same retriever with so many hits.
-    pub(crate) fn finding(&self, top_k: usize) -> Self {
-        let mut value = crate::Choice::value(self);
-        if let Some(settings) = value.get_mut(self.name()).and_then(serde_json::Value::as_object_mut)
-            && settings.contains_key("top_k")
-        {
-            settings.insert("top_k".to_owned(), top_k.into());
-            // What its parts put forward must be as many.
-            if let Some(candidates) = settings.get_mut("candidates").filter(|value| value.as_u64() < Some(top_k as u64))
-                && !candidates.is_null()
-            {
-                *candidates = top_k.into();
-            }
-        }
-        serde_json::from_value(value).unwrap_or_else(|_| self.clone())
-    }
-}
-
 /// Finds chunks for queries. Deterministic: equal scores are ordered by row.
 ///
 /// What waits for no model computes, and is called where that holds up nobody.

@@ -54,6 +54,14 @@ impl Component for Config {
     fn passes(&self, item: Item) -> Item {
         item.found(self.top_k)
     }
+
+    fn limit(&self) -> Option<usize> {
+        Some(self.top_k)
+    }
+
+    fn set_limit(&mut self, passages: usize) {
+        self.top_k = passages;
+    }
 }
 
 impl Config {
