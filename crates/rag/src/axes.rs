@@ -4,13 +4,9 @@
 
 use crate::{
     Axis, Choice, Component, PipelineConfig,
-    chunk::ChunkerConfig,
     enrich::EnrichConfig,
     generate::GeneratorConfig,
     index::{IndexKind, Indexes},
-    query::QueryConfig,
-    refine::RefineConfig,
-    rerank::RerankerConfig,
     retrieve::RetrieverConfig,
     stage::Listed,
 };
@@ -27,6 +23,9 @@ pub trait Field: Sized {
 
     /// The value, if there is one.
     fn chosen(&self) -> Option<&Self::Value>;
+
+    /// The value of a pipeline without retrieval.
+    fn unused() -> Option<Self>;
 }
 
 impl<T: Listed> Field for T {
@@ -38,6 +37,9 @@ impl<T: Listed> Field for T {
     fn chosen(&self) -> Option<&T> {
         Some(self)
     }
+    fn unused() -> Option<T> {
+        T::unused()
+    }
 }
 
 impl<T: Listed> Field for Option<T> {
@@ -48,6 +50,9 @@ impl<T: Listed> Field for Option<T> {
     }
     fn chosen(&self) -> Option<&T> {
         self.as_ref()
+    }
+    fn unused() -> Option<Option<T>> {
+        Some(None)
     }
 }
 
@@ -180,6 +185,16 @@ macro_rules! stages {
                 match axis { $( Axis::$Axis => $crate::axes::Field::chosen(&self.$axis).map(|value| value as &dyn Choice), )+ }
             }
 
+            /// The same pipeline without retrieval.
+            fn without_retrieval(mut self) -> Self {
+                $(
+                    if Axis::$Axis.output() != Data::Answers && let Some(unused) = $crate::axes::Field::unused() {
+                        self.$axis = unused;
+                    }
+                )+
+                self
+            }
+
             /// The stages between retrieval and answer that do something, in
             /// their order.
             pub fn passage_stages(&self) -> Vec<(Axis, &dyn PassageStage)> {
@@ -291,17 +306,8 @@ impl PipelineConfig {
     /// embedder, and one that reads no passages once for each retriever.
     pub(crate) fn normal(mut self) -> Self {
         let reads = self.generator.as_ref().is_none_or(Component::reads_passages);
-        if let (false, Some(chunker), Some(enrich), Some(query), Some(retriever), Some(reranker), Some(refine)) = (
-            reads,
-            ChunkerConfig::defaults().into_iter().next(),
-            EnrichConfig::unlisted(),
-            QueryConfig::unlisted(),
-            RetrieverConfig::nothing(),
-            RerankerConfig::unlisted(),
-            RefineConfig::unlisted(),
-        ) {
-            let (embedder, prompt, generator) = (None, self.prompt, self.generator);
-            self = Self { chunker, enrich, embedder, query, retriever, reranker, refine, prompt, generator };
+        if !reads {
+            self = self.without_retrieval();
         }
         if self.generator.as_ref().is_none_or(|generator| generator.prompt().is_none()) {
             self.prompt = None;

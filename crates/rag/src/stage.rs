@@ -85,6 +85,11 @@ pub trait Listed:
         None
     }
 
+    /// The value of a pipeline without retrieval; none if it keeps its own.
+    fn unused() -> Option<Self> {
+        Self::unlisted()
+    }
+
     /// The same value as a stage between retrieval and answer, if it is one.
     fn passages(&self) -> Option<&dyn PassageStage> {
         None

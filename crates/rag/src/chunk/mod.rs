@@ -35,7 +35,11 @@ components! {
     }
 }
 
-impl Listed for ChunkerConfig {}
+impl Listed for ChunkerConfig {
+    fn unused() -> Option<Self> {
+        Self::defaults().into_iter().next()
+    }
+}
 
 /// Cuts documents into chunks and turns found chunks into context, so that
 /// every retriever works with every chunker.

@@ -28,7 +28,11 @@ components! {
     }
 }
 
-impl Listed for RetrieverConfig {}
+impl Listed for RetrieverConfig {
+    fn unused() -> Option<Self> {
+        Self::nothing()
+    }
+}
 
 /// Finds chunks for queries. Deterministic: equal scores are ordered by row.
 ///
