@@ -63,7 +63,7 @@ pub trait ReadSpace {
 }
 
 macro_rules! stages {
-    ($( $(#[$doc:meta])* $Axis:ident $axis:ident: $field:ty, in $module:ident, $from:ident => $to:ident; )+) => {
+    ($( #[doc = $about:literal] $Axis:ident $axis:ident: $field:ty, in $module:ident, $from:ident => $to:ident; )+) => {
         $( pub mod $module; )+
 
         /// A dimension of the search space: a stage, by the name of its list in
@@ -71,7 +71,7 @@ macro_rules! stages {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Axis {
-            $( $(#[$doc])* $Axis, )+
+            $( #[doc = $about] $Axis, )+
         }
 
         impl Axis {
@@ -93,6 +93,11 @@ macro_rules! stages {
             /// The stage's name: that of its folder.
             pub fn stage(self) -> &'static str {
                 match self { $( Self::$Axis => stringify!($module), )+ }
+            }
+
+            /// What is chosen on it, in a sentence or two.
+            pub fn about(self) -> &'static str {
+                match self { $( Self::$Axis => $about.trim_ascii(), )+ }
             }
 
             /// What the stage is given.
@@ -124,7 +129,7 @@ macro_rules! stages {
         /// The values to choose from, for each axis.
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         pub struct Space {
-            $( $(#[$doc])* pub $axis: Vec<<$field as $crate::axes::Field>::Value>, )+
+            $( #[doc = $about] pub $axis: Vec<<$field as $crate::axes::Field>::Value>, )+
         }
 
         impl Space {
@@ -166,7 +171,7 @@ macro_rules! stages {
         /// The settings of one pipeline: a value on each axis.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         pub struct PipelineConfig {
-            $( $(#[$doc])* pub $axis: $field, )+
+            $( #[doc = $about] pub $axis: $field, )+
         }
 
         impl<'de> Deserialize<'de> for PipelineConfig {

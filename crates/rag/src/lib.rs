@@ -28,23 +28,23 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 axes::stages! {
-    /// How documents become chunks, and hits become context.
+    /// How a document is cut into chunks, which are what is searched.
     Chunker chunker: chunk::ChunkerConfig, in chunk, Documents => Chunks;
-    /// What is written beside the chunks, to be searched with them.
+    /// What is searched beside a chunk's text. The answer is written from the text alone.
     Enrich enrich: enrich::EnrichConfig, in enrich, Chunks => Chunks;
     /// The model that makes vectors, by its name in the experiment.
     Embedder embedder: Option<embed::EmbedderName>, in embed, Chunks => Vectors;
-    /// What is searched for a question.
+    /// What is searched: the question as it was asked, or what a model makes of it.
     Query query: query::QueryConfig, in query, Questions => Queries;
     /// How chunks are found.
     Retriever retriever: retrieve::RetrieverConfig, in retrieve, Queries => Passages;
-    /// How what was found is ordered anew.
+    /// How what was found is put into a better order.
     Reranker reranker: rerank::RerankerConfig, in rerank, Passages => Passages;
-    /// What becomes of the passages before the answer: a list of steps.
+    /// What is done with the passages before the answer is written: one step, or a list of steps in their order.
     Refine refine: refine::RefineConfig, in refine, Passages => Passages;
-    /// What the model is told to do with the passages; without one, what the generator's settings say.
+    /// The instructions to the chat model. A path names a file of your own.
     Prompt prompt: Option<prompt::PromptConfig>, in prompt, Passages => Answers;
-    /// How an answer is written; without one, there is retrieval only.
+    /// How the answer is written.
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;
 }
 
