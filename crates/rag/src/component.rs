@@ -82,6 +82,9 @@ pub struct Ask<'a> {
     pub completion_tokens: u64,
 }
 
+/// Why a file that settings name cannot be read or used.
+pub type FileError = Box<dyn std::error::Error + Send + Sync>;
+
 /// What a component's settings say about its needs and effects. Each `Config`
 /// implements this; the defaults are those of a component that needs nothing.
 ///
@@ -231,7 +234,7 @@ pub trait Component: Send + Sync {
     ///
     /// # Errors
     /// The error of `read`, or what is wrong with a file.
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), FileError> {
         self.parts_mut().into_iter().try_for_each(|part| part.read_files(read))
     }
 }

@@ -49,7 +49,9 @@ axes::stages! {
 }
 
 pub use axes::{ReadSpace, schema_of};
-pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings};
+pub use component::{
+    Ask, Choice, Component, Context, FileError, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings,
+};
 pub use corpus::{Corpus, Query};
 pub use filter::Filter;
 pub use load::{Document, Format};

@@ -26,6 +26,7 @@ pub use process::interrupt;
 
 pub(crate) use component::{StageFunction, runs_function};
 
+use crate::FileError;
 use definition::{FunctionDefinition, find_definition};
 use process::{Asked, Running};
 use serde::Serialize;
@@ -36,6 +37,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
+use store::registry::Read;
 
 /// How long a call of a function may take, in seconds, unless the settings say
 /// something else. The first call includes what the function loads.
@@ -137,27 +139,36 @@ pub fn computing_for<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> 
 /// Settings of all user functions that do not affect their output.
 pub const UNKEYED: &[&str] = &["timeout_seconds", "concurrency"];
 
-/// Checks a time limit.
-///
-/// # Errors
-/// If the limit is not above 0, or is longer than a million seconds.
-pub(crate) fn check_timeout(seconds: f64) -> Result<(), String> {
-    match seconds > 0.0 && seconds <= 1e6 {
-        true => Ok(()),
-        false => Err(format!("`timeout_seconds` is how long a call may take, above 0, not {seconds}")),
-    }
+/// What is wrong with the settings of a function, or with its definition.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say it")]
+pub enum FunctionError {
+    #[error("`timeout_seconds` is how long a call may take, above 0, not {0}")]
+    Timeout(f64),
+    #[error("`concurrency` is how many calls run at once, 1 to {most}, not {0}", most = MOST_AT_ONCE)]
+    Concurrency(usize),
+    #[error("`file` is missing: the path of a file with the function")]
+    NoFile,
+    #[error("the file {0} is empty, or was not read")]
+    EmptyFile(String),
+    #[error("{file} has no function `{function}`")]
+    NoFunction { file: String, function: String },
+    #[error("`{function}` in {file} wants `{parameter}`: there are {known}")]
+    UnknownParameter { file: String, function: String, parameter: String, known: String },
+    #[error("`{function}` in {file} wants nothing: name one of {known}")]
+    NoParameter { file: String, function: String, known: String },
 }
 
-/// Checks how many calls may run at once.
-///
-/// # Errors
-/// If the number is 0, or above 256.
-pub(crate) fn check_concurrency(concurrency: Option<usize>) -> Result<usize, String> {
+/// Checks a time limit, which is above 0 and at most a million seconds.
+pub(crate) fn check_timeout(seconds: f64) -> Result<(), FunctionError> {
+    if seconds > 0.0 && seconds <= 1e6 { Ok(()) } else { Err(FunctionError::Timeout(seconds)) }
+}
+
+/// How many calls may run at once: 1 to 256.
+pub(crate) fn check_concurrency(concurrency: Option<usize>) -> Result<usize, FunctionError> {
     let concurrency = concurrency.unwrap_or(CONCURRENCY);
-    match (1..=MOST_AT_ONCE).contains(&concurrency) {
-        true => Ok(concurrency),
-        false => Err(format!("`concurrency` is how many calls run at once, 1 to {MOST_AT_ONCE}, not {concurrency}")),
-    }
+    let is_allowed = (1..=MOST_AT_ONCE).contains(&concurrency);
+    if is_allowed { Ok(concurrency) } else { Err(FunctionError::Concurrency(concurrency)) }
 }
 
 /// A function, as settings name it.
@@ -185,7 +196,7 @@ impl Script<'_> {
     /// # Errors
     /// If there is no source, no such function, or a parameter that is not known
     /// and has no default.
-    pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, String> {
+    pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, FunctionError> {
         Ok(self.signature(known)?.into_iter().map(|(name, _)| name).collect())
     }
 
@@ -193,22 +204,24 @@ impl Script<'_> {
     ///
     /// # Errors
     /// The errors of [`Script::parameters`].
-    pub fn signature(&self, known: &[&'static str]) -> Result<Vec<(&'static str, bool)>, String> {
+    pub fn signature(&self, known: &[&'static str]) -> Result<Vec<(&'static str, bool)>, FunctionError> {
         if self.source.trim().is_empty() {
             return Err(match self.file {
-                "" => "`file` is missing: the path of a file with the function".to_owned(),
-                file => format!("the file {file} is empty, or was not read"),
+                "" => FunctionError::NoFile,
+                file => FunctionError::EmptyFile(file.to_owned()),
             });
         }
-        let (function, file) = (self.function, if self.file.is_empty() { "the source" } else { self.file });
+        let file = if self.file.is_empty() { "the source" } else { self.file };
+        let (function, file) = (self.function.to_owned(), file.to_owned());
         let Some(definition) = self.definition() else {
-            return Err(format!("{file} has no function `{function}`"));
+            return Err(FunctionError::NoFunction { file, function });
         };
         let parameters = definition.parameters;
         let mut required =
             parameters.iter().filter(|parameter| !parameter.has_default).map(|parameter| &*parameter.name);
         if let Some(other) = required.find(|name| !known.contains(name)) {
-            return Err(format!("`{function}` in {file} wants `{other}`: there are {}", known.join(", ")));
+            let (parameter, known) = (other.to_owned(), known.join(", "));
+            return Err(FunctionError::UnknownParameter { file, function, parameter, known });
         }
         let named = |known: &&'static str| {
             let parameter = parameters.iter().find(|parameter| parameter.name == *known)?;
@@ -216,7 +229,7 @@ impl Script<'_> {
         };
         let wanted: Vec<(&'static str, bool)> = known.iter().filter_map(named).collect();
         if wanted.is_empty() {
-            return Err(format!("`{function}` in {file} wants nothing: name one of {}", known.join(", ")));
+            return Err(FunctionError::NoParameter { file, function, known: known.join(", ") });
         }
         Ok(wanted)
     }
@@ -230,7 +243,7 @@ impl Script<'_> {
     ///
     /// # Errors
     /// If the settings ask for none, or too many.
-    pub fn at_once(&self) -> Result<usize, String> {
+    pub fn at_once(&self) -> Result<usize, FunctionError> {
         let concurrency = check_concurrency(self.concurrency)?;
         let is_async = self.definition().is_some_and(|definition| definition.is_async);
         Ok(if is_async { concurrency } else { 1 })
@@ -242,7 +255,7 @@ impl Script<'_> {
 ///
 /// # Errors
 /// The error of `read`.
-pub fn load(file: &str, source: &mut String, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
+pub fn load(file: &str, source: &mut String, read: Read<'_>) -> Result<(), FileError> {
     if !file.is_empty() && source.is_empty() {
         *source = read(file)?;
     }
@@ -371,7 +384,7 @@ impl Function {
     ///
     /// # Errors
     /// The errors of [`Script::parameters`] and [`check_timeout`].
-    pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, String> {
+    pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, FunctionError> {
         let signature = script.signature(known)?;
         let optional = signature.iter().filter(|(_, has_default)| *has_default).map(|(name, _)| *name).collect();
         let parameters = signature.into_iter().map(|(name, _)| name).collect();
@@ -443,7 +456,7 @@ impl Function {
             Asked::Reply(reply) => reply,
             Asked::Ended(reason) => {
                 self.leave(&running);
-                return Err(Problem::new(FailureKind::Ended, reason));
+                return Err(Problem::new(FailureKind::Ended, reason.to_string()));
             }
             Asked::TimedOut => {
                 if !running.is_used() {

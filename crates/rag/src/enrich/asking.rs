@@ -34,7 +34,7 @@ pub(super) fn chat(
     model: &str,
     (max_tokens, temperature): (u32, f32),
 ) -> Result<Chat, Error> {
-    check_sampling(max_tokens, temperature).map_err(|reason| Error::Config { component, reason })?;
+    check_sampling(component, max_tokens, temperature)?;
     cx.chat(component, model)
 }
 

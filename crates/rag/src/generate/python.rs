@@ -36,7 +36,7 @@ use super::{
 use crate::{
     Ask, Component, Context, Error, Item, Passage, function_settings,
     prompt::Prompt,
-    python::{StageFunction, runs_function},
+    python::{StageFunction, check_timeout, runs_function},
 };
 use async_trait::async_trait;
 use models::Message;
@@ -68,18 +68,20 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
-        self.check().map_err(|reason| Error::Config { component: NAME, reason })?;
+        self.check()?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
         let asker = self.settings.asker(NAME, cx)?.until(&[]);
         Ok(Box::new(Python { function, asker }))
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
+        let refuse = |reason| Error::Config { component: NAME, reason };
         if self.settings.prompt != Prompt::default() || self.settings.context_tokens.is_some() {
-            return Err("`prompt` and `context_tokens` mean nothing here: the function writes it all".to_owned());
+            let reason = "`prompt` and `context_tokens` mean nothing here: the function writes it all";
+            return Err(refuse(reason.to_owned()));
         }
-        crate::python::check_timeout(self.timeout_seconds)?;
-        self.settings.check()
+        check_timeout(self.timeout_seconds).map_err(|error| refuse(error.to_string()))?;
+        self.settings.check(NAME)
     }
 }
 
@@ -106,22 +108,33 @@ impl Generator for Python {
             _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
         });
         let written = self.function.call_beside(arguments).await?;
-        let messages = messages(written).map_err(|reason| self.function.unusable(reason, None))?;
+        let messages = messages(written).map_err(|error| self.function.unusable(error, None))?;
         let (draft, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
         self.asker.answer(&draft, passages, 0, tally)
     }
 }
 
+/// Why what the function returned is no list of messages.
+#[derive(Debug, thiserror::Error)]
+enum MessagesError {
+    #[error("{WANTED}")]
+    LastRole,
+    #[error("{WANTED}: {0}")]
+    Shape(serde_json::Error),
+}
+
+const WANTED: &str =
+    "a text is wanted, or a list of {\"role\": …, \"content\": …} that ends with one of the role `user`";
+
 /// What the function wrote, as messages.
-fn messages(written: Value) -> Result<Vec<Message>, String> {
-    let wanted = "a text is wanted, or a list of {\"role\": …, \"content\": …} that ends with one of the role `user`";
+fn messages(written: Value) -> Result<Vec<Message>, MessagesError> {
     let messages = match written {
         Value::String(text) => vec![Message::user(text)],
-        written => serde_json::from_value(written).map_err(|error| format!("{wanted}: {error}"))?,
+        written => serde_json::from_value(written).map_err(MessagesError::Shape)?,
     };
     match messages.last() {
         Some(Message { role: models::Role::User, content }) if !content.trim().is_empty() => Ok(messages),
-        _ => Err(wanted.to_owned()),
+        _ => Err(MessagesError::LastRole),
     }
 }
 
@@ -171,6 +184,6 @@ mod tests {
         assert!(super::super::GeneratorConfig::Python(brief).check().unwrap_err().to_string().contains("`prompt`"));
         let mut config = Config { file: "prompts.py".to_owned(), ..Config::default() };
         let error = config.read_files(&|_| Ok("def other(question):\n    return ''\n".to_owned())).unwrap_err();
-        assert!(error.contains("prompts.py has no function `write`"), "{error}");
+        assert!(error.to_string().contains("prompts.py has no function `write`"), "{error}");
     }
 }

@@ -70,14 +70,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is wrong with the settings, whatever the model.
-    pub(super) fn check(&self) -> Result<(), String> {
-        check_sampling(self.max_tokens, self.temperature)?;
+    /// Checks the settings, whatever the model.
+    pub(super) fn check(&self, component: &'static str) -> Result<(), Error> {
+        check_sampling(component, self.max_tokens, self.temperature)?;
         if self.context_tokens.is_some_and(|tokens| tokens < LEAST_ROOM) {
-            Err(format!("context_tokens must be at least {LEAST_ROOM}"))
-        } else {
-            Ok(())
+            return Err(Error::Config { component, reason: format!("context_tokens must be at least {LEAST_ROOM}") });
         }
+        Ok(())
     }
 
     /// What an answer asks of the model in so many calls. The passages are
@@ -95,10 +94,9 @@ impl Settings {
 
     /// Checks the settings and joins them with their model.
     pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<Asker, Error> {
-        let refuse = |reason| Error::Config { component, reason };
-        self.check().map_err(refuse)?;
+        self.check(component)?;
         let (instructions, stop) = match &self.template {
-            Some(template) => (Instructions::File(template.parsed().map_err(refuse)?), OWN_STOP),
+            Some(template) => (Instructions::File(template.parsed().map_err(|error| error.of(component))?), OWN_STOP),
             None => (Instructions::Named(self.prompt), STOP),
         };
         Ok(Asker { settings: self.clone(), instructions, chat: cx.chat(component, &self.model)?, stop })

@@ -2,9 +2,9 @@
 //! of those, or an object-store URL. Files are listed once, in a fixed order,
 //! and read one at a time, so that a corpus never has to fit in memory.
 
-use super::filter::{Filter, split_pattern};
+use super::filter::{Filter, PatternError, split_pattern};
 use super::unread::{Links, ReadError, Unread};
-use super::walk::{self, Seen};
+use super::walk::{self, Seen, WalkError};
 use super::{Limits, LoadError, Rejected, sniff};
 use crate::Error;
 use bytes::Bytes;
@@ -53,6 +53,27 @@ pub struct Listing {
     pub unread: Vec<Unread>,
 }
 
+/// Why an address cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum AddressError {
+    #[error("no address is given")]
+    Empty,
+    #[error("there is no such file or folder")]
+    Missing,
+    #[error("there is no folder {}", .0.display())]
+    NoFolder(PathBuf),
+    #[error("not a URL: {0}")]
+    Url(#[from] url::ParseError),
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    Store(#[from] object_store::Error),
+    #[error(transparent)]
+    Walk(#[from] WalkError),
+    #[error(transparent)]
+    Task(#[from] tokio::task::JoinError),
+}
+
 #[derive(Debug, Clone)]
 enum Place {
     Folder(PathBuf),
@@ -78,13 +99,11 @@ impl Source {
         exclude: &[String],
         options: &[(String, String)],
     ) -> Result<Self, Error> {
-        let fail = |reason: String| Error::Source { source_address: address.to_owned(), reason };
-        let place = Place::parse(address, options).map_err(fail)?;
-        let filter = Filter::parse(include, exclude).map_err(fail)?;
-        Ok(Self { address: address.to_owned(), place, filter, links: Links::default() })
+        Self::of_place(address, Place::parse(address, options), include, exclude)
     }
 
-    /// The objects of a store below a prefix, as one address.
+    /// The objects of a store below a prefix, as one address; for tests of how
+    /// a store's failures are handled.
     ///
     /// # Errors
     /// A bad pattern.
@@ -94,10 +113,22 @@ impl Source {
         include: &[String],
         exclude: &[String],
     ) -> Result<Self, Error> {
-        let fail = |reason: String| Error::Source { source_address: prefix.to_owned(), reason };
-        let filter = Filter::parse(include, exclude).map_err(fail)?;
         let place = Place::Remote { store, prefix: ObjectPath::from(prefix), pattern: None };
-        Ok(Self { address: prefix.to_owned(), place, filter, links: Links::default() })
+        Self::of_place(prefix, Ok(place), include, exclude)
+    }
+
+    fn of_place(
+        address: &str,
+        place: Result<Place, AddressError>,
+        include: &[String],
+        exclude: &[String],
+    ) -> Result<Self, Error> {
+        let parsed = place.and_then(|place| Ok((place, Filter::parse(include, exclude)?)));
+        let address = address.to_owned();
+        match parsed {
+            Ok((place, filter)) => Ok(Self { address, place, filter, links: Links::default() }),
+            Err(error) => Err(Error::Source { source_address: address, reason: error.to_string() }),
+        }
     }
 
     /// Sets which links are followed; by default those that stay inside.
@@ -120,7 +151,7 @@ impl Source {
     /// The address cannot be listed, or no file there belongs to the corpus.
     pub async fn survey(&self) -> Result<Listing, Error> {
         let mut listing = Listing::default();
-        let seen = self.place.list(self.links).await.map_err(|reason| self.error(reason))?;
+        let seen = self.place.list(self.links).await.map_err(|error| self.error(error.to_string()))?;
         self.sort_out(seen, &mut listing);
         listing.files.sort_by(|one, other| one.path.cmp(&other.path));
         if listing.files.is_empty() && listing.rejected.is_empty() && listing.unread.is_empty() {
@@ -185,9 +216,9 @@ impl Source {
 }
 
 impl Place {
-    fn parse(address: &str, options: &[(String, String)]) -> Result<Self, String> {
+    fn parse(address: &str, options: &[(String, String)]) -> Result<Self, AddressError> {
         if address.trim().is_empty() {
-            return Err("no address is given".to_owned());
+            return Err(AddressError::Empty);
         }
         match address.split_once("://") {
             Some(("file", path)) => Self::local(path),
@@ -196,7 +227,7 @@ impl Place {
         }
     }
 
-    fn local(address: &str) -> Result<Self, String> {
+    fn local(address: &str) -> Result<Self, AddressError> {
         let path = Path::new(address);
         // A folder whose name contains a bracket is a folder, not a pattern.
         if let Ok(metadata) = std::fs::metadata(path) {
@@ -204,7 +235,7 @@ impl Place {
             return Ok(if metadata.is_dir() { Self::Folder(path) } else { Self::File(path) });
         }
         let (root, Some(pattern)) = split_pattern(address)? else {
-            return Err("there is no such file or folder".to_owned());
+            return Err(AddressError::Missing);
         };
         let root = PathBuf::from(match root {
             "" if address.starts_with('/') => "/",
@@ -213,27 +244,26 @@ impl Place {
         });
         match root.is_dir() {
             true => Ok(Self::Glob { root, pattern }),
-            false => Err(format!("there is no folder {}", root.display())),
+            false => Err(AddressError::NoFolder(root)),
         }
     }
 
-    fn remote(address: &str, options: &[(String, String)]) -> Result<Self, String> {
+    fn remote(address: &str, options: &[(String, String)]) -> Result<Self, AddressError> {
         let (root, pattern) = split_pattern(address)?;
-        let url = url::Url::parse(root).map_err(|error| format!("not a URL: {error}"))?;
+        let url = url::Url::parse(root)?;
         store::choose_cryptography();
-        let (store, prefix) = object_store::parse_url_opts(&url, options.iter().map(|(key, value)| (key, value)))
-            .map_err(|error| error.to_string())?;
+        let (store, prefix) = object_store::parse_url_opts(&url, options.iter().map(|(key, value)| (key, value)))?;
         Ok(Self::Remote { store: Arc::from(store), prefix, pattern })
     }
 
-    async fn list(&self, links: Links) -> Result<Seen, String> {
+    async fn list(&self, links: Links) -> Result<Seen, AddressError> {
         let (root, is_file) = match self {
             Self::Remote { store, prefix, .. } => return list_remote(store.as_ref(), prefix).await,
             Self::Folder(root) | Self::Glob { root, .. } => (root.clone(), false),
             Self::File(path) => (path.clone(), true),
         };
         let walk = move || if is_file { walk::single(&root) } else { walk::folder(&root, links) };
-        tokio::task::spawn_blocking(walk).await.map_err(|error| error.to_string())?
+        Ok(tokio::task::spawn_blocking(walk).await??)
     }
 
     /// The path below the root: object stores list whole keys.
@@ -253,7 +283,7 @@ impl Place {
     }
 }
 
-async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<Seen, String> {
+async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<Seen, AddressError> {
     let mut seen = Seen::default();
     // A key with an extension is usually a file; listing it as a folder gives nothing.
     if prefix.extension().is_some()
@@ -263,7 +293,7 @@ async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<See
         return Ok(seen);
     }
     let mut objects = store.list(Some(prefix));
-    while let Some(object) = objects.try_next().await.map_err(|error| error.to_string())? {
+    while let Some(object) = objects.try_next().await? {
         seen.files.push((object.location.to_string(), object.size));
     }
     Ok(seen)

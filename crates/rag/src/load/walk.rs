@@ -19,11 +19,24 @@ pub(super) struct Seen {
     pub(super) unread: Vec<Unread>,
 }
 
+/// Why nothing below a path can be listed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WalkError {
+    #[error("the folder cannot be read: {0}")]
+    Folder(io::Error),
+    #[error("the folder cannot be found: {0}")]
+    Root(io::Error),
+    #[error("the file cannot be read: {0}")]
+    File(io::Error),
+    #[error("it is neither a file nor a folder")]
+    Kind,
+}
+
 /// All files below a folder.
-pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, String> {
+pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, WalkError> {
     // Only the root is fatal; a subfolder that cannot be read is one of many.
-    std::fs::read_dir(root).map_err(|error| format!("the folder cannot be read: {error}"))?;
-    let real_root = root.canonicalize().map_err(|error| format!("the folder cannot be found: {error}"))?;
+    std::fs::read_dir(root).map_err(WalkError::Folder)?;
+    let real_root = root.canonicalize().map_err(WalkError::Root)?;
     let mut seen = Seen::default();
     let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
     let mut walk = WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
@@ -98,10 +111,10 @@ fn is_loop(error: &io::Error) -> bool {
 }
 
 /// A single file, under its own name.
-pub(super) fn single(path: &Path) -> Result<Seen, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| format!("the file cannot be read: {error}"))?;
+pub(super) fn single(path: &Path) -> Result<Seen, WalkError> {
+    let metadata = std::fs::metadata(path).map_err(WalkError::File)?;
     if !metadata.is_file() {
-        return Err("it is neither a file nor a folder".to_owned());
+        return Err(WalkError::Kind);
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(Seen { files: vec![(name, metadata.len())], ..Seen::default() })

@@ -4,7 +4,7 @@
 use super::{Failure, Function, Script};
 use crate::Error;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// Declares the settings of something that runs a function of the user's own:
 /// those that name the function, which are written here only, and its own, each
@@ -102,7 +102,7 @@ macro_rules! runs_function {
         fn unkeyed(&self) -> &'static [&'static str] {
             $crate::python::UNKEYED
         }
-        fn read_files(&mut self, read: ::store::registry::Read<'_>) -> Result<(), String> {
+        fn read_files(&mut self, read: ::store::registry::Read<'_>) -> Result<(), $crate::FileError> {
             $crate::python::load(&self.file, &mut self.source, read)?;
             $( self.script().parameters($known)?; )?
             Ok(())
@@ -129,7 +129,7 @@ impl StageFunction {
         let stage = component.split_once(' ').map_or(component, |(stage, _)| stage);
         match Function::new(stage, script, known) {
             Ok(function) => Ok(Self { component, function: Arc::new(function) }),
-            Err(reason) => Err(Error::Config { component, reason }),
+            Err(error) => Err(Error::Config { component, reason: error.to_string() }),
         }
     }
 
@@ -155,8 +155,8 @@ impl StageFunction {
     }
 
     /// That what it returned cannot be used.
-    pub(crate) fn unusable(&self, reason: String, subject: Option<&str>) -> Error {
-        self.failed(self.function.returned(reason), subject)
+    pub(crate) fn unusable(&self, reason: impl fmt::Display, subject: Option<&str>) -> Error {
+        self.failed(self.function.returned(reason.to_string()), subject)
     }
 
     fn failed(&self, failure: Box<Failure>, subject: Option<&str>) -> Error {

@@ -1,4 +1,6 @@
-//! Finds the definition of a function in Python source, and reads its parameters without starting an interpreter.
+//! Finds the definition of a function in Python source, and reads its parameters without starting an interpreter:
+//! `inspect.signature` would have to run the user's file, and every check of an experiment, every plan and every editor
+//! that completes one needs the parameters, also where the interpreter or the file's imports are missing.
 //!
 //! The source is cut into tokens (names, strings, symbols, line ends), so that brackets, strings and comments cannot be
 //! mistaken for syntax. A definition may be indented, as under `if`. Definitions in a class or in another function

@@ -9,7 +9,7 @@ use super::{Printed, sink};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -50,12 +50,17 @@ struct Calls {
     /// The trials of the last call: what a function prints may be read after its reply.
     last: Option<Arc<str>>,
     /// Why there will be no more replies.
-    ended: Option<String>,
+    ended: Option<ProcessEnd>,
 }
+
+/// Why a process gives no more replies.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct ProcessEnd(String);
 
 /// A call without a reply.
 struct Waiting {
-    reply: Sender<Result<Map<String, Value>, String>>,
+    reply: Sender<Result<Map<String, Value>, ProcessEnd>>,
     /// The trials that it is for, as messages name them.
     caller: Option<Arc<str>>,
 }
@@ -85,7 +90,7 @@ impl Shared {
 
     /// Tells all who wait that there is no reply.
     fn give_up(&self, reason: String) {
-        let mut calls = lock(&self.calls);
+        let (mut calls, reason) = (lock(&self.calls), ProcessEnd(reason));
         for (_, waiting) in calls.waiting.drain() {
             let _ = waiting.reply.send(Err(reason.clone()));
         }
@@ -101,7 +106,7 @@ pub(super) enum Asked {
     /// other calls and has cancelled this one.
     TimedOut,
     /// The process ended, or sent something that is no reply.
-    Ended(String),
+    Ended(ProcessEnd),
 }
 
 /// An interpreter with a function in it.
@@ -133,7 +138,7 @@ pub fn interrupt() {
 impl Running {
     /// Starts an interpreter; the first reply says whether the function is
     /// there. `at_once` is whether its calls run side by side.
-    pub(super) fn start(interpreter: &str, setup: Value, name: &str, at_once: bool) -> Result<Self, String> {
+    pub(super) fn start(interpreter: &str, setup: Value, name: &str, at_once: bool) -> io::Result<Self> {
         let (requests, asked) = channel();
         let (started, start) = channel();
         let mut command = Command::new(interpreter);
@@ -144,7 +149,7 @@ impl Running {
         let keeper = thread::Builder::new().name("function".to_owned()).spawn(move || {
             let mut child = match command.spawn() {
                 Ok(child) => child,
-                Err(error) => return drop(started.send(Err(error.to_string()))),
+                Err(error) => return drop(started.send(Err(error))),
             };
             let (output, errors) = (child.stdout.take(), child.stderr.take());
             let shared = Arc::new(Shared {
@@ -170,15 +175,15 @@ impl Running {
             };
             if let Err(error) = replies {
                 shared.end();
-                return drop(started.send(Err(error.to_string())));
+                return drop(started.send(Err(error)));
             }
             if started.send(Ok(shared.clone())).is_err() {
                 shared.end();
             }
             keep(&shared, &asked);
         });
-        keeper.map_err(|error| error.to_string())?;
-        let shared = start.recv().map_err(|error| error.to_string())??;
+        keeper?;
+        let shared = start.recv().map_err(io::Error::other)??;
         let mut live = lock(&LIVE);
         live.retain(|shared| shared.strong_count() > 0);
         live.push(Arc::downgrade(&shared));
@@ -231,7 +236,7 @@ impl Running {
         match replies.recv_timeout(limit) {
             Ok(Ok(reply)) => return Asked::Reply(reply),
             Ok(Err(reason)) => return Asked::Ended(reason),
-            Err(RecvTimeoutError::Disconnected) => return Asked::Ended("its interpreter ended".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => return Asked::Ended(ProcessEnd("its interpreter ended".to_owned())),
             Err(RecvTimeoutError::Timeout) => {}
         }
         if self.at_once && number > 0 {

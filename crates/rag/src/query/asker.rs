@@ -32,7 +32,7 @@ impl<'a> Asking<'a> {
     /// Checks the settings and joins them with their model.
     pub(crate) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<Asker, Error> {
         let &Self { model, temperature, seed, max_tokens } = self;
-        check_sampling(max_tokens, temperature).map_err(|reason| Error::Config { component, reason })?;
+        check_sampling(component, max_tokens, temperature)?;
         Ok(Asker { chat: cx.chat(component, model)?, temperature, seed, max_tokens })
     }
 }
@@ -121,10 +121,8 @@ impl Asker {
             }
         }
         let text = one_line(&response.text);
-        match new_ones(asked.question, vec![text.clone()]) {
-            Ok(_) => Ok(text),
-            Err(reason) => Err(Nothing::Unusable(reason)),
-        }
+        new_ones(asked.question, vec![text.clone()])?;
+        Ok(text)
     }
 
     /// At most so many queries as a JSON list, without what repeats the
@@ -135,13 +133,13 @@ impl Asker {
         if queries.is_empty() {
             return Ok(queries);
         }
-        new_ones(asked.question, queries).map_err(Nothing::Unusable)
+        Ok(new_ones(asked.question, queries)?)
     }
 
     /// A question as a JSON string.
     pub(super) async fn one(&self, instructions: &str, asked: Asked<'_>) -> Result<String, Nothing> {
         let text: String = self.value(instructions, asked, "question", json!({ "type": "string" })).await?;
-        if is_text(&text) { Ok(one_line(&text)) } else { Err(Nothing::Unusable(NOTHING.to_owned())) }
+        if is_text(&text) { Ok(one_line(&text)) } else { Err(QueryTextError::Empty.into()) }
     }
 
     /// The one property of the object that the model writes.
@@ -233,8 +231,20 @@ fn unreadable(error: serde_json::Error) -> Nothing {
     Nothing::Unusable(format!("the model's reply cannot be read: {error}"))
 }
 
-const NOTHING: &str = "the model wrote nothing that can be searched";
-const REPEATED: &str = "the model only repeated the question";
+/// Why the texts that a model wrote cannot be searched.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum QueryTextError {
+    #[error("the model wrote nothing that can be searched")]
+    Empty,
+    #[error("the model only repeated the question")]
+    Repeated,
+}
+
+impl From<QueryTextError> for Nothing {
+    fn from(error: QueryTextError) -> Self {
+        Self::Unusable(error.to_string())
+    }
+}
 
 /// Whether there is something in a text to search for.
 fn is_text(text: &str) -> bool {
@@ -252,10 +262,10 @@ fn words(text: &str) -> Vec<String> {
 
 /// The texts that say something, and not the same as the question or one
 /// before; or why there is none.
-fn new_ones(question: &str, texts: Vec<String>) -> Result<Vec<String>, String> {
+fn new_ones(question: &str, texts: Vec<String>) -> Result<Vec<String>, QueryTextError> {
     let texts: Vec<String> = texts.iter().filter(|text| is_text(text)).map(|text| one_line(text)).collect();
     if texts.is_empty() {
-        return Err(NOTHING.to_owned());
+        return Err(QueryTextError::Empty);
     }
     let mut seen = vec![words(question)];
     let mut is_new = |text: &String| {
@@ -265,7 +275,7 @@ fn new_ones(question: &str, texts: Vec<String>) -> Result<Vec<String>, String> {
         is_new
     };
     let new: Vec<String> = texts.into_iter().filter(|text| is_new(text)).collect();
-    if new.is_empty() { Err(REPEATED.to_owned()) } else { Ok(new) }
+    if new.is_empty() { Err(QueryTextError::Repeated) } else { Ok(new) }
 }
 
 #[cfg(test)]
@@ -283,8 +293,8 @@ mod tests {
         let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let found = new_ones("Who built it?", texts(&["who built it", " A  mill ", "?!", "a mill!", "b"]));
         assert_eq!(found, Ok(texts(&["A mill", "b"])));
-        assert_eq!(new_ones("Who built it?", texts(&["Who built it?"])), Err(REPEATED.to_owned()));
-        assert_eq!(new_ones("Who built it?", texts(&["", "…"])), Err(NOTHING.to_owned()));
+        assert_eq!(new_ones("Who built it?", texts(&["Who built it?"])), Err(QueryTextError::Repeated));
+        assert_eq!(new_ones("Who built it?", texts(&["", "…"])), Err(QueryTextError::Empty));
     }
 
     #[tokio::test]
