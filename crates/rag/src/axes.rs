@@ -8,7 +8,7 @@ use crate::{
     generate::GeneratorConfig,
     index::{IndexKind, Indexes},
     retrieve::RetrieverConfig,
-    stage::Listed,
+    stage::AxisValue,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use serde_json::Value;
 /// The value of an axis in a pipeline; none if the axis is optional.
 pub trait Field: Sized {
     /// What the list of the axis holds.
-    type Value: Listed;
+    type Value: AxisValue;
 
     /// All values to choose from, if these are listed.
     fn all(listed: &[Self::Value]) -> Vec<Self>;
@@ -28,7 +28,7 @@ pub trait Field: Sized {
     fn unused() -> Option<Self>;
 }
 
-impl<T: Listed> Field for T {
+impl<T: AxisValue> Field for T {
     type Value = T;
 
     fn all(listed: &[T]) -> Vec<T> {
@@ -42,7 +42,7 @@ impl<T: Listed> Field for T {
     }
 }
 
-impl<T: Listed> Field for Option<T> {
+impl<T: AxisValue> Field for Option<T> {
     type Value = T;
 
     fn all(listed: &[T]) -> Vec<Option<T>> {
@@ -59,7 +59,7 @@ impl<T: Listed> Field for Option<T> {
 /// Reads the lists of the experiment file.
 pub trait ReadSpace {
     /// The values that are listed on an axis.
-    fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T>;
+    fn read<T: AxisValue>(&mut self, axis: Axis) -> Vec<T>;
 }
 
 macro_rules! stages {
@@ -203,7 +203,7 @@ macro_rules! stages {
             /// The stages between retrieval and answer that do something, in
             /// their order.
             pub fn passage_stages(&self) -> Vec<(Axis, &dyn PassageStage)> {
-                let all = [$( (Axis::$Axis, $crate::axes::Field::chosen(&self.$axis).and_then(Listed::passages)) ),+];
+                let all = [$( (Axis::$Axis, $crate::axes::Field::chosen(&self.$axis).and_then(AxisValue::passages)) ),+];
                 let present = all.into_iter().filter_map(|(axis, stage)| Some((axis, stage?)));
                 present.filter(|(_, stage)| !stage.is_nothing()).collect()
             }
@@ -213,7 +213,7 @@ macro_rules! stages {
 pub(crate) use stages;
 
 /// The JSON Schema (draft 2020-12) of the components of an axis, if they have settings.
-pub(crate) fn schema<T: Listed>() -> Option<Value> {
+pub(crate) fn schema<T: AxisValue>() -> Option<Value> {
     T::HAS_SETTINGS.then(schema_of::<T>)
 }
 
@@ -291,7 +291,7 @@ impl PipelineConfig {
 
     /// The retriever as the stages after it want it: with as many hits as they
     /// choose from.
-    pub fn searching(&self) -> RetrieverConfig {
+    pub fn search_retriever(&self) -> RetrieverConfig {
         let mut retriever = self.retriever.clone();
         let wanted = |top_k| self.values().filter_map(|(_, value)| value.candidates(top_k)).max();
         if let Some(candidates) = retriever.limit().and_then(wanted) {
@@ -301,7 +301,7 @@ impl PipelineConfig {
     }
 
     /// The generator with its instructions, if there is one.
-    pub fn answering(&self) -> Option<GeneratorConfig> {
+    pub fn prompted_generator(&self) -> Option<GeneratorConfig> {
         let generator = self.generator.as_ref()?;
         Some(self.prompt.as_ref().map_or_else(|| generator.clone(), |prompt| generator.with_prompt(prompt)))
     }
@@ -400,7 +400,7 @@ mod tests {
         /// Reads lists from JSON.
         struct Lists(serde_json::Value);
         impl ReadSpace for Lists {
-            fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
+            fn read<T: AxisValue>(&mut self, axis: Axis) -> Vec<T> {
                 serde_json::from_value(self.0[axis.name()].clone()).unwrap_or_default()
             }
         }
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_reranker_says_how_many_hits_it_chooses_from() {
-        let searching = |more| space(more).combinations().remove(0).searching().value();
+        let searching = |more| space(more).combinations().remove(0).search_retriever().value();
         assert_eq!(searching(json!({}))["bm25"]["top_k"], 5);
         assert_eq!(searching(json!({ "reranker": [{ "none": { "top_n": 2 } }] }))["bm25"]["top_k"], 5);
         let hybrid = json!({
@@ -463,7 +463,7 @@ mod tests {
             "generator": [{ "compact": { "model": "m" } }, { "no_retrieval": { "model": "m" } }],
         });
         let all = space(more).combinations();
-        let told: Vec<Value> = all.iter().map(|one| one.answering().unwrap().value()).collect();
+        let told: Vec<Value> = all.iter().map(|one| one.prompted_generator().unwrap().value()).collect();
         assert_eq!(
             (&told[0]["compact"]["prompt"], &told[2]["compact"]["prompt"]),
             (&json!("grounded"), &json!("brief"))

@@ -57,7 +57,7 @@ pub use filter::Filter;
 pub use load::{Document, Format};
 pub use pipeline::Pipeline;
 pub use searcher::Searcher;
-pub use stage::{Data, Listed, PassageStage, PassageStep, Refined};
+pub use stage::{AxisValue, Data, PassageStage, PassageStep, RefinedPassages};
 pub use table::ChunkTable;
 pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};
 

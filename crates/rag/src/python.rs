@@ -28,7 +28,7 @@ pub(crate) use component::{StageFunction, runs_function};
 
 use crate::FileError;
 use definition::{FunctionDefinition, find_definition};
-use process::{Asked, Running};
+use process::{CallOutcome, Interpreter};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -63,7 +63,7 @@ const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
 
 static INTERPRETER: OnceLock<String> = OnceLock::new();
 /// The places of sources, as this program told them.
-static PLACES: LazyLock<Mutex<HashMap<String, Place>>> = LazyLock::new(Mutex::default);
+static PLACES: LazyLock<Mutex<HashMap<String, FunctionPlace>>> = LazyLock::new(Mutex::default);
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 
 /// A line that a function printed.
@@ -269,7 +269,7 @@ struct Setup {
     file: String,
     source: String,
     function: String,
-    place: Option<Place>,
+    place: Option<FunctionPlace>,
     /// How many calls run at once; 1 unless it is an `async def`.
     at_once: Option<usize>,
 }
@@ -277,7 +277,7 @@ struct Setup {
 /// Where the source of a function was taken from, for messages: it is no part
 /// of any settings, so a function may move in its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct FunctionPlace {
     /// The user's own file.
     pub file: String,
     /// How many lines further down the source stands there.
@@ -286,7 +286,7 @@ pub struct Place {
 
 /// Tells where a program took a source from that settings hold in full. Without
 /// it, messages count the lines of the source.
-pub fn set_place(source: &str, place: Place) {
+pub fn set_place(source: &str, place: FunctionPlace) {
     lock(&PLACES).insert(source.to_owned(), place);
 }
 
@@ -299,7 +299,7 @@ struct Turns {
     turn: tokio::sync::Semaphore,
     /// Held during a call of a function that is called one at a time.
     alone: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<InterpreterState>,
     strikes: Mutex<Strikes>,
 }
 
@@ -312,12 +312,12 @@ impl Turns {
 
 /// The state of an interpreter.
 #[derive(Default)]
-enum State {
+enum InterpreterState {
     /// Not started, or ended.
     #[default]
     None,
     /// The function can be called.
-    Running(Arc<Running>),
+    Interpreter(Arc<Interpreter>),
     /// Its source cannot be run.
     Broken(Problem),
 }
@@ -355,9 +355,9 @@ pub fn forgive() {
         *lock(&process.strikes) = Strikes::default();
         // If another thread holds the process, it is starting it, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
-            && matches!(*state, State::Broken(_))
+            && matches!(*state, InterpreterState::Broken(_))
         {
-            *state = State::None;
+            *state = InterpreterState::None;
         }
     }
 }
@@ -453,12 +453,12 @@ impl Function {
         self.left_alone()?;
         let running = self.running(caller.clone())?;
         let mut reply = match running.ask(arguments, caller.clone(), self.limit) {
-            Asked::Reply(reply) => reply,
-            Asked::Ended(reason) => {
+            CallOutcome::Reply(reply) => reply,
+            CallOutcome::Ended(reason) => {
                 self.leave(&running);
                 return Err(Problem::new(FailureKind::Ended, reason.to_string()));
             }
-            Asked::TimedOut => {
+            CallOutcome::TimedOut => {
                 if !running.is_used() {
                     self.leave(&running);
                 }
@@ -473,49 +473,49 @@ impl Function {
     }
 
     /// Its process, which is started if it has ended since its last call.
-    fn running(&self, caller: Option<Arc<str>>) -> Result<Arc<Running>, Problem> {
+    fn running(&self, caller: Option<Arc<str>>) -> Result<Arc<Interpreter>, Problem> {
         let mut state = lock(&self.process.state);
         match &*state {
-            State::Running(running) if running.lives() => return Ok(running.clone()),
-            State::Broken(told) => return Err(told.clone()),
+            InterpreterState::Interpreter(running) if running.lives() => return Ok(running.clone()),
+            InterpreterState::Broken(told) => return Err(told.clone()),
             _ => {}
         }
-        *state = State::None;
+        *state = InterpreterState::None;
         let started = self.start(caller).inspect_err(|told| {
             if told.kind == FailureKind::Raised {
-                *state = State::Broken(told.clone());
+                *state = InterpreterState::Broken(told.clone());
             }
         })?;
         let running = Arc::new(started);
-        *state = State::Running(running.clone());
+        *state = InterpreterState::Interpreter(running.clone());
         Ok(running)
     }
 
     /// A process that has ended, or is about to, is not used again.
-    fn leave(&self, ended: &Arc<Running>) {
+    fn leave(&self, ended: &Arc<Interpreter>) {
         let mut state = lock(&self.process.state);
-        if matches!(&*state, State::Running(running) if Arc::ptr_eq(running, ended)) {
-            *state = State::None;
+        if matches!(&*state, InterpreterState::Interpreter(running) if Arc::ptr_eq(running, ended)) {
+            *state = InterpreterState::None;
         }
     }
 
-    fn start(&self, caller: Option<Arc<str>>) -> Result<Running, Problem> {
+    fn start(&self, caller: Option<Arc<str>>) -> Result<Interpreter, Problem> {
         let Setup { interpreter, file, source, function, place, at_once } = &self.setup;
         let setup = json!({
             "source": source, "file": file, "function": function, "place": place, "parent": std::process::id(),
             "at_once": at_once.is_some(),
         });
-        let running = Running::start(interpreter, setup, function, at_once.is_some()).map_err(|error| {
+        let running = Interpreter::start(interpreter, setup, function, at_once.is_some()).map_err(|error| {
             let message = format!("its interpreter `{interpreter}` does not start: {error}; set `interpreter`");
             Problem::new(FailureKind::Ended, message)
         })?;
         match running.ready(caller.clone(), self.limit) {
-            Asked::Reply(mut reply) => raised(&mut reply).map_or(Ok(running), Err),
-            Asked::Ended(reason) => Err(Problem::new(
+            CallOutcome::Reply(mut reply) => raised(&mut reply).map_or(Ok(running), Err),
+            CallOutcome::Ended(reason) => Err(Problem::new(
                 FailureKind::Ended,
                 format!("{reason}, before the function was there ({interpreter})"),
             )),
-            Asked::TimedOut => Err(self.strike(caller.as_deref(), "was not there: its source did not end")),
+            CallOutcome::TimedOut => Err(self.strike(caller.as_deref(), "was not there: its source did not end")),
         }
     }
 

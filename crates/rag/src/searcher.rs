@@ -24,7 +24,7 @@ impl Searcher {
     pub fn new(component: &'static str, cx: &Context<'_>) -> Result<Self, Error> {
         let pipeline: &PipelineConfig =
             cx.pipeline.ok_or(Error::Needs { component, part: "the retriever of a pipeline, to search again" })?;
-        let compares = pipeline.searching().indexes().into_iter().any(IndexKind::compares_vectors);
+        let compares = pipeline.search_retriever().indexes().into_iter().any(IndexKind::compares_vectors);
         let embedder = if compares { Some(cx.embedder(component)?) } else { None };
         Ok(Self { stages: SearchStages::new(pipeline, cx)?, embedder })
     }

@@ -9,7 +9,7 @@
 //! "CanaryRelease", 2014; Google, Site Reliability Workbook, 2018, chapter 16.
 
 use crate::{Settings, answer::Asked, breaker::Breaker, served::Served};
-use rag::pipeline::Event;
+use rag::pipeline::AnswerEvent;
 use sha2::{Digest, Sha256};
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -57,11 +57,11 @@ pub(crate) trait Pipeline: Send + Sync + 'static {
     fn ask(
         &self,
         asked: &Asked,
-        on_event: impl Fn(Event) + Send + Sync,
+        on_event: impl Fn(AnswerEvent) + Send + Sync,
     ) -> impl Future<Output = Result<(), lab::Error>> + Send;
 
     /// Finds the passages for a question.
-    fn find(&self, asked: &Asked) -> impl Future<Output = Result<rag::pipeline::Whole, lab::Error>> + Send;
+    fn find(&self, asked: &Asked) -> impl Future<Output = Result<rag::pipeline::QueryResult, lab::Error>> + Send;
 }
 
 /// When a chat model last wrote something.

@@ -186,7 +186,10 @@ pub(crate) async fn retrieve(
 }
 
 /// The passages for a question, in its turn and within the deadline.
-pub(crate) async fn search(service: &Service, asked: &Asked) -> Result<(Arc<Served>, rag::pipeline::Whole), ApiError> {
+pub(crate) async fn search(
+    service: &Service,
+    asked: &Asked,
+) -> Result<(Arc<Served>, rag::pipeline::QueryResult), ApiError> {
     let clock = service.clock();
     let _place = service.searches.enter(clock.left()).await?;
     service.answering.find(asked, clock).await

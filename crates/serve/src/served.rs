@@ -4,7 +4,7 @@ use crate::{answer::Asked, lanes::Pipeline};
 use eval::statistics::Summary;
 use futures::stream::BoxStream;
 use lab::{Bundle, Elsewhere, Error, Part, Reach, RunPipeline, RunRecord, Session, Setup};
-use rag::pipeline::Event;
+use rag::pipeline::AnswerEvent;
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -220,11 +220,11 @@ impl Pipeline for Served {
         crate::trace::pipeline(self)
     }
 
-    async fn ask(&self, asked: &Asked, on_event: impl Fn(Event) + Send + Sync) -> Result<(), Error> {
+    async fn ask(&self, asked: &Asked, on_event: impl Fn(AnswerEvent) + Send + Sync) -> Result<(), Error> {
         self.pipeline.ask(&asked.question, &asked.history, asked.at_most, on_event).await
     }
 
-    async fn find(&self, asked: &Asked) -> Result<rag::pipeline::Whole, Error> {
+    async fn find(&self, asked: &Asked) -> Result<rag::pipeline::QueryResult, Error> {
         self.pipeline.retrieve(&asked.question, &asked.history, asked.at_most).await
     }
 }

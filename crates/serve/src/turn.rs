@@ -24,7 +24,7 @@ use models::{
     Usage,
     trace::{Fails, told, within},
 };
-use rag::{Answer, pipeline::Event};
+use rag::{Answer, pipeline::AnswerEvent};
 use std::{
     borrow::Cow,
     panic::AssertUnwindSafe,
@@ -227,7 +227,11 @@ impl<P: Pipeline> Answering<P> {
     ///
     /// # Errors
     /// If no pipeline finds any.
-    pub(crate) async fn find(&self, asked: &Asked, clock: Clock) -> Result<(Arc<P>, rag::pipeline::Whole), ApiError> {
+    pub(crate) async fn find(
+        &self,
+        asked: &Asked,
+        clock: Clock,
+    ) -> Result<(Arc<P>, rag::pipeline::QueryResult), ApiError> {
         let order = self.lanes().order(asked);
         let mut failures = Vec::new();
         for (at, lane) in order.iter().enumerate() {
@@ -366,7 +370,7 @@ impl<P: Pipeline> Answering<P> {
         let progress = Mutex::new(Progress { begun, found: None, wrote: None });
         let progress = || progress.lock().unwrap_or_else(PoisonError::into_inner);
         let (found, has_diverged) = (Notify::new(), AtomicBool::new(false));
-        let whole = Mutex::new(rag::pipeline::Whole::default());
+        let whole = Mutex::new(rag::pipeline::QueryResult::default());
         let so_far = || whole.lock().unwrap_or_else(PoisonError::into_inner);
         let wrote = || {
             lane.last_output.note();
@@ -375,9 +379,9 @@ impl<P: Pipeline> Answering<P> {
                 self.metrics.first_token.observe(begun.elapsed().as_secs_f64());
             }
         };
-        let on_event = |event: Event| match event {
-            Event::Fallback(reason) | Event::Remark(reason) => so_far().remarks.push(reason),
-            Event::Found(passages) => {
+        let on_event = |event: AnswerEvent| match event {
+            AnswerEvent::Fallback(reason) | AnswerEvent::Remark(reason) => so_far().remarks.push(reason),
+            AnswerEvent::Found(passages) => {
                 progress().found = Some(Instant::now());
                 found.notify_one();
                 so_far().passages.clone_from(&passages);
@@ -385,7 +389,7 @@ impl<P: Pipeline> Answering<P> {
                 // After an attempt that failed before its first word, the passages of the next one count.
                 sent.passages(|| tell(Told::Found(Box::new(Found { served: lane.served.clone(), passages, remarks }))));
             }
-            Event::Piece(piece) => {
+            AnswerEvent::Piece(piece) => {
                 wrote();
                 if attempt.reads == Reads::Answer {
                     // Its reader sees the end alone, so it may begin anew in other words.
@@ -397,7 +401,7 @@ impl<P: Pipeline> Answering<P> {
                     Err(Diverged) => has_diverged.store(true, Relaxed),
                 }
             }
-            Event::Answered(answer) => {
+            AnswerEvent::Answered(answer) => {
                 // A pipeline may answer without a word before.
                 progress().wrote.get_or_insert_with(Instant::now);
                 self.count(&answer, begun.elapsed());
@@ -437,7 +441,7 @@ impl<P: Pipeline> Answering<P> {
             );
             return Err(error.into());
         }
-        let rag::pipeline::Whole { passages, remarks, answer, .. } = std::mem::take(&mut *so_far());
+        let rag::pipeline::QueryResult { passages, remarks, answer, .. } = std::mem::take(&mut *so_far());
         let answer = answer.ok_or_else(|| ApiError::internal("the pipeline wrote no answer"))?;
         Ok(Arc::new(Done { passages, remarks, answer }))
     }

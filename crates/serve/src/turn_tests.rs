@@ -4,7 +4,7 @@ use super::*;
 use crate::traffic::Kept;
 use futures::future::join_all;
 use models::Piece;
-use rag::pipeline::Event;
+use rag::pipeline::AnswerEvent;
 use std::sync::atomic::AtomicUsize;
 use tokio::time::sleep;
 
@@ -77,7 +77,7 @@ impl Pipeline for Script {
         Span::none()
     }
 
-    async fn find(&self, asked: &Asked) -> Result<rag::pipeline::Whole, lab::Error> {
+    async fn find(&self, asked: &Asked) -> Result<rag::pipeline::QueryResult, lab::Error> {
         self.running.fetch_add(1, Relaxed);
         let _running = Running(&self.running);
         match self.act(asked) {
@@ -88,11 +88,14 @@ impl Pipeline for Script {
                 message: "down".into(),
                 retry_after: None,
             })),
-            _ => Ok(rag::pipeline::Whole { remarks: vec![self.name.to_owned()], ..rag::pipeline::Whole::default() }),
+            _ => Ok(rag::pipeline::QueryResult {
+                remarks: vec![self.name.to_owned()],
+                ..rag::pipeline::QueryResult::default()
+            }),
         }
     }
 
-    async fn ask(&self, asked: &Asked, on_event: impl Fn(Event) + Send + Sync) -> Result<(), lab::Error> {
+    async fn ask(&self, asked: &Asked, on_event: impl Fn(AnswerEvent) + Send + Sync) -> Result<(), lab::Error> {
         self.asked.fetch_add(1, Relaxed);
         self.running.fetch_add(1, Relaxed);
         let _running = Running(&self.running);
@@ -100,7 +103,7 @@ impl Pipeline for Script {
         let failed = |error: models::Error| Err(lab::Error::Model(error));
         let down =
             models::Error::Server { endpoint: "m".into(), status: 500, message: "down".into(), retry_after: None };
-        let piece = |text: &str| on_event(Event::Piece(Piece::Text(text.into())));
+        let piece = |text: &str| on_event(AnswerEvent::Piece(Piece::Text(text.into())));
         let hang = std::future::pending::<Result<(), lab::Error>>;
         let act = self.act(asked);
         if act == Act::HangInSearch {
@@ -108,7 +111,7 @@ impl Pipeline for Script {
         }
         let search = if let Act::Answer { search, .. } = act { search } else { 10 };
         wait(search).await;
-        on_event(Event::Found(Vec::new()));
+        on_event(AnswerEvent::Found(Vec::new()));
         match act {
             Act::Answer { first, pieces, pause, .. } => {
                 wait(first).await;
@@ -118,7 +121,7 @@ impl Pipeline for Script {
                     piece(self.name);
                     text += self.name;
                 }
-                on_event(Event::Answered(answer(&text)));
+                on_event(AnswerEvent::Answered(answer(&text)));
                 Ok(())
             }
             Act::HangInSearch | Act::HangBeforeWriting => hang().await,

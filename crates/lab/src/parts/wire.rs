@@ -5,7 +5,7 @@ use super::{Lost, Part};
 use crate::{Error, error_chain, model_error};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use models::{ChatRequest, ChatResponse, InputKind, Matrix, Message, Told};
-use rag::{Answer, Filter, Passage, Span, pipeline::Event, query::SearchQuery};
+use rag::{Answer, Filter, Passage, Span, pipeline::AnswerEvent, query::SearchQuery};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) enum Request {
     Chat { model: String, request: ChatRequest },
     /// The passages of searches.
     Find { searches: Vec<SearchQuery>, vectors: Option<Embedded> },
-    /// What a stage makes of passages: [`rag::Refined`].
+    /// What a stage makes of passages: [`rag::RefinedPassages`].
     Step { step: usize, text: String, vector: Option<Embedded>, filter: Option<Filter>, passages: Vec<Passage> },
     /// The text of a stretch of a document, if there is such a document.
     Excerpt { document: String, span: Span },
@@ -39,7 +39,7 @@ pub(crate) enum Request {
     ChunkAt { document: String, byte: usize },
     /// Texts in the order of the trial's reranker.
     Order { question: String, texts: Vec<String> },
-    /// What is found for a question: [`rag::pipeline::Found`].
+    /// What is found for a question: [`rag::pipeline::Retrieval`].
     Retrieve { question: String, history: Vec<Message>, filter: Option<Filter>, at_most: usize },
     /// An answer to a question: [`Said`], again and again.
     Answer { question: String, history: Vec<Message>, at_most: usize },
@@ -81,14 +81,14 @@ pub(crate) enum Said {
     Failed(Failure),
 }
 
-impl From<Event> for Said {
-    fn from(event: Event) -> Self {
+impl From<AnswerEvent> for Said {
+    fn from(event: AnswerEvent) -> Self {
         match event {
-            Event::Fallback(reason) => Self::Fallback(reason),
-            Event::Remark(remark) => Self::Remark(remark),
-            Event::Found(passages) => Self::Found(passages),
-            Event::Piece(piece) => piece.into(),
-            Event::Answered(answer) => Self::Answered(Box::new(answer)),
+            AnswerEvent::Fallback(reason) => Self::Fallback(reason),
+            AnswerEvent::Remark(remark) => Self::Remark(remark),
+            AnswerEvent::Found(passages) => Self::Found(passages),
+            AnswerEvent::Piece(piece) => piece.into(),
+            AnswerEvent::Answered(answer) => Self::Answered(Box::new(answer)),
         }
     }
 }

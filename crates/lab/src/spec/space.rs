@@ -6,7 +6,7 @@ use super::{
     resolve::{Reference, read_list, start, unknown_keys, values},
 };
 use models::Kind;
-use rag::{Axis, Choice, Item, Listed, PipelineConfig, ReadSpace, Space, generate::Prompt};
+use rag::{Axis, AxisValue, Choice, Item, PipelineConfig, ReadSpace, Space, generate::Prompt};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
@@ -175,7 +175,7 @@ struct Lists<'r, 'a> {
 }
 
 /// Names the only chat model in a component that asks one and names none.
-fn name_model<T: Listed>(value: &mut T, chat: &str) {
+fn name_model<T: AxisValue>(value: &mut T, chat: &str) {
     let unnamed: Vec<Kind> =
         value.asks(Item::default()).iter().filter(|ask| ask.model.is_empty()).map(|ask| ask.kind).collect();
     if unnamed.is_empty() || unnamed.iter().any(|kind| *kind != Kind::Chat) {
@@ -199,7 +199,7 @@ fn fill(settings: &mut Value, chat: &str) {
 }
 
 impl ReadSpace for Lists<'_, '_> {
-    fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
+    fn read<T: AxisValue>(&mut self, axis: Axis) -> Vec<T> {
         let Self { reader, place, table, base, chat, references } = self;
         let read = |path: &str| evaluate::read_file(base, path);
         let mut listed =

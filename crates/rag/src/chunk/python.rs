@@ -46,14 +46,14 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
-        Ok(Box::new(Python(StageFunction::new(NAME, self.script(), &PARAMETERS)?)))
+        Ok(Box::new(PythonChunker(StageFunction::new(NAME, self.script(), &PARAMETERS)?)))
     }
 }
 
-struct Python(StageFunction);
+struct PythonChunker(StageFunction);
 
 #[async_trait]
-impl Chunker for Python {
+impl Chunker for PythonChunker {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let arguments = self.0.arguments(|name| match name {
             "text" => json!(document.text),

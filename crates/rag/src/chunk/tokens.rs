@@ -8,7 +8,7 @@
 
 use super::{
     classes::{ASCII, Kind, kind},
-    vocabulary::Vocabulary,
+    vocabulary::TokenVocabulary,
 };
 use std::sync::LazyLock;
 
@@ -19,13 +19,13 @@ const MARKERS: [&str; 5] = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>",
 pub struct TokenCounter {
     /// Loaded by the first count: a service that only answers never counts, and
     /// a fifth of a second is most of its start.
-    vocabulary: LazyLock<Vocabulary>,
+    vocabulary: LazyLock<TokenVocabulary>,
 }
 
 impl TokenCounter {
     /// The one counter of the process.
     pub fn shared() -> &'static Self {
-        static SHARED: TokenCounter = TokenCounter { vocabulary: LazyLock::new(Vocabulary::load) };
+        static SHARED: TokenCounter = TokenCounter { vocabulary: LazyLock::new(TokenVocabulary::load) };
         &SHARED
     }
 

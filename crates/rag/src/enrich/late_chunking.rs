@@ -54,7 +54,7 @@
 //! chunking" for documents beyond the window. Differences: special tokens and
 //! prefixes count in no chunk; the last window is as long as the others.
 
-use super::{ChunkVectors, Enriched, Enricher};
+use super::{ChunkVectors, EnrichedText, Enricher};
 use crate::{Chunk, Component, Context, Document, Error, chunk::ChunkerConfig};
 use async_trait::async_trait;
 use models::{Embedder, InputKind, Matrix};
@@ -136,7 +136,7 @@ struct LateChunking {
 
 #[async_trait]
 impl Enricher for LateChunking {
-    async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+    async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         Ok(chunks.iter().map(|chunk| chunk.text.clone().into()).collect())
     }
 

@@ -8,7 +8,7 @@ mod settled;
 pub use crate::prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
 pub use settings::Settings;
 
-use crate::{Answer, Component, Error, Listed, Passage, component::components, prompt::PromptConfig};
+use crate::{Answer, AxisValue, Component, Error, Passage, component::components, prompt::PromptConfig};
 use async_trait::async_trait;
 
 components! {
@@ -24,7 +24,7 @@ components! {
     }
 }
 
-impl Listed for GeneratorConfig {}
+impl AxisValue for GeneratorConfig {}
 
 /// The instructions in the settings of a generator. By default it takes none.
 trait PromptSettings: Component {
@@ -61,7 +61,7 @@ impl GeneratorConfig {
 
 /// Is told the text of an answer as far as it is written, again and again.
 /// Each text replaces the one before; nearly always it begins with it.
-pub type Onlooker<'a> = &'a (dyn Fn(&str) + Send + Sync);
+pub type OnText<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// Answers a question from passages, and only from them.
 #[async_trait]
@@ -73,7 +73,7 @@ pub trait Generator: Send + Sync {
     /// If the chat model fails, or instructions and question alone fill its
     /// context.
     async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
-        self.generate_watched(question, passages, None).await
+        self.generate_streaming(question, passages, None).await
     }
 
     /// [`Generator::generate`], with somebody who looks on. What he is told
@@ -82,11 +82,11 @@ pub trait Generator: Send + Sync {
     ///
     /// # Errors
     /// As without.
-    async fn generate_watched(
+    async fn generate_streaming(
         &self,
         question: &str,
         passages: &[Passage],
-        onlooker: Option<Onlooker<'_>>,
+        on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error>;
 }
 
@@ -118,7 +118,7 @@ pub(crate) mod tests {
         GeneratorConfig::defaults().into_iter().filter(is_one).collect()
     }
 
-    type Reply = Box<dyn Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync>;
+    type ScriptReply = Box<dyn Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync>;
 
     /// A complete reply with this text.
     pub(crate) fn reply(text: impl Into<String>) -> ChatResponse {
@@ -135,7 +135,7 @@ pub(crate) mod tests {
     async fn a_text_that_was_cut_says_so_and_no_text_at_all_is_a_failure() {
         for config in complete() {
             let answered = async |text: &'static str, finish: Finish| {
-                let script = Script::replying(4096, move |_, _| Ok(ChatResponse { finish, ..reply(text) }));
+                let script = ScriptedChat::replying(4096, move |_, _| Ok(ChatResponse { finish, ..reply(text) }));
                 let generator = config.build(&script.context()).unwrap();
                 generator.generate("Which colour?", &[passage("The sky is blue.")]).await
             };
@@ -154,7 +154,7 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_later_call_that_is_cut_before_its_first_word_keeps_what_was_answered() {
-        let script = Script::replying(4096, |call, _| match call {
+        let script = ScriptedChat::replying(4096, |call, _| match call {
             0 => Ok(reply("Blue [1].")),
             _ => Ok(ChatResponse { finish: Finish::Length, ..reply("") }),
         });
@@ -179,14 +179,14 @@ pub(crate) mod tests {
 
     /// A model that says what its script says at each call and remembers the
     /// last message of each. A token is a word.
-    pub(crate) struct Script {
+    pub(crate) struct ScriptedChat {
         identity: Identity,
         context_length: usize,
-        reply: Reply,
+        reply: ScriptReply,
         requests: Mutex<Vec<ChatRequest>>,
     }
 
-    impl Script {
+    impl ScriptedChat {
         /// A model that writes these texts, and tells probabilities where it is asked for some.
         pub(crate) fn new(context_length: usize, text: impl Fn(usize) -> String + Send + Sync + 'static) -> Arc<Self> {
             Self::replying(context_length, move |call, request| {
@@ -227,7 +227,7 @@ pub(crate) mod tests {
         }
     }
 
-    impl crate::Models for Arc<Script> {
+    impl crate::Models for Arc<ScriptedChat> {
         fn chat(&self, _: &str) -> Result<Chat, Error> {
             Ok(self.handle())
         }
@@ -239,7 +239,7 @@ pub(crate) mod tests {
         }
     }
 
-    impl Model for Script {
+    impl Model for ScriptedChat {
         fn identity(&self) -> &Identity {
             &self.identity
         }
@@ -250,7 +250,7 @@ pub(crate) mod tests {
     }
 
     #[async_trait]
-    impl ChatModel for Script {
+    impl ChatModel for ScriptedChat {
         fn context_length(&self) -> usize {
             self.context_length
         }
@@ -284,7 +284,7 @@ pub(crate) mod tests {
     async fn every_generator_cites_only_what_it_saw_and_trims_its_text() {
         let passages = [passage("The sky."), passage("It is blue.")];
         for config in complete() {
-            let script = Script::new(4096, |_| "\n Answer: Blue [2], not red [7].\n".to_owned());
+            let script = ScriptedChat::new(4096, |_| "\n Answer: Blue [2], not red [7].\n".to_owned());
             let answer = config.build(&script.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
             assert_eq!(
                 (answer.text.as_str(), answer.citations.as_slice()),
@@ -300,7 +300,7 @@ pub(crate) mod tests {
     async fn an_answer_that_names_no_source_gets_the_one_it_was_taken_from() {
         let passages = [passage("The sky is wide."), passage("The colour of the sky is blue.")];
         for config in complete() {
-            let script = Script::new(4096, |_| "Its colour is blue.".to_owned());
+            let script = ScriptedChat::new(4096, |_| "Its colour is blue.".to_owned());
             let answer = config.build(&script.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
             assert_eq!(
                 (answer.text.as_str(), answer.citations.as_slice()),
@@ -309,12 +309,16 @@ pub(crate) mod tests {
         }
     }
 
-    /// An answer, and what an onlooker was told of it.
-    async fn watched(config: &GeneratorConfig, script: &Arc<Script>, passages: &[Passage]) -> (Answer, Vec<String>) {
+    /// An answer, and what an on_text was told of it.
+    async fn watched(
+        config: &GeneratorConfig,
+        script: &Arc<ScriptedChat>,
+        passages: &[Passage],
+    ) -> (Answer, Vec<String>) {
         let told = Mutex::new(Vec::new());
-        let onlooker = |text: &str| told.lock().unwrap().push(text.to_owned());
+        let on_text = |text: &str| told.lock().unwrap().push(text.to_owned());
         let generator = config.build(&script.context()).unwrap();
-        let answer = generator.generate_watched("Which colour?", passages, Some(&onlooker)).await.unwrap();
+        let answer = generator.generate_streaming("Which colour?", passages, Some(&on_text)).await.unwrap();
         let told = told.lock().unwrap().clone();
         (answer, told)
     }
@@ -342,10 +346,10 @@ pub(crate) mod tests {
                         .values_mut()
                         .for_each(|settings| settings["citations"] = citations.into());
                     let config: GeneratorConfig = serde_json::from_value(config).unwrap();
-                    let alone = Script::new(4096, move |_| reply.to_owned());
+                    let alone = ScriptedChat::new(4096, move |_| reply.to_owned());
                     let alone =
                         config.build(&alone.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
-                    let script = Script::new(4096, move |_| reply.to_owned());
+                    let script = ScriptedChat::new(4096, move |_| reply.to_owned());
                     let (answer, told) = watched(&config, &script, &passages).await;
                     assert_eq!(answer, alone);
                     let mut before = String::new();
@@ -369,7 +373,7 @@ pub(crate) mod tests {
         let passages = [long("a"), long("b"), long("c")];
         let replies = ["First draft [1].", "Second draft [2].", "Third draft [3].", "All of them [1][2][3]."];
         for (config, last) in complete().into_iter().zip([2, 2, 3]) {
-            let script = Script::new(800, move |call| replies[call].to_owned());
+            let script = ScriptedChat::new(800, move |call| replies[call].to_owned());
             let (answer, told) = watched(&config, &script, &passages).await;
             assert_eq!((answer.text.as_str(), script.requests().len()), (replies[last], last + 1), "{}", config.name());
             assert!(told.len() > 3 && told.iter().all(|text| replies[last].starts_with(text)), "{told:?}");
@@ -379,7 +383,7 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn no_generator_calls_a_model_without_passages() {
         for config in complete() {
-            let script = Script::new(4096, |_| "Something.".to_owned());
+            let script = ScriptedChat::new(4096, |_| "Something.".to_owned());
             let answer = config.build(&script.context()).unwrap().generate("Which?", &[]).await.unwrap();
             assert_eq!((answer.text.as_str(), answer.calls), (NO_ANSWER, 0), "{}", config.name());
             assert!(answer.citations.is_empty());
@@ -393,7 +397,7 @@ pub(crate) mod tests {
             let config =
                 serde_json::json!({ name: { "temperature": 0.5, "seed": 7, "max_tokens": 9, "citations": false } });
             let config: GeneratorConfig = serde_json::from_value(config).unwrap();
-            let script = Script::new(4096, |_| "Yes [1].".to_owned());
+            let script = ScriptedChat::new(4096, |_| "Yes [1].".to_owned());
             let answer =
                 config.build(&script.context()).unwrap().generate("So?", std::slice::from_ref(&attack)).await.unwrap();
             assert_eq!((answer.text.as_str(), answer.citations.len()), ("Yes.", 0), "{name}");
@@ -408,7 +412,7 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn a_context_that_is_too_small_is_an_error_before_any_call() {
         for config in complete() {
-            let script = Script::new(500, |_| String::new());
+            let script = ScriptedChat::new(500, |_| String::new());
             let result = config.build(&script.context()).unwrap().generate("Which?", &[passage("x")]).await;
             assert!(
                 matches!(result, Err(Error::Model(models::Error::ContextTooLong { limit: 500, .. }))),
@@ -421,7 +425,7 @@ pub(crate) mod tests {
 
     #[test]
     fn impossible_and_unknown_settings_are_refused() {
-        let script = Script::new(4096, |_| String::new());
+        let script = ScriptedChat::new(4096, |_| String::new());
         for name in complete().iter().map(GeneratorConfig::name) {
             for wrong in [
                 serde_json::json!({"max_tokens": 0}),

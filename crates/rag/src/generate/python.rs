@@ -30,8 +30,8 @@
 //! answer the question.
 
 use super::{
-    Answer, Generator, NO_ANSWER, Onlooker, PromptSettings,
-    settings::{Asker, Draft, Settings, Tally},
+    Answer, Generator, NO_ANSWER, OnText, PromptSettings,
+    settings::{AnswerModel, Draft, Settings, Tally},
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage, function_settings,
@@ -71,7 +71,7 @@ impl Config {
         self.check()?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
         let asker = self.settings.asker(NAME, cx)?.until(&[]);
-        Ok(Box::new(Python { function, asker }))
+        Ok(Box::new(PythonGenerator { function, asker }))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -85,18 +85,18 @@ impl Config {
     }
 }
 
-struct Python {
+struct PythonGenerator {
     function: StageFunction,
-    asker: Asker,
+    asker: AnswerModel,
 }
 
 #[async_trait]
-impl Generator for Python {
-    async fn generate_watched(
+impl Generator for PythonGenerator {
+    async fn generate_streaming(
         &self,
         question: &str,
         passages: &[Passage],
-        onlooker: Option<Onlooker<'_>>,
+        on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
         if passages.is_empty() {
             let draft = Draft { text: NO_ANSWER.to_owned(), ..Draft::default() };
@@ -109,7 +109,7 @@ impl Generator for Python {
         });
         let written = self.function.call_beside(arguments).await?;
         let messages = messages(written).map_err(|error| self.function.unusable(error, None))?;
-        let (draft, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
+        let (draft, tally) = self.asker.ask(messages, self.asker.watch(on_text, passages, 0)).await?;
         self.asker.answer(&draft, passages, 0, tally)
     }
 }
@@ -142,7 +142,7 @@ fn messages(written: Value) -> Result<Vec<Message>, MessagesError> {
 mod tests {
     use super::*;
     use crate::Choice;
-    use crate::generate::tests::{Script as Model, passage};
+    use crate::generate::tests::{ScriptedChat as Model, passage};
 
     fn config(body: &str) -> Config {
         Config { source: format!("def write(passages, question):\n    return {body}\n"), ..Config::default() }

@@ -2,8 +2,8 @@
 //! becomes of its replies.
 
 use super::{
-    Onlooker,
-    budget::{self, Source},
+    OnText,
+    budget::{self, NumberedSource},
     citation,
     settled::{plain, says_nothing, settled},
 };
@@ -93,18 +93,18 @@ impl Settings {
     }
 
     /// Checks the settings and joins them with their model.
-    pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<Asker, Error> {
+    pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<AnswerModel, Error> {
         self.check(component)?;
         let (instructions, stop) = match &self.template {
             Some(template) => (Instructions::File(template.parsed().map_err(|error| error.of(component))?), OWN_STOP),
             None => (Instructions::Named(self.prompt), STOP),
         };
-        Ok(Asker { settings: self.clone(), instructions, chat: cx.chat(component, &self.model)?, stop })
+        Ok(AnswerModel { settings: self.clone(), instructions, chat: cx.chat(component, &self.model)?, stop })
     }
 }
 
 /// A model and how to ask it.
-pub(super) struct Asker {
+pub(super) struct AnswerModel {
     settings: Settings,
     instructions: Instructions,
     chat: Chat,
@@ -113,8 +113,8 @@ pub(super) struct Asker {
 
 /// Who looks on while a reply is written, and how many sources it may cite.
 #[derive(Clone, Copy)]
-pub(super) struct Watch<'a> {
-    onlooker: Onlooker<'a>,
+pub(super) struct ReplyWatch<'a> {
+    on_text: OnText<'a>,
     n_sources: u32,
 }
 
@@ -143,7 +143,7 @@ pub(super) struct Tally {
     has_no_text: bool,
 }
 
-impl Asker {
+impl AnswerModel {
     /// With these texts as the end of a reply, instead of those that end what
     /// follows our own prompts.
     pub(super) fn until(self, stop: &'static [&'static str]) -> Self {
@@ -172,7 +172,7 @@ impl Asker {
     }
 
     /// The sources of an answer and how many passages were left out.
-    pub(super) fn sources(&self, passages: &[Passage], room: usize) -> (Vec<Source>, u32) {
+    pub(super) fn sources(&self, passages: &[Passage], room: usize) -> (Vec<NumberedSource>, u32) {
         let total = self.settings.context_tokens.unwrap_or(usize::MAX);
         budget::sources(passages, total, room, &|text| self.count(text))
     }
@@ -181,7 +181,7 @@ impl Asker {
     pub(super) fn packs(&self, passages: &[Passage], room: usize) -> (Vec<String>, u32) {
         let (sources, dropped) = self.sources(passages, room);
         let groups = budget::groups(sources, room, |source| source.tokens);
-        let text = |group: &Vec<Source>| group.iter().map(|source| source.text.as_str()).collect();
+        let text = |group: &Vec<NumberedSource>| group.iter().map(|source| source.text.as_str()).collect();
         (groups.iter().map(text).collect(), dropped)
     }
 
@@ -189,15 +189,15 @@ impl Asker {
         self.chat.count_tokens(text)
     }
 
-    /// Shows an onlooker a reply from which nothing else is made but the
+    /// Shows an on_text a reply from which nothing else is made but the
     /// answer; the last `dropped` passages are not seen.
     pub(super) fn watch<'a>(
         &self,
-        onlooker: Option<Onlooker<'a>>,
+        on_text: Option<OnText<'a>>,
         passages: &[Passage],
         dropped: u32,
-    ) -> Option<Watch<'a>> {
-        Some(Watch { onlooker: onlooker?, n_sources: self.n_sources(passages, dropped) })
+    ) -> Option<ReplyWatch<'a>> {
+        Some(ReplyWatch { on_text: on_text?, n_sources: self.n_sources(passages, dropped) })
     }
 
     fn n_sources(&self, passages: &[Passage], dropped: u32) -> u32 {
@@ -205,7 +205,11 @@ impl Asker {
     }
 
     /// One call.
-    pub(super) async fn ask(&self, messages: Vec<Message>, watch: Option<Watch<'_>>) -> Result<(Draft, Tally), Error> {
+    pub(super) async fn ask(
+        &self,
+        messages: Vec<Message>,
+        watch: Option<ReplyWatch<'_>>,
+    ) -> Result<(Draft, Tally), Error> {
         let mut request = ChatRequest::new(messages, self.settings.max_tokens);
         request.temperature = self.settings.temperature;
         request.seed = self.settings.seed;
@@ -223,7 +227,7 @@ impl Asker {
                         Instructions::File(template) => template.answer_so_far(&reply),
                         Instructions::Named(_) => &reply,
                     };
-                    (watch.onlooker)(&settled(so_far, watch.n_sources));
+                    (watch.on_text)(&settled(so_far, watch.n_sources));
                 }
                 answering.finish().await?
             }

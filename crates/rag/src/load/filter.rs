@@ -9,12 +9,12 @@ const MATCHING: MatchOptions =
 
 /// The patterns of the user.
 #[derive(Debug, Clone)]
-pub(super) struct Filter {
+pub(super) struct FileFilter {
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
 }
 
-impl Filter {
+impl FileFilter {
     /// Parses patterns. A pattern without `/` matches names in any folder; a
     /// pattern that ends in `/` matches everything below that folder.
     pub(super) fn parse(include: &[String], exclude: &[String]) -> Result<Self, PatternError> {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_double_star_also_matches_no_folder() {
-        let filter = Filter::parse(&["**/*.epub".to_owned()], &[]).unwrap();
+        let filter = FileFilter::parse(&["**/*.epub".to_owned()], &[]).unwrap();
         assert!(filter.takes("a.epub", None) && filter.takes("x/y/A.EPUB", None));
         assert!(!filter.takes("a.pdf", None) && !filter.takes(".x/a.epub", None));
     }

@@ -1,7 +1,7 @@
 //! `load::format`: what every format of documents says of itself, in its own
 //! file: how it is told from the others, and how it is read.
 
-use super::{Limits, LoadError, Parsed};
+use super::{LoadError, ParseLimits, Parsed};
 use std::io::Cursor;
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -13,7 +13,7 @@ pub(super) struct FileFormat {
     /// What tells such a file from those of the other formats.
     pub(super) sign: Sign,
     /// Reads a file.
-    pub(super) parse: fn(&[u8], &Limits) -> Result<Parsed, LoadError>,
+    pub(super) parse: fn(&[u8], &ParseLimits) -> Result<Parsed, LoadError>,
     /// Whether its text has its headings as Markdown. In other texts a `#` is
     /// a comment or a number sign.
     pub(super) keeps_headings: bool,

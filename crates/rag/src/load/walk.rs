@@ -12,7 +12,7 @@ use walkdir::WalkDir;
 
 /// The result of a walk: each file's path and size, and the failures.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct WalkResult {
     pub(super) files: Vec<(String, u64)>,
     pub(super) rejected: Vec<Rejected>,
     /// What could not be looked at now.
@@ -33,11 +33,11 @@ pub(super) enum WalkError {
 }
 
 /// All files below a folder.
-pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, WalkError> {
+pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError> {
     // Only the root is fatal; a subfolder that cannot be read is one of many.
     std::fs::read_dir(root).map_err(WalkError::Folder)?;
     let real_root = root.canonicalize().map_err(WalkError::Root)?;
-    let mut seen = Seen::default();
+    let mut seen = WalkResult::default();
     let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
     let mut walk = WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
     loop {
@@ -83,7 +83,7 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, WalkError> {
     Ok(seen)
 }
 
-impl Seen {
+impl WalkResult {
     fn note(&mut self, root: &Path, error: &walkdir::Error) {
         // A link back to a folder that is being walked adds nothing.
         if error.loop_ancestor().is_some() {
@@ -111,13 +111,13 @@ fn is_loop(error: &io::Error) -> bool {
 }
 
 /// A single file, under its own name.
-pub(super) fn single(path: &Path) -> Result<Seen, WalkError> {
+pub(super) fn single(path: &Path) -> Result<WalkResult, WalkError> {
     let metadata = std::fs::metadata(path).map_err(WalkError::File)?;
     if !metadata.is_file() {
         return Err(WalkError::Kind);
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Seen { files: vec![(name, metadata.len())], ..Seen::default() })
+    Ok(WalkResult { files: vec![(name, metadata.len())], ..WalkResult::default() })
 }
 
 /// A file's bytes below a folder; one byte more than `limit` if the file is too

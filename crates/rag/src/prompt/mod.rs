@@ -7,9 +7,9 @@ mod template;
 
 pub use instructions::{COMBINE, CORRECT, Prompt, REFINE};
 pub(crate) use instructions::{Instructions, Task};
-pub(crate) use template::{Parsed, Template};
+pub(crate) use template::{ParsedTemplate, Template};
 
-use crate::{Choice, Component, Error, FileError, Listed};
+use crate::{AxisValue, Choice, Component, Error, FileError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ impl Component for PromptConfig {
     }
 }
 
-impl Listed for PromptConfig {
+impl AxisValue for PromptConfig {
     const HAS_SETTINGS: bool = false;
 }
 

@@ -52,18 +52,18 @@ pub struct Template {
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedTemplate {
     system: String,
     user: String,
     answer_after: Option<String>,
     #[serde(default)]
-    examples: Vec<Example>,
+    examples: Vec<PromptExample>,
 }
 
 /// A question that is shown with its answer before the real one.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Example {
+struct PromptExample {
     #[serde(default)]
     sources: Vec<String>,
     question: String,
@@ -118,8 +118,8 @@ impl Template {
     ///
     /// # Errors
     /// What is wrong with it, with the line.
-    pub(crate) fn parsed(&self) -> Result<Parsed, TemplateError> {
-        let parsed: Parsed = toml::from_str(&self.template).map_err(|error| {
+    pub(crate) fn parsed(&self) -> Result<ParsedTemplate, TemplateError> {
+        let parsed: ParsedTemplate = toml::from_str(&self.template).map_err(|error| {
             let line = error.span().map(|span| self.line(span.start)).unwrap_or_default();
             TemplateError::Toml { line, message: error.message().to_owned() }
         })?;
@@ -168,7 +168,7 @@ fn filled(text: &str, value: impl Fn(&str) -> String) -> String {
     replaced.into_owned()
 }
 
-impl Parsed {
+impl ParsedTemplate {
     /// The messages of a call; `sources` holds fenced sources and drafts, and
     /// what to do with these.
     pub(crate) fn messages(&self, sources: &str, question: &str) -> Vec<Message> {
@@ -180,7 +180,7 @@ impl Parsed {
         };
         let system = filled(&self.system, |_| NO_ANSWER.to_owned());
         let mut messages = vec![Message::system(system)];
-        for Example { sources, question, answer } in &self.examples {
+        for PromptExample { sources, question, answer } in &self.examples {
             let sources: String = (1..)
                 .zip(sources)
                 .map(|(i, text)| format!("<source id=\"{i}\">\n{}\n</source>\n", text.trim()))
@@ -219,7 +219,7 @@ mod tests {
         Template::read(text).unwrap_err().to_string()
     }
 
-    fn parsed(text: &str) -> Parsed {
+    fn parsed(text: &str) -> ParsedTemplate {
         Template::read(text).unwrap().parsed().unwrap()
     }
 

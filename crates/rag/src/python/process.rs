@@ -33,10 +33,10 @@ const TO_CANCEL: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 1 })
 const LINE: usize = 16 << 10;
 
 /// The running processes, to be ended by [`interrupt`].
-static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+static LIVE: Mutex<Vec<Weak<InterpreterProcess>>> = Mutex::new(Vec::new());
 
 /// What the threads around one process share.
-struct Shared {
+struct InterpreterProcess {
     /// None once the process is to end: its guard then ends the whole process group.
     input: Mutex<Option<ChildStdin>>,
     child: Mutex<Child>,
@@ -46,7 +46,7 @@ struct Shared {
 /// The calls that a process works on.
 #[derive(Default)]
 struct Calls {
-    waiting: HashMap<u64, Waiting>,
+    waiting: HashMap<u64, PendingCall>,
     /// The trials of the last call: what a function prints may be read after its reply.
     last: Option<Arc<str>>,
     /// Why there will be no more replies.
@@ -59,7 +59,7 @@ struct Calls {
 pub(super) struct ProcessEnd(String);
 
 /// A call without a reply.
-struct Waiting {
+struct PendingCall {
     reply: Sender<Result<Map<String, Value>, ProcessEnd>>,
     /// The trials that it is for, as messages name them.
     caller: Option<Arc<str>>,
@@ -69,7 +69,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl InterpreterProcess {
     /// Ends the process, and all that it started.
     fn end(&self) {
         // If another thread is writing, it holds the lock; the end of the process frees it.
@@ -99,7 +99,7 @@ impl Shared {
 }
 
 /// The result of a request.
-pub(super) enum Asked {
+pub(super) enum CallOutcome {
     /// The driver's reply.
     Reply(Map<String, Value>),
     /// The process did not answer in time. It was ended, unless it works on
@@ -110,8 +110,8 @@ pub(super) enum Asked {
 }
 
 /// An interpreter with a function in it.
-pub(super) struct Running {
-    shared: Arc<Shared>,
+pub(super) struct Interpreter {
+    shared: Arc<InterpreterProcess>,
     requests: Sender<Vec<u8>>,
     /// The number of the last call.
     last: AtomicU64,
@@ -119,7 +119,7 @@ pub(super) struct Running {
     at_once: bool,
 }
 
-impl Drop for Running {
+impl Drop for Interpreter {
     fn drop(&mut self) {
         self.shared.end();
     }
@@ -135,7 +135,7 @@ pub fn interrupt() {
     }
 }
 
-impl Running {
+impl Interpreter {
     /// Starts an interpreter; the first reply says whether the function is
     /// there. `at_once` is whether its calls run side by side.
     pub(super) fn start(interpreter: &str, setup: Value, name: &str, at_once: bool) -> io::Result<Self> {
@@ -152,7 +152,7 @@ impl Running {
                 Err(error) => return drop(started.send(Err(error))),
             };
             let (output, errors) = (child.stdout.take(), child.stderr.take());
-            let shared = Arc::new(Shared {
+            let shared = Arc::new(InterpreterProcess {
                 input: Mutex::new(child.stdin.take()),
                 child: Mutex::new(child),
                 calls: Mutex::default(),
@@ -209,50 +209,52 @@ impl Running {
     }
 
     /// Waits until the function is there.
-    pub(super) fn ready(&self, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+    pub(super) fn ready(&self, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         self.answer(0, None, caller, limit)
     }
 
     /// Calls the function.
-    pub(super) fn ask(&self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+    pub(super) fn ask(&self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
         self.answer(number, Some(json!({ "call": number, "arguments": arguments })), caller, limit)
     }
 
     /// Sends a request, and waits for the reply of this number.
-    fn answer(&self, number: u64, request: Option<Value>, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+    fn answer(&self, number: u64, request: Option<Value>, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         let (reply, replies) = channel();
         {
             let mut calls = lock(&self.shared.calls);
             if let Some(reason) = &calls.ended {
-                return Asked::Ended(reason.clone());
+                return CallOutcome::Ended(reason.clone());
             }
             calls.last.clone_from(&caller);
-            calls.waiting.insert(number, Waiting { reply, caller });
+            calls.waiting.insert(number, PendingCall { reply, caller });
         }
         if let Some(request) = request {
             self.send(&request);
         }
         match replies.recv_timeout(limit) {
-            Ok(Ok(reply)) => return Asked::Reply(reply),
-            Ok(Err(reason)) => return Asked::Ended(reason),
-            Err(RecvTimeoutError::Disconnected) => return Asked::Ended(ProcessEnd("its interpreter ended".to_owned())),
+            Ok(Ok(reply)) => return CallOutcome::Reply(reply),
+            Ok(Err(reason)) => return CallOutcome::Ended(reason),
+            Err(RecvTimeoutError::Disconnected) => {
+                return CallOutcome::Ended(ProcessEnd("its interpreter ended".to_owned()));
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
         if self.at_once && number > 0 {
             self.send(&json!({ "cancel": number }));
             if replies.recv_timeout(TO_CANCEL).is_ok() {
-                return Asked::TimedOut;
+                return CallOutcome::TimedOut;
             }
         }
         self.shared.end();
-        Asked::TimedOut
+        CallOutcome::TimedOut
     }
 }
 
 /// Passes requests on, until nobody asks any more or the process ends. The
 /// process lives as long as this thread.
-fn keep(shared: &Shared, asked: &Receiver<Vec<u8>>) {
+fn keep(shared: &InterpreterProcess, asked: &Receiver<Vec<u8>>) {
     for request in asked {
         let mut input = lock(&shared.input);
         let Some(open) = input.as_mut() else { continue };
@@ -266,7 +268,7 @@ fn keep(shared: &Shared, asked: &Receiver<Vec<u8>>) {
 }
 
 /// Hands replies to those who wait for them, until the process ends.
-fn read(shared: &Shared, output: Option<impl BufRead>) {
+fn read(shared: &InterpreterProcess, output: Option<impl BufRead>) {
     let Some(mut output) = output else { return shared.give_up("its interpreter has no output".to_owned()) };
     let mut line = String::new();
     while matches!(output.read_line(&mut line), Ok(1..)) {
@@ -291,7 +293,7 @@ fn read(shared: &Shared, output: Option<impl BufRead>) {
 }
 
 /// The reason why a process ended.
-fn ended(shared: &Shared) -> String {
+fn ended(shared: &InterpreterProcess) -> String {
     let began = Instant::now();
     while began.elapsed() < TO_END {
         if let Ok(Some(status)) = lock(&shared.child).try_wait() {

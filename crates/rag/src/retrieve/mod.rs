@@ -5,7 +5,7 @@ mod fusion;
 pub(crate) use fusion::reciprocal_rank;
 
 use crate::{
-    Error, Hit, Listed,
+    AxisValue, Error, Hit,
     chunk::WAITS,
     component::components,
     corpus::{Corpus, Query},
@@ -28,7 +28,7 @@ components! {
     }
 }
 
-impl Listed for RetrieverConfig {
+impl AxisValue for RetrieverConfig {
     fn unused() -> Option<Self> {
         Self::nothing()
     }

@@ -68,17 +68,17 @@ impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
-        Ok(Box::new(Python { function, top_k: self.top_k }))
+        Ok(Box::new(PythonRetriever { function, top_k: self.top_k }))
     }
 }
 
-struct Python {
+struct PythonRetriever {
     function: StageFunction,
     top_k: usize,
 }
 
 #[async_trait]
-impl Retriever for Python {
+impl Retriever for PythonRetriever {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         if queries.is_empty() {
             return Ok(Vec::new());
