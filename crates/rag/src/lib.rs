@@ -56,7 +56,7 @@ pub use corpus::{Corpus, Query};
 pub use filter::Filter;
 pub use load::{Document, Format};
 pub use pipeline::Pipeline;
-pub use searcher::Searcher;
+pub(crate) use searcher::Searcher;
 pub use stage::{AxisValue, Data, PassageStage, PassageStep, RefinedPassages};
 pub use table::ChunkTable;
 pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};

@@ -120,7 +120,7 @@ impl ChunkTable {
     }
 
     /// The searchable chunks, in the order of the entries of indexes.
-    pub fn searchable_chunks(&self) -> impl Iterator<Item = &Chunk> + Clone {
+    pub(crate) fn searchable_chunks(&self) -> impl Iterator<Item = &Chunk> + Clone {
         self.searchable.iter().map(|&row| self.chunk(row))
     }
 

@@ -107,7 +107,7 @@ impl Bm25Index {
     }
 
     /// The same among the entries that pass.
-    pub fn search_where(&self, text: &str, k: usize, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
+    pub(crate) fn search_where(&self, text: &str, k: usize, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
         let mut scores = vec![0.0f32; self.len()];
         let mut touched = Vec::new();
         for range in self.query(text) {

@@ -62,6 +62,7 @@ struct StoredChunk {
 #[derive(Debug)]
 enum TokenData {
     Mapped(Mmap),
+    #[cfg(test)]
     Owned(Vec<u8>),
 }
 
@@ -69,6 +70,7 @@ impl TokenData {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,
+            #[cfg(test)]
             Self::Owned(bytes) => bytes,
         }
     }
@@ -117,7 +119,8 @@ impl TokenIndex {
     ///
     /// # Errors
     /// Vectors that no file can hold; see [`TokenBlock::push`].
-    pub fn from_matrices(chunks: &[Matrix]) -> Result<Self, Error> {
+    #[cfg(test)]
+    pub(crate) fn from_matrices(chunks: &[Matrix]) -> Result<Self, Error> {
         let mut block = TokenBlock::default();
         block.push(chunks)?;
         Self::new(vec![("token index in memory".to_owned(), TokenData::Owned(block.to_bytes()))])

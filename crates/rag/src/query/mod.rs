@@ -103,7 +103,7 @@ impl WrittenQueries {
     }
 
     /// The question itself, because its component could write nothing else.
-    pub fn as_asked(question: &str, reason: impl Into<String>) -> Self {
+    pub(crate) fn as_asked(question: &str, reason: impl Into<String>) -> Self {
         let fallback = Some(Fallback { reason: reason.into(), failed: false });
         Self { queries: vec![question.into()], fallback }
     }
@@ -112,7 +112,7 @@ impl WrittenQueries {
     ///
     /// # Errors
     /// If the run is ending: then nothing is searched.
-    pub fn after_failure(question: &str, error: &models::Error) -> Result<Self, Error> {
+    pub(crate) fn after_failure(question: &str, error: &models::Error) -> Result<Self, Error> {
         Ok(Self { queries: vec![question.into()], fallback: Some(Fallback::after(error)?) })
     }
 }
