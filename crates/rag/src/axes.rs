@@ -1,6 +1,6 @@
-//! The table of stages: the axes of the search space, in the order in which a
-//! document and a question pass through them. The experiment file, plan, boards
-//! and trackers use it; no other place lists the stages.
+//! What follows from the table of stages in `lib.rs`: the axes of the search
+//! space, in the order in which a document and a question pass through them, and
+//! the settings of one pipeline. No other place lists the stages.
 
 use crate::{
     Axis, Choice, Component, PipelineConfig,
@@ -289,8 +289,7 @@ impl PipelineConfig {
         others.flat_map(|(_, value)| value.models()).collect()
     }
 
-    /// The retriever as the stages after it want it: with as many hits as they
-    /// choose from.
+    /// The retriever with as many hits as the stages after it choose from.
     pub fn search_retriever(&self) -> RetrieverConfig {
         let mut retriever = self.retriever.clone();
         let wanted = |top_k| self.values().filter_map(|(_, value)| value.candidates(top_k)).max();
@@ -317,7 +316,7 @@ impl PipelineConfig {
         if self.generator.as_ref().is_none_or(|generator| generator.prompt().is_none()) {
             self.prompt = None;
         }
-        // Nobody looks at vectors, however they are made.
+        // How vectors are made makes no difference if no stage compares them.
         let compares = self.indexes().into_iter().any(IndexKind::compares_vectors);
         if let (true, false, Some(as_it_is)) = (self.enrich.makes_vectors(), compares, EnrichConfig::unlisted()) {
             self.enrich = as_it_is;

@@ -1,6 +1,6 @@
-//! What the rest of the system knows about a component: not its name, but its
-//! needs. Plan, keys, estimates, checks of the experiment file, and the context
-//! that a component is built from follow from these needs.
+//! Components: what the rest of the system knows of them, and what they are
+//! built from. Plan, keys, estimates and checks of the experiment file ask a
+//! component for its needs, never for its name.
 
 use crate::{
     Error, PipelineConfig,
@@ -20,48 +20,48 @@ pub const INSTRUCTION_TOKENS: u64 = 200;
 pub struct Item {
     /// Tokens of the question, or of the documents' texts.
     pub text_tokens: u64,
-    /// Passages that were found.
+    /// The number of passages.
     pub passages: u64,
     /// Tokens of all passages together.
     pub passage_tokens: u64,
 }
 
-/// Tokens of a passage of which nothing is known.
+/// Tokens of a passage if its size is unknown.
 const PASSAGE_TOKENS: u64 = 256;
 
 impl Item {
-    /// The same with so many passages, of which nothing else is known.
+    /// Sets the number of passages, and their size to [`PASSAGE_TOKENS`].
     pub(crate) fn found(self, passages: usize) -> Self {
         Self { passages: passages as u64, ..self }.of_size(PASSAGE_TOKENS)
     }
 
-    /// The same with passages of so many tokens each.
+    /// Sets the size of a passage, in tokens.
     pub(crate) fn of_size(self, tokens: u64) -> Self {
         Self { passage_tokens: self.passages.saturating_mul(tokens), ..self }
     }
 
-    /// The same with passages that are so many times as long.
+    /// Multiplies the size of a passage.
     pub(crate) fn longer(self, times: u64) -> Self {
         Self { passage_tokens: self.passage_tokens.saturating_mul(times), ..self }
     }
 
-    /// At most so many of its passages.
+    /// Limits the number of passages.
     pub(crate) fn first(self, passages: usize) -> Self {
         let first = self.passages.min(passages as u64);
         let passage_tokens = self.passage_tokens.saturating_mul(first) / self.passages.max(1);
         Self { passages: first, passage_tokens, ..self }
     }
 
-    /// Its text in chunks of so many tokens, so many of which the chunk before
-    /// holds too. They end with a sentence and with their document, so that
-    /// they are taken to be full to three quarters.
+    /// Estimates the chunks of its text for a chunk `size` and an `overlap`, in
+    /// tokens. Chunks end with a sentence and with their document, so they are
+    /// assumed to be 75 % full.
     pub(crate) fn cut(self, size: u64, overlap: u64) -> Self {
         let new = size.saturating_sub(overlap).max(1);
         let passages = self.text_tokens.saturating_mul(4).div_ceil(new.saturating_mul(3));
         Self { passages, passage_tokens: self.text_tokens.saturating_mul(size.max(1)).div_ceil(new), ..self }
     }
 
-    /// Its passages in at most so many tokens.
+    /// Limits the tokens of all passages together.
     pub(crate) fn within(self, tokens: usize) -> Self {
         Self { passage_tokens: self.passage_tokens.min(tokens as u64), ..self }
     }
@@ -74,11 +74,11 @@ pub struct Ask<'a> {
     pub model: &'a str,
     /// What kind of model it must be.
     pub kind: Kind,
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
     /// Tokens that the model reads, over all calls.
     pub prompt_tokens: u64,
-    /// Tokens that it writes, over all calls.
+    /// Tokens that the model writes, over all calls.
     pub completion_tokens: u64,
 }
 
@@ -255,7 +255,7 @@ pub trait Choice: Component {
         without_settings(self.value(), self.name(), self.unkeyed())
     }
 
-    /// Whether the settings can work, as far as that can be told without models.
+    /// Checks the settings, as far as that is possible without models.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -271,7 +271,7 @@ pub trait Choice: Component {
     }
 }
 
-/// Name and settings of a component, without these settings.
+/// Removes the settings with these names from the name and settings of a component.
 pub fn without_settings(mut value: Value, name: &str, unkeyed: &[&str]) -> Value {
     if let Some(settings) = value.get_mut(name).and_then(Value::as_object_mut) {
         unkeyed.iter().for_each(|&name| drop(settings.remove(name)));
@@ -300,7 +300,7 @@ pub trait Models: Send + Sync {
     fn reranker(&self, name: &str) -> Result<Reranker, Error>;
 }
 
-/// Models at hand, by their names.
+/// Models by their names, already made.
 #[derive(Clone, Default)]
 pub struct NamedModels {
     /// Chat models.
@@ -370,6 +370,21 @@ impl Context<'_> {
         }
     }
 }
+
+/// [`Component::limit`] and [`Component::set_limit`] of a component with this
+/// setting, inside its `impl`. `candidates` must be at least as many.
+macro_rules! limited_by {
+    ($setting:ident $(, $candidates:ident)?) => {
+        fn limit(&self) -> Option<usize> {
+            self.$setting.into()
+        }
+        fn set_limit(&mut self, passages: usize) {
+            self.$setting = passages.into();
+            $( self.$candidates = self.$candidates.map(|candidates| candidates.max(passages)); )?
+        }
+    };
+}
+pub(crate) use limited_by;
 
 /// Declares the components of one stage: the registry of [`store::registry!`],
 /// and [`Component`] and [`Choice`] for its enum. `builds T, each Trait` names a

@@ -61,7 +61,7 @@ pub use stage::{AxisValue, Data, PassageStage, PassageStep, RefinedPassages};
 pub use table::ChunkTable;
 pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};
 
-/// What can go wrong in a stage.
+/// Errors of stages, corpus sources and pipelines.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,6 +1,6 @@
 //! One pipeline: turns a question into queries, hits, passages and an answer.
-//! Queries call all of it; tasks, which handle many questions at once, call its
-//! steps.
+//! `query` and the service call all of it; tasks of a run, which handle many
+//! questions at once, call its steps.
 
 mod question;
 mod search;
@@ -34,7 +34,7 @@ pub struct OpenCorpus {
 }
 
 impl OpenCorpus {
-    /// The same, borrowed.
+    /// Borrows it for a search.
     pub fn corpus(&self) -> Corpus<'_> {
         Corpus { table: &self.table, indexes: &self.indexes }
     }
@@ -59,7 +59,7 @@ pub enum AnswerEvent {
     Answered(Answer),
 }
 
-/// What a pipeline made of a question.
+/// The passages and the answer of a pipeline for a question.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryResult {
     /// The passages, best first.
@@ -72,12 +72,12 @@ pub struct QueryResult {
     pub remarks: Vec<String>,
 }
 
-/// What was found for a question.
+/// The passages for a question, and how it was searched.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Retrieval {
     /// The passages, best first.
     pub passages: Vec<Passage>,
-    /// The question as later stages are asked.
+    /// The standalone question, which later stages are asked.
     pub alone: String,
     /// As [`AnswerEvent::Fallback`].
     pub fallback: Option<String>,
@@ -196,8 +196,7 @@ impl Pipeline {
         Ok(self.found(AskedQuestion { text: question, history, filter: None }, usize::MAX).await?.passages)
     }
 
-    /// At most so many passages for a question, with what there is to tell about
-    /// them, and no answer.
+    /// At most `at_most` passages for a question, with remarks, and no answer.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
@@ -218,8 +217,8 @@ impl Pipeline {
         }
     }
 
-    /// At most so many passages for a question, and the question as it stands
-    /// alone: what later stages are asked.
+    /// At most `at_most` passages for a question, and the standalone question,
+    /// which later stages are asked.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
@@ -241,7 +240,7 @@ impl Pipeline {
         search.find(corpus, searches, vectors).await
     }
 
-    /// Searches once for nothing but to have searched, with a vector of no text.
+    /// Searches once to warm up caches, with an arbitrary vector.
     ///
     /// # Errors
     /// As [`Pipeline::find`].
@@ -303,7 +302,7 @@ impl Pipeline {
         self.answer_from(question, usize::MAX)
     }
 
-    /// [`Pipeline::answer`] from at most so many passages.
+    /// [`Pipeline::answer`] from at most `at_most` passages.
     pub fn answer_from<'a>(
         &'a self,
         question: AskedQuestion<'a>,
@@ -311,7 +310,7 @@ impl Pipeline {
     ) -> impl Stream<Item = Result<AnswerEvent, Error>> + Send + 'a {
         let (sender, events) = mpsc::unbounded();
         let work = async move {
-            // If nobody listens any more, the event is dropped.
+            // Events are dropped once the receiver is gone.
             let tell = |event: Result<AnswerEvent, Error>| drop(sender.unbounded_send(event));
             if let Err(error) = self.run(question, at_most, &|event| tell(Ok(event))).await {
                 tell(Err(error));

@@ -54,15 +54,15 @@ static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
 /// All processes that a function may still call, kept or not.
 static IN_USE: Mutex<Vec<Weak<Turns>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
-const KEPT: usize = 8;
+const MAX_IDLE_PROCESSES: usize = 8;
 /// After this many calls in a row that ran out of time, a function is not called for a while.
-const STRIKES: u32 = 3;
+const TIMEOUTS_BEFORE_PAUSE: u32 = 3;
 /// The length of that time as a multiple of the function's limit, and its maximum.
-const LEFT_ALONE: u32 = 10;
-const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
+const PAUSE_FACTOR: u32 = 10;
+const MAX_PAUSE: Duration = Duration::from_secs(600);
 
 static INTERPRETER: OnceLock<String> = OnceLock::new();
-/// The places of sources, as this program told them.
+/// Where each source was defined (file and line), for messages.
 static PLACES: LazyLock<Mutex<HashMap<String, FunctionPlace>>> = LazyLock::new(Mutex::default);
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 
@@ -529,7 +529,7 @@ impl Function {
             return Ok(());
         }
         let message = format!(
-            "it ran out of its {} {STRIKES} times in a row, and is not called again for {:.0} s, or until the next run",
+            "it ran out of its {} {TIMEOUTS_BEFORE_PAUSE} times in a row, and is not called again for {:.0} s, or until the next run",
             seconds(self.limit),
             left.as_secs_f64().ceil(),
         );
@@ -539,8 +539,8 @@ impl Function {
     fn strike(&self, caller: Option<&str>, what: &str) -> Problem {
         let mut strikes = lock(&self.process.strikes);
         strikes.count += 1;
-        if strikes.count >= STRIKES {
-            strikes.left_alone_until = Some(Instant::now() + (self.limit * LEFT_ALONE).min(LEFT_ALONE_AT_MOST));
+        if strikes.count >= TIMEOUTS_BEFORE_PAUSE {
+            strikes.left_alone_until = Some(Instant::now() + (self.limit * PAUSE_FACTOR).min(MAX_PAUSE));
         }
         let caller = caller.map(|caller| format!(" for {caller}")).unwrap_or_default();
         let limit = seconds(self.limit);
@@ -580,7 +580,7 @@ fn process(setup: &Setup) -> Process {
     let process = entry.1.clone();
     processes.insert(0, entry);
     // Functions that still use a process keep it.
-    processes.truncate(KEPT);
+    processes.truncate(MAX_IDLE_PROCESSES);
     process
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Searcher {
 }
 
 impl Searcher {
-    /// That of the pipeline that a step belongs to.
+    /// The searcher of the pipeline that a step belongs to.
     ///
     /// # Errors
     /// If there is no pipeline, or a model is missing.

@@ -37,7 +37,7 @@ pub trait PassageStep: Send + Sync {
     /// If a model fails, or an index that the settings name is missing.
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error>;
 
-    /// The same, and what there is to tell about it. By default that is nothing.
+    /// [`run`](Self::run) with remarks. By default there are none.
     ///
     /// # Errors
     /// As of [`PassageStep::run`].
@@ -51,7 +51,7 @@ pub trait PassageStep: Send + Sync {
     }
 }
 
-/// What a step made of the passages of one question.
+/// The output of a step for one question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RefinedPassages {
     /// The passages, best first.

@@ -1,4 +1,4 @@
-//! Spans of stages, for whoever listens: see [`models::trace`].
+//! Spans of stages for traces: see [`models::trace`].
 
 use crate::{Error, Passage};
 use models::trace::{Fails, TARGET, tells_content};
@@ -74,12 +74,13 @@ pub(crate) struct RetrieverSpan {
     pub(crate) top_k: Option<i64>,
 }
 
-/// Records how many passages a step was given.
+/// Records the number of passages that a step gets.
 pub(crate) fn record_input(span: &Span, passages: &[Passage]) {
     span.record("reverie.passages.given", count(passages.len()));
 }
 
-/// Records how many passages there are now, and, where texts are told, which.
+/// Records the number of passages that a step leaves and, if the trace has texts,
+/// the passages.
 pub(crate) fn record_output(span: &Span, passages: &[Passage]) {
     if span.is_disabled() {
         return;

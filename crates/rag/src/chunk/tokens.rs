@@ -61,7 +61,7 @@ impl TokenCounter {
         (count <= limit).then_some(count)
     }
 
-    /// The beginning of a text that has at most so many tokens, up to the end
+    /// The beginning of a text with at most `limit` tokens, up to the end
     /// of a whole word of the counter: what [`TokenCounter::count`] counts of
     /// it is never more than `limit`.
     pub fn beginning<'a>(&self, text: &'a str, limit: usize) -> &'a str {

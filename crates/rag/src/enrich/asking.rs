@@ -38,7 +38,7 @@ pub(super) fn chat(
     cx.chat(component, model)
 }
 
-/// One call for each chunk of some documents, with so many more tokens in each.
+/// Estimates one call for each chunk, with `more` tokens besides the chunk in each.
 pub(super) fn asks(model: &str, item: Item, more: u64, completion: u32) -> Vec<Ask<'_>> {
     let calls = item.passages;
     vec![Ask {

@@ -73,8 +73,8 @@ pub struct ChunkVectors {
     pub alone: usize,
 }
 
-/// Whether a pipeline's enricher can make vectors with its embedder and for its
-/// chunker, as far as that can be told before there are chunks.
+/// Checks whether a pipeline's enricher can make vectors with its embedder and
+/// for its chunker, as far as that is possible before there are chunks.
 ///
 /// # Errors
 /// What is missing and what to do, or a model that cannot be made.
@@ -100,8 +100,8 @@ pub trait Enricher: Send + Sync {
     /// If the run is ending.
     async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error>;
 
-    /// The same, and `done` is told after each chunk. By default it is told at
-    /// the end, which is soon where no model is asked.
+    /// [`Enricher::enrich`] that calls `done` after each chunk. By default it is
+    /// called at the end, which is soon if no model is asked.
     ///
     /// # Errors
     /// As of [`Enricher::enrich`].

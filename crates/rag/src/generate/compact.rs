@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage,
-    prompt::{Prompt, PromptConfig},
+    prompt::{Prompt, Template},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -23,12 +23,8 @@ pub(super) const VERSION: u32 = 2;
 pub struct Config(pub Settings);
 
 impl PromptSettings for Config {
-    fn prompt(&self) -> Option<Prompt> {
-        Some(self.0.prompt)
-    }
-
-    fn set_prompt(&mut self, prompt: &PromptConfig) {
-        prompt.put_into(&mut self.0.prompt, &mut self.0.template);
+    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
+        Some((&mut self.0.prompt, &mut self.0.template))
     }
 }
 

@@ -8,7 +8,11 @@ mod settled;
 pub use crate::prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
 pub use settings::Settings;
 
-use crate::{Answer, AxisValue, Component, Error, Passage, component::components, prompt::PromptConfig};
+use crate::{
+    Answer, AxisValue, Component, Error, Passage,
+    component::components,
+    prompt::{PromptConfig, Template},
+};
 use async_trait::async_trait;
 
 components! {
@@ -26,29 +30,29 @@ components! {
 
 impl AxisValue for GeneratorConfig {}
 
-/// The instructions in the settings of a generator. By default it takes none.
+/// The settings of a generator. By default it takes no instructions.
 trait PromptSettings: Component {
-    /// The built-in instructions that the settings name; none if it takes no
-    /// instructions.
-    fn prompt(&self) -> Option<Prompt> {
+    /// The settings for built-in instructions and for those of a file.
+    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
         None
     }
-
-    /// Puts a value of the axis `prompt` into the settings.
-    fn set_prompt(&mut self, _: &PromptConfig) {}
 }
 
 impl GeneratorConfig {
     /// The built-in instructions that its settings name; none if it takes no
     /// instructions.
     pub fn prompt(&self) -> Option<Prompt> {
-        self.settings().prompt()
+        self.clone().settings_mut().prompt_mut().map(|(prompt, _)| *prompt)
     }
 
     /// The same generator with these instructions, if it takes any.
     pub(crate) fn with_prompt(&self, prompt: &PromptConfig) -> Self {
         let mut generator = self.clone();
-        generator.settings_mut().set_prompt(prompt);
+        match (generator.settings_mut().prompt_mut(), prompt) {
+            (Some((setting, _)), PromptConfig::Named(prompt, _)) => *setting = *prompt,
+            (Some((_, setting)), PromptConfig::File { template, .. }) => *setting = Some(template.clone()),
+            (None, _) => {}
+        }
         generator
     }
 
@@ -59,8 +63,8 @@ impl GeneratorConfig {
     }
 }
 
-/// Is told the text of an answer as far as it is written, again and again.
-/// Each text replaces the one before; nearly always it begins with it.
+/// Receives the text of an answer so far, each time it grows. Each text replaces
+/// the one before, and nearly always continues it.
 pub type OnText<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// Answers a question from passages, and only from them.
@@ -76,12 +80,12 @@ pub trait Generator: Send + Sync {
         self.generate_streaming(question, passages, None).await
     }
 
-    /// [`Generator::generate`], with somebody who looks on. What he is told
-    /// is the beginning of the answer, from the call that writes its last
-    /// form; drafts are not shown. It makes no difference to the answer.
+    /// [`Generator::generate`] that calls `on_text` with the text so far. Only the
+    /// call that writes the final answer is shown, no drafts. The answer is the
+    /// same without `on_text`.
     ///
     /// # Errors
-    /// As without.
+    /// As [`Generator::generate`].
     async fn generate_streaming(
         &self,
         question: &str,

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage, fence,
-    prompt::{PromptConfig, Task, Template},
+    prompt::{Task, Template},
 };
 use async_trait::async_trait;
 use models::Message;
@@ -99,12 +99,8 @@ impl Config {
 }
 
 impl PromptSettings for Config {
-    fn prompt(&self) -> Option<Prompt> {
-        Some(self.prompt)
-    }
-
-    fn set_prompt(&mut self, prompt: &PromptConfig) {
-        prompt.put_into(&mut self.prompt, &mut self.template);
+    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
+        Some((&mut self.prompt, &mut self.template))
     }
 }
 

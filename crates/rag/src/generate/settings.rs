@@ -79,8 +79,8 @@ impl Settings {
         Ok(())
     }
 
-    /// What an answer asks of the model in so many calls. The passages are
-    /// shared out among them; each has the instructions and the question.
+    /// Estimates what an answer asks of the model in `calls` calls. The passages
+    /// are divided among them; each has the instructions and the question.
     pub(super) fn asks(&self, item: Item, calls: u64) -> Vec<Ask<'_>> {
         let passages = self.context_tokens.map_or(item.passage_tokens, |limit| item.passage_tokens.min(limit as u64));
         vec![Ask {
@@ -111,7 +111,7 @@ pub(super) struct AnswerModel {
     stop: &'static [&'static str],
 }
 
-/// Who looks on while a reply is written, and how many sources it may cite.
+/// Who gets a reply while it is written, and how many sources it may cite.
 #[derive(Clone, Copy)]
 pub(super) struct ReplyWatch<'a> {
     on_text: OnText<'a>,

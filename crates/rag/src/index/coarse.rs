@@ -243,7 +243,7 @@ enum DotProduct {
 }
 
 impl DotProduct {
-    /// Those of this processor, the fastest first.
+    /// The instructions of this processor, the fastest first.
     fn available() -> Vec<Self> {
         let mut readers = Vec::new();
         #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
-//! `load::format`: what every format of documents says of itself, in its own
-//! file: how it is told from the others, and how it is read.
+//! `load::format`: what the file of a format declares: how its files are
+//! recognized, and how they are read.
 
 use super::{LoadError, ParseLimits, Parsed};
 use std::io::Cursor;
@@ -10,7 +10,7 @@ use zip::result::ZipError;
 pub(super) struct FileFormat {
     /// How the names of such files end, in lower case.
     pub(super) extensions: &'static [&'static str],
-    /// What tells such a file from those of the other formats.
+    /// How such a file is recognized.
     pub(super) sign: Sign,
     /// Reads a file.
     pub(super) parse: fn(&[u8], &ParseLimits) -> Result<Parsed, LoadError>,
@@ -30,7 +30,7 @@ pub(super) struct FileFormat {
 /// What is said of a file without text where its format has nothing better to say.
 pub(super) const NO_TEXT: &str = "the file holds only white space or pictures";
 
-/// What tells a format from the others.
+/// How a format is recognized.
 pub(super) enum Sign {
     /// Bytes of its own. The function is given the file, and whether its name
     /// says that it is of this format.

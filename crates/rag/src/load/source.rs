@@ -131,7 +131,7 @@ impl Source {
         }
     }
 
-    /// Sets which links are followed; by default those that stay inside.
+    /// Sets which links are followed; by default links that stay inside.
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
         Self { links, ..self }

@@ -23,12 +23,11 @@ const FUSION_K: u32 = 60;
 /// the keys of retrievals that join hits.
 pub const FUSION_VERSION: u32 = 1;
 
-/// So few chunks, with so many numbers in all their vectors, are searched in
-/// less time than it takes to hand a search to another thread and back, or in
-/// little more.
+/// The limits of a small corpus, in chunks and in numbers of all their vectors:
+/// searching it takes about as long as handing the search to another thread.
 const FEW_CHUNKS: usize = 10_000;
 const FEW_NUMBERS: usize = 1 << 20;
-/// The same for the bytes of all queries: a long conversation can be one query.
+/// The limit for the bytes of all queries: a query may be a long conversation.
 const FEW_BYTES: usize = 8 << 10;
 
 /// The stages from question to passages.
@@ -63,7 +62,7 @@ pub(super) struct StageStep {
     pub(super) reads_chunks: bool,
 }
 
-/// What the stages are called, for those who trace them.
+/// The names of the stages, for traces.
 pub(super) struct StageNames {
     pub(super) embedder: String,
     /// None where the question is searched as it is asked.
@@ -172,7 +171,7 @@ impl Search {
 struct QuestionVectors {
     /// A row for each search.
     searches: Option<Matrix>,
-    /// That of the standalone text.
+    /// The vector of the standalone text.
     standalone: Option<Vec<f32>>,
 }
 
@@ -185,7 +184,7 @@ pub(crate) struct SearchStages {
 }
 
 impl SearchStages {
-    /// Those of a pipeline.
+    /// Makes the stages of a pipeline.
     ///
     /// # Errors
     /// Settings that cannot work, or a model that is missing.
@@ -200,10 +199,11 @@ impl SearchStages {
     /// The passages of questions. Each has one search or several; `vectors` has
     /// a row for each search of all questions, in order.
     ///
-    /// A search computes. That of one question stays on its thread, and hands the
-    /// other tasks of that thread to another one if it takes longer than a moment:
-    /// waking a thread, twice, takes a tenth of the time of a search in 100,000
-    /// chunks. A batch, and a user's function, have a thread of their own.
+    /// A search computes and would block the other tasks of its thread. The search
+    /// of one question stays on its thread, and the runtime moves the other tasks
+    /// (`block_in_place`): waking another thread twice would take a tenth of the
+    /// time of a search in 100,000 chunks. A batch and a user's function get a
+    /// thread of their own.
     ///
     /// # Errors
     /// As [`find`].

@@ -38,15 +38,6 @@ pub enum PromptConfig {
 }
 
 impl PromptConfig {
-    /// Puts these instructions into the settings of a generator: built-in ones
-    /// into `prompt`, those of a file into `template`.
-    pub(crate) fn put_into(&self, prompt: &mut Prompt, template: &mut Option<Template>) {
-        match self {
-            Self::Named(named, _) => *prompt = *named,
-            Self::File { template: file, .. } => *template = Some(file.clone()),
-        }
-    }
-
     /// Built-in instructions by their name.
     fn named(name: &str) -> Option<Self> {
         Prompt::ALL.iter().find(|(known, _)| *known == name).map(|&(name, prompt)| Self::Named(prompt, name))

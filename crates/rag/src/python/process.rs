@@ -88,7 +88,7 @@ impl InterpreterProcess {
         callers.all(|caller| caller == first).then(|| first.clone())?
     }
 
-    /// Tells all who wait that there is no reply.
+    /// Fails all pending calls.
     fn give_up(&self, reason: String) {
         let (mut calls, reason) = (lock(&self.calls), ProcessEnd(reason));
         for (_, waiting) in calls.waiting.drain() {
@@ -125,8 +125,7 @@ impl Drop for Interpreter {
     }
 }
 
-/// Ends the interpreters that are computing at this moment: nobody waits for
-/// them any more.
+/// Ends the interpreters that are working on a call, after an interrupt (Ctrl-C).
 pub fn interrupt() {
     for shared in lock(&LIVE).iter().filter_map(Weak::upgrade) {
         if !lock(&shared.calls).waiting.is_empty() {
@@ -203,7 +202,7 @@ impl Interpreter {
         matches!(lock(&self.shared.child).try_wait(), Ok(None))
     }
 
-    /// Whether it can be asked again: nobody has ended it.
+    /// Whether it can be called again.
     pub(super) fn is_used(&self) -> bool {
         self.lives() && lock(&self.shared.input).is_some()
     }
@@ -252,7 +251,7 @@ impl Interpreter {
     }
 }
 
-/// Passes requests on, until nobody asks any more or the process ends. The
+/// Passes requests on until the sender is gone or the process has ended. The
 /// process lives as long as this thread.
 fn keep(shared: &InterpreterProcess, asked: &Receiver<Vec<u8>>) {
     for request in asked {
@@ -267,7 +266,7 @@ fn keep(shared: &InterpreterProcess, asked: &Receiver<Vec<u8>>) {
     let _ = lock(&shared.child).wait();
 }
 
-/// Hands replies to those who wait for them, until the process ends.
+/// Hands replies to the pending calls until the process ends.
 fn read(shared: &InterpreterProcess, output: Option<impl BufRead>) {
     let Some(mut output) = output else { return shared.give_up("its interpreter has no output".to_owned()) };
     let mut line = String::new();
@@ -281,7 +280,7 @@ fn read(shared: &InterpreterProcess, output: Option<impl BufRead>) {
             shared.give_up(format!("its interpreter answered `{}`, which is no reply", beginning(line.trim())));
             return shared.end();
         };
-        // Nobody waits for a call that took too long.
+        // A call that took too long is not pending any more.
         if let Some(waiting) = lock(&shared.calls).waiting.remove(&number) {
             let _ = waiting.reply.send(Ok(reply));
         }

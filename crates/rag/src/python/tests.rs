@@ -319,7 +319,7 @@ fn a_source_that_cannot_be_run_is_tried_again_by_the_next_run() {
     std::fs::write(folder.path().join("oats_of_the_mill.py"), "N = 12\n").unwrap();
     assert!(needy.call(&json!({ "a": 1 })).is_err(), "not for each question anew");
     // A notebook tries others meanwhile.
-    for number in 0..=KEPT {
+    for number in 0..=MAX_IDLE_PROCESSES {
         function(&format!("def f(a):\n    return a + {number}\n")).unwrap();
     }
     forgive();

@@ -18,7 +18,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// What so many calls for one question ask of the model.
+    /// Estimates what `calls` calls for one question ask of the model.
     pub(crate) fn asks(&self, item: Item, calls: u64) -> Vec<Ask<'a>> {
         vec![Ask {
             model: self.model,
@@ -104,8 +104,8 @@ impl NoReply {
 }
 
 impl Asker {
-    /// A text that the model writes; `number` counts those that are asked for
-    /// in the same words, from 0: each has its own seed.
+    /// A text that the model writes. `number` counts the texts that are asked for
+    /// in the same words, from 0; each has its own seed.
     pub(super) async fn text(
         &self,
         instructions: &str,
@@ -130,8 +130,8 @@ impl Asker {
         Ok(text)
     }
 
-    /// At most so many queries as a JSON list, without what repeats the
-    /// question or another; none only if the list is empty.
+    /// At most `most` queries as a JSON list, without repetitions of the
+    /// question or of each other; none only if the list is empty.
     pub(super) async fn list(
         &self,
         instructions: &str,
@@ -265,7 +265,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What makes two queries the same: their words, whatever stands between them.
+/// The words of a query. Queries with the same words are the same.
 fn words(text: &str) -> Vec<String> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }

@@ -92,7 +92,7 @@ impl QueryWriter for Hyde {
                 Err(nothing) => missing.push(nothing),
             }
         }
-        // The end of the run comes first, then what another try may mend.
+        // The end of the run comes first, then failures that a retry may fix.
         let is_end = |nothing: &&NoReply| matches!(nothing, NoReply::Failed(error) if error.ends_work());
         let may_mend = |nothing: &&NoReply| matches!(nothing, NoReply::Failed(_));
         let worst = missing.iter().find(is_end).or_else(|| missing.iter().find(may_mend)).or(missing.first());

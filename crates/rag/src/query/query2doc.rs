@@ -4,10 +4,10 @@
 //!
 //! It pays most with `bm25` and `hybrid`: the passage brings words that the
 //! documents use and the question lacks, and the repeated question keeps its
-//! own words ahead. It does not pay where the model knows nothing of the
-//! field, or where the question holds the one word that decides, such as an
-//! error code. It asks the model once. `hyde` is the kin of it that leaves the
-//! words alone.
+//! own words ahead. It does not pay where the model knows nothing of the field,
+//! or where the question holds the one word that decides, such as an error
+//! code. It asks the model once. `hyde` is a variant that leaves the words
+//! alone.
 //! Source: Wang, Yang and Wei, Query2doc: Query Expansion with Large Language
 //! Models, 2023 (without its examples of passages, which are of another
 //! corpus).

@@ -23,6 +23,7 @@
 
 use crate::{
     Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages, Searcher,
+    component::limited_by,
     corpus::{Corpus, Query},
     query::asker::{Asker, Asking, NoReply},
 };
@@ -92,13 +93,7 @@ impl Component for Config {
         self.top_n.map_or(item, |top_n| item.first(top_n))
     }
 
-    fn limit(&self) -> Option<usize> {
-        self.top_n
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        self.top_n = Some(passages);
-    }
+    limited_by!(top_n);
 
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let calls = 1 + self.tasks as u64;

@@ -163,7 +163,7 @@ impl Choice for RefineConfig {
     fn name(&self) -> &str {
         &self.name
     }
-    /// That of the list; the versions of the steps are part of [`Choice::keyed`].
+    /// The version of the list; the versions of the steps are part of [`Choice::keyed`].
     fn version(&self) -> u32 {
         1
     }

@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// Between pieces, where text was left out.
 pub(super) const LEFT_OUT: &str = " … ";
-/// A gap between chunks of at most so many bytes is white space.
+/// A gap between chunks of at most this many bytes counts as white space.
 const BLANK: usize = 8;
 
 /// A stretch of a document's text.

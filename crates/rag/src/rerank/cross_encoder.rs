@@ -6,7 +6,7 @@
 //! Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019.
 
 use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, Item, Passage};
+use crate::{Ask, Component, Context, Error, Item, Passage, component::limited_by};
 use async_trait::async_trait;
 use models::Kind;
 use serde::{Deserialize, Serialize};
@@ -39,13 +39,7 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_n)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        (self.top_n, self.candidates) = (passages, Some(passages));
-    }
+    limited_by!(top_n, candidates);
 
     fn reads_chunks(&self) -> bool {
         false

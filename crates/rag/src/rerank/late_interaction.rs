@@ -20,6 +20,7 @@
 use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
 use crate::{
     Component, Context, Error, Item, Passage,
+    component::limited_by,
     index::{Bm25Index, DenseIndex, IndexKind, Indexes, TokenIndex},
 };
 use async_trait::async_trait;
@@ -72,13 +73,7 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_n)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        (self.top_n, self.candidates) = (passages, Some(passages));
-    }
+    limited_by!(top_n, candidates);
 
     fn candidates(&self, top_k: usize) -> Option<usize> {
         candidates(self.candidates, top_k)

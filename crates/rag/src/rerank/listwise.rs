@@ -8,7 +8,7 @@
 //! Source: Sun et al., Is ChatGPT Good at Search?, 2023.
 
 use super::{Corpus, PassageReranker, Query, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
+use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, component::limited_by, fence};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, Kind, Message};
 use serde::{Deserialize, Serialize};
@@ -49,13 +49,7 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_n)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        (self.top_n, self.candidates) = (passages, Some(passages));
-    }
+    limited_by!(top_n, candidates);
 
     fn reads_chunks(&self) -> bool {
         false
@@ -140,7 +134,7 @@ impl Listwise {
     }
 }
 
-/// All positions below `n`: those that the reply names, then the others.
+/// All positions below `n`: first the positions that the reply names.
 fn order(reply: &str, n: usize) -> Vec<usize> {
     let named = serde_json::from_str::<Ranking>(reply.trim()).map(|reply| reply.ranking).unwrap_or_default();
     let named = named.into_iter().filter_map(|number| usize::try_from(number).ok()?.checked_sub(1));

@@ -21,7 +21,8 @@ components! {
 }
 
 impl RerankerConfig {
-    /// This reranker, with settings to order and keep so many texts; none if it is `none`.
+    /// The same reranker with settings to order and keep `texts` texts; none if it
+    /// does nothing.
     pub fn keeping(&self, texts: usize) -> Option<Self> {
         if self.is_nothing() {
             return None;
@@ -56,7 +57,7 @@ impl PassageStep for RerankStep {
     }
 }
 
-/// Orders passages anew and cuts them to its `top_n`.
+/// Reorders passages and keeps the first `top_n`.
 #[async_trait]
 pub trait PassageReranker: Send + Sync {
     /// The passages, best first, with new scores.

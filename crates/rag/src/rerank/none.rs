@@ -3,7 +3,7 @@
 //! The baseline that every other reranker must beat to be worth its time.
 
 use super::{Corpus, PassageReranker, Query, check_top_n};
-use crate::{Component, Context, Error, Item, Passage};
+use crate::{Component, Context, Error, Item, Passage, component::limited_by};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -22,13 +22,7 @@ impl Component for Config {
         self.top_n.map_or(item, |top_n| item.first(top_n))
     }
 
-    fn limit(&self) -> Option<usize> {
-        self.top_n
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        self.top_n = Some(passages);
-    }
+    limited_by!(top_n);
 
     fn reads_chunks(&self) -> bool {
         false

@@ -7,14 +7,14 @@
 //! instruction, query and document is used. Scores mean the same for every
 //! question, so `threshold` may follow. It does not pay where a cross-encoder
 //! is at hand, which is as good and a fraction of the work, or where calls are
-//! dear: there is one for each of the `candidates`. The endpoint must tell
-//! probabilities of tokens, as llama.cpp, vLLM and some models of OpenAI do;
-//! `listwise` needs none.
+//! expensive: there is one for each of the `candidates`. The endpoint must
+//! report probabilities of tokens, as llama.cpp, vLLM and some models of OpenAI
+//! do; `listwise` needs none.
 //! Source: Zhang et al., Qwen3 Embedding, 2025; Nogueira et al., Document
 //! Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
 
 use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
+use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, component::limited_by, fence};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, ChatResponse, Kind, Message};
 use regex::Regex;
@@ -69,13 +69,7 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_n)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        (self.top_n, self.candidates) = (passages, Some(passages));
-    }
+    limited_by!(top_n, candidates);
 
     fn reads_chunks(&self) -> bool {
         false

@@ -20,7 +20,9 @@
 
 use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
 use crate::{
-    Component, Context, Error, Item, Passage, function_settings,
+    Component, Context, Error, Item, Passage,
+    component::limited_by,
+    function_settings,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
@@ -52,13 +54,7 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_n)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        (self.top_n, self.candidates) = (passages, Some(passages));
-    }
+    limited_by!(top_n, candidates);
 
     fn reads_chunks(&self) -> bool {
         false

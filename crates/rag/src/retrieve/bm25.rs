@@ -9,6 +9,7 @@ use super::{Retriever, bm25_search, check_top_k};
 use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
+    component::limited_by,
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;
@@ -36,13 +37,7 @@ impl Component for Config {
         item.found(self.top_k)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_k)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        self.top_k = passages;
-    }
+    limited_by!(top_k);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Bm25].into()

@@ -21,6 +21,7 @@ use super::{
 use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
+    component::limited_by,
     index::{IndexKind, Indexes},
     trace,
 };
@@ -135,14 +136,7 @@ impl Component for Config {
         item.found(self.top_k)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_k)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        self.top_k = passages;
-        self.candidates = self.candidates.map(|candidates| candidates.max(passages));
-    }
+    limited_by!(top_k, candidates);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense, IndexKind::Bm25].into()

@@ -16,6 +16,7 @@ use super::{Retriever, check_candidates, check_top_k, dense_search};
 use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
+    component::limited_by,
     index::{DenseIndex, IndexKind, Indexes},
 };
 use async_trait::async_trait;
@@ -48,14 +49,7 @@ impl Component for Config {
         item.found(self.top_k)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_k)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        self.top_k = passages;
-        self.candidates = self.candidates.map(|candidates| candidates.max(passages));
-    }
+    limited_by!(top_k, candidates);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense].into()

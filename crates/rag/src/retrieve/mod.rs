@@ -36,7 +36,8 @@ impl AxisValue for RetrieverConfig {
 
 /// Finds chunks for queries. Deterministic: equal scores are ordered by row.
 ///
-/// What waits for no model computes, and is called where that holds up nobody.
+/// A retriever that asks no model computes without waiting; it is called on a
+/// thread that may block.
 #[async_trait]
 pub trait Retriever: Send + Sync {
     /// For each query at most `top_k` hits, best first.

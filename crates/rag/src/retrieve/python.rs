@@ -26,7 +26,9 @@
 use super::{Retriever, check_top_k, sort};
 use crate::corpus::{Corpus, Query};
 use crate::{
-    Component, Context, Error, Hit, Item, function_settings,
+    Component, Context, Error, Hit, Item,
+    component::limited_by,
+    function_settings,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
@@ -55,13 +57,7 @@ impl Component for Config {
         item.found(self.top_k)
     }
 
-    fn limit(&self) -> Option<usize> {
-        Some(self.top_k)
-    }
-
-    fn set_limit(&mut self, passages: usize) {
-        self.top_k = passages;
-    }
+    limited_by!(top_k);
 }
 
 impl Config {
