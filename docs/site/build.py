@@ -179,7 +179,8 @@ def main() -> int:
     options = arguments.parse_args()
     output = options.output.resolve()
     site = Site(output)
-    for path, text in reference.pages(options.reverie.resolve(), ROOT).items():
+    made = reference.pages(options.reverie.resolve(), ROOT)
+    for path, text in made.items():
         site.write(path, text)
     for source in sorted(DOCS.rglob("*")):
         name = source.relative_to(DOCS).as_posix()
@@ -194,6 +195,12 @@ def main() -> int:
         site.add(ROOT / source, name)
 
     configuration = (DOCS / "site" / "zensical.toml").read_text(encoding="utf-8")
+    for path in made:
+        # The page of a new axis stands before the metrics until somebody writes its line.
+        if path.endswith(".md") and f'"{path}"' not in configuration:
+            metrics = '    { "Metrics: score answers"'
+            line = f'    {{ "{reference.title_of(Path(path).stem)}" = "{path}" }},\n'
+            configuration = configuration.replace(metrics, line + metrics)
     project = tomllib.loads(configuration)["project"]
     nav = entries(project["nav"])
     there = {file.relative_to(site.folder).as_posix() for file in site.folder.rglob("*.md")}

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-# Sections whose values are components, which have pages of their own.
-AXES = ("chunker", "enrich", "query", "retriever", "reranker", "refine", "prompt", "generator")
-
 
 def default(value: object, description: str, required: bool = False) -> str:
     """What holds where a key is left out, for the cell of a table."""
@@ -121,8 +118,8 @@ class Page:
         self.text += "\n"
 
 
-def page(schema: dict, titles: dict[str, str]) -> str:
-    """The Markdown of the page."""
+def page(schema: dict, axes: dict[str, str]) -> str:
+    """The Markdown of the page. `axes` are those that list components, which have pages of their own, with titles."""
     made = Page(schema)
     top = schema["properties"]
     made.text = """# The experiment file
@@ -157,7 +154,7 @@ All mistakes in a file are told at once, each with its line, its column and the 
                 )
     made.text += "\n## space\n\nEach list is an axis; the trials are all combinations. A value is a component's name, or a table with its name and its settings.\nWith several tables `[[space]]`, the trials are the combinations of each table.\n\n| axis | lists |\n|---|---|\n"
     made.text += "| `embedder` | the names of embedding models under `[models]` |\n"
-    made.text += "".join(f"| `{axis}` | [{titles[axis].lower()}]({axis}.md) |\n" for axis in AXES)
+    made.text += "".join(f"| `{axis}` | [{title.lower()}]({axis}.md) |\n" for axis, title in axes.items())
     made.text += "\n## search\n\nWhich trials are asked which questions: one of these, by its name or as a table; without one, `grid`.\n"
     for name, value in made.cases(top["search"]).items():
         made.table(f"search.{name}", value, 3)

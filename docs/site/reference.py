@@ -15,28 +15,16 @@ from pathlib import Path
 import experiment
 
 MADE = "<!-- made by docs/site/build.py: do not edit -->\n\n"
-KINDS = {
-    "chunker": "Chunkers",
-    "enrich": "Enrichers",
-    "query": "Queries",
-    "retriever": "Retrievers",
-    "reranker": "Rerankers",
-    "refine": "Refiners",
-    "prompt": "Prompts",
-    "generator": "Generators",
-    "metric": "Metrics",
-}
-WHAT = {
-    "chunker": "How a document is cut into chunks, which are what is searched.",
-    "enrich": "What is searched beside a chunk's text. The answer is written from the text alone.",
-    "query": "What is searched: the question as it was asked, or what a model makes of it.",
-    "retriever": "How chunks are found.",
-    "reranker": "How what was found is put into a better order.",
-    "refine": "What is done with the passages before the answer is written: one step, or a list of steps in their order.",
-    "prompt": "The instructions to the chat model. A path names a file of your own.",
-    "generator": "How the answer is written.",
-    "metric": "How an answer, or what was retrieved, is scored. `1` is good unless the metric says otherwise.",
-}
+# Kinds whose components are not called like the kind with an `s`.
+TITLES = {"enrich": "Enrichers", "query": "Queries", "refine": "Refiners"}
+# What `reverie schema` says of each axis beside the axis itself.
+COMPARED = " A value, or a list of values to compare."
+SCORES = "How an answer, or what was retrieved, is scored. `1` is good unless the metric says otherwise."
+
+
+def title_of(kind: str) -> str:
+    """What the components of an axis, or the metrics, are called."""
+    return TITLES.get(kind, f"{kind.capitalize()}s")
 
 
 def cell(value: object) -> str:
@@ -160,12 +148,14 @@ def in_a_file(component: dict) -> str:
     return f"```toml\n[{table}]\n{models}{axis} = [{value}]{said}\n```\n{fails}"
 
 
-def components(every: list[dict]) -> dict[str, str]:
+def components(every: list[dict], schema: dict) -> dict[str, str]:
     """A page for each kind."""
     pages = {}
-    for kind, title in KINDS.items():
+    axes = schema["properties"]["space"]["anyOf"][0]["properties"]
+    for kind in dict.fromkeys(one["kind"] for one in every):
         ones = [one for one in every if one["kind"] == kind]
-        page = f"{MADE}# {title}\n\n{WHAT[kind]}\n`reverie explain NAME` prints the same in a terminal.\n\n"
+        about = SCORES if kind == "metric" else axes[kind]["description"].removesuffix(COMPARED)
+        page = f"{MADE}# {title_of(kind)}\n\n{about}\n`reverie explain NAME` prints the same in a terminal.\n\n"
         page += "| name | what it does |\n|---|---|\n"
         for one in ones:
             sentence = one["docs"].split("\n\n")[0].replace("\n", " ")
@@ -232,11 +222,11 @@ def commands(reverie: Path) -> dict[str, str]:
     }
 
 
-def experiment_file(reverie: Path) -> dict[str, str]:
+def experiment_file(printed: str, every: list[dict]) -> dict[str, str]:
     """The keys of an experiment file, and its schema."""
-    printed = subprocess.check_output([reverie, "schema"], text=True)
+    axes = {one["kind"]: title_of(one["kind"]) for one in every if one["kind"] != "metric"}
     return {
-        "reference/experiment.md": MADE + experiment.page(json.loads(printed), KINDS),
+        "reference/experiment.md": MADE + experiment.page(json.loads(printed), axes),
         "reference/experiment.schema.json": printed,
     }
 
@@ -421,7 +411,8 @@ def python(package: Path) -> dict[str, str]:
         for node in first.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_HOME"
     )
-    generated = {"chunkers", "enrichers", "queries", "retrievers", "rerankers", "refiners", "generators", "metrics"}
+    written = "Written from the Rust source by `make classes`"
+    generated = {one.stem for one in package.glob("*s.py") if written in one.read_text(encoding="utf-8")}
     modules = [
         "experiment",
         *sorted(set(home.values()) - {"_core"}),
@@ -448,12 +439,12 @@ def python(package: Path) -> dict[str, str]:
         title, anchor = ("Stages on Arrow batches", "arrow") if module == "_core" else (f"reverie.{module}", module)
         page += f"\n## {title} {{ #{anchor} }}\n\n{described(ast.get_docstring(trees[0]))}\n"
         if module in generated:
-            kind = {"enrichers": "enrich", "queries": "query", "refiners": "refine"}.get(module, module.rstrip("s"))
+            kind = next((one for one in TITLES if title_of(one).lower() == module), module.removesuffix("s"))
             names = [
                 node.name for node in trees[0].body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
             ]
             page += (
-                f"\nA class for each component, with the settings of [{KINDS[kind].lower()}]({kind}.md): "
+                f"\nA class for each component, with the settings of [{title_of(kind).lower()}]({kind}.md): "
                 + ", ".join(f"`{name}`" for name in names)
                 + ".\n"
             )
@@ -522,10 +513,11 @@ def python(package: Path) -> dict[str, str]:
 def pages(reverie: Path, root: Path) -> dict[str, str]:
     """All reference pages, by their paths in the site."""
     every = json.loads(subprocess.check_output([reverie, "components", "--json"], text=True))
+    schema = subprocess.check_output([reverie, "schema"], text=True)
     return {
-        **components(every),
+        **components(every, json.loads(schema)),
         **commands(reverie),
-        **experiment_file(reverie),
+        **experiment_file(schema, every),
         **http(openapi(reverie)),
         **python(root / "crates" / "python" / "python" / "reverie"),
     }

@@ -7,7 +7,7 @@ use crate::{
 use futures::{StreamExt, stream};
 use rag::{
     Document,
-    load::{Limits, LoadError, ReadError, Rejected, Source, SourceFile, parse},
+    load::{LoadError, ParseLimits, ReadError, Rejected, Source, SourceFile, parse},
 };
 
 /// Paths that are named where one is not there.
@@ -83,7 +83,7 @@ pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, V
 }
 
 async fn parsed(source: &Source, file: SourceFile) -> Result<Result<Document, Rejected>, Error> {
-    let (path, limits) = (file.path.clone(), Limits::default());
+    let (path, limits) = (file.path.clone(), ParseLimits::default());
     let bytes = match read::content(source, &file, &limits).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(reason)) => return Ok(Err(Rejected { path, reason })),

@@ -177,7 +177,7 @@ async fn ask<'a>(
         Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
     })?;
     let found = results.trial(trial)?;
-    let Some(generator) = found.trial.pipeline.answering() else {
+    let Some(generator) = found.trial.pipeline.prompted_generator() else {
         return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
     };
     let used: BTreeSet<String> =

@@ -16,7 +16,7 @@ use models::{AnswerPiece, Embedder, InputKind, Message, ModelKind};
 use rag::{
     Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, Query, Span,
     load::Source,
-    pipeline::{AskedQuestion, Event, Found, Whole},
+    pipeline::{AskedQuestion, PipelineEvent, QueryResult, Retrieval},
 };
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
@@ -49,7 +49,7 @@ pub struct Answered {
 
 /// Is told what happens while a question is answered. Called by whichever thread
 /// works, so it must be quick.
-pub type OnEvent<'a> = &'a (dyn Fn(&Event) + Send + Sync);
+pub type OnEvent<'a> = &'a (dyn Fn(&PipelineEvent) + Send + Sync);
 
 /// A dense index makes the copy that speeds it up after some searches; so many
 /// are enough.
@@ -276,11 +276,11 @@ impl RunPipeline {
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
-    pub async fn retrieve(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
+    pub async fn retrieve(&self, question: &str, history: &[Message], at_most: usize) -> Result<QueryResult, Error> {
         if let Some(way) = self.way() {
             let (question, history) = (question.to_owned(), history.to_vec());
             let request = PartRequest::Retrieve { question: question.clone(), history, filter: None, at_most };
-            return Ok(way.ask::<Found>(&request).await?.whole(&question));
+            return Ok(way.ask::<Retrieval>(&request).await?.whole(&question));
         }
         let found = async { Ok(self.stage().await?.retrieve_whole(question, history, at_most).await?) };
         rag::python::on_behalf_of(self.caller(), found).await
@@ -296,7 +296,7 @@ impl RunPipeline {
         question: &str,
         history: &[Message],
         at_most: usize,
-        on_event: impl Fn(Event) + Send,
+        on_event: impl Fn(PipelineEvent) + Send,
     ) -> Result<(), Error> {
         if let Some(way) = self.way() {
             return asked(way, question, history, at_most, on_event).await;
@@ -314,7 +314,7 @@ impl RunPipeline {
 
     /// Whether it writes answers, besides finding passages.
     pub fn answers(&self) -> bool {
-        self.trial.pipeline.answering().is_some()
+        self.trial.pipeline.prompted_generator().is_some()
     }
 
     /// The text of a stretch of a document; none if it searches no such document.
@@ -397,7 +397,7 @@ impl RunPipeline {
 
     async fn answered(&self, question: AskedQuestion<'_>, on_event: Option<OnEvent<'_>>) -> Result<Answered, Error> {
         let pipeline = self.stage().await?;
-        let Whole { passages, answer, fallback, remarks } = match on_event {
+        let QueryResult { passages, answer, fallback, remarks } = match on_event {
             Some(on_event) => watched(pipeline, question, on_event).await?,
             None => pipeline.answer_whole(question).await?,
         };
@@ -439,22 +439,22 @@ async fn asked(
     question: &str,
     history: &[Message],
     at_most: usize,
-    on_event: impl Fn(Event) + Send,
+    on_event: impl Fn(PipelineEvent) + Send,
 ) -> Result<(), Error> {
     let request = PartRequest::Answer { question: question.to_owned(), history: history.to_vec(), at_most };
     let mut said = pin!(way.hear(&request));
     let mut found = false;
     while let Some(said) = said.next().await {
         on_event(match said {
-            PartReply::Fallback(reason) => Event::Fallback(reason),
-            PartReply::Remark(remark) => Event::Remark(remark),
+            PartReply::Fallback(reason) => PipelineEvent::Fallback(reason),
+            PartReply::Remark(remark) => PipelineEvent::Remark(remark),
             PartReply::Found(passages) => {
                 found = true;
-                Event::Found(passages)
+                PipelineEvent::Found(passages)
             }
-            PartReply::Text(text) => Event::Piece(AnswerPiece::Text(text)),
-            PartReply::Anew => Event::Piece(AnswerPiece::Restart),
-            PartReply::Answered(answer) => Event::Answered(*answer),
+            PartReply::Text(text) => PipelineEvent::Piece(AnswerPiece::Text(text)),
+            PartReply::Anew => PipelineEvent::Piece(AnswerPiece::Restart),
+            PartReply::Answered(answer) => PipelineEvent::Answered(*answer),
             PartReply::Failed(failure) => return Err(failure.into()),
             PartReply::Replied(_) => continue,
         });
@@ -499,18 +499,22 @@ fn check_models(
 }
 
 /// What is found and answered, and told on the way.
-async fn watched(pipeline: &Pipeline, question: AskedQuestion<'_>, on_event: OnEvent<'_>) -> Result<Whole, Error> {
-    let mut whole = Whole::default();
+async fn watched(
+    pipeline: &Pipeline,
+    question: AskedQuestion<'_>,
+    on_event: OnEvent<'_>,
+) -> Result<QueryResult, Error> {
+    let mut whole = QueryResult::default();
     let mut events = pin!(pipeline.answer(question));
     while let Some(event) = events.next().await {
         let event = event?;
         on_event(&event);
         match event {
-            Event::Fallback(reason) => whole.fallback = Some(reason),
-            Event::Remark(remark) => whole.remarks.push(remark),
-            Event::Found(found) => whole.passages = found,
-            Event::Piece(_) => {}
-            Event::Answered(answer) => whole.answer = Some(answer),
+            PipelineEvent::Fallback(reason) => whole.fallback = Some(reason),
+            PipelineEvent::Remark(remark) => whole.remarks.push(remark),
+            PipelineEvent::Found(found) => whole.passages = found,
+            PipelineEvent::Piece(_) => {}
+            PipelineEvent::Answered(answer) => whole.answer = Some(answer),
         }
     }
     Ok(whole)

@@ -40,7 +40,7 @@ use cache::Cache;
 use eval::Question;
 use models::{Matrix, ledger};
 use rag::{
-    ChunkTable, Refined,
+    ChunkTable, RefinedPassages,
     load::{Source, Unread},
     python::on_behalf_of,
 };
@@ -108,7 +108,7 @@ pub struct Execution {
     /// What tasks used, by the names of their outputs.
     used: usage::UsageCache,
     /// The passages of trials, by question.
-    passages: Cache<HashMap<String, Refined>>,
+    passages: Cache<HashMap<String, RefinedPassages>>,
 }
 
 /// The parts that tasks share: store, corpus, models and so on.

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow_pyarrow::PyArrowType;
 use arrow_schema::{DataType, Field, Schema};
 use pyo3::prelude::*;
-use rag::load::{Limits, LoadError, Source, SourceFile};
+use rag::load::{LoadError, ParseLimits, Source, SourceFile};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Corpus {
         exclude: Vec<String>,
         limits: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let limits: Limits = settings::read("limits", settings::table(limits)?)?;
+        let limits: ParseLimits = settings::read("limits", settings::table(limits)?)?;
         // Workers have other working folders.
         let source = match store::is_url(&source) {
             true => source,
@@ -71,7 +71,7 @@ impl Corpus {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Block {
     source: String,
-    limits: Limits,
+    limits: ParseLimits,
     files: Vec<SourceFile>,
 }
 

@@ -8,7 +8,7 @@ use crate::{
 use lab::{Answered, Error, RunPipeline};
 use models::AnswerPiece;
 use pyo3::prelude::*;
-use rag::{Passage, pipeline::Event};
+use rag::{Passage, pipeline::PipelineEvent};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
@@ -45,13 +45,13 @@ impl Events {
         let (tell, events) = mpsc::unbounded_channel();
         let work = runtime()?.spawn(async move {
             // If nobody reads any more, the event is dropped.
-            let on_event = |event: &Event| {
+            let on_event = |event: &PipelineEvent| {
                 let event = match event {
-                    Event::Found(passages) => QueryEvent::Found { passages: passages.clone() },
-                    Event::Piece(AnswerPiece::Text(text)) => QueryEvent::Piece { text: text.clone() },
-                    Event::Piece(AnswerPiece::Restart) => QueryEvent::Restart,
+                    PipelineEvent::Found(passages) => QueryEvent::Found { passages: passages.clone() },
+                    PipelineEvent::Piece(AnswerPiece::Text(text)) => QueryEvent::Piece { text: text.clone() },
+                    PipelineEvent::Piece(AnswerPiece::Restart) => QueryEvent::Restart,
                     // It comes with everything around it, as the last event.
-                    Event::Fallback(_) | Event::Remark(_) | Event::Answered(_) => return,
+                    PipelineEvent::Fallback(_) | PipelineEvent::Remark(_) | PipelineEvent::Answered(_) => return,
                 };
                 _ = tell.send(Ok(event));
             };

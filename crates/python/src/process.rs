@@ -53,7 +53,7 @@ pub(crate) fn check() -> PyResult<()> {
 /// down the source stands there.
 #[pyfunction]
 pub(crate) fn function_place(source: &str, file: String, shift: i64) {
-    rag::python::set_place(source, rag::python::Place { file, shift });
+    rag::python::set_place(source, rag::python::FunctionPlace { file, shift });
 }
 
 /// Tells that a function is served as a chat model, until this object is gone.

@@ -23,7 +23,7 @@ use rag::{
     Chunk, Document,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseWriter},
-    load::{self, Limits, LoadError, Rejected},
+    load::{self, LoadError, ParseLimits, Rejected},
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -89,7 +89,7 @@ fn column_of<'a>(batch: &'a RecordBatch, name: &str) -> &'a StringArray {
 /// Files to documents.
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Parser {
-    limits: Limits,
+    limits: ParseLimits,
 }
 
 #[pymethods]
@@ -156,7 +156,7 @@ impl Parser {
     }
 }
 
-fn parsed(block: &Block, contents: Vec<Result<Vec<u8>, LoadError>>, limits: &Limits) -> Vec<DocumentRow> {
+fn parsed(block: &Block, contents: Vec<Result<Vec<u8>, LoadError>>, limits: &ParseLimits) -> Vec<DocumentRow> {
     let document = |(path, content): (&str, Result<Vec<u8>, LoadError>)| match content
         .and_then(|bytes| load::parse(path, &bytes, limits))
     {

@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let megabytes: usize = std::env::args().nth(1).map_or(Ok(10), |text| text.parse())?;
     let section = |i: usize| format!("## Section {i} of the book\n\n{}\n\n", "It is a short one. ".repeat(40));
     let text: String = (0..megabytes * 1_000_000 / section(0).len()).map(section).collect();
-    let document = load::parse("folder/a book with a name.md", text.as_bytes(), &load::Limits::default())?;
+    let document = load::parse("folder/a book with a name.md", text.as_bytes(), &load::ParseLimits::default())?;
     for name in ["sentence_window", "sentence"] {
         let config: ChunkerConfig = serde_json::from_str(&format!("{{\"{name}\":{{}}}}"))?;
         let before = held()?;

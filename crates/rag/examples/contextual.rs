@@ -17,7 +17,7 @@ use rag::{
     Chunk, Context, Document, Error, Models,
     chunk::ChunkerConfig,
     enrich::EnrichConfig,
-    load::{self, Limits},
+    load::{self, ParseLimits},
 };
 use serde_json::json;
 use std::{
@@ -166,7 +166,7 @@ fn documents(folder: &str, wanted: usize, chunk_size: usize) -> Result<Vec<(Docu
     let mut left = wanted;
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let document = load::parse(&name, &std::fs::read(&file)?, &Limits::default())?;
+        let document = load::parse(&name, &std::fs::read(&file)?, &ParseLimits::default())?;
         let mut chunks = chunker.chunk_now(&document)?;
         chunks.truncate(left);
         left -= chunks.len();

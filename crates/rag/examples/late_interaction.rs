@@ -15,7 +15,7 @@ use rag::{
     Chunk, ChunkTable, Corpus, NamedModels, Passage, Query,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseIndex, OpenIndex, TokenBlock, TokenIndex, TokenWriter},
-    load::{self, Limits, Source},
+    load::{self, ParseLimits, Source},
     rerank::RerankerConfig,
     retrieve::RetrieverConfig,
 };
@@ -130,7 +130,7 @@ async fn chunks(folder: &str, n_chunks: usize) -> Result<Vec<Chunk>, Box<dyn Err
     for file in Source::parse(folder, &[], &[], &[])?.list().await? {
         if found.len() < n_chunks && (file.path.ends_with(".txt") || file.path.ends_with(".md")) {
             let bytes = std::fs::read(Path::new(folder).join(&file.path))?;
-            found.extend(chunker.chunk_now(&load::parse(&file.path, &bytes, &Limits::default())?)?);
+            found.extend(chunker.chunk_now(&load::parse(&file.path, &bytes, &ParseLimits::default())?)?);
         }
     }
     if found.is_empty() {

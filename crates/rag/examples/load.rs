@@ -3,7 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example's output is its purpose")]
 
-use rag::load::{self, Limits};
+use rag::load::{self, ParseLimits};
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for path in arguments {
         let bytes = std::fs::read(&path)?;
         let start = Instant::now();
-        let parsed = load::parse(&path, &bytes, &Limits::default());
+        let parsed = load::parse(&path, &bytes, &ParseLimits::default());
         let milliseconds = start.elapsed().as_secs_f64() * 1e3;
         match parsed {
             Err(reason) => println!("== {path}: {milliseconds:.1} ms: {reason}\n"),

@@ -11,7 +11,7 @@
 use rag::{
     Document,
     chunk::ChunkerConfig,
-    load::{self, Limits, LoadError, Source},
+    load::{self, LoadError, ParseLimits, Source},
 };
 use rayon::prelude::*;
 use std::{
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(folder);
     let parse = |name: &str| -> Result<Document, LoadError> {
         let bytes = std::fs::read(folder.join(name)).map_err(|error| LoadError::Unreadable(error.to_string()))?;
-        load::parse(name, &bytes, &Limits::default())
+        load::parse(name, &bytes, &ParseLimits::default())
     };
 
     if let Some(out) = texts {
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     // What is loaded for the first chunk is part of the start.
-    chunker.chunk_now(&load::parse("start.txt", b"A word.", &Limits::default())?)?;
+    chunker.chunk_now(&load::parse("start.txt", b"A word.", &ParseLimits::default())?)?;
     for line in std::io::stdin().lock().lines() {
         line?;
         let start = Instant::now();

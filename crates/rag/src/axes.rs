@@ -1,18 +1,14 @@
-//! The table of stages: the axes of the search space, in the order in which a
-//! document and a question pass through them. The experiment file, plan, boards
-//! and trackers use it; no other place lists the stages.
+//! What follows from the table of stages in `lib.rs`: the axes of the search
+//! space, in the order in which a document and a question pass through them, and
+//! the settings of one pipeline. No other place lists the stages.
 
 use crate::{
     Axis, Choice, Component, PipelineConfig,
-    chunk::ChunkerConfig,
     enrich::EnrichConfig,
     generate::GeneratorConfig,
     index::{IndexKind, Indexes},
-    query::QueryConfig,
-    refine::RefineConfig,
-    rerank::RerankerConfig,
     retrieve::RetrieverConfig,
-    stage::Listed,
+    stage::AxisValue,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,16 +16,19 @@ use serde_json::Value;
 /// The value of an axis in a pipeline; none if the axis is optional.
 pub trait Field: Sized {
     /// What the list of the axis holds.
-    type Value: Listed;
+    type Value: AxisValue;
 
     /// All values to choose from, if these are listed.
     fn all(listed: &[Self::Value]) -> Vec<Self>;
 
     /// The value, if there is one.
     fn chosen(&self) -> Option<&Self::Value>;
+
+    /// The value of a pipeline without retrieval.
+    fn unused() -> Option<Self>;
 }
 
-impl<T: Listed> Field for T {
+impl<T: AxisValue> Field for T {
     type Value = T;
 
     fn all(listed: &[T]) -> Vec<T> {
@@ -38,9 +37,12 @@ impl<T: Listed> Field for T {
     fn chosen(&self) -> Option<&T> {
         Some(self)
     }
+    fn unused() -> Option<T> {
+        T::unused()
+    }
 }
 
-impl<T: Listed> Field for Option<T> {
+impl<T: AxisValue> Field for Option<T> {
     type Value = T;
 
     fn all(listed: &[T]) -> Vec<Option<T>> {
@@ -49,16 +51,19 @@ impl<T: Listed> Field for Option<T> {
     fn chosen(&self) -> Option<&T> {
         self.as_ref()
     }
+    fn unused() -> Option<Option<T>> {
+        Some(None)
+    }
 }
 
 /// Reads the lists of the experiment file.
 pub trait ReadSpace {
     /// The values that are listed on an axis.
-    fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T>;
+    fn read<T: AxisValue>(&mut self, axis: Axis) -> Vec<T>;
 }
 
 macro_rules! stages {
-    ($( $(#[$doc:meta])* $Axis:ident $axis:ident: $field:ty, in $module:ident, $from:ident => $to:ident; )+) => {
+    ($( #[doc = $about:literal] $Axis:ident $axis:ident: $field:ty, in $module:ident, $from:ident => $to:ident; )+) => {
         $( pub mod $module; )+
 
         /// A dimension of the search space: a stage, by the name of its list in
@@ -66,7 +71,7 @@ macro_rules! stages {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Axis {
-            $( $(#[$doc])* $Axis, )+
+            $( #[doc = $about] $Axis, )+
         }
 
         impl Axis {
@@ -88,6 +93,11 @@ macro_rules! stages {
             /// The stage's name: that of its folder.
             pub fn stage(self) -> &'static str {
                 match self { $( Self::$Axis => stringify!($module), )+ }
+            }
+
+            /// What is chosen on it, in a sentence or two.
+            pub fn about(self) -> &'static str {
+                match self { $( Self::$Axis => $about.trim_ascii(), )+ }
             }
 
             /// What the stage is given.
@@ -119,7 +129,7 @@ macro_rules! stages {
         /// The values to choose from, for each axis.
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         pub struct Space {
-            $( $(#[$doc])* pub $axis: Vec<<$field as $crate::axes::Field>::Value>, )+
+            $( #[doc = $about] pub $axis: Vec<<$field as $crate::axes::Field>::Value>, )+
         }
 
         impl Space {
@@ -161,7 +171,7 @@ macro_rules! stages {
         /// The settings of one pipeline: a value on each axis.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         pub struct PipelineConfig {
-            $( $(#[$doc])* pub $axis: $field, )+
+            $( #[doc = $about] pub $axis: $field, )+
         }
 
         impl<'de> Deserialize<'de> for PipelineConfig {
@@ -180,10 +190,20 @@ macro_rules! stages {
                 match axis { $( Axis::$Axis => $crate::axes::Field::chosen(&self.$axis).map(|value| value as &dyn Choice), )+ }
             }
 
+            /// The same pipeline without retrieval.
+            fn without_retrieval(mut self) -> Self {
+                $(
+                    if Axis::$Axis.output() != Data::Answers && let Some(unused) = $crate::axes::Field::unused() {
+                        self.$axis = unused;
+                    }
+                )+
+                self
+            }
+
             /// The stages between retrieval and answer that do something, in
             /// their order.
             pub fn passage_stages(&self) -> Vec<(Axis, &dyn PassageStage)> {
-                let all = [$( (Axis::$Axis, $crate::axes::Field::chosen(&self.$axis).and_then(Listed::passages)) ),+];
+                let all = [$( (Axis::$Axis, $crate::axes::Field::chosen(&self.$axis).and_then(AxisValue::passages)) ),+];
                 let present = all.into_iter().filter_map(|(axis, stage)| Some((axis, stage?)));
                 present.filter(|(_, stage)| !stage.is_nothing()).collect()
             }
@@ -193,7 +213,7 @@ macro_rules! stages {
 pub(crate) use stages;
 
 /// The JSON Schema (draft 2020-12) of the components of an axis, if they have settings.
-pub(crate) fn schema<T: Listed>() -> Option<Value> {
+pub(crate) fn schema<T: AxisValue>() -> Option<Value> {
     T::HAS_SETTINGS.then(schema_of::<T>)
 }
 
@@ -269,23 +289,20 @@ impl PipelineConfig {
         others.flat_map(|(_, value)| value.models()).collect()
     }
 
-    /// The retriever as the stages after it want it: with as many hits as they
-    /// choose from.
-    pub fn searching(&self) -> RetrieverConfig {
-        let value = self.retriever.value();
-        let settings = &value[Choice::name(&self.retriever)];
-        let top_k = settings["top_k"].as_u64().and_then(|top_k| usize::try_from(top_k).ok());
-        let wanted = top_k.and_then(|top_k| self.values().filter_map(|(_, value)| value.candidates(top_k)).max());
-        match wanted {
-            Some(candidates) => self.retriever.finding(candidates),
-            None => self.retriever.clone(),
+    /// The retriever with as many hits as the stages after it choose from.
+    pub fn search_retriever(&self) -> RetrieverConfig {
+        let mut retriever = self.retriever.clone();
+        let wanted = |top_k| self.values().filter_map(|(_, value)| value.candidates(top_k)).max();
+        if let Some(candidates) = retriever.limit().and_then(wanted) {
+            retriever.set_limit(candidates);
         }
+        retriever
     }
 
     /// The generator with its instructions, if there is one.
-    pub fn answering(&self) -> Option<GeneratorConfig> {
+    pub fn prompted_generator(&self) -> Option<GeneratorConfig> {
         let generator = self.generator.as_ref()?;
-        Some(self.prompt.as_ref().map_or_else(|| generator.clone(), |prompt| generator.told(prompt)))
+        Some(self.prompt.as_ref().map_or_else(|| generator.clone(), |prompt| generator.with_prompt(prompt)))
     }
 
     /// The same pipeline without what makes no difference, so that it is one
@@ -293,22 +310,13 @@ impl PipelineConfig {
     /// embedder, and one that reads no passages once for each retriever.
     pub(crate) fn normal(mut self) -> Self {
         let reads = self.generator.as_ref().is_none_or(Component::reads_passages);
-        if let (false, Some(chunker), Some(enrich), Some(query), Some(retriever), Some(reranker), Some(refine)) = (
-            reads,
-            ChunkerConfig::defaults().into_iter().next(),
-            EnrichConfig::unlisted(),
-            QueryConfig::unlisted(),
-            RetrieverConfig::nothing(),
-            RerankerConfig::unlisted(),
-            RefineConfig::unlisted(),
-        ) {
-            let (embedder, prompt, generator) = (None, self.prompt, self.generator);
-            self = Self { chunker, enrich, embedder, query, retriever, reranker, refine, prompt, generator };
+        if !reads {
+            self = self.without_retrieval();
         }
-        if !self.generator.as_ref().is_some_and(GeneratorConfig::is_told) {
+        if self.generator.as_ref().is_none_or(|generator| generator.prompt().is_none()) {
             self.prompt = None;
         }
-        // Nobody looks at vectors, however they are made.
+        // How vectors are made makes no difference if no stage compares them.
         let compares = self.indexes().into_iter().any(IndexKind::compares_vectors);
         if let (true, false, Some(as_it_is)) = (self.enrich.makes_vectors(), compares, EnrichConfig::unlisted()) {
             self.enrich = as_it_is;
@@ -351,6 +359,34 @@ mod tests {
     }
 
     #[test]
+    fn methods_that_name_a_setting_agree_with_the_settings_as_they_are_written() {
+        let number = |value: &Value| value.as_u64().map(|number| number as usize);
+        for component in components() {
+            let value = component.value();
+            let settings = &value[component.name()];
+            let limit = ["top_k", "top_n"].iter().find_map(|key| number(&settings[key]));
+            assert_eq!(component.limit(), limit, "{}", component.name());
+            let sizes = settings["chunk_sizes"].as_array().into_iter().flatten().filter_map(number).min();
+            let size = ["chunk_size", "most_size"].iter().find_map(|key| number(&settings[key])).or(sizes);
+            assert_eq!(component.chunk_size(), size, "{}", component.name());
+        }
+        for mut component in components() {
+            component.set_limit(40);
+            let value = component.value();
+            let settings = &value[component.name()];
+            for key in ["top_k", "top_n"].into_iter().filter(|key| settings.get(key).is_some()) {
+                assert_eq!((&settings[key], component.limit()), (&json!(40), Some(40)), "{}", component.name());
+                assert!(number(&settings["candidates"]).is_none_or(|candidates| candidates >= 40));
+            }
+        }
+        for generator in generate::GeneratorConfig::defaults() {
+            let value = generator.value();
+            let written = value[Choice::name(&generator)].get("prompt");
+            assert_eq!(generator.prompt().map(|prompt| json!(prompt)).as_ref(), written, "{}", generator.name());
+        }
+    }
+
+    #[test]
     fn only_what_changes_results_is_in_keys() {
         let config: chunk::ChunkerConfig =
             serde_json::from_value(json!({ "python": { "file": "a.py", "timeout_seconds": 9 } })).unwrap();
@@ -363,7 +399,7 @@ mod tests {
         /// Reads lists from JSON.
         struct Lists(serde_json::Value);
         impl ReadSpace for Lists {
-            fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
+            fn read<T: AxisValue>(&mut self, axis: Axis) -> Vec<T> {
                 serde_json::from_value(self.0[axis.name()].clone()).unwrap_or_default()
             }
         }
@@ -405,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_reranker_says_how_many_hits_it_chooses_from() {
-        let searching = |more| space(more).combinations().remove(0).searching().value();
+        let searching = |more| space(more).combinations().remove(0).search_retriever().value();
         assert_eq!(searching(json!({}))["bm25"]["top_k"], 5);
         assert_eq!(searching(json!({ "reranker": [{ "none": { "top_n": 2 } }] }))["bm25"]["top_k"], 5);
         let hybrid = json!({
@@ -426,7 +462,7 @@ mod tests {
             "generator": [{ "compact": { "model": "m" } }, { "no_retrieval": { "model": "m" } }],
         });
         let all = space(more).combinations();
-        let told: Vec<Value> = all.iter().map(|one| one.answering().unwrap().value()).collect();
+        let told: Vec<Value> = all.iter().map(|one| one.prompted_generator().unwrap().value()).collect();
         assert_eq!(
             (&told[0]["compact"]["prompt"], &told[2]["compact"]["prompt"]),
             (&json!("grounded"), &json!("brief"))
@@ -434,7 +470,7 @@ mod tests {
         assert_eq!(all[1], all[3], "no_retrieval has no such setting");
         let own = json!({ "p.toml": { "template": "system = 'a'\nuser = '{sources} {question}'" } });
         let own = serde_json::from_value(own).unwrap();
-        let told = all[0].generator.as_ref().unwrap().told(&own);
+        let told = all[0].generator.as_ref().unwrap().with_prompt(&own);
         assert!(
             told.value()["compact"]["template"]["template"].is_string() && told != all[0].generator.clone().unwrap()
         );

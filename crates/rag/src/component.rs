@@ -1,6 +1,6 @@
-//! What the rest of the system knows about a component: not its name, but its
-//! needs. Plan, keys, estimates, checks of the experiment file, and the context
-//! that a component is built from follow from these needs.
+//! Components: what the rest of the system knows of them, and what they are
+//! built from. Plan, keys, estimates and checks of the experiment file ask a
+//! component for its needs, never for its name.
 
 use crate::{
     Error, PipelineConfig,
@@ -20,48 +20,48 @@ pub const INSTRUCTION_TOKENS: u64 = 200;
 pub struct Item {
     /// Tokens of the question, or of the documents' texts.
     pub text_tokens: u64,
-    /// Passages that were found.
+    /// The number of passages.
     pub passages: u64,
     /// Tokens of all passages together.
     pub passage_tokens: u64,
 }
 
-/// Tokens of a passage of which nothing is known.
+/// Tokens of a passage if its size is unknown.
 const PASSAGE_TOKENS: u64 = 256;
 
 impl Item {
-    /// The same with so many passages, of which nothing else is known.
+    /// Sets the number of passages, and their size to [`PASSAGE_TOKENS`].
     pub(crate) fn found(self, passages: usize) -> Self {
         Self { passages: passages as u64, ..self }.of_size(PASSAGE_TOKENS)
     }
 
-    /// The same with passages of so many tokens each.
+    /// Sets the size of a passage, in tokens.
     pub(crate) fn of_size(self, tokens: u64) -> Self {
         Self { passage_tokens: self.passages.saturating_mul(tokens), ..self }
     }
 
-    /// The same with passages that are so many times as long.
+    /// Multiplies the size of a passage.
     pub(crate) fn longer(self, times: u64) -> Self {
         Self { passage_tokens: self.passage_tokens.saturating_mul(times), ..self }
     }
 
-    /// At most so many of its passages.
+    /// Limits the number of passages.
     pub(crate) fn first(self, passages: usize) -> Self {
         let first = self.passages.min(passages as u64);
         let passage_tokens = self.passage_tokens.saturating_mul(first) / self.passages.max(1);
         Self { passages: first, passage_tokens, ..self }
     }
 
-    /// Its text in chunks of so many tokens, so many of which the chunk before
-    /// holds too. They end with a sentence and with their document, so that
-    /// they are taken to be full to three quarters.
+    /// Estimates the chunks of its text for a chunk `size` and an `overlap`, in
+    /// tokens. Chunks end with a sentence and with their document, so they are
+    /// assumed to be 75 % full.
     pub(crate) fn cut(self, size: u64, overlap: u64) -> Self {
         let new = size.saturating_sub(overlap).max(1);
         let passages = self.text_tokens.saturating_mul(4).div_ceil(new.saturating_mul(3));
         Self { passages, passage_tokens: self.text_tokens.saturating_mul(size.max(1)).div_ceil(new), ..self }
     }
 
-    /// Its passages in at most so many tokens.
+    /// Limits the tokens of all passages together.
     pub(crate) fn within(self, tokens: usize) -> Self {
         Self { passage_tokens: self.passage_tokens.min(tokens as u64), ..self }
     }
@@ -74,111 +74,158 @@ pub struct Ask<'a> {
     pub model: &'a str,
     /// What kind of model it must be.
     pub kind: ModelKind,
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
     /// Tokens that the model reads, over all calls.
     pub prompt_tokens: u64,
-    /// Tokens that it writes, over all calls.
+    /// Tokens that the model writes, over all calls.
     pub completion_tokens: u64,
 }
 
-/// What a component's settings say about its needs. Each `Config` implements
-/// this; the defaults are those of a component that needs nothing.
+/// Why a file that settings name cannot be read or used.
+pub type FileError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a component's settings say about its needs and effects. Each `Config`
+/// implements this; the defaults are those of a component that needs nothing.
+///
+/// A component that consists of others, such as a list of steps, names them in
+/// [`parts`](Self::parts). Every default combines what the parts say, so that
+/// neither an enum of components nor a list forwards methods itself.
 pub trait Component: Send + Sync {
-    /// The models that it asks by name, and the most that it asks of them for
-    /// one item. The models are the same for every item, in the same order,
-    /// because they are part of keys.
-    fn asks(&self, _: Item) -> Vec<Ask<'_>> {
+    /// The components that it consists of, in the order in which they run.
+    fn parts(&self) -> Vec<&dyn Component> {
         Vec::new()
     }
 
-    /// What the next stage is given of an item, at most: a retriever tells how
-    /// many hits it finds, a chunker how large they are as passages, a stage
-    /// after them how many passages it leaves, and of how many tokens.
+    /// [`parts`](Self::parts), to change their settings.
+    fn parts_mut(&mut self) -> Vec<&mut dyn Component> {
+        Vec::new()
+    }
+
+    /// The models that it asks by name, and the most that it asks of them for
+    /// one item. The models are the same for every item, in the same order,
+    /// because they are part of keys.
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        let asks = self.parts().into_iter().scan(item, |item, part| {
+            let asks = part.asks(*item);
+            *item = part.passes(*item);
+            Some(asks)
+        });
+        asks.flatten().collect()
+    }
+
+    /// The size of what the next stage is given of an item, at most. A retriever
+    /// sets the number of hits, a chunker the size of a passage; a later stage
+    /// changes both.
     fn passes(&self, item: Item) -> Item {
-        item
+        self.parts().into_iter().fold(item, |item, part| part.passes(item))
     }
 
-    /// Into how many chunks that are searched a chunker cuts texts, and of how
-    /// many tokens together.
+    /// The number of searchable chunks that a chunker cuts texts into, and their
+    /// tokens together.
     fn cuts(&self, item: Item) -> Item {
-        item.cut(PASSAGE_TOKENS, 0)
+        match self.parts()[..] {
+            [part] => part.cuts(item),
+            _ => item.cut(PASSAGE_TOKENS, 0),
+        }
     }
 
-    /// The names of these models.
+    /// The names of the models that it asks.
     fn models(&self) -> Vec<&str> {
         self.asks(Item::default()).into_iter().map(|ask| ask.model).collect()
     }
 
     /// The indexes that it searches.
     fn indexes(&self) -> Indexes {
-        Indexes::new()
+        self.parts().into_iter().flat_map(|part| part.indexes()).collect()
     }
 
     /// Whether it needs the trial's embedder.
     fn embedder(&self) -> bool {
-        self.indexes().into_iter().any(IndexKind::embeds)
+        self.indexes().into_iter().any(IndexKind::embeds) || self.parts().into_iter().any(|part| part.embedder())
     }
 
     /// Whether it makes the vectors of chunks itself, with the trial's embedder.
     fn makes_vectors(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.makes_vectors())
     }
 
     /// Whether it calls a user's function.
     fn runs_function(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.runs_function())
     }
 
-    /// How many hits it wants to choose from, where a retriever alone would
-    /// find `top_k`; none if it takes what comes.
-    fn candidates(&self, _top_k: usize) -> Option<usize> {
-        None
+    /// The setting that limits the passages that it gives: `top_k` of a
+    /// retriever, `top_n` of a reranker.
+    fn limit(&self) -> Option<usize> {
+        self.parts().into_iter().filter_map(|part| part.limit()).min()
     }
 
-    /// Whether it writes the question anew, so that it stands alone: later
-    /// stages are asked the new one.
+    /// Changes [`limit`](Self::limit), if it has one, and `candidates` so that
+    /// they suffice.
+    fn set_limit(&mut self, passages: usize) {
+        self.parts_mut().into_iter().for_each(|part| part.set_limit(passages));
+    }
+
+    /// The setting that limits the tokens of a searchable chunk.
+    fn chunk_size(&self) -> Option<usize> {
+        self.parts().into_iter().filter_map(|part| part.chunk_size()).max()
+    }
+
+    /// How many hits it wants to choose from, if the retriever alone would find
+    /// `top_k`; none if it takes what comes.
+    fn candidates(&self, top_k: usize) -> Option<usize> {
+        self.parts().into_iter().filter_map(|part| part.candidates(top_k)).max()
+    }
+
+    /// Whether it rewrites the question so that it stands alone: later stages
+    /// are asked the new one.
     fn rewrites_question(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.rewrites_question())
     }
 
     /// Whether it is a step that searches again, with queries of its own.
     fn searches_again(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.searches_again())
     }
 
-    /// Whether it reads passages. What comes before a generator that reads
-    /// none makes no difference.
+    /// Whether it reads passages. The stages before a generator that reads none
+    /// make no difference.
     fn reads_passages(&self) -> bool {
-        true
+        self.parts().into_iter().all(|part| part.reads_passages())
     }
 
-    /// The fields of documents that it looks at; some document must have each.
+    /// The fields of documents that it reads; some document must have each.
     fn fields(&self) -> Vec<&str> {
-        Vec::new()
+        self.parts().into_iter().flat_map(|part| part.fields()).collect()
     }
 
-    /// Whether it gives whole documents in the place of what was found, so that
-    /// trials with it show what retrieval is worth.
+    /// Whether it puts whole documents in the place of passages. Trials with it
+    /// show what retrieval is worth.
     fn reads_documents(&self) -> bool {
-        false
+        self.parts().into_iter().any(|part| part.reads_documents())
     }
 
-    /// Whether it looks at chunks or indexes besides the passages that it is
-    /// given, so that it must run where they are. Only a step that says no may
-    /// run elsewhere.
+    /// Whether it reads chunks or indexes besides its passages, so that it must
+    /// run where these are. Only a step that returns false may run elsewhere.
     fn reads_chunks(&self) -> bool {
-        true
+        let parts = self.parts();
+        parts.is_empty() || parts.into_iter().any(|part| part.reads_chunks())
     }
 
-    /// Whether it changes nothing, so that there is nothing to do.
+    /// Whether it changes nothing, so that it need not run.
     fn is_nothing(&self) -> bool {
-        false
+        let parts = self.parts();
+        !parts.is_empty() && parts.into_iter().all(|part| part.is_nothing())
     }
 
-    /// Settings that do not affect its output; they are not part of keys.
+    /// The names of settings that do not affect its output; they are not part of
+    /// keys. A list of components leaves them out of each one.
     fn unkeyed(&self) -> &'static [&'static str] {
-        &[]
+        match self.parts()[..] {
+            [part] => part.unkeyed(),
+            _ => &[],
+        }
     }
 
     /// Reads the files that the settings name. Their contents are part of the
@@ -187,8 +234,8 @@ pub trait Component: Send + Sync {
     ///
     /// # Errors
     /// The error of `read`, or what is wrong with a file.
-    fn read_files(&mut self, _: Read<'_>) -> Result<(), String> {
-        Ok(())
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), FileError> {
+        self.parts_mut().into_iter().try_for_each(|part| part.read_files(read))
     }
 }
 
@@ -208,7 +255,7 @@ pub trait Choice: Component {
         without_settings(self.value(), self.name(), self.unkeyed())
     }
 
-    /// Whether the settings can work, as far as that can be told without models.
+    /// Checks the settings, as far as that is possible without models.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -224,7 +271,7 @@ pub trait Choice: Component {
     }
 }
 
-/// Name and settings of a component, without these settings.
+/// Removes the settings with these names from the name and settings of a component.
 pub fn without_settings(mut value: Value, name: &str, unkeyed: &[&str]) -> Value {
     if let Some(settings) = value.get_mut(name).and_then(Value::as_object_mut) {
         unkeyed.iter().for_each(|&name| drop(settings.remove(name)));
@@ -253,7 +300,7 @@ pub trait Models: Send + Sync {
     fn reranker(&self, name: &str) -> Result<Reranker, Error>;
 }
 
-/// Models at hand, by their names.
+/// Models by their names, already made.
 #[derive(Clone, Default)]
 pub struct NamedModels {
     /// Chat models.
@@ -324,12 +371,39 @@ impl Context<'_> {
     }
 }
 
+/// [`Component::limit`] and [`Component::set_limit`] of a component with this
+/// setting, inside its `impl`. `candidates` must be at least as many.
+macro_rules! limited_by {
+    ($setting:ident $(, $candidates:ident)?) => {
+        fn limit(&self) -> Option<usize> {
+            self.$setting.into()
+        }
+        fn set_limit(&mut self, passages: usize) {
+            self.$setting = passages.into();
+            $( self.$candidates = self.$candidates.map(|candidates| candidates.max(passages)); )?
+        }
+    };
+}
+pub(crate) use limited_by;
+
 /// Declares the components of one stage: the registry of [`store::registry!`],
-/// and `Component` for its enum.
+/// and [`Component`] and [`Choice`] for its enum. `builds T, each Trait` names a
+/// trait over [`Component`] that every `Config` of the stage implements.
 macro_rules! components {
     (
         $(#[$meta:meta])*
-        $visibility:vis enum $Enum:ident builds $built:ty { $( $Variant:ident => $module:ident ),+ $(,)? }
+        $visibility:vis enum $Enum:ident builds $built:ty { $( $components:tt )+ }
+    ) => {
+        $crate::component::components! {
+            $(#[$meta])*
+            $visibility enum $Enum builds $built, each $crate::Component { $( $components )+ }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $visibility:vis enum $Enum:ident builds $built:ty, each $Settings:path {
+            $( $Variant:ident => $module:ident ),+ $(,)?
+        }
     ) => {
         store::registry! {
             $(#[$meta])*
@@ -339,60 +413,23 @@ macro_rules! components {
         }
 
         impl $crate::Component for $Enum {
-            fn asks(&self, item: $crate::component::Item) -> Vec<$crate::component::Ask<'_>> {
-                match self { $( Self::$Variant(config) => config.asks(item), )+ }
+            fn parts(&self) -> Vec<&dyn $crate::Component> {
+                vec![self.settings()]
             }
-            fn passes(&self, item: $crate::component::Item) -> $crate::component::Item {
-                match self { $( Self::$Variant(config) => config.passes(item), )+ }
-            }
-            fn cuts(&self, item: $crate::component::Item) -> $crate::component::Item {
-                match self { $( Self::$Variant(config) => config.cuts(item), )+ }
-            }
-            fn indexes(&self) -> $crate::index::Indexes {
-                match self { $( Self::$Variant(config) => config.indexes(), )+ }
-            }
-            fn embedder(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.embedder(), )+ }
-            }
-            fn makes_vectors(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.makes_vectors(), )+ }
-            }
-            fn runs_function(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.runs_function(), )+ }
-            }
-            fn candidates(&self, top_k: usize) -> Option<usize> {
-                match self { $( Self::$Variant(config) => config.candidates(top_k), )+ }
-            }
-            fn rewrites_question(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.rewrites_question(), )+ }
-            }
-            fn searches_again(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.searches_again(), )+ }
-            }
-            fn reads_passages(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.reads_passages(), )+ }
-            }
-            fn fields(&self) -> Vec<&str> {
-                match self { $( Self::$Variant(config) => config.fields(), )+ }
-            }
-            fn reads_documents(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.reads_documents(), )+ }
-            }
-            fn reads_chunks(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.reads_chunks(), )+ }
-            }
-            fn is_nothing(&self) -> bool {
-                match self { $( Self::$Variant(config) => config.is_nothing(), )+ }
-            }
-            fn unkeyed(&self) -> &'static [&'static str] {
-                match self { $( Self::$Variant(config) => config.unkeyed(), )+ }
-            }
-            fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
-                match self { $( Self::$Variant(config) => config.read_files(read), )+ }
+            fn parts_mut(&mut self) -> Vec<&mut dyn $crate::Component> {
+                vec![self.settings_mut()]
             }
         }
 
         impl $Enum {
+            fn settings(&self) -> &dyn $Settings {
+                match self { $( Self::$Variant(settings) => settings, )+ }
+            }
+
+            fn settings_mut(&mut self) -> &mut dyn $Settings {
+                match self { $( Self::$Variant(settings) => settings, )+ }
+            }
+
             /// The component that does nothing, with its default settings, if there is one.
             #[allow(dead_code, reason = "there are stages that cannot be left out")]
             pub(crate) fn nothing() -> Option<Self> {
@@ -424,3 +461,18 @@ macro_rules! components {
     };
 }
 pub(crate) use components;
+
+#[cfg(test)]
+mod tests {
+    /// A method without this would be that of a component that needs nothing, also for enums and lists of components.
+    #[test]
+    fn every_default_of_the_trait_combines_what_the_parts_say() {
+        let (_, rest) = include_str!("component.rs").split_once("pub trait Component").unwrap();
+        let (body, _) = rest.split_once("\n}\n").unwrap();
+        for method in body.split("\n    fn ").skip(1) {
+            let name = method.split('(').next().unwrap();
+            let combines = method.contains("self.parts") || method.contains("self.asks");
+            assert!(combines || name.starts_with("parts"), "{name}");
+        }
+    }
+}

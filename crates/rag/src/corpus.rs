@@ -14,8 +14,8 @@ pub struct Query<'a> {
     pub text: &'a str,
     /// Its vector, if the retriever needs one.
     pub embedding: Option<&'a [f32]>,
-    /// A vector for each of its tokens, where they are at hand; who needs them
-    /// asks the embedder otherwise.
+    /// A vector for each of its tokens, if they were computed already. Without
+    /// them, a component that needs them asks the embedder.
     pub tokens: Option<&'a Matrix>,
     /// Which chunks are searched; all if there is none.
     pub filter: Option<&'a Filter>,

@@ -122,7 +122,7 @@ fn message(message: &Message) -> String {
 /// The latest messages that have at most `room` tokens together, as
 /// [`conversation`] writes them. Messages are counted one by one from the end, so
 /// the work depends on `room` and not on the length of the history.
-pub fn latest_messages<'a>(history: &'a [Message], room: usize, count: &dyn Fn(&str) -> usize) -> &'a [Message] {
+pub(crate) fn latest_messages<'a>(history: &'a [Message], room: usize, count: &dyn Fn(&str) -> usize) -> &'a [Message] {
     let fits = |from: usize| count(&conversation(&history[from..])) <= room;
     let (mut least, mut spent) = (history.len(), 0);
     while let Some(before) = least.checked_sub(1) {

@@ -71,38 +71,51 @@ impl<'de> Deserialize<'de> for Filter {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = BTreeMap::<String, Value>::deserialize(deserializer)?;
         let condition = |(field, value)| {
-            let condition = condition(value).map_err(|reason| de::Error::custom(format!("{field}: {reason}")))?;
+            let condition = condition(value).map_err(|error| de::Error::custom(format!("{field}: {error}")))?;
             Ok((field, condition))
         };
         fields.into_iter().map(condition).collect::<Result<_, _>>().map(Self)
     }
 }
 
-fn condition(value: Value) -> Result<Condition, String> {
+/// What is wrong with a condition.
+#[derive(Debug, thiserror::Error)]
+enum ConditionError {
+    #[error("the list is empty, so nothing would be found")]
+    EmptyList,
+    #[error(transparent)]
+    Tests(#[from] serde_json::Error),
+    #[error("no test; there are gt, ge, lt, le, ne, glob")]
+    NoTest,
+    #[error("a test compares with a text, a number, true or false")]
+    NotScalar,
+    #[error("glob: {0}")]
+    Glob(#[from] glob::PatternError),
+    #[error("a condition is a value, a list of values, or tests such as {{ ge = 2020 }}")]
+    Shape,
+}
+
+fn condition(value: Value) -> Result<Condition, ConditionError> {
     let is_scalar = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
     match value {
-        Value::Array(values) if values.is_empty() => Err("the list is empty, so nothing would be found".to_owned()),
+        Value::Array(values) if values.is_empty() => Err(ConditionError::EmptyList),
         Value::Array(values) if values.iter().all(is_scalar) => Ok(Condition::OneOf(values)),
         Value::Object(_) => {
-            let tests: Tests = serde_json::from_value(value).map_err(|error| error.to_string())?;
+            let tests: Tests = serde_json::from_value(value)?;
             let Tests { gt, ge, lt, le, ne, glob } = &tests;
             let given: Vec<&Value> = [gt, ge, lt, le, ne].into_iter().flatten().collect();
             if given.is_empty() && glob.is_none() {
-                return Err("no test; there are gt, ge, lt, le, ne, glob".to_owned());
+                return Err(ConditionError::NoTest);
             }
             if !given.into_iter().all(is_scalar) {
-                return Err("a test compares with a text, a number, true or false".to_owned());
+                return Err(ConditionError::NotScalar);
             }
-            glob.as_deref().map_or(Ok(()), |glob| pattern(glob).map(drop))?;
+            glob.as_deref().map(Pattern::new).transpose()?;
             Ok(Condition::Tests(Box::new(tests)))
         }
         value if is_scalar(&value) => Ok(Condition::Equals(value)),
-        _ => Err("a condition is a value, a list of values, or tests such as { ge = 2020 }".to_owned()),
+        _ => Err(ConditionError::Shape),
     }
-}
-
-fn pattern(glob: &str) -> Result<Pattern, String> {
-    Pattern::new(glob).map_err(|error| format!("glob: {error}"))
 }
 
 impl fmt::Display for Filter {
@@ -137,7 +150,7 @@ impl Filter {
     fn matcher(&self) -> Matcher<'_> {
         let conditions = self.0.iter().map(|(field, condition)| {
             let glob = match condition {
-                Condition::Tests(tests) => tests.glob.as_deref().and_then(|glob| pattern(glob).ok()),
+                Condition::Tests(tests) => tests.glob.as_deref().and_then(|glob| Pattern::new(glob).ok()),
                 _ => None,
             };
             (field.as_str(), condition, glob)

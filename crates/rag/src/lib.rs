@@ -28,38 +28,40 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 axes::stages! {
-    /// How documents become chunks, and hits become context.
+    /// How a document is cut into chunks, which are what is searched.
     Chunker chunker: chunk::ChunkerConfig, in chunk, Documents => Chunks;
-    /// What is written beside the chunks, to be searched with them.
+    /// What is searched beside a chunk's text. The answer is written from the text alone.
     Enrich enrich: enrich::EnrichConfig, in enrich, Chunks => Chunks;
     /// The model that makes vectors, by its name in the experiment.
     Embedder embedder: Option<embed::EmbedderName>, in embed, Chunks => Vectors;
-    /// What is searched for a question.
+    /// What is searched: the question as it was asked, or what a model makes of it.
     Query query: query::QueryConfig, in query, Questions => Queries;
     /// How chunks are found.
     Retriever retriever: retrieve::RetrieverConfig, in retrieve, Queries => Passages;
-    /// How what was found is ordered anew.
+    /// How what was found is put into a better order.
     Reranker reranker: rerank::RerankerConfig, in rerank, Passages => Passages;
-    /// What becomes of the passages before the answer: a list of steps.
+    /// What is done with the passages before the answer is written: one step, or a list of steps in their order.
     Refine refine: refine::RefineConfig, in refine, Passages => Passages;
-    /// What the model is told to do with the passages; without one, what the generator's settings say.
+    /// The instructions to the chat model. A path names a file of your own.
     Prompt prompt: Option<prompt::PromptConfig>, in prompt, Passages => Answers;
-    /// How an answer is written; without one, there is retrieval only.
+    /// How the answer is written.
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;
 }
 
 pub use axes::{ReadSpace, schema_of};
-pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings};
+pub use component::{
+    Ask, Choice, Component, Context, FileError, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings,
+};
 pub use corpus::{Corpus, Query};
 pub use filter::Filter;
 pub use load::{Document, Format};
 pub use pipeline::Pipeline;
-pub use searcher::Searcher;
-pub use stage::{Data, Listed, PassageStage, PassageStep, Refined};
+pub(crate) use searcher::Searcher;
+pub use stage::{AxisValue, Data, PassageStage, PassageStep, RefinedPassages};
 pub use table::ChunkTable;
 pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};
 
-/// What can go wrong in a stage.
+/// Errors of stages, corpus sources and pipelines.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -6,9 +6,9 @@ use crate::{
     Answer, Chunk, ChunkTable, Component, Context, Document, Hit, Passage, Span,
     chunk::ChunkerConfig,
     corpus::{Corpus, Query},
-    generate::{GeneratorConfig, tests::Script},
+    generate::{GeneratorConfig, tests::ScriptedChat},
     index::{Bm25Index, DenseIndex, Index, IndexKind, Indexes, TokenBlock, TokenIndex, dense_tests::matrix},
-    load::{self, Limits},
+    load::{self, ParseLimits},
     rerank::{self, RerankerConfig},
     retrieve::{RetrieverConfig, tests::opened},
 };
@@ -63,7 +63,7 @@ pub(crate) fn text() -> String {
 
 /// The text as a loader gives it.
 fn document() -> Document {
-    load::parse("books/mills.md", text().as_bytes(), &Limits::default()).unwrap()
+    load::parse("books/mills.md", text().as_bytes(), &ParseLimits::default()).unwrap()
 }
 
 const CHUNK: &str = "def chunk(text):\n    half = len(text) // 2\n    return [(0, half), (half, len(text))]\n";
@@ -207,7 +207,7 @@ async fn rerankers_are_pinned() {
         let mut output = Vec::new();
         for config in &configs {
             let mut fixture = rerank::tests::Fixture::new();
-            let script = Script::new(4096, |_| "{\"ranking\": [3, 1]}".to_owned());
+            let script = ScriptedChat::new(4096, |_| "{\"ranking\": [3, 1]}".to_owned());
             fixture.models.chat = script.handle();
             let reranker = config.build(&fixture.context()).unwrap();
             output.push((fixture.rerank(&*reranker).await.unwrap(), script.requests()));
@@ -247,7 +247,8 @@ async fn generators_are_pinned() {
             for first in 0..replies.len() {
                 // With little room, what is said takes several calls.
                 for context in [4096, 700] {
-                    let script = Script::new(context, move |call| replies[(first + call) % replies.len()].to_owned());
+                    let script =
+                        ScriptedChat::new(context, move |call| replies[(first + call) % replies.len()].to_owned());
                     let generator = config.build(&script.context()).unwrap();
                     let answer = generator.generate(QUESTIONS[0], &passages).await;
                     let answer =

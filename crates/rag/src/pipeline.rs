@@ -1,6 +1,6 @@
 //! One pipeline: turns a question into queries, hits, passages and an answer.
-//! Queries call all of it; tasks, which handle many questions at once, call its
-//! steps.
+//! `query` and the service call all of it; tasks of a run, which handle many
+//! questions at once, call its steps.
 
 mod question;
 mod search;
@@ -10,7 +10,7 @@ pub(crate) use search::SearchStages;
 pub use search::{FUSION_VERSION, find};
 
 use crate::{
-    Answer, ChunkTable, Component, Context, Error, Models, Passage, PipelineConfig, Refined,
+    Answer, ChunkTable, Component, Context, Error, Models, Passage, PipelineConfig, RefinedPassages,
     corpus::{Corpus, Query},
     generate::Generator,
     index::{DenseIndex, IndexKind, Indexes, OpenIndex},
@@ -20,7 +20,7 @@ use crate::{
 use async_trait::async_trait;
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
 use models::{AnswerPiece, AnswerPieces, Matrix, Message, trace::within};
-use search::{Chunks, Names, Search, Step};
+use search::{ChunkAccess, Search, StageNames, StageStep};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,7 +34,7 @@ pub struct OpenCorpus {
 }
 
 impl OpenCorpus {
-    /// The same, borrowed.
+    /// Borrows it for a search.
     pub fn corpus(&self) -> Corpus<'_> {
         Corpus { table: &self.table, indexes: &self.indexes }
     }
@@ -42,7 +42,7 @@ impl OpenCorpus {
 
 /// An event while a question is answered.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum PipelineEvent {
     /// Why the question was searched as it was asked, or with less than its
     /// component wanted to write. Comes before the passages, if at all.
     Fallback(String),
@@ -59,29 +59,29 @@ pub enum Event {
     Answered(Answer),
 }
 
-/// What a pipeline made of a question.
+/// The passages and the answer of a pipeline for a question.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Whole {
+pub struct QueryResult {
     /// The passages, best first.
     pub passages: Vec<Passage>,
     /// The answer, if the pipeline has a generator.
     pub answer: Option<Answer>,
-    /// As [`Event::Fallback`].
+    /// As [`PipelineEvent::Fallback`].
     pub fallback: Option<String>,
-    /// As [`Event::Remark`].
+    /// As [`PipelineEvent::Remark`].
     pub remarks: Vec<String>,
 }
 
-/// What was found for a question.
+/// The passages for a question, and how it was searched.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct Retrieval {
     /// The passages, best first.
     pub passages: Vec<Passage>,
-    /// The question as later stages are asked.
+    /// The standalone question, which later stages are asked.
     pub alone: String,
-    /// As [`Event::Fallback`].
+    /// As [`PipelineEvent::Fallback`].
     pub fallback: Option<String>,
-    /// As [`Event::Remark`].
+    /// As [`PipelineEvent::Remark`].
     pub remarks: Vec<String>,
 }
 
@@ -105,13 +105,13 @@ pub trait ChunksElsewhere: Send + Sync {
     ///
     /// # Errors
     /// As there, or if the other process cannot be reached.
-    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Refined, Error>;
+    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<RefinedPassages, Error>;
 
     /// As [`Pipeline::step`].
     ///
     /// # Errors
     /// As there, or if the other process cannot be reached.
-    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<Refined, Error>;
+    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<RefinedPassages, Error>;
 }
 
 /// All of a pipeline's retrieval in another process.
@@ -121,7 +121,7 @@ pub trait RetrievalElsewhere: Send + Sync {
     ///
     /// # Errors
     /// As there, or if the other process cannot be reached.
-    async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error>;
+    async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error>;
 }
 
 impl Pipeline {
@@ -130,7 +130,7 @@ impl Pipeline {
     /// # Errors
     /// Settings that cannot work, or a model that is missing.
     pub fn new(config: &PipelineConfig, corpus: OpenCorpus, models: &dyn Models) -> Result<Self, Error> {
-        Self::searching(config, Chunks::Here(corpus), models)
+        Self::searching(config, ChunkAccess::Here(corpus), models)
     }
 
     /// Makes the stages of a pipeline whose chunks and indexes are in another
@@ -143,7 +143,7 @@ impl Pipeline {
         chunks: Arc<dyn ChunksElsewhere>,
         models: &dyn Models,
     ) -> Result<Self, Error> {
-        Self::searching(config, Chunks::Elsewhere(chunks), models)
+        Self::searching(config, ChunkAccess::Elsewhere(chunks), models)
     }
 
     /// Makes the generator of a pipeline that searches in another process.
@@ -158,19 +158,19 @@ impl Pipeline {
         Self::of(config, Finder::Elsewhere(retrieval), &context(config, models))
     }
 
-    fn searching(config: &PipelineConfig, chunks: Chunks, models: &dyn Models) -> Result<Self, Error> {
+    fn searching(config: &PipelineConfig, chunks: ChunkAccess, models: &dyn Models) -> Result<Self, Error> {
         let cx = context(config, models);
         let compare = |indexes: Indexes| indexes.into_iter().any(IndexKind::compares_vectors);
-        let retriever_compares = compare(config.searching().indexes());
+        let retriever_compares = compare(config.search_retriever().indexes());
         let steps_compare = config.passage_stages().iter().any(|(_, stage)| compare(stage.indexes()));
         let embedder = config.embedder.as_deref().filter(|_| retriever_compares || steps_compare);
         let steps = config.passage_stages().into_iter().map(|(axis, stage)| {
             let (name, reads_chunks) = (stage.name().to_owned(), stage.reads_chunks());
-            Ok(Step { stage: axis.stage(), name, does: stage.step(&cx)?, reads_chunks })
+            Ok(StageStep { stage: axis.stage(), name, does: stage.step(&cx)?, reads_chunks })
         });
         let search = Search {
             chunks,
-            names: Names::of(config, embedder),
+            names: StageNames::of(config, embedder),
             embedder: embedder.map(|name| models.embedder(name)).transpose()?,
             retriever_compares,
             steps_compare,
@@ -183,7 +183,7 @@ impl Pipeline {
     }
 
     fn of(config: &PipelineConfig, finder: Finder, cx: &Context<'_>) -> Result<Self, Error> {
-        let answering = config.answering();
+        let answering = config.prompted_generator();
         let generator_name = answering.as_ref().map(|generator| generator.name().to_owned()).unwrap_or_default();
         Ok(Self { finder, generator: answering.map(|generator| generator.build(cx)).transpose()?, generator_name })
     }
@@ -196,12 +196,16 @@ impl Pipeline {
         Ok(self.found(AskedQuestion { text: question, history, filter: None }, usize::MAX).await?.passages)
     }
 
-    /// At most so many passages for a question, with what there is to tell about
-    /// them, and no answer.
+    /// At most `at_most` passages for a question, with remarks, and no answer.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn retrieve_whole(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
+    pub async fn retrieve_whole(
+        &self,
+        question: &str,
+        history: &[Message],
+        at_most: usize,
+    ) -> Result<QueryResult, Error> {
         Ok(self.found(AskedQuestion { text: question, history, filter: None }, at_most).await?.whole(question))
     }
 
@@ -213,12 +217,12 @@ impl Pipeline {
         }
     }
 
-    /// At most so many passages for a question, and the question as it stands
-    /// alone: what later stages are asked.
+    /// At most `at_most` passages for a question, and the standalone question,
+    /// which later stages are asked.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error> {
+    pub async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
         match &self.finder {
             Finder::Here(search) => search.found(question, at_most).await,
             Finder::Elsewhere(retrieval) => retrieval.found(question, at_most).await,
@@ -231,12 +235,12 @@ impl Pipeline {
     ///
     /// # Errors
     /// If an index is missing, or the chunks are in another process.
-    pub async fn find(&self, searches: Vec<SearchQuery>, vectors: Option<Matrix>) -> Result<Refined, Error> {
+    pub async fn find(&self, searches: Vec<SearchQuery>, vectors: Option<Matrix>) -> Result<RefinedPassages, Error> {
         let (search, corpus) = self.here()?;
         search.find(corpus, searches, vectors).await
     }
 
-    /// Searches once for nothing but to have searched, with a vector of no text.
+    /// Searches once to warm up caches, with an arbitrary vector.
     ///
     /// # Errors
     /// As [`Pipeline::find`].
@@ -256,10 +260,10 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a model fails, there is no such stage, or the chunks are in another process.
-    pub async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+    pub async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<RefinedPassages, Error> {
         let (search, corpus) = self.here()?;
         let missing = || Error::Failed { component: "pipeline", reason: format!("there is no stage {step}") };
-        search.steps.get(step).ok_or_else(missing)?.does.run_told(query, corpus.corpus(), passages).await
+        search.steps.get(step).ok_or_else(missing)?.does.run_with_remarks(query, corpus.corpus(), passages).await
     }
 
     fn here(&self) -> Result<(&Search, &OpenCorpus), Error> {
@@ -276,35 +280,38 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn answer_whole(&self, question: AskedQuestion<'_>) -> Result<Whole, Error> {
+    pub async fn answer_whole(&self, question: AskedQuestion<'_>) -> Result<QueryResult, Error> {
         let found = self.found(question, usize::MAX).await?;
         let answer = match &self.generator {
             Some(generator) => {
                 let span = trace::stage("generate", &self.generator_name);
-                trace::given(&span, &found.passages);
+                trace::record_input(&span, &found.passages);
                 Some(within(span, generator.generate(&found.alone, &found.passages)).await?)
             }
             None => None,
         };
-        Ok(Whole { answer, ..found.whole(question.text) })
+        Ok(QueryResult { answer, ..found.whole(question.text) })
     }
 
     /// Answers a question. The stream ends after an error, and does nothing
     /// unless it is polled.
-    pub fn answer<'a>(&'a self, question: AskedQuestion<'a>) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
+    pub fn answer<'a>(
+        &'a self,
+        question: AskedQuestion<'a>,
+    ) -> impl Stream<Item = Result<PipelineEvent, Error>> + Send + 'a {
         self.answer_from(question, usize::MAX)
     }
 
-    /// [`Pipeline::answer`] from at most so many passages.
+    /// [`Pipeline::answer`] from at most `at_most` passages.
     pub fn answer_from<'a>(
         &'a self,
         question: AskedQuestion<'a>,
         at_most: usize,
-    ) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
+    ) -> impl Stream<Item = Result<PipelineEvent, Error>> + Send + 'a {
         let (sender, events) = mpsc::unbounded();
         let work = async move {
-            // If nobody listens any more, the event is dropped.
-            let tell = |event: Result<Event, Error>| drop(sender.unbounded_send(event));
+            // Events are dropped once the receiver is gone.
+            let tell = |event: Result<PipelineEvent, Error>| drop(sender.unbounded_send(event));
             if let Err(error) = self.run(question, at_most, &|event| tell(Ok(event))).await {
                 tell(Err(error));
             }
@@ -316,32 +323,32 @@ impl Pipeline {
         &self,
         question: AskedQuestion<'_>,
         at_most: usize,
-        tell: &(dyn Fn(Event) + Send + Sync),
+        tell: &(dyn Fn(PipelineEvent) + Send + Sync),
     ) -> Result<(), Error> {
         let found = self.found(question, at_most).await?;
         let alone = found.alone.clone();
-        let Whole { passages, fallback, remarks, .. } = found.whole(question.text);
-        fallback.into_iter().for_each(|reason| tell(Event::Fallback(reason)));
-        remarks.into_iter().for_each(|remark| tell(Event::Remark(remark)));
-        tell(Event::Found(passages.clone()));
+        let QueryResult { passages, fallback, remarks, .. } = found.whole(question.text);
+        fallback.into_iter().for_each(|reason| tell(PipelineEvent::Fallback(reason)));
+        remarks.into_iter().for_each(|remark| tell(PipelineEvent::Remark(remark)));
+        tell(PipelineEvent::Found(passages.clone()));
         let Some(generator) = &self.generator else { return Ok(()) };
-        let on_piece = |piece| tell(Event::Piece(piece));
+        let on_piece = |piece| tell(PipelineEvent::Piece(piece));
         let span = trace::stage("generate", &self.generator_name);
-        trace::given(&span, &passages);
-        tell(Event::Answered(within(span, written(&**generator, &alone, &passages, &on_piece)).await?));
+        trace::record_input(&span, &passages);
+        tell(PipelineEvent::Answered(within(span, written(&**generator, &alone, &passages, &on_piece)).await?));
         Ok(())
     }
 }
 
-impl Found {
+impl Retrieval {
     /// What a person is shown before there is an answer: also how `question`
     /// was searched, if a component put another one in its place.
-    pub fn whole(self, question: &str) -> Whole {
+    pub fn whole(self, question: &str) -> QueryResult {
         let Self { passages, alone, fallback, mut remarks } = self;
         if alone != question {
             remarks.insert(0, format!("the question is searched as: {alone}"));
         }
-        Whole { passages, answer: None, fallback, remarks }
+        QueryResult { passages, answer: None, fallback, remarks }
     }
 }
 
@@ -358,8 +365,8 @@ async fn written(
 ) -> Result<Answer, Error> {
     let pieces = Mutex::new(AnswerPieces::default());
     let pieces = || pieces.lock().unwrap_or_else(PoisonError::into_inner);
-    let onlooker = |text: &str| pieces().grow(text).into_iter().for_each(on_piece);
-    let answer = generator.generate_watched(question, passages, Some(&onlooker)).await?;
+    let on_text = |text: &str| pieces().grow(text).into_iter().for_each(on_piece);
+    let answer = generator.generate_streaming(question, passages, Some(&on_text)).await?;
     pieces().end(&answer.text).into_iter().for_each(on_piece);
     Ok(answer)
 }
@@ -367,7 +374,7 @@ async fn written(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{generate::Onlooker, generate::tests::Script, retrieve};
+    use crate::{generate::OnText, generate::tests::ScriptedChat, retrieve};
     use async_trait::async_trait;
     use serde_json::json;
 
@@ -379,14 +386,14 @@ mod tests {
 
     #[async_trait]
     impl Generator for Teller {
-        async fn generate_watched(
+        async fn generate_streaming(
             &self,
             _question: &str,
             _passages: &[Passage],
-            onlooker: Option<Onlooker<'_>>,
+            on_text: Option<OnText<'_>>,
         ) -> Result<Answer, Error> {
             for text in self.told {
-                onlooker.inspect(|onlooker| onlooker(text));
+                on_text.inspect(|on_text| on_text(text));
             }
             let (text, usage) = (self.answer.to_owned(), models::Usage::default());
             Ok(Answer { text, calls: 1, usage, ..Answer::default() })
@@ -428,10 +435,10 @@ mod tests {
         let more = json!({
             "reranker": { "none": { "top_n": 1 } }, "generator": { "compact": { "model": "any" } },
         });
-        let script = Script::new(4096, |_| "It ran [1].".to_owned());
+        let script = ScriptedChat::new(4096, |_| "It ran [1].".to_owned());
         let pipeline = Pipeline::new(&config(more), corpus, &script).unwrap();
-        let events: Vec<Event> = pipeline.answer("cats running".into()).map(Result::unwrap).collect().await;
-        let [Event::Found(passages), pieces @ .., Event::Answered(answer)] = events.as_slice() else {
+        let events: Vec<PipelineEvent> = pipeline.answer("cats running".into()).map(Result::unwrap).collect().await;
+        let [PipelineEvent::Found(passages), pieces @ .., PipelineEvent::Answered(answer)] = events.as_slice() else {
             panic!("{events:?}");
         };
         assert_eq!(passages.len(), 1);
@@ -440,7 +447,7 @@ mod tests {
         let told: String = pieces
             .iter()
             .map(|piece| match piece {
-                Event::Piece(AnswerPiece::Text(text)) => text.as_str(),
+                PipelineEvent::Piece(AnswerPiece::Text(text)) => text.as_str(),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -452,7 +459,7 @@ mod tests {
     async fn a_filter_that_leaves_no_choice_is_remarked() {
         let remarks = async |conditions: serde_json::Value| {
             let corpus = retrieve::tests::Fixture::new().open();
-            let script = Script::new(4096, |_| String::new());
+            let script = ScriptedChat::new(4096, |_| String::new());
             let query = json!({ "query": { "filter": { "where": conditions } } });
             let pipeline = Pipeline::new(&config(query), corpus, &script).unwrap();
             let found = pipeline.found("cats running".into(), usize::MAX).await.unwrap();
@@ -467,10 +474,10 @@ mod tests {
     #[tokio::test]
     async fn an_error_ends_the_stream_and_without_a_generator_there_is_no_answer() {
         let corpus = retrieve::tests::Fixture::new().open();
-        let script = Script::new(4096, |_| String::new());
+        let script = ScriptedChat::new(4096, |_| String::new());
         let pipeline = Pipeline::new(&config(json!({})), corpus.clone(), &script).unwrap();
         let events: Vec<_> = pipeline.answer("fox".into()).collect().await;
-        assert!(matches!(events.as_slice(), [Ok(Event::Found(passages))] if passages.len() == 1), "{events:?}");
+        assert!(matches!(events.as_slice(), [Ok(PipelineEvent::Found(passages))] if passages.len() == 1), "{events:?}");
         let without = OpenCorpus { indexes: Vec::new(), ..corpus };
         let pipeline = Pipeline::new(&config(json!({})), without, &script).unwrap();
         let events: Vec<_> = pipeline.answer("fox".into()).collect().await;

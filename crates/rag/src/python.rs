@@ -26,8 +26,9 @@ pub use process::interrupt;
 
 pub(crate) use component::{StageFunction, runs_function};
 
+use crate::FileError;
 use definition::{FunctionDefinition, find_definition};
-use process::{Asked, Running};
+use process::{CallOutcome, Interpreter};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -36,6 +37,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
+use store::registry::Read;
 
 /// How long a call of a function may take, in seconds, unless the settings say
 /// something else. The first call includes what the function loads.
@@ -52,16 +54,16 @@ static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
 /// All processes that a function may still call, kept or not.
 static IN_USE: Mutex<Vec<Weak<Turns>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
-const KEPT: usize = 8;
+const MAX_IDLE_PROCESSES: usize = 8;
 /// After this many calls in a row that ran out of time, a function is not called for a while.
-const STRIKES: u32 = 3;
+const TIMEOUTS_BEFORE_PAUSE: u32 = 3;
 /// The length of that time as a multiple of the function's limit, and its maximum.
-const LEFT_ALONE: u32 = 10;
-const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
+const PAUSE_FACTOR: u32 = 10;
+const MAX_PAUSE: Duration = Duration::from_secs(600);
 
 static INTERPRETER: OnceLock<String> = OnceLock::new();
-/// The places of sources, as this program told them.
-static PLACES: LazyLock<Mutex<HashMap<String, Place>>> = LazyLock::new(Mutex::default);
+/// Where each source was defined (file and line), for messages.
+static PLACES: LazyLock<Mutex<HashMap<String, FunctionPlace>>> = LazyLock::new(Mutex::default);
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 
 /// A line that a function printed.
@@ -137,27 +139,36 @@ pub fn computing_for<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> 
 /// Settings of all user functions that do not affect their output.
 pub const UNKEYED: &[&str] = &["timeout_seconds", "concurrency"];
 
-/// Checks a time limit.
-///
-/// # Errors
-/// If the limit is not above 0, or is longer than a million seconds.
-pub(crate) fn check_timeout(seconds: f64) -> Result<(), String> {
-    match seconds > 0.0 && seconds <= 1e6 {
-        true => Ok(()),
-        false => Err(format!("`timeout_seconds` is how long a call may take, above 0, not {seconds}")),
-    }
+/// What is wrong with the settings of a function, or with its definition.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say it")]
+pub enum FunctionError {
+    #[error("`timeout_seconds` is how long a call may take, above 0, not {0}")]
+    Timeout(f64),
+    #[error("`concurrency` is how many calls run at once, 1 to {most}, not {0}", most = MOST_AT_ONCE)]
+    Concurrency(usize),
+    #[error("`file` is missing: the path of a file with the function")]
+    NoFile,
+    #[error("the file {0} is empty, or was not read")]
+    EmptyFile(String),
+    #[error("{file} has no function `{function}`")]
+    NoFunction { file: String, function: String },
+    #[error("`{function}` in {file} wants `{parameter}`: there are {known}")]
+    UnknownParameter { file: String, function: String, parameter: String, known: String },
+    #[error("`{function}` in {file} wants nothing: name one of {known}")]
+    NoParameter { file: String, function: String, known: String },
 }
 
-/// Checks how many calls may run at once.
-///
-/// # Errors
-/// If the number is 0, or above 256.
-pub(crate) fn check_concurrency(concurrency: Option<usize>) -> Result<usize, String> {
+/// Checks a time limit, which is above 0 and at most a million seconds.
+pub(crate) fn check_timeout(seconds: f64) -> Result<(), FunctionError> {
+    if seconds > 0.0 && seconds <= 1e6 { Ok(()) } else { Err(FunctionError::Timeout(seconds)) }
+}
+
+/// How many calls may run at once: 1 to 256.
+pub(crate) fn check_concurrency(concurrency: Option<usize>) -> Result<usize, FunctionError> {
     let concurrency = concurrency.unwrap_or(CONCURRENCY);
-    match (1..=MOST_AT_ONCE).contains(&concurrency) {
-        true => Ok(concurrency),
-        false => Err(format!("`concurrency` is how many calls run at once, 1 to {MOST_AT_ONCE}, not {concurrency}")),
-    }
+    let is_allowed = (1..=MOST_AT_ONCE).contains(&concurrency);
+    if is_allowed { Ok(concurrency) } else { Err(FunctionError::Concurrency(concurrency)) }
 }
 
 /// A function, as settings name it.
@@ -185,7 +196,7 @@ impl Script<'_> {
     /// # Errors
     /// If there is no source, no such function, or a parameter that is not known
     /// and has no default.
-    pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, String> {
+    pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, FunctionError> {
         Ok(self.signature(known)?.into_iter().map(|(name, _)| name).collect())
     }
 
@@ -193,22 +204,24 @@ impl Script<'_> {
     ///
     /// # Errors
     /// The errors of [`Script::parameters`].
-    pub fn signature(&self, known: &[&'static str]) -> Result<Vec<(&'static str, bool)>, String> {
+    pub fn signature(&self, known: &[&'static str]) -> Result<Vec<(&'static str, bool)>, FunctionError> {
         if self.source.trim().is_empty() {
             return Err(match self.file {
-                "" => "`file` is missing: the path of a file with the function".to_owned(),
-                file => format!("the file {file} is empty, or was not read"),
+                "" => FunctionError::NoFile,
+                file => FunctionError::EmptyFile(file.to_owned()),
             });
         }
-        let (function, file) = (self.function, if self.file.is_empty() { "the source" } else { self.file });
+        let file = if self.file.is_empty() { "the source" } else { self.file };
+        let (function, file) = (self.function.to_owned(), file.to_owned());
         let Some(definition) = self.definition() else {
-            return Err(format!("{file} has no function `{function}`"));
+            return Err(FunctionError::NoFunction { file, function });
         };
         let parameters = definition.parameters;
         let mut required =
             parameters.iter().filter(|parameter| !parameter.has_default).map(|parameter| &*parameter.name);
         if let Some(other) = required.find(|name| !known.contains(name)) {
-            return Err(format!("`{function}` in {file} wants `{other}`: there are {}", known.join(", ")));
+            let (parameter, known) = (other.to_owned(), known.join(", "));
+            return Err(FunctionError::UnknownParameter { file, function, parameter, known });
         }
         let named = |known: &&'static str| {
             let parameter = parameters.iter().find(|parameter| parameter.name == *known)?;
@@ -216,7 +229,7 @@ impl Script<'_> {
         };
         let wanted: Vec<(&'static str, bool)> = known.iter().filter_map(named).collect();
         if wanted.is_empty() {
-            return Err(format!("`{function}` in {file} wants nothing: name one of {}", known.join(", ")));
+            return Err(FunctionError::NoParameter { file, function, known: known.join(", ") });
         }
         Ok(wanted)
     }
@@ -230,7 +243,7 @@ impl Script<'_> {
     ///
     /// # Errors
     /// If the settings ask for none, or too many.
-    pub fn at_once(&self) -> Result<usize, String> {
+    pub fn at_once(&self) -> Result<usize, FunctionError> {
         let concurrency = check_concurrency(self.concurrency)?;
         let is_async = self.definition().is_some_and(|definition| definition.is_async);
         Ok(if is_async { concurrency } else { 1 })
@@ -242,7 +255,7 @@ impl Script<'_> {
 ///
 /// # Errors
 /// The error of `read`.
-pub fn load(file: &str, source: &mut String, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
+pub fn load(file: &str, source: &mut String, read: Read<'_>) -> Result<(), FileError> {
     if !file.is_empty() && source.is_empty() {
         *source = read(file)?;
     }
@@ -256,7 +269,7 @@ struct Setup {
     file: String,
     source: String,
     function: String,
-    place: Option<Place>,
+    place: Option<FunctionPlace>,
     /// How many calls run at once; 1 unless it is an `async def`.
     at_once: Option<usize>,
 }
@@ -264,7 +277,7 @@ struct Setup {
 /// Where the source of a function was taken from, for messages: it is no part
 /// of any settings, so a function may move in its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct FunctionPlace {
     /// The user's own file.
     pub file: String,
     /// How many lines further down the source stands there.
@@ -273,7 +286,7 @@ pub struct Place {
 
 /// Tells where a program took a source from that settings hold in full. Without
 /// it, messages count the lines of the source.
-pub fn set_place(source: &str, place: Place) {
+pub fn set_place(source: &str, place: FunctionPlace) {
     lock(&PLACES).insert(source.to_owned(), place);
 }
 
@@ -286,7 +299,7 @@ struct Turns {
     turn: tokio::sync::Semaphore,
     /// Held during a call of a function that is called one at a time.
     alone: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<InterpreterState>,
     strikes: Mutex<Strikes>,
 }
 
@@ -299,12 +312,12 @@ impl Turns {
 
 /// The state of an interpreter.
 #[derive(Default)]
-enum State {
+enum InterpreterState {
     /// Not started, or ended.
     #[default]
     None,
     /// The function can be called.
-    Running(Arc<Running>),
+    Interpreter(Arc<Interpreter>),
     /// Its source cannot be run.
     Broken(Problem),
 }
@@ -342,9 +355,9 @@ pub fn forgive() {
         *lock(&process.strikes) = Strikes::default();
         // If another thread holds the process, it is starting it, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
-            && matches!(*state, State::Broken(_))
+            && matches!(*state, InterpreterState::Broken(_))
         {
-            *state = State::None;
+            *state = InterpreterState::None;
         }
     }
 }
@@ -371,7 +384,7 @@ impl Function {
     ///
     /// # Errors
     /// The errors of [`Script::parameters`] and [`check_timeout`].
-    pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, String> {
+    pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, FunctionError> {
         let signature = script.signature(known)?;
         let optional = signature.iter().filter(|(_, has_default)| *has_default).map(|(name, _)| *name).collect();
         let parameters = signature.into_iter().map(|(name, _)| name).collect();
@@ -440,12 +453,12 @@ impl Function {
         self.left_alone()?;
         let running = self.running(caller.clone())?;
         let mut reply = match running.ask(arguments, caller.clone(), self.limit) {
-            Asked::Reply(reply) => reply,
-            Asked::Ended(reason) => {
+            CallOutcome::Reply(reply) => reply,
+            CallOutcome::Ended(reason) => {
                 self.leave(&running);
-                return Err(Problem::new(FailureKind::Ended, reason));
+                return Err(Problem::new(FailureKind::Ended, reason.to_string()));
             }
-            Asked::TimedOut => {
+            CallOutcome::TimedOut => {
                 if !running.is_used() {
                     self.leave(&running);
                 }
@@ -460,49 +473,49 @@ impl Function {
     }
 
     /// Its process, which is started if it has ended since its last call.
-    fn running(&self, caller: Option<Arc<str>>) -> Result<Arc<Running>, Problem> {
+    fn running(&self, caller: Option<Arc<str>>) -> Result<Arc<Interpreter>, Problem> {
         let mut state = lock(&self.process.state);
         match &*state {
-            State::Running(running) if running.lives() => return Ok(running.clone()),
-            State::Broken(told) => return Err(told.clone()),
+            InterpreterState::Interpreter(running) if running.lives() => return Ok(running.clone()),
+            InterpreterState::Broken(told) => return Err(told.clone()),
             _ => {}
         }
-        *state = State::None;
+        *state = InterpreterState::None;
         let started = self.start(caller).inspect_err(|told| {
             if told.kind == FailureKind::Raised {
-                *state = State::Broken(told.clone());
+                *state = InterpreterState::Broken(told.clone());
             }
         })?;
         let running = Arc::new(started);
-        *state = State::Running(running.clone());
+        *state = InterpreterState::Interpreter(running.clone());
         Ok(running)
     }
 
     /// A process that has ended, or is about to, is not used again.
-    fn leave(&self, ended: &Arc<Running>) {
+    fn leave(&self, ended: &Arc<Interpreter>) {
         let mut state = lock(&self.process.state);
-        if matches!(&*state, State::Running(running) if Arc::ptr_eq(running, ended)) {
-            *state = State::None;
+        if matches!(&*state, InterpreterState::Interpreter(running) if Arc::ptr_eq(running, ended)) {
+            *state = InterpreterState::None;
         }
     }
 
-    fn start(&self, caller: Option<Arc<str>>) -> Result<Running, Problem> {
+    fn start(&self, caller: Option<Arc<str>>) -> Result<Interpreter, Problem> {
         let Setup { interpreter, file, source, function, place, at_once } = &self.setup;
         let setup = json!({
             "source": source, "file": file, "function": function, "place": place, "parent": std::process::id(),
             "at_once": at_once.is_some(),
         });
-        let running = Running::start(interpreter, setup, function, at_once.is_some()).map_err(|error| {
+        let running = Interpreter::start(interpreter, setup, function, at_once.is_some()).map_err(|error| {
             let message = format!("its interpreter `{interpreter}` does not start: {error}; set `interpreter`");
             Problem::new(FailureKind::Ended, message)
         })?;
         match running.ready(caller.clone(), self.limit) {
-            Asked::Reply(mut reply) => raised(&mut reply).map_or(Ok(running), Err),
-            Asked::Ended(reason) => Err(Problem::new(
+            CallOutcome::Reply(mut reply) => raised(&mut reply).map_or(Ok(running), Err),
+            CallOutcome::Ended(reason) => Err(Problem::new(
                 FailureKind::Ended,
                 format!("{reason}, before the function was there ({interpreter})"),
             )),
-            Asked::TimedOut => Err(self.strike(caller.as_deref(), "was not there: its source did not end")),
+            CallOutcome::TimedOut => Err(self.strike(caller.as_deref(), "was not there: its source did not end")),
         }
     }
 
@@ -516,7 +529,7 @@ impl Function {
             return Ok(());
         }
         let message = format!(
-            "it ran out of its {} {STRIKES} times in a row, and is not called again for {:.0} s, or until the next run",
+            "it ran out of its {} {TIMEOUTS_BEFORE_PAUSE} times in a row, and is not called again for {:.0} s, or until the next run",
             seconds(self.limit),
             left.as_secs_f64().ceil(),
         );
@@ -526,8 +539,8 @@ impl Function {
     fn strike(&self, caller: Option<&str>, what: &str) -> Problem {
         let mut strikes = lock(&self.process.strikes);
         strikes.count += 1;
-        if strikes.count >= STRIKES {
-            strikes.left_alone_until = Some(Instant::now() + (self.limit * LEFT_ALONE).min(LEFT_ALONE_AT_MOST));
+        if strikes.count >= TIMEOUTS_BEFORE_PAUSE {
+            strikes.left_alone_until = Some(Instant::now() + (self.limit * PAUSE_FACTOR).min(MAX_PAUSE));
         }
         let caller = caller.map(|caller| format!(" for {caller}")).unwrap_or_default();
         let limit = seconds(self.limit);
@@ -567,7 +580,7 @@ fn process(setup: &Setup) -> Process {
     let process = entry.1.clone();
     processes.insert(0, entry);
     // Functions that still use a process keep it.
-    processes.truncate(KEPT);
+    processes.truncate(MAX_IDLE_PROCESSES);
     process
 }
 

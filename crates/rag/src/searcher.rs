@@ -10,21 +10,21 @@ use crate::{
 use models::Embedder;
 
 /// The retriever of a trial, with what turns a text into a search.
-pub struct Searcher {
+pub(crate) struct Searcher {
     stages: SearchStages,
     /// Makes the vectors of queries, if the retriever compares them.
     embedder: Option<Embedder>,
 }
 
 impl Searcher {
-    /// That of the pipeline that a step belongs to.
+    /// The searcher of the pipeline that a step belongs to.
     ///
     /// # Errors
     /// If there is no pipeline, or a model is missing.
-    pub fn new(component: &'static str, cx: &Context<'_>) -> Result<Self, Error> {
+    pub(crate) fn new(component: &'static str, cx: &Context<'_>) -> Result<Self, Error> {
         let pipeline: &PipelineConfig =
             cx.pipeline.ok_or(Error::Needs { component, part: "the retriever of a pipeline, to search again" })?;
-        let compares = pipeline.searching().indexes().into_iter().any(IndexKind::compares_vectors);
+        let compares = pipeline.search_retriever().indexes().into_iter().any(IndexKind::compares_vectors);
         let embedder = if compares { Some(cx.embedder(component)?) } else { None };
         Ok(Self { stages: SearchStages::new(pipeline, cx)?, embedder })
     }
@@ -34,7 +34,7 @@ impl Searcher {
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn search(
+    pub(crate) async fn search(
         &self,
         texts: &[String],
         corpus: Corpus<'_>,

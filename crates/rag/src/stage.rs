@@ -37,18 +37,23 @@ pub trait PassageStep: Send + Sync {
     /// If a model fails, or an index that the settings name is missing.
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error>;
 
-    /// The same, and what there is to tell about it. By default that is nothing.
+    /// [`run`](Self::run) with remarks. By default there are none.
     ///
     /// # Errors
     /// As of [`PassageStep::run`].
-    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+    async fn run_with_remarks(
+        &self,
+        query: Query<'_>,
+        corpus: Corpus<'_>,
+        passages: Vec<Passage>,
+    ) -> Result<RefinedPassages, Error> {
         Ok(self.run(query, corpus, passages).await?.into())
     }
 }
 
-/// What a step made of the passages of one question.
+/// The output of a step for one question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Refined {
+pub struct RefinedPassages {
     /// The passages, best first.
     pub passages: Vec<Passage>,
     /// What the step did that the passages do not show: what it searched for
@@ -58,7 +63,7 @@ pub struct Refined {
     pub failed: bool,
 }
 
-impl From<Vec<Passage>> for Refined {
+impl From<Vec<Passage>> for RefinedPassages {
     fn from(passages: Vec<Passage>) -> Self {
         Self { passages, remarks: Vec::new(), failed: false }
     }
@@ -74,7 +79,7 @@ pub trait PassageStage: Choice {
 }
 
 /// A value of an axis, as the lists of the experiment file hold it.
-pub trait Listed:
+pub trait AxisValue:
     Choice + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + schemars::JsonSchema + 'static
 {
     /// Whether a string in the list means the component with its default settings.
@@ -83,6 +88,11 @@ pub trait Listed:
     /// The value if the file does not list the axis; none if the axis must be listed.
     fn unlisted() -> Option<Self> {
         None
+    }
+
+    /// The value of a pipeline without retrieval; none if it keeps its own.
+    fn unused() -> Option<Self> {
+        Self::unlisted()
     }
 
     /// The same value as a stage between retrieval and answer, if it is one.

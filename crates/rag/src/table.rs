@@ -52,8 +52,8 @@ impl ChunkTable {
         Self { chunks, searchable, first, documents: OnceLock::new(), passing: Mutex::default() }
     }
 
-    /// [`ChunkTable::new`] of chunks that were read from a file, which may be any file: steps follow the numbers of
-    /// other chunks until there is none, and a circle of them would never end.
+    /// [`ChunkTable::new`] for chunks from a file that others may have written. Steps follow the numbers of other
+    /// chunks until there is none, so a cycle of numbers would never end.
     ///
     /// # Errors
     /// [`Error::Failed`] if the numbers of a document's chunks are not 0, 1, 2, …, if a chunk names one that is not there,
@@ -120,7 +120,7 @@ impl ChunkTable {
     }
 
     /// The searchable chunks, in the order of the entries of indexes.
-    pub fn searchable_chunks(&self) -> impl Iterator<Item = &Chunk> + Clone {
+    pub(crate) fn searchable_chunks(&self) -> impl Iterator<Item = &Chunk> + Clone {
         self.searchable.iter().map(|&row| self.chunk(row))
     }
 
@@ -166,15 +166,14 @@ impl ChunkTable {
         }
     }
 
-    /// The text of a stretch of a document, with the white space between chunks:
-    /// the bytes outside of it are cut at whole characters. None if there is no
-    /// such document.
+    /// The text of a stretch of a document, with the white space between chunks,
+    /// cut at whole characters. None if there is no such document.
     pub fn excerpt(&self, document: &str, span: Span) -> Option<String> {
         let mut chunks: Vec<&Chunk> = self.of_document(document).iter().collect();
-        // Chunks mostly stand so already.
+        // Chunks are mostly in this order already.
         let mut by_end = chunks.clone();
         by_end.sort_by_key(|chunk| chunk.span.end);
-        // Of a stretch that ends behind the document nobody was told.
+        // A stretch that ends behind the document is cut there.
         let end = by_end.last()?.span.end;
         let span = Span { end: span.end.min(end), ..span };
         chunks.retain(|chunk| chunk.span.end > span.start && chunk.span.start < span.end);

@@ -1,4 +1,4 @@
-//! Spans of stages, for whoever listens: see [`models::trace`].
+//! Spans of stages for traces: see [`models::trace`].
 
 use crate::{Error, Passage};
 use models::trace::{SpanError, TARGET, tells_content};
@@ -39,7 +39,7 @@ pub(crate) fn stage(stage: &str, component: &str) -> Span {
 }
 
 /// The span of a search with this retriever for as many queries.
-pub(crate) fn retrieval(retriever: &Named, question: &str, queries: usize) -> Span {
+pub(crate) fn retrieval(retriever: &RetrieverSpan, question: &str, queries: usize) -> Span {
     let span = info_span!(
         target: TARGET,
         "retrieval",
@@ -69,18 +69,19 @@ pub(crate) fn retrieval(retriever: &Named, question: &str, queries: usize) -> Sp
 
 /// A retriever, for its span.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct RetrieverSpan {
     pub(crate) name: String,
     pub(crate) top_k: Option<i64>,
 }
 
-/// Records how many passages a step was given.
-pub(crate) fn given(span: &Span, passages: &[Passage]) {
+/// Records the number of passages that a step gets.
+pub(crate) fn record_input(span: &Span, passages: &[Passage]) {
     span.record("reverie.passages.given", count(passages.len()));
 }
 
-/// Records how many passages there are now, and, where texts are told, which.
-pub(crate) fn left(span: &Span, passages: &[Passage]) {
+/// Records the number of passages that a step leaves and, if the trace has texts,
+/// the passages.
+pub(crate) fn record_output(span: &Span, passages: &[Passage]) {
     if span.is_disabled() {
         return;
     }

@@ -10,7 +10,7 @@ use crate::{
     render::{self, LiveAnswer},
 };
 use ::models::Message;
-use rag::pipeline::Event;
+use rag::pipeline::PipelineEvent;
 use serde::Serialize;
 use std::{
     io::{self, IsTerminal, Write},
@@ -259,8 +259,8 @@ async fn ask(
     live: Option<&LiveAnswer<io::Stdout>>,
 ) -> Result<lab::Answered, Failure> {
     let on_event = live.map(|live| {
-        move |event: &Event| {
-            if let Event::Piece(piece) = event {
+        move |event: &PipelineEvent| {
+            if let PipelineEvent::Piece(piece) = event {
                 live.print(piece.clone());
             }
         }

@@ -7,7 +7,7 @@
 use ::fuzz::run as fuzz;
 use rag::{
     index::IndexKind,
-    load::{Limits, parse},
+    load::{ParseLimits, parse},
 };
 use std::{
     io::{Cursor, Write},
@@ -25,7 +25,7 @@ fn zipped(entries: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 fn load(name: &'static str) -> impl FnMut(&[u8]) {
-    move |bytes| drop(parse(name, bytes, &Limits::default()))
+    move |bytes| drop(parse(name, bytes, &ParseLimits::default()))
 }
 
 const MARKUP: [&[u8]; 16] = [
@@ -81,7 +81,7 @@ fn epub_packages() {
                 ("o/c.opf", package),
                 ("o/a.xhtml", HTML),
             ];
-            drop(parse("a.epub", &zipped(&entries), &Limits::default()));
+            drop(parse("a.epub", &zipped(&entries), &ParseLimits::default()));
         };
         with(CONTAINER, bytes);
         with(bytes, PACKAGE);
@@ -96,7 +96,7 @@ fn docx_documents() {
         let kinds =
             br#"<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>"#;
         let entries = [("[Content_Types].xml", &kinds[..]), ("word/document.xml", bytes)];
-        drop(parse("a.docx", &zipped(&entries), &Limits::default()));
+        drop(parse("a.docx", &zipped(&entries), &ParseLimits::default()));
     });
 }
 

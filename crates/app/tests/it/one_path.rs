@@ -13,7 +13,7 @@ use crate::{endpoint, workspace::Workspace};
 use lab::{Experiment, RunPipeline, Session, latest_record};
 use rag::{
     Axis, Item, PipelineConfig,
-    pipeline::{AskedQuestion, Event},
+    pipeline::{AskedQuestion, PipelineEvent},
 };
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -247,8 +247,8 @@ fn experiment(workspace: &Workspace, server: &MockServer, spaces: &[String], mod
 async fn streamed(pipeline: &RunPipeline, question: &eval::Question) -> (Vec<rag::Passage>, Option<rag::Answer>) {
     let found = std::sync::Mutex::new((Vec::new(), None));
     let on_event = |event| match event {
-        Event::Found(passages) => found.lock().unwrap().0 = passages,
-        Event::Answered(answer) => found.lock().unwrap().1 = Some(answer),
+        PipelineEvent::Found(passages) => found.lock().unwrap().0 = passages,
+        PipelineEvent::Answered(answer) => found.lock().unwrap().1 = Some(answer),
         _ => {}
     };
     pipeline.ask(&question.question, &question.turns, usize::MAX, on_event).await.unwrap();

@@ -125,7 +125,7 @@ impl MetricConfig {
     /// What `read` says, with the metric's name.
     pub fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), Error> {
         let metric = self.name();
-        self.description_mut().read_files(read).map_err(|reason| Error::Config { metric, reason })
+        self.description_mut().read_files(read).map_err(|error| Error::Config { metric, reason: error.to_string() })
     }
 
     /// Whether the settings can work, as far as that can be told without models.

@@ -198,13 +198,13 @@ fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, String>
 }
 
 impl rag::Component for Config {
-    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
+    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), rag::FileError> {
         if self.file.is_empty() || !self.template.is_empty() {
             return Ok(());
         }
         self.template = read(&self.file)?;
         if self.template.trim().is_empty() {
-            return Err(format!("the file {} is empty", self.file));
+            return Err(format!("the file {} is empty", self.file).into());
         }
         // A file that is moved is still the same prompt.
         self.file.clear();

@@ -98,7 +98,7 @@ impl Config {
         }
         match Function::new("metric", self.script(), &PARAMETERS) {
             Ok(function) => Ok(Box::new(Python { config: self.clone(), function: Arc::new(function) })),
-            Err(reason) => refuse(reason),
+            Err(error) => refuse(error.to_string()),
         }
     }
 
@@ -123,7 +123,7 @@ impl rag::Component for Config {
         rag::python::UNKEYED
     }
 
-    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
+    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), rag::FileError> {
         rag::python::load(&self.file, &mut self.source, read)
     }
 }

@@ -1,8 +1,8 @@
 //! The best pipelines of a run, as the space of a next experiment.
 
 use super::{Board, Row, count};
-use rag::Axis;
-use serde_json::Value;
+use rag::{Axis, PipelineConfig};
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 impl Board {
@@ -36,9 +36,11 @@ impl Board {
         );
         for row in rows {
             let _ = write!(text, "\n[[space]]  # {}\n", row.id);
+            let pipeline = serde_json::from_value::<PipelineConfig>(json!(row.settings)).ok();
+            let does_something = |axis: Axis| pipeline.as_ref()?.on(axis).map(|value| !value.is_nothing());
             for axis in Axis::ALL {
                 let given = more.iter().rev().find(|(on, _)| on == axis).map(|(_, value)| value);
-                let own = row.settings.get(axis.name()).filter(|value| !is_nothing(value));
+                let own = row.settings.get(axis.name()).filter(|_| does_something(*axis).unwrap_or_default());
                 if let Some(value) = given.or(own) {
                     let _ = writeln!(text, "{} = {}", axis.name(), inline(value));
                 }
@@ -46,11 +48,6 @@ impl Board {
         }
         Ok(text)
     }
-}
-
-/// Whether a trial has nothing on an axis, or what does nothing.
-fn is_nothing(value: &Value) -> bool {
-    value.is_null() || value.as_object().is_some_and(|component| component.contains_key("none"))
 }
 
 /// A value as TOML in one line. Settings that are not given are left out, since TOML has no null.

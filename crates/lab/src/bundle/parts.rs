@@ -22,7 +22,7 @@ impl Part {
             Self::Encoder => pipeline.embedder.is_some() || asks(ModelKind::Embedding),
             Self::Reranker => asks(ModelKind::Rerank),
             Self::Llm => asks(ModelKind::Chat),
-            Self::Qa => pipeline.answering().is_some(),
+            Self::Qa => pipeline.prompted_generator().is_some(),
             Self::VectorStore | Self::Retriever | Self::Gateway => true,
         };
         Ok(Self::ALL.into_iter().filter(has).collect())

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use futures::{Stream, StreamExt, stream};
 use models::Matrix;
 use rag::{
-    Error, Passage, Query, Refined,
-    pipeline::{AskedQuestion, ChunksElsewhere, Found, RetrievalElsewhere},
+    Error, Passage, Query, RefinedPassages,
+    pipeline::{AskedQuestion, ChunksElsewhere, Retrieval, RetrievalElsewhere},
     query::SearchQuery,
 };
 use serde::de::DeserializeOwned;
@@ -68,11 +68,11 @@ fn written(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
 
 #[async_trait]
 impl ChunksElsewhere for Way {
-    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Refined, Error> {
+    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<RefinedPassages, Error> {
         Ok(self.ask(&PartRequest::Find { searches: searches.to_vec(), vectors: vectors.map(WireMatrix::from) }).await?)
     }
 
-    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<RefinedPassages, Error> {
         let (text, filter) = (query.text.to_owned(), query.filter.cloned());
         let vector = query.embedding.map(WireMatrix::vector);
         Ok(self.ask(&PartRequest::Step { step, text, vector, filter, passages }).await?)
@@ -81,7 +81,7 @@ impl ChunksElsewhere for Way {
 
 #[async_trait]
 impl RetrievalElsewhere for Way {
-    async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error> {
+    async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
         let AskedQuestion { text, history, filter } = question;
         let (question, history, filter) = (text.to_owned(), history.to_vec(), filter.cloned());
         Ok(self.ask(&PartRequest::Retrieve { question, history, filter, at_most }).await?)

@@ -5,7 +5,7 @@ use super::{Lost, Part};
 use crate::{Error, error_chain, model_error};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use models::{ChatRequest, ChatResponse, ErrorReport, InputKind, Matrix, Message};
-use rag::{Answer, Filter, Passage, Span, pipeline::Event, query::SearchQuery};
+use rag::{Answer, Filter, Passage, Span, pipeline::PipelineEvent, query::SearchQuery};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) enum PartRequest {
     Chat { model: String, request: ChatRequest },
     /// The passages of searches.
     Find { searches: Vec<SearchQuery>, vectors: Option<WireMatrix> },
-    /// What a stage makes of passages: [`rag::Refined`].
+    /// What a stage makes of passages: [`rag::RefinedPassages`].
     Step { step: usize, text: String, vector: Option<WireMatrix>, filter: Option<Filter>, passages: Vec<Passage> },
     /// The text of a stretch of a document, if there is such a document.
     Excerpt { document: String, span: Span },
@@ -39,7 +39,7 @@ pub(crate) enum PartRequest {
     ChunkAt { document: String, byte: usize },
     /// Texts in the order of the trial's reranker.
     Order { question: String, texts: Vec<String> },
-    /// What is found for a question: [`rag::pipeline::Found`].
+    /// What is found for a question: [`rag::pipeline::Retrieval`].
     Retrieve { question: String, history: Vec<Message>, filter: Option<Filter>, at_most: usize },
     /// An answer to a question: [`PartReply`], again and again.
     Answer { question: String, history: Vec<Message>, at_most: usize },
@@ -81,14 +81,14 @@ pub(crate) enum PartReply {
     Failed(PartFailure),
 }
 
-impl From<Event> for PartReply {
-    fn from(event: Event) -> Self {
+impl From<PipelineEvent> for PartReply {
+    fn from(event: PipelineEvent) -> Self {
         match event {
-            Event::Fallback(reason) => Self::Fallback(reason),
-            Event::Remark(remark) => Self::Remark(remark),
-            Event::Found(passages) => Self::Found(passages),
-            Event::Piece(piece) => piece.into(),
-            Event::Answered(answer) => Self::Answered(Box::new(answer)),
+            PipelineEvent::Fallback(reason) => Self::Fallback(reason),
+            PipelineEvent::Remark(remark) => Self::Remark(remark),
+            PipelineEvent::Found(passages) => Self::Found(passages),
+            PipelineEvent::Piece(piece) => piece.into(),
+            PipelineEvent::Answered(answer) => Self::Answered(Box::new(answer)),
         }
     }
 }

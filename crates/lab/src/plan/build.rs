@@ -275,7 +275,7 @@ impl Plan {
         queries: Option<TaskId>,
     ) -> TaskId {
         let pipeline = &trial.pipeline;
-        let retriever = pipeline.searching();
+        let retriever = pipeline.search_retriever();
         // A retriever's key holds only the indexes that the retriever searches,
         // not those that other trials need.
         let indexes = retriever.indexes();
@@ -326,7 +326,7 @@ impl Plan {
         (passages, queries): (TaskId, Option<TaskId>),
         asked: &[usize],
     ) -> Option<AnswerTasks> {
-        let generator = trial.pipeline.answering()?;
+        let generator = trial.pipeline.prompted_generator()?;
         let embedder = trial.embedder_of(&generator);
         let keys = KeyContext { tasks: &self.tasks, inputs };
         let stem = work::GenerateWork::stem(&keys, &generator, embedder.as_deref(), (passages, queries));

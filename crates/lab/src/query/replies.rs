@@ -28,7 +28,7 @@ impl RunPipeline {
                 let (sender, said) = mpsc::unbounded();
                 let tell = move |said: PartReply| drop(sender.unbounded_send(said));
                 let work = async move {
-                    let on_event = |event: rag::pipeline::Event| tell(event.into());
+                    let on_event = |event: rag::pipeline::PipelineEvent| tell(event.into());
                     if let Err(error) = self.ask(&question, &history, at_most, on_event).await {
                         tell(PartReply::Failed((&error).into()));
                     }

@@ -30,7 +30,7 @@ use eval::{
 use models::{Caps, ModelConfig};
 use rag::{
     Axis,
-    load::{Limits, Links},
+    load::{Links, ParseLimits},
 };
 use serde::{Deserialize, Serialize, de::Error as _};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -56,7 +56,7 @@ pub struct CorpusSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
     /// Limits on the files; a file above a limit is refused.
-    pub limits: Limits,
+    pub limits: ParseLimits,
 }
 
 /// Golden questions: a file, or generated once and kept there; or rows within

@@ -128,7 +128,7 @@ fn space(definitions: &mut Definitions) -> Value {
         };
         axes.insert(
             axis.name().to_owned(),
-            one_or_several(&value, "What is compared on this axis: a value, or a list of values."),
+            one_or_several(&value, &format!("{} A value, or a list of values to compare.", axis.about())),
         );
     }
     let required: Vec<&str> = Axis::ALL.iter().filter(|axis| axis.is_required()).map(|axis| axis.name()).collect();

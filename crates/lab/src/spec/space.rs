@@ -6,7 +6,7 @@ use super::{
     resolve::{ModelReference, read_list, start, unknown_keys, values},
 };
 use models::ModelKind;
-use rag::{Axis, Choice, Item, Listed, PipelineConfig, ReadSpace, Space};
+use rag::{Axis, AxisValue, Choice, Item, PipelineConfig, ReadSpace, Space, generate::Prompt};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
@@ -148,15 +148,14 @@ fn read_table<'a>(
 /// Instructions stand in one place: on their axis or in the generators.
 fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, table: &DeTable<'_>) {
     let Some(listed) = table.get(Axis::Prompt.name()) else { return };
-    if !read.generator.iter().any(|generator| generator.is_told()) {
+    if !read.generator.iter().any(|generator| generator.prompt().is_some()) {
         let reason = "no generator is told it: list one that takes a prompt, such as `compact`, under `generator`";
         reader.error(listed.span().start, format!("{place}.prompt: {reason}"));
     }
     for generator in &read.generator {
-        let (name, value) = (generator.name(), generator.value());
-        let default = rag::generate::Settings::default().prompt;
-        let own = value[name].get("prompt").filter(|own| **own != serde_json::json!(default));
-        if let Some(own) = own {
+        let name = generator.name();
+        if let Some(own) = generator.prompt().filter(|own| *own != Prompt::default()) {
+            let own = serde_json::json!(own);
             let reason = format!(
                 "`{name}` has `prompt = {own}` of its own: leave that out, or list {own} here and leave the axis to decide"
             );
@@ -176,7 +175,7 @@ struct Lists<'r, 'a> {
 }
 
 /// Names the only chat model in a component that asks one and names none.
-fn name_model<T: Listed>(value: &mut T, chat: &str) {
+fn name_model<T: AxisValue>(value: &mut T, chat: &str) {
     let unnamed: Vec<ModelKind> =
         value.asks(Item::default()).iter().filter(|ask| ask.model.is_empty()).map(|ask| ask.kind).collect();
     if unnamed.is_empty() || unnamed.iter().any(|kind| *kind != ModelKind::Chat) {
@@ -200,7 +199,7 @@ fn fill(settings: &mut Value, chat: &str) {
 }
 
 impl ReadSpace for Lists<'_, '_> {
-    fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
+    fn read<T: AxisValue>(&mut self, axis: Axis) -> Vec<T> {
         let Self { reader, place, table, base, chat, references } = self;
         let read = |path: &str| evaluate::read_file(base, path);
         let mut listed =

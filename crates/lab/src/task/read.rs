@@ -2,7 +2,7 @@
 //! tried again, and if it still fails, it is an error of this run and not of
 //! the file.
 
-use rag::load::{Limits, LoadError, ReadError, Source, SourceFile, Unread};
+use rag::load::{LoadError, ParseLimits, ReadError, Source, SourceFile, Unread};
 use std::time::Duration;
 use store::Key;
 
@@ -18,7 +18,7 @@ pub type FileContent = Result<bytes::Bytes, LoadError>;
 ///
 /// # Errors
 /// Why the file cannot be read now.
-pub async fn content(source: &Source, file: &SourceFile, limits: &Limits) -> Result<FileContent, Unread> {
+pub async fn content(source: &Source, file: &SourceFile, limits: &ParseLimits) -> Result<FileContent, Unread> {
     let mut pause = FIRST_PAUSE;
     let mut attempt = 1;
     loop {
@@ -52,7 +52,7 @@ pub(crate) async fn expected(
     source: &Source,
     file: &SourceFile,
     wanted: &Key,
-    limits: &Limits,
+    limits: &ParseLimits,
 ) -> Result<FileContent, Unread> {
     let content = content(source, file, limits).await?;
     if key(&content) == *wanted {

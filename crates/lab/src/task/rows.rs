@@ -9,7 +9,7 @@ use crate::{
 use eval::{Question, Scored};
 use models::Matrix;
 use rag::{
-    Answer, Refined,
+    Answer, RefinedPassages,
     pipeline::{AskedQuestion, SearchableQuestion},
     query::SearchQuery,
 };
@@ -21,10 +21,10 @@ pub(crate) async fn passages_by_question(
     cx: &Execution,
     inputs: &Outputs,
     passages: TaskId,
-) -> Result<Arc<HashMap<String, Refined>>, Error> {
+) -> Result<Arc<HashMap<String, RefinedPassages>>, Error> {
     let name = inputs.get(&passages).cloned().unwrap_or_default();
     let load = || async {
-        let mut by_question: HashMap<String, Refined> = HashMap::new();
+        let mut by_question: HashMap<String, RefinedPassages> = HashMap::new();
         for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
             let found = by_question.entry(row.question).or_default();
             found.passages.extend(row.passage);

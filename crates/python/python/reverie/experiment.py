@@ -102,6 +102,7 @@ class Experiment:
             raise ValueError("\n".join(unknown))
         axes = {"chunker": chunker, "enrich": enrich, "embedder": embedder, "query": query, "retriever": retriever}
         axes.update({"reranker": reranker, "refine": refine, "prompt": prompt, "generator": generator})
+        axes.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
         space = {axis: value for axis, value in axes.items() if value is not None}
         if experiment is None or isinstance(experiment, Mapping):
             told = {**(experiment or {}), **tables}

@@ -125,8 +125,8 @@ class Query2doc(Component):
 
     It pays most with `bm25` and `hybrid`: the passage brings words that the documents use and the question lacks, and
     the repeated question keeps its own words ahead. It does not pay where the model knows nothing of the field, or
-    where the question holds the one word that decides, such as an error code. It asks the model once. `hyde` is the kin
-    of it that leaves the words alone.
+    where the question holds the one word that decides, such as an error code. It asks the model once. `hyde` is a
+    variant that leaves the words alone.
 
     Args:
         model: The name of the chat model.
@@ -204,7 +204,7 @@ class Condense(Component):
 
     It pays in every chat: "And how much is it?" finds nothing by itself. A question without history is searched as it
     was asked, without a call, so it makes no difference to golden questions that stand alone. Where there is history it
-    asks the model once. `join` is the kin of it without a model. Later stages are asked the new question too.
+    asks the model once. `join` does the same without a model. Later stages are asked the new question too.
 
     Args:
         model: The name of the chat model.

@@ -116,8 +116,8 @@ class Pointwise(Component):
     Use it where there is a chat model but no cross-encoder, or with a model that was trained for this, such as
     Qwen3-Reranker: its format of instruction, query and document is used. Scores mean the same for every question, so
     `threshold` may follow. It does not pay where a cross-encoder is at hand, which is as good and a fraction of the
-    work, or where calls are dear: there is one for each of the `candidates`. The endpoint must tell probabilities of
-    tokens, as llama.cpp, vLLM and some models of OpenAI do; `listwise` needs none.
+    work, or where calls are expensive: there is one for each of the `candidates`. The endpoint must report
+    probabilities of tokens, as llama.cpp, vLLM and some models of OpenAI do; `listwise` needs none.
 
     Args:
         model: The name of the chat model. It must tell probabilities of tokens.

@@ -103,7 +103,7 @@ struct Found {
 #[serde(rename_all = "snake_case")]
 enum Answer<'a> {
     Chunks(&'a [Chunk]),
-    Enriched(Vec<String>),
+    EnrichedText(Vec<String>),
     Indexed(usize),
     Written(Vec<Searches>),
     Hits(Vec<Vec<Hit>>),
@@ -157,7 +157,7 @@ impl Pipeline {
                     let chunks: Vec<&Chunk> = chunks.collect();
                     texts.extend(enricher.enrich(document, &chunks).await?.into_iter().map(|one| one.text));
                 }
-                Ok(Answer::Enriched(texts))
+                Ok(Answer::EnrichedText(texts))
             }
             Request::Index { vectors } => {
                 let rows = self.table.searchable();
@@ -177,7 +177,7 @@ impl Pipeline {
                 let embedder = self.models.embedder(EMBEDDER)?;
                 let mut written = Vec::with_capacity(turns.len());
                 for Turn { question, history } in &turns {
-                    let rag::query::Written { queries, fallback } = writer.write(question, history).await?;
+                    let rag::query::WrittenQueries { queries, fallback } = writer.write(question, history).await?;
                     let vectors = vectors(&embedder, &queries).await?.iter().map(<[f32]>::to_vec).collect();
                     written.push(Searches { queries, vectors, fallback: fallback.map(|fallback| fallback.reason) });
                 }

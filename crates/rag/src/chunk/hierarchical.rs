@@ -60,6 +60,10 @@ impl Default for Config {
 overlap_follows_size!(|config| config.leaf(), USUAL_OVERLAP);
 
 impl Component for Config {
+    fn chunk_size(&self) -> Option<usize> {
+        usize::try_from(self.leaf()).ok()
+    }
+
     fn passes(&self, item: Item) -> Item {
         // A parent stands for the children that were found if they are more than a share of it, level by level.
         let larger = self.chunk_sizes.len().saturating_sub(1) as i32;
@@ -132,8 +136,8 @@ impl Chunker for Hierarchical {
     }
 
     fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {
-        let found = |hit: Hit| Found { row: hit.row, score: f64::from(hit.score), rows: vec![hit.row] };
-        let mut list: Vec<Found> = hits.into_iter().map(found).collect();
+        let found = |hit: Hit| RankedChunk { row: hit.row, score: f64::from(hit.score), rows: vec![hit.row] };
+        let mut list: Vec<RankedChunk> = hits.into_iter().map(found).collect();
         for _ in 0..MOST_ROUNDS {
             let before = list.len();
             list = fill(list, table);
@@ -157,7 +161,7 @@ impl Chunker for Hierarchical {
 
 /// A chunk in the list that hits turn into.
 #[derive(Debug, Clone)]
-struct Found {
+struct RankedChunk {
     row: u32,
     score: f64,
     /// The hits below it, best first; none if it was filled in.
@@ -167,8 +171,8 @@ struct Found {
 impl Hierarchical {
     /// Replaces children by their parent where enough of them are there. Says
     /// whether it did.
-    fn merge(&self, list: &mut Vec<Found>, table: &ChunkTable) -> bool {
-        let mut families: Vec<(u32, Vec<Found>)> = Vec::new();
+    fn merge(&self, list: &mut Vec<RankedChunk>, table: &ChunkTable) -> bool {
+        let mut families: Vec<(u32, Vec<RankedChunk>)> = Vec::new();
         for found in list.iter() {
             let Some(parent) = table.chunk(found.row).parent else { continue };
             let parent = table.sibling(found.row, parent);
@@ -188,7 +192,7 @@ impl Hierarchical {
             children.sort_by(|a, b| b.score.total_cmp(&a.score));
             let mut seen = HashSet::new();
             let rows = children.into_iter().flat_map(|child| child.rows).filter(|&row| seen.insert(row)).collect();
-            Found { row, score, rows }
+            RankedChunk { row, score, rows }
         }));
         !gone.is_empty()
     }
@@ -196,15 +200,15 @@ impl Hierarchical {
 
 /// Puts the chunk that lies between two hits next to each other in the list
 /// between them, with the mean of their scores.
-fn fill(list: Vec<Found>, table: &ChunkTable) -> Vec<Found> {
-    let mut filled: Vec<Found> = Vec::with_capacity(list.len());
+fn fill(list: Vec<RankedChunk>, table: &ChunkTable) -> Vec<RankedChunk> {
+    let mut filled: Vec<RankedChunk> = Vec::with_capacity(list.len());
     for found in list {
         if let Some(last) = filled.last() {
             let next = table.chunk(last.row).next.map(|number| table.sibling(last.row, number));
             let previous = table.chunk(found.row).previous.map(|number| table.sibling(found.row, number));
             if let Some(row) = next.filter(|_| next == previous) {
                 let score = (last.score + found.score) / 2.0;
-                filled.push(Found { row, score, rows: Vec::new() });
+                filled.push(RankedChunk { row, score, rows: Vec::new() });
             }
         }
         filled.push(found);

@@ -49,6 +49,10 @@ impl Default for Config {
 overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
 
 impl Component for Config {
+    fn chunk_size(&self) -> Option<usize> {
+        usize::try_from(self.chunk_size).ok()
+    }
+
     fn cuts(&self, item: Item) -> Item {
         item.cut(self.chunk_size.into(), self.chunk_overlap.into())
     }
@@ -63,7 +67,7 @@ impl Config {
         check_sizes("chunker markdown", "chunk_size", self.chunk_size, Self::default().chunk_size, self.chunk_overlap)?;
         let splitter = |cuts| Splitter::by_tokens(cuts, self.chunk_size, self.chunk_overlap);
         let lines = vec![Cut::Before("\n".to_owned()), Cut::Before(" ".to_owned()), Cut::Characters];
-        Ok(Box::new(Markdown {
+        Ok(Box::new(MarkdownChunker {
             prose: splitter(Cut::of_sentences("\n\n", " ")),
             blocks: splitter(lines),
             merge_sections: self.merge_sections,
@@ -71,7 +75,7 @@ impl Config {
     }
 }
 
-struct Markdown {
+struct MarkdownChunker {
     prose: Splitter<&'static TokenCounter>,
     /// Cuts tables and code that are too large between their lines.
     blocks: Splitter<&'static TokenCounter>,
@@ -80,7 +84,7 @@ struct Markdown {
 
 /// A heading with the text up to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Section {
+struct MarkdownSection {
     span: Span,
     /// The titles from the outermost heading to this one; none before the first.
     path: Vec<String>,
@@ -89,20 +93,20 @@ struct Section {
 /// What a document's Markdown says about where it may be cut.
 #[derive(Debug, Default)]
 struct Structure {
-    sections: Vec<Section>,
+    sections: Vec<MarkdownSection>,
     /// Tables and fenced code, in order.
     blocks: Vec<Span>,
 }
 
 #[async_trait]
-impl Chunker for Markdown {
+impl Chunker for MarkdownChunker {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
         let structure = if document.format.keeps_headings() {
             Structure::of(text)
         } else {
             let whole = Span { start: 0, end: text.len() };
-            Structure { sections: vec![Section { span: whole, path: Vec::new() }], blocks: Vec::new() }
+            Structure { sections: vec![MarkdownSection { span: whole, path: Vec::new() }], blocks: Vec::new() }
         };
         let outline = Outline::new(document);
         let mut chunks = Vec::new();
@@ -117,10 +121,10 @@ impl Chunker for Markdown {
     }
 }
 
-impl Markdown {
+impl MarkdownChunker {
     /// Joins small sections that stand under one heading, as many as fit.
-    fn group(&self, text: &str, sections: Vec<Section>) -> Vec<Section> {
-        let mut groups: Vec<Section> = Vec::new();
+    fn group(&self, text: &str, sections: Vec<MarkdownSection>) -> Vec<MarkdownSection> {
+        let mut groups: Vec<MarkdownSection> = Vec::new();
         // The path of the open group's first section, and the group's tokens.
         let mut first: Option<(Vec<String>, usize)> = None;
         for section in sections {
@@ -202,7 +206,9 @@ impl Structure {
                     let is_bare = text[body..at].trim().is_empty();
                     let leads = is_bare && above.last().is_some_and(|(last, _)| *last < level);
                     if !leads && start < at {
-                        structure.sections.push(Section { span: Span { start, end: at }, path: titles(&above) });
+                        structure
+                            .sections
+                            .push(MarkdownSection { span: Span { start, end: at }, path: titles(&above) });
                         start = at;
                     }
                     body = range.end;
@@ -232,7 +238,7 @@ impl Structure {
                 _ => {}
             }
         }
-        structure.sections.push(Section { span: Span { start, end: text.len() }, path: titles(&above) });
+        structure.sections.push(MarkdownSection { span: Span { start, end: text.len() }, path: titles(&above) });
         structure
     }
 }

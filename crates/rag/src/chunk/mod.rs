@@ -13,7 +13,7 @@ mod conformance;
 pub(crate) use outline::together_of;
 pub use tokens::TokenCounter;
 
-use crate::{Chunk, ChunkTable, Document, Error, Hit, Listed, Passage, component::components};
+use crate::{AxisValue, Chunk, ChunkTable, Document, Error, Hit, Passage, component::components};
 use async_trait::async_trait;
 use futures::FutureExt;
 
@@ -35,7 +35,11 @@ components! {
     }
 }
 
-impl Listed for ChunkerConfig {}
+impl AxisValue for ChunkerConfig {
+    fn unused() -> Option<Self> {
+        Self::defaults().into_iter().next()
+    }
+}
 
 /// Cuts documents into chunks and turns found chunks into context, so that
 /// every retriever works with every chunker.

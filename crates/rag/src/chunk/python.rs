@@ -46,14 +46,14 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
-        Ok(Box::new(Python(StageFunction::new(NAME, self.script(), &PARAMETERS)?)))
+        Ok(Box::new(PythonChunker(StageFunction::new(NAME, self.script(), &PARAMETERS)?)))
     }
 }
 
-struct Python(StageFunction);
+struct PythonChunker(StageFunction);
 
 #[async_trait]
-impl Chunker for Python {
+impl Chunker for PythonChunker {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let arguments = self.0.arguments(|name| match name {
             "text" => json!(document.text),
@@ -62,18 +62,24 @@ impl Chunker for Python {
         });
         let subject = Some(document.path.as_str());
         let parts = self.0.call(&arguments, subject)?;
-        let spans = spans(&document.text, &parts).map_err(|reason| self.0.unusable(reason, subject))?;
+        let spans = spans(&document.text, &parts).map_err(|error| self.0.unusable(error, subject))?;
         Ok(Outline::new(document).row(spans))
     }
 }
 
+/// Why a part that the function returned is no part of the text.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "part {index} {problem}: return a list of strings that the text holds, in order, or of [start, end] in characters"
+)]
+struct PartError {
+    index: usize,
+    problem: &'static str,
+}
+
 /// Where the parts are, in bytes.
-fn spans(text: &str, parts: &Value) -> Result<Vec<Span>, String> {
-    let wrong = |i: usize, what: &str| {
-        format!(
-            "part {i} {what}: return a list of strings that the text holds, in order, or of [start, end] in characters"
-        )
-    };
+fn spans(text: &str, parts: &Value) -> Result<Vec<Span>, PartError> {
+    let wrong = |index: usize, problem: &'static str| PartError { index, problem };
     let parts = parts.as_array().ok_or_else(|| wrong(0, "is not there, since this is no list"))?;
     // Where each character starts, for those who count in them.
     let mut starts: Option<Vec<usize>> = None;

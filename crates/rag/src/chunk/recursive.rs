@@ -47,6 +47,10 @@ impl Default for Config {
 overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
 
 impl Component for Config {
+    fn chunk_size(&self) -> Option<usize> {
+        usize::try_from(self.chunk_size).ok()
+    }
+
     fn cuts(&self, item: Item) -> Item {
         // A chunk ends before the piece that is too long for it, so a part of it stays empty: in prose about a tenth.
         item.cut(u64::from(self.chunk_size) * 9 / 10, self.chunk_overlap.into())

@@ -57,6 +57,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn chunk_size(&self) -> Option<usize> {
+        usize::try_from(self.most_size).ok()
+    }
+
     fn passes(&self, item: Item) -> Item {
         item.of_size(self.most_size.into())
     }

@@ -42,6 +42,10 @@ impl Default for Config {
 overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
 
 impl Component for Config {
+    fn chunk_size(&self) -> Option<usize> {
+        usize::try_from(self.chunk_size).ok()
+    }
+
     fn cuts(&self, item: Item) -> Item {
         item.cut(self.chunk_size.into(), self.chunk_overlap.into())
     }

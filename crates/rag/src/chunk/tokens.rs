@@ -8,7 +8,7 @@
 
 use super::{
     classes::{ASCII, Kind, kind},
-    vocabulary::Vocabulary,
+    vocabulary::TokenVocabulary,
 };
 use std::sync::LazyLock;
 
@@ -19,13 +19,13 @@ const MARKERS: [&str; 5] = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>",
 pub struct TokenCounter {
     /// Loaded by the first count: a service that only answers never counts, and
     /// a fifth of a second is most of its start.
-    vocabulary: LazyLock<Vocabulary>,
+    vocabulary: LazyLock<TokenVocabulary>,
 }
 
 impl TokenCounter {
     /// The one counter of the process.
     pub fn shared() -> &'static Self {
-        static SHARED: TokenCounter = TokenCounter { vocabulary: LazyLock::new(Vocabulary::load) };
+        static SHARED: TokenCounter = TokenCounter { vocabulary: LazyLock::new(TokenVocabulary::load) };
         &SHARED
     }
 
@@ -61,7 +61,7 @@ impl TokenCounter {
         (count <= limit).then_some(count)
     }
 
-    /// The beginning of a text that has at most so many tokens, up to the end
+    /// The beginning of a text with at most `limit` tokens, up to the end
     /// of a whole word of the counter: what [`TokenCounter::count`] counts of
     /// it is never more than `limit`.
     pub fn beginning<'a>(&self, text: &'a str, limit: usize) -> &'a str {

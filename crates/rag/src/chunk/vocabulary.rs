@@ -36,7 +36,7 @@ thread_local! {
 }
 
 /// All tokens.
-pub(super) struct Vocabulary {
+pub(super) struct TokenVocabulary {
     /// The number of each token of two bytes.
     pairs: Vec<u32>,
     /// An open hash table over the tokens that fit a key.
@@ -49,7 +49,7 @@ pub(super) struct Vocabulary {
     pub(super) longest: usize,
 }
 
-impl Vocabulary {
+impl TokenVocabulary {
     pub(super) fn load() -> Self {
         let mut vocabulary = Self {
             pairs: vec![NONE; 1 << 16],

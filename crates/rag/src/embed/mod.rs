@@ -2,7 +2,7 @@
 //! There are no components: the axis lists names of models.
 
 use crate::{
-    Choice, Component, Error, Listed,
+    AxisValue, Choice, Component, Error,
     component::{Ask, Item},
 };
 use models::ModelKind;
@@ -36,7 +36,7 @@ impl Component for EmbedderName {
     }
 }
 
-impl Listed for EmbedderName {
+impl AxisValue for EmbedderName {
     const HAS_SETTINGS: bool = false;
 }
 

@@ -34,11 +34,11 @@ pub(super) fn chat(
     model: &str,
     (max_tokens, temperature): (u32, f32),
 ) -> Result<Chat, Error> {
-    check_sampling(max_tokens, temperature).map_err(|reason| Error::Config { component, reason })?;
+    check_sampling(component, max_tokens, temperature)?;
     cx.chat(component, model)
 }
 
-/// One call for each chunk of some documents, with so many more tokens in each.
+/// Estimates one call for each chunk, with `more` tokens besides the chunk in each.
 pub(super) fn asks(model: &str, item: Item, more: u64, completion: u32) -> Vec<Ask<'_>> {
     let calls = item.passages;
     vec![Ask {

@@ -4,13 +4,13 @@
 //! It pays where chunks speak of "the company" or "this option" and the names
 //! stand elsewhere; Anthropic saw a third fewer failures at 20 hits with
 //! vectors, and half with words as well. It does not pay where chunks carry
-//! their names, and it is the dearest way to write an index: a call for each
-//! chunk. The document stands first in the prompt, so that providers cache it,
-//! and a local model computes it once for all of its chunks.
+//! their names, and it is the most expensive enricher: one call for each chunk.
+//! The document stands first in the prompt, so that providers cache it, and a
+//! local model computes it once for all of its chunks.
 //! Source: Anthropic, Introducing Contextual Retrieval, 2024.
 
 use super::{
-    Enriched, Enricher,
+    EnrichedText, Enricher,
     asking::{asks, blocks, chat, first_then_all, neutral, request, room, said},
     below,
 };
@@ -77,7 +77,7 @@ struct Contextual {
 
 #[async_trait]
 impl Enricher for Contextual {
-    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         self.enrich_watched(document, chunks, &|| {}).await
     }
 
@@ -86,7 +86,7 @@ impl Enricher for Contextual {
         document: &Document,
         chunks: &[&Chunk],
         done: &(dyn Fn() + Send + Sync),
-    ) -> Result<Vec<Enriched>, Error> {
+    ) -> Result<Vec<EnrichedText>, Error> {
         let count = |text: &str| self.chat.count_tokens(text);
         let room = room(&self.chat, self.config.window_tokens, self.config.max_tokens, chunks, INSTRUCTIONS);
         let mut enriched = Vec::with_capacity(chunks.len());
@@ -102,18 +102,18 @@ impl Enricher for Contextual {
 }
 
 impl Contextual {
-    async fn one(&self, shown: &str, chunk: &Chunk) -> Result<Enriched, Error> {
+    async fn one(&self, shown: &str, chunk: &Chunk) -> Result<EnrichedText, Error> {
         let passage = neutral(chunk.text.trim());
         let user = format!("{shown}\n<passage>\n{passage}\n</passage>\n\n{LABEL}");
         let Config { max_tokens, temperature, seed, .. } = self.config;
         let messages = vec![Message::system(INSTRUCTIONS), Message::user(user)];
         match self.chat.chat(&request(messages, max_tokens, temperature, seed)).await {
             Ok(reply) => Ok(match said(&reply.text, LABEL).map(|text| ended(text, reply.finish)) {
-                Some("") => Enriched::as_it_is(chunk, "the model's context did not end within max_tokens"),
+                Some("") => EnrichedText::as_it_is(chunk, "the model's context did not end within max_tokens"),
                 Some(context) => below(context, chunk).into(),
-                None => Enriched::as_it_is(chunk, "the model wrote no context"),
+                None => EnrichedText::as_it_is(chunk, "the model wrote no context"),
             }),
-            Err(error) => Enriched::after_failure(chunk, &error),
+            Err(error) => EnrichedText::after_failure(chunk, &error),
         }
     }
 }
@@ -130,10 +130,10 @@ fn ended(text: &str, finish: Finish) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{enrich::tests::book, generate::tests::Script};
+    use crate::{enrich::tests::book, generate::tests::ScriptedChat};
     use std::sync::Arc;
 
-    async fn enriched(script: &Arc<Script>, config: Config) -> Vec<Enriched> {
+    async fn enriched(script: &Arc<ScriptedChat>, config: Config) -> Vec<EnrichedText> {
         let (document, chunks) = book();
         let enricher = config.build(&script.context()).unwrap();
         enricher.enrich(&document, &chunks.iter().collect::<Vec<_>>()).await.unwrap()
@@ -141,7 +141,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_context_stands_before_the_chunk_and_prompts_share_the_document() {
-        let script = Script::new(4096, |i| format!("Context: It is part {i}."));
+        let script = ScriptedChat::new(4096, |i| format!("Context: It is part {i}."));
         let enriched = enriched(&script, Config::default()).await;
         let (document, chunks) = book();
         assert_eq!(enriched.len(), chunks.len());
@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_model_that_writes_nothing_leaves_the_chunk_and_says_so() {
-        let script = Script::new(4096, |_| " Context: ".to_owned());
+        let script = ScriptedChat::new(4096, |_| " Context: ".to_owned());
         let (_, chunks) = book();
         for (one, chunk) in enriched(&script, Config::default()).await.iter().zip(&chunks) {
             assert_eq!(one.text, chunk.text);

@@ -6,7 +6,7 @@
 //! It changes nothing where a document states neither; and where headings are
 //! long and chunks short, it makes chunks of one section look alike.
 
-use super::{Enriched, Enricher, below};
+use super::{EnrichedText, Enricher, below};
 use crate::{Chunk, Component, Context, Document, Error};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ struct Above {
 
 #[async_trait]
 impl Enricher for Above {
-    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         let title = document.title.as_deref().filter(|_| self.title);
         let text = |chunk: &&Chunk| {
             let lines: Vec<&str> = title.into_iter().chain(chunk.heading.as_deref()).collect();

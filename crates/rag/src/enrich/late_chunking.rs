@@ -54,8 +54,8 @@
 //! chunking" for documents beyond the window. Differences: special tokens and
 //! prefixes count in no chunk; the last window is as long as the others.
 
-use super::{ChunkVectors, Enriched, Enricher};
-use crate::{Choice, Chunk, Component, Context, Document, Error, chunk::ChunkerConfig};
+use super::{ChunkVectors, EnrichedText, Enricher};
+use crate::{Chunk, Component, Context, Document, Error, chunk::ChunkerConfig};
 use async_trait::async_trait;
 use models::{Embedder, InputKind, Matrix};
 use serde::{Deserialize, Serialize};
@@ -136,13 +136,13 @@ struct LateChunking {
 
 #[async_trait]
 impl Enricher for LateChunking {
-    async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+    async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         Ok(chunks.iter().map(|chunk| chunk.text.clone().into()).collect())
     }
 
     fn suits(&self, chunker: &ChunkerConfig) -> Result<(), Error> {
         let (model, window) = (&self.embedder.identity().model, self.window);
-        match chunk_size(chunker) {
+        match chunker.chunk_size() {
             Some(size) if size > window / 2 => Err(refused(format!(
                 "chunks of `{}` have up to {size} tokens, and {model} reads {window} at a time, so little would stand \
                  around a chunk: make chunks of at most {} tokens, or take an embedder with a longer window",
@@ -181,17 +181,6 @@ fn place(document: &Document, chunk: &Chunk) -> Result<Range<usize>, Error> {
         document.path, chunk.number, place.start, place.end
     );
     Err(Error::Failed { component: NAME, reason })
-}
-
-/// The most tokens of a chunk that is searched, where the chunker's settings say it.
-fn chunk_size(chunker: &ChunkerConfig) -> Option<usize> {
-    let value = chunker.value();
-    let settings = &value[Choice::name(chunker)];
-    // Of a hierarchy, only the smallest chunks are searched.
-    let smallest =
-        settings["chunk_sizes"].as_array().and_then(|sizes| sizes.iter().filter_map(|size| size.as_u64()).min());
-    let size = settings["chunk_size"].as_u64().or(settings["most_size"].as_u64()).or(smallest);
-    size.and_then(|size| usize::try_from(size).ok())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 mod asking;
 
 use crate::{
-    Chunk, Component, Context, Document, Error, Listed, Models, PipelineConfig, chunk::ChunkerConfig,
+    AxisValue, Chunk, Component, Context, Document, Error, Models, PipelineConfig, chunk::ChunkerConfig,
     component::components, query::Fallback,
 };
 use async_trait::async_trait;
@@ -26,7 +26,7 @@ components! {
     }
 }
 
-impl Listed for EnrichConfig {
+impl AxisValue for EnrichConfig {
     fn unlisted() -> Option<Self> {
         Self::nothing()
     }
@@ -34,14 +34,14 @@ impl Listed for EnrichConfig {
 
 /// What is searched in place of a chunk's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enriched {
+pub struct EnrichedText {
     /// The text, the chunk's own included.
     pub text: String,
     /// Why it holds no more than the chunk, where there was to be more.
     pub fallback: Option<Fallback>,
 }
 
-impl Enriched {
+impl EnrichedText {
     /// The chunk alone, because its model wrote nothing that can be used.
     fn as_it_is(chunk: &Chunk, reason: &str) -> Self {
         let fallback = Some(Fallback { reason: reason.to_owned(), failed: false });
@@ -58,7 +58,7 @@ impl Enriched {
     }
 }
 
-impl From<String> for Enriched {
+impl From<String> for EnrichedText {
     fn from(text: String) -> Self {
         Self { text, fallback: None }
     }
@@ -73,8 +73,8 @@ pub struct ChunkVectors {
     pub alone: usize,
 }
 
-/// Whether a pipeline's enricher can make vectors with its embedder and for its
-/// chunker, as far as that can be told before there are chunks.
+/// Checks whether a pipeline's enricher can make vectors with its embedder and
+/// for its chunker, as far as that is possible before there are chunks.
 ///
 /// # Errors
 /// What is missing and what to do, or a model that cannot be made.
@@ -98,10 +98,10 @@ pub trait Enricher: Send + Sync {
     ///
     /// # Errors
     /// If the run is ending.
-    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error>;
+    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error>;
 
-    /// The same, and `done` is told after each chunk. By default it is told at
-    /// the end, which is soon where no model is asked.
+    /// [`Enricher::enrich`] that calls `done` after each chunk. By default it is
+    /// called at the end, which is soon if no model is asked.
     ///
     /// # Errors
     /// As of [`Enricher::enrich`].
@@ -110,7 +110,7 @@ pub trait Enricher: Send + Sync {
         document: &Document,
         chunks: &[&Chunk],
         done: &(dyn Fn() + Send + Sync),
-    ) -> Result<Vec<Enriched>, Error> {
+    ) -> Result<Vec<EnrichedText>, Error> {
         let enriched = self.enrich(document, chunks).await?;
         enriched.iter().for_each(|_| done());
         Ok(enriched)
@@ -137,7 +137,7 @@ pub trait Enricher: Send + Sync {
     ///
     /// # Errors
     /// As of [`Enricher::enrich`], and where it waits for a model after all.
-    fn enrich_now(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+    fn enrich_now(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         let waits = || Err(Error::Failed { component: "enrich", reason: crate::chunk::WAITS.to_owned() });
         self.enrich(document, chunks).now_or_never().unwrap_or_else(waits)
     }

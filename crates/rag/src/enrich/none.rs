@@ -2,7 +2,7 @@
 //!
 //! The baseline that every other way must beat to be worth its calls.
 
-use super::{Enriched, Enricher};
+use super::{EnrichedText, Enricher};
 use crate::{Chunk, Component, Context, Document, Error};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ struct AsItIs;
 
 #[async_trait]
 impl Enricher for AsItIs {
-    async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+    async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         Ok(chunks.iter().map(|chunk| chunk.text.clone().into()).collect())
     }
 }

@@ -10,7 +10,7 @@ const LEAST: usize = 16;
 
 /// A passage or a part of one as it is shown to a model.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Source {
+pub(super) struct NumberedSource {
     /// The passage's number, from 1.
     pub(super) number: u32,
     /// The text with its fence.
@@ -27,8 +27,8 @@ pub(super) fn sources(
     total: usize,
     window: usize,
     count: &dyn Fn(&str) -> usize,
-) -> (Vec<Source>, u32) {
-    let mut sources: Vec<Source> = Vec::new();
+) -> (Vec<NumberedSource>, u32) {
+    let mut sources: Vec<NumberedSource> = Vec::new();
     let mut left = total;
     for (index, (number, passage)) in (1u32..).zip(passages).enumerate() {
         let frame = count(&fence::source(number, passage, ""));
@@ -43,7 +43,7 @@ pub(super) fn sources(
             let text = fence::source(number, passage, &rest[..end]);
             let tokens = count(&text);
             left = left.saturating_sub(tokens);
-            sources.push(Source { number, text, tokens });
+            sources.push(NumberedSource { number, text, tokens });
             rest = rest[end..].trim_start();
         }
         if !rest.is_empty() {

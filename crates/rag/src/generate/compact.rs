@@ -5,10 +5,13 @@
 //! Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, Onlooker, refine,
-    settings::{Asker, Settings},
+    Answer, Generator, OnText, PromptSettings, refine,
+    settings::{AnswerModel, Settings},
 };
-use crate::{Ask, Component, Context, Error, Item, Passage};
+use crate::{
+    Ask, Component, Context, Error, Item, Passage,
+    prompt::{Prompt, Template},
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,12 @@ pub(super) const VERSION: u32 = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Config(pub Settings);
+
+impl PromptSettings for Config {
+    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
+        Some((&mut self.0.prompt, &mut self.0.template))
+    }
+}
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
@@ -32,30 +41,30 @@ impl Config {
     }
 }
 
-struct Compact(Asker);
+struct Compact(AnswerModel);
 
 #[async_trait]
 impl Generator for Compact {
-    async fn generate_watched(
+    async fn generate_streaming(
         &self,
         question: &str,
         passages: &[Passage],
-        onlooker: Option<Onlooker<'_>>,
+        on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
         let task = self.0.task(question);
         let (packs, dropped) = self.0.packs(passages, self.0.room(&task)?);
-        refine::answer(&self.0, &task, &packs, passages, dropped, onlooker).await
+        refine::answer(&self.0, &task, &packs, passages, dropped, on_text).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::{Script, passage};
+    use crate::generate::tests::{ScriptedChat, passage};
 
     #[tokio::test]
     async fn everything_that_fits_is_one_call() {
-        let script = Script::new(4096, |_| "Blue [2].".to_owned());
+        let script = ScriptedChat::new(4096, |_| "Blue [2].".to_owned());
         let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which colour?", &[passage("The sky."), passage("It is blue.")]).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls, answer.dropped_passages), ("Blue [2].", 1, 0));
@@ -68,7 +77,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_does_not_fit_refines_the_answer() {
-        let script = Script::new(800, |_| "So [1].".to_owned());
+        let script = ScriptedChat::new(800, |_| "So [1].".to_owned());
         let generator = Config::default().build(&script.context()).unwrap();
         let passages = [passage(&"Some words here. ".repeat(20)), passage(&"Other words there. ".repeat(20))];
         let answer = generator.generate("What?", &passages).await.unwrap();
@@ -78,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_budget_drops_what_is_beyond_it_and_says_so() {
-        let script = Script::new(4096, |_| "So [3] and [1].".to_owned());
+        let script = ScriptedChat::new(4096, |_| "So [3] and [1].".to_owned());
         let settings = Settings { context_tokens: Some(80), ..Settings::default() };
         let generator = Config(settings).build(&script.context()).unwrap();
         let passages = vec![passage(&"Some words here. ".repeat(20)); 3];

@@ -8,14 +8,17 @@ mod settled;
 pub use crate::prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
 pub use settings::Settings;
 
-use crate::{Answer, Error, Listed, Passage, component::components, prompt::PromptConfig};
+use crate::{
+    Answer, AxisValue, Component, Error, Passage,
+    component::components,
+    prompt::{PromptConfig, Template},
+};
 use async_trait::async_trait;
-use serde_json::json;
 
 components! {
     /// Which way to answer, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum GeneratorConfig builds Box<dyn Generator> {
+    pub enum GeneratorConfig builds Box<dyn Generator>, each PromptSettings {
         Compact => compact,
         Refine => refine,
         TreeSummarize => tree_summarize,
@@ -25,37 +28,44 @@ components! {
     }
 }
 
-impl Listed for GeneratorConfig {}
+impl AxisValue for GeneratorConfig {}
+
+/// The settings of a generator. By default it takes no instructions.
+trait PromptSettings: Component {
+    /// The settings for built-in instructions and for those of a file.
+    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
+        None
+    }
+}
 
 impl GeneratorConfig {
-    /// Whether it follows instructions that can be chosen.
-    pub fn is_told(&self) -> bool {
-        crate::Choice::value(self)[self.name()].get("prompt").is_some()
+    /// The built-in instructions that its settings name; none if it takes no
+    /// instructions.
+    pub fn prompt(&self) -> Option<Prompt> {
+        self.clone().settings_mut().prompt_mut().map(|(prompt, _)| *prompt)
     }
 
-    /// The same generator with these instructions.
-    pub(crate) fn told(&self, prompt: &PromptConfig) -> Self {
-        let mut value = crate::Choice::value(self);
-        if let Some(settings) = value[self.name()].as_object_mut().filter(|settings| settings.contains_key("prompt")) {
-            match prompt {
-                PromptConfig::Named(prompt, _) => settings.insert("prompt".to_owned(), json!(prompt)),
-                PromptConfig::File { template, .. } => settings.insert("template".to_owned(), json!(template)),
-            };
+    /// The same generator with these instructions, if it takes any.
+    pub(crate) fn with_prompt(&self, prompt: &PromptConfig) -> Self {
+        let mut generator = self.clone();
+        match (generator.settings_mut().prompt_mut(), prompt) {
+            (Some((setting, _)), PromptConfig::Named(prompt, _)) => *setting = *prompt,
+            (Some((_, setting)), PromptConfig::File { template, .. }) => *setting = Some(template.clone()),
+            (None, _) => {}
         }
-        serde_json::from_value(value).unwrap_or_else(|_| self.clone())
+        generator
     }
 
     /// The name of the chat model that writes the answer.
     pub fn model(&self) -> Option<&str> {
-        use crate::Component as _;
         let chat = |ask: &crate::Ask<'_>| ask.kind == models::ModelKind::Chat;
         self.asks(crate::Item::default()).into_iter().find(chat).map(|ask| ask.model)
     }
 }
 
-/// Is told the text of an answer as far as it is written, again and again.
-/// Each text replaces the one before; nearly always it begins with it.
-pub type Onlooker<'a> = &'a (dyn Fn(&str) + Send + Sync);
+/// Receives the text of an answer so far, each time it grows. Each text replaces
+/// the one before, and nearly always continues it.
+pub type OnText<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// Answers a question from passages, and only from them.
 #[async_trait]
@@ -67,28 +77,29 @@ pub trait Generator: Send + Sync {
     /// If the chat model fails, or instructions and question alone fill its
     /// context.
     async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
-        self.generate_watched(question, passages, None).await
+        self.generate_streaming(question, passages, None).await
     }
 
-    /// [`Generator::generate`], with somebody who looks on. What he is told
-    /// is the beginning of the answer, from the call that writes its last
-    /// form; drafts are not shown. It makes no difference to the answer.
+    /// [`Generator::generate`] that calls `on_text` with the text so far. Only the
+    /// call that writes the final answer is shown, no drafts. The answer is the
+    /// same without `on_text`.
     ///
     /// # Errors
-    /// As without.
-    async fn generate_watched(
+    /// As [`Generator::generate`].
+    async fn generate_streaming(
         &self,
         question: &str,
         passages: &[Passage],
-        onlooker: Option<Onlooker<'_>>,
+        on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error>;
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Component as _, Context, Span};
+    use crate::{Context, Span};
     use models::{Chat, ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, Model, OnPiece, Usage};
+    use serde_json::json;
     use std::sync::{Arc, Mutex};
 
     pub(crate) fn passage(text: &str) -> Passage {
@@ -111,7 +122,7 @@ pub(crate) mod tests {
         GeneratorConfig::defaults().into_iter().filter(is_one).collect()
     }
 
-    type Reply = Box<dyn Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync>;
+    type ScriptReply = Box<dyn Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync>;
 
     /// A complete reply with this text.
     pub(crate) fn reply(text: impl Into<String>) -> ChatResponse {
@@ -128,7 +139,7 @@ pub(crate) mod tests {
     async fn a_text_that_was_cut_says_so_and_no_text_at_all_is_a_failure() {
         for config in complete() {
             let answered = async |text: &'static str, finish: Finish| {
-                let script = Script::replying(4096, move |_, _| Ok(ChatResponse { finish, ..reply(text) }));
+                let script = ScriptedChat::replying(4096, move |_, _| Ok(ChatResponse { finish, ..reply(text) }));
                 let generator = config.build(&script.context()).unwrap();
                 generator.generate("Which colour?", &[passage("The sky is blue.")]).await
             };
@@ -147,7 +158,7 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_later_call_that_is_cut_before_its_first_word_keeps_what_was_answered() {
-        let script = Script::replying(4096, |call, _| match call {
+        let script = ScriptedChat::replying(4096, |call, _| match call {
             0 => Ok(reply("Blue [1].")),
             _ => Ok(ChatResponse { finish: Finish::Length, ..reply("") }),
         });
@@ -172,14 +183,14 @@ pub(crate) mod tests {
 
     /// A model that says what its script says at each call and remembers the
     /// last message of each. A token is a word.
-    pub(crate) struct Script {
+    pub(crate) struct ScriptedChat {
         identity: Identity,
         context_length: usize,
-        reply: Reply,
+        reply: ScriptReply,
         requests: Mutex<Vec<ChatRequest>>,
     }
 
-    impl Script {
+    impl ScriptedChat {
         /// A model that writes these texts, and tells probabilities where it is asked for some.
         pub(crate) fn new(context_length: usize, text: impl Fn(usize) -> String + Send + Sync + 'static) -> Arc<Self> {
             Self::replying(context_length, move |call, request| {
@@ -220,7 +231,7 @@ pub(crate) mod tests {
         }
     }
 
-    impl crate::Models for Arc<Script> {
+    impl crate::Models for Arc<ScriptedChat> {
         fn chat(&self, _: &str) -> Result<Chat, Error> {
             Ok(self.handle())
         }
@@ -232,7 +243,7 @@ pub(crate) mod tests {
         }
     }
 
-    impl Model for Script {
+    impl Model for ScriptedChat {
         fn identity(&self) -> &Identity {
             &self.identity
         }
@@ -243,7 +254,7 @@ pub(crate) mod tests {
     }
 
     #[async_trait]
-    impl ChatModel for Script {
+    impl ChatModel for ScriptedChat {
         fn context_length(&self) -> usize {
             self.context_length
         }
@@ -277,7 +288,7 @@ pub(crate) mod tests {
     async fn every_generator_cites_only_what_it_saw_and_trims_its_text() {
         let passages = [passage("The sky."), passage("It is blue.")];
         for config in complete() {
-            let script = Script::new(4096, |_| "\n Answer: Blue [2], not red [7].\n".to_owned());
+            let script = ScriptedChat::new(4096, |_| "\n Answer: Blue [2], not red [7].\n".to_owned());
             let answer = config.build(&script.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
             assert_eq!(
                 (answer.text.as_str(), answer.citations.as_slice()),
@@ -293,7 +304,7 @@ pub(crate) mod tests {
     async fn an_answer_that_names_no_source_gets_the_one_it_was_taken_from() {
         let passages = [passage("The sky is wide."), passage("The colour of the sky is blue.")];
         for config in complete() {
-            let script = Script::new(4096, |_| "Its colour is blue.".to_owned());
+            let script = ScriptedChat::new(4096, |_| "Its colour is blue.".to_owned());
             let answer = config.build(&script.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
             assert_eq!(
                 (answer.text.as_str(), answer.citations.as_slice()),
@@ -302,12 +313,16 @@ pub(crate) mod tests {
         }
     }
 
-    /// An answer, and what an onlooker was told of it.
-    async fn watched(config: &GeneratorConfig, script: &Arc<Script>, passages: &[Passage]) -> (Answer, Vec<String>) {
+    /// An answer, and what an on_text was told of it.
+    async fn watched(
+        config: &GeneratorConfig,
+        script: &Arc<ScriptedChat>,
+        passages: &[Passage],
+    ) -> (Answer, Vec<String>) {
         let told = Mutex::new(Vec::new());
-        let onlooker = |text: &str| told.lock().unwrap().push(text.to_owned());
+        let on_text = |text: &str| told.lock().unwrap().push(text.to_owned());
         let generator = config.build(&script.context()).unwrap();
-        let answer = generator.generate_watched("Which colour?", passages, Some(&onlooker)).await.unwrap();
+        let answer = generator.generate_streaming("Which colour?", passages, Some(&on_text)).await.unwrap();
         let told = told.lock().unwrap().clone();
         (answer, told)
     }
@@ -335,10 +350,10 @@ pub(crate) mod tests {
                         .values_mut()
                         .for_each(|settings| settings["citations"] = citations.into());
                     let config: GeneratorConfig = serde_json::from_value(config).unwrap();
-                    let alone = Script::new(4096, move |_| reply.to_owned());
+                    let alone = ScriptedChat::new(4096, move |_| reply.to_owned());
                     let alone =
                         config.build(&alone.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
-                    let script = Script::new(4096, move |_| reply.to_owned());
+                    let script = ScriptedChat::new(4096, move |_| reply.to_owned());
                     let (answer, told) = watched(&config, &script, &passages).await;
                     assert_eq!(answer, alone);
                     let mut before = String::new();
@@ -362,7 +377,7 @@ pub(crate) mod tests {
         let passages = [long("a"), long("b"), long("c")];
         let replies = ["First draft [1].", "Second draft [2].", "Third draft [3].", "All of them [1][2][3]."];
         for (config, last) in complete().into_iter().zip([2, 2, 3]) {
-            let script = Script::new(800, move |call| replies[call].to_owned());
+            let script = ScriptedChat::new(800, move |call| replies[call].to_owned());
             let (answer, told) = watched(&config, &script, &passages).await;
             assert_eq!((answer.text.as_str(), script.requests().len()), (replies[last], last + 1), "{}", config.name());
             assert!(told.len() > 3 && told.iter().all(|text| replies[last].starts_with(text)), "{told:?}");
@@ -372,7 +387,7 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn no_generator_calls_a_model_without_passages() {
         for config in complete() {
-            let script = Script::new(4096, |_| "Something.".to_owned());
+            let script = ScriptedChat::new(4096, |_| "Something.".to_owned());
             let answer = config.build(&script.context()).unwrap().generate("Which?", &[]).await.unwrap();
             assert_eq!((answer.text.as_str(), answer.calls), (NO_ANSWER, 0), "{}", config.name());
             assert!(answer.citations.is_empty());
@@ -386,7 +401,7 @@ pub(crate) mod tests {
             let config =
                 serde_json::json!({ name: { "temperature": 0.5, "seed": 7, "max_tokens": 9, "citations": false } });
             let config: GeneratorConfig = serde_json::from_value(config).unwrap();
-            let script = Script::new(4096, |_| "Yes [1].".to_owned());
+            let script = ScriptedChat::new(4096, |_| "Yes [1].".to_owned());
             let answer =
                 config.build(&script.context()).unwrap().generate("So?", std::slice::from_ref(&attack)).await.unwrap();
             assert_eq!((answer.text.as_str(), answer.citations.len()), ("Yes.", 0), "{name}");
@@ -401,7 +416,7 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn a_context_that_is_too_small_is_an_error_before_any_call() {
         for config in complete() {
-            let script = Script::new(500, |_| String::new());
+            let script = ScriptedChat::new(500, |_| String::new());
             let result = config.build(&script.context()).unwrap().generate("Which?", &[passage("x")]).await;
             assert!(
                 matches!(result, Err(Error::Model(models::Error::ContextTooLong { limit: 500, .. }))),
@@ -414,7 +429,7 @@ pub(crate) mod tests {
 
     #[test]
     fn impossible_and_unknown_settings_are_refused() {
-        let script = Script::new(4096, |_| String::new());
+        let script = ScriptedChat::new(4096, |_| String::new());
         for name in complete().iter().map(GeneratorConfig::name) {
             for wrong in [
                 serde_json::json!({"max_tokens": 0}),

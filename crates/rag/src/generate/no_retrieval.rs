@@ -5,8 +5,8 @@
 //! Metrics that look at passages do not apply to it.
 
 use super::{
-    Answer, Generator, Onlooker,
-    settings::{Asker, Settings},
+    Answer, Generator, OnText, PromptSettings,
+    settings::{AnswerModel, Settings},
 };
 use crate::{Ask, Component, Context, Error, Item, Passage, prompt::NO_ANSWER};
 use async_trait::async_trait;
@@ -49,6 +49,8 @@ impl Config {
     }
 }
 
+impl PromptSettings for Config {}
+
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let nothing_found = Item { passages: 0, passage_tokens: 0, ..item };
@@ -62,22 +64,22 @@ impl Component for Config {
     }
 }
 
-struct FromMemory(Asker);
+struct FromMemory(AnswerModel);
 
 #[async_trait]
 impl Generator for FromMemory {
-    async fn generate_watched(
+    async fn generate_streaming(
         &self,
         question: &str,
         _: &[Passage],
-        onlooker: Option<Onlooker<'_>>,
+        on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
         let system = format!(
             "Answer the question from what you know, in one to three short sentences. If you do not know the answer, \
              reply exactly: {NO_ANSWER}"
         );
         let messages = vec![Message::system(system), Message::user(format!("Question: {}", question.trim()))];
-        let (draft, tally) = self.0.ask(messages, self.0.watch(onlooker, &[], 0)).await?;
+        let (draft, tally) = self.0.ask(messages, self.0.watch(on_text, &[], 0)).await?;
         self.0.answer(&draft, &[], 0, tally)
     }
 }
@@ -85,11 +87,11 @@ impl Generator for FromMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::{Script, passage};
+    use crate::generate::tests::{ScriptedChat, passage};
 
     #[tokio::test]
     async fn the_model_sees_the_question_and_no_passage() {
-        let script = Script::new(4096, |_| "It is blue [1].".to_owned());
+        let script = ScriptedChat::new(4096, |_| "It is blue [1].".to_owned());
         let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which colour?", &[passage("The sky is green.")]).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls), ("It is blue.", 1));
@@ -99,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_model_that_does_not_know_gives_the_usual_words() {
-        let script = Script::new(4096, |_| "the sources do not answer this question".to_owned());
+        let script = ScriptedChat::new(4096, |_| "the sources do not answer this question".to_owned());
         let generator = Config::default().build(&script.context()).unwrap();
         assert_eq!(generator.generate("Which colour?", &[]).await.unwrap().text, NO_ANSWER);
     }

@@ -30,13 +30,13 @@
 //! answer the question.
 
 use super::{
-    Answer, Generator, NO_ANSWER, Onlooker,
-    settings::{Asker, Draft, Settings, Tally},
+    Answer, Generator, NO_ANSWER, OnText, PromptSettings,
+    settings::{AnswerModel, Draft, Settings, Tally},
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage, function_settings,
     prompt::Prompt,
-    python::{StageFunction, runs_function},
+    python::{StageFunction, check_timeout, runs_function},
 };
 use async_trait::async_trait;
 use models::Message;
@@ -57,6 +57,8 @@ function_settings! {
     }
 }
 
+impl PromptSettings for Config {}
+
 impl Component for Config {
     runs_function!(&PARAMETERS);
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
@@ -66,33 +68,35 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
-        self.check().map_err(|reason| Error::Config { component: NAME, reason })?;
+        self.check()?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
         let asker = self.settings.asker(NAME, cx)?.until(&[]);
-        Ok(Box::new(Python { function, asker }))
+        Ok(Box::new(PythonGenerator { function, asker }))
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
+        let refuse = |reason| Error::Config { component: NAME, reason };
         if self.settings.prompt != Prompt::default() || self.settings.context_tokens.is_some() {
-            return Err("`prompt` and `context_tokens` mean nothing here: the function writes it all".to_owned());
+            let reason = "`prompt` and `context_tokens` mean nothing here: the function writes it all";
+            return Err(refuse(reason.to_owned()));
         }
-        crate::python::check_timeout(self.timeout_seconds)?;
-        self.settings.check()
+        check_timeout(self.timeout_seconds).map_err(|error| refuse(error.to_string()))?;
+        self.settings.check(NAME)
     }
 }
 
-struct Python {
+struct PythonGenerator {
     function: StageFunction,
-    asker: Asker,
+    asker: AnswerModel,
 }
 
 #[async_trait]
-impl Generator for Python {
-    async fn generate_watched(
+impl Generator for PythonGenerator {
+    async fn generate_streaming(
         &self,
         question: &str,
         passages: &[Passage],
-        onlooker: Option<Onlooker<'_>>,
+        on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
         if passages.is_empty() {
             let draft = Draft { text: NO_ANSWER.to_owned(), ..Draft::default() };
@@ -104,22 +108,33 @@ impl Generator for Python {
             _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
         });
         let written = self.function.call_beside(arguments).await?;
-        let messages = messages(written).map_err(|reason| self.function.unusable(reason, None))?;
-        let (draft, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
+        let messages = messages(written).map_err(|error| self.function.unusable(error, None))?;
+        let (draft, tally) = self.asker.ask(messages, self.asker.watch(on_text, passages, 0)).await?;
         self.asker.answer(&draft, passages, 0, tally)
     }
 }
 
+/// Why what the function returned is no list of messages.
+#[derive(Debug, thiserror::Error)]
+enum MessagesError {
+    #[error("{WANTED}")]
+    LastRole,
+    #[error("{WANTED}: {0}")]
+    Shape(serde_json::Error),
+}
+
+const WANTED: &str =
+    "a text is wanted, or a list of {\"role\": …, \"content\": …} that ends with one of the role `user`";
+
 /// What the function wrote, as messages.
-fn messages(written: Value) -> Result<Vec<Message>, String> {
-    let wanted = "a text is wanted, or a list of {\"role\": …, \"content\": …} that ends with one of the role `user`";
+fn messages(written: Value) -> Result<Vec<Message>, MessagesError> {
     let messages = match written {
         Value::String(text) => vec![Message::user(text)],
-        written => serde_json::from_value(written).map_err(|error| format!("{wanted}: {error}"))?,
+        written => serde_json::from_value(written).map_err(MessagesError::Shape)?,
     };
     match messages.last() {
         Some(Message { role: models::Role::User, content }) if !content.trim().is_empty() => Ok(messages),
-        _ => Err(wanted.to_owned()),
+        _ => Err(MessagesError::LastRole),
     }
 }
 
@@ -127,7 +142,7 @@ fn messages(written: Value) -> Result<Vec<Message>, String> {
 mod tests {
     use super::*;
     use crate::Choice;
-    use crate::generate::tests::{Script as Model, passage};
+    use crate::generate::tests::{ScriptedChat as Model, passage};
 
     fn config(body: &str) -> Config {
         Config { source: format!("def write(passages, question):\n    return {body}\n"), ..Config::default() }
@@ -169,6 +184,6 @@ mod tests {
         assert!(super::super::GeneratorConfig::Python(brief).check().unwrap_err().to_string().contains("`prompt`"));
         let mut config = Config { file: "prompts.py".to_owned(), ..Config::default() };
         let error = config.read_files(&|_| Ok("def other(question):\n    return ''\n".to_owned())).unwrap_err();
-        assert!(error.contains("prompts.py has no function `write`"), "{error}");
+        assert!(error.to_string().contains("prompts.py has no function `write`"), "{error}");
     }
 }

@@ -6,11 +6,14 @@
 //! answer on the way. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, Onlooker,
-    settings::{Asker, Draft, Settings, Tally},
+    Answer, Generator, OnText, PromptSettings,
+    settings::{AnswerModel, Draft, Settings, Tally},
     settled::says_nothing,
 };
-use crate::{Ask, Component, Context, Error, Item, Passage, prompt::Task};
+use crate::{
+    Ask, Component, Context, Error, Item, Passage,
+    prompt::{Prompt, Task, Template},
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +23,12 @@ pub(super) const VERSION: u32 = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Config(pub Settings);
+
+impl PromptSettings for Config {
+    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
+        Some((&mut self.0.prompt, &mut self.0.template))
+    }
+}
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
@@ -33,36 +42,36 @@ impl Config {
     }
 }
 
-struct Refine(Asker);
+struct Refine(AnswerModel);
 
 #[async_trait]
 impl Generator for Refine {
-    async fn generate_watched(
+    async fn generate_streaming(
         &self,
         question: &str,
         passages: &[Passage],
-        onlooker: Option<Onlooker<'_>>,
+        on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
         let task = self.0.task(question);
         let (sources, dropped) = self.0.sources(passages, self.0.room(&task)?);
         let packs: Vec<String> = sources.into_iter().map(|source| source.text).collect();
-        answer(&self.0, &task, &packs, passages, dropped, onlooker).await
+        answer(&self.0, &task, &packs, passages, dropped, on_text).await
     }
 }
 
 /// Answers from the first pack of sources and refines with the others. Without
 /// any pack there is no call and no answer.
 pub(super) async fn answer(
-    asker: &Asker,
+    asker: &AnswerModel,
     task: &Task<'_>,
     packs: &[String],
     passages: &[Passage],
     dropped: u32,
-    onlooker: Option<Onlooker<'_>>,
+    on_text: Option<OnText<'_>>,
 ) -> Result<Answer, Error> {
     let mut draft = Draft::default();
     let mut tally = Tally::default();
-    let watch = asker.watch(onlooker, passages, dropped);
+    let watch = asker.watch(on_text, passages, dropped);
     for (number, pack) in (1..).zip(packs) {
         // Nothing is worth refining until something was answered.
         let messages = if says_nothing(&draft.text) { task.answer(pack) } else { task.refine(&draft.text, pack) };
@@ -80,12 +89,12 @@ mod tests {
     use super::*;
     use crate::generate::{
         NO_ANSWER,
-        tests::{Script, passage},
+        tests::{ScriptedChat, passage},
     };
 
     #[tokio::test]
     async fn each_passage_is_a_call_and_an_empty_reply_keeps_the_answer() {
-        let script = Script::new(4096, |call| ["Blue [1].", "", NO_ANSWER][call].to_owned());
+        let script = ScriptedChat::new(4096, |call| ["Blue [1].", "", NO_ANSWER][call].to_owned());
         let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &[passage("a"), passage("b"), passage("c")]).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls), ("Blue [1].", 3));
@@ -95,7 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn until_something_is_answered_nothing_is_refined() {
-        let script = Script::new(4096, |call| [NO_ANSWER, "Green [2]."][call].to_owned());
+        let script = ScriptedChat::new(4096, |call| [NO_ANSWER, "Green [2]."][call].to_owned());
         let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &[passage("a"), passage("b")]).await.unwrap();
         assert_eq!(answer.text, "Green [2].");

@@ -2,8 +2,8 @@
 //! becomes of its replies.
 
 use super::{
-    Onlooker,
-    budget::{self, Source},
+    OnText,
+    budget::{self, NumberedSource},
     citation,
     settled::{plain, says_nothing, settled},
 };
@@ -70,18 +70,17 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is wrong with the settings, whatever the model.
-    pub(super) fn check(&self) -> Result<(), String> {
-        check_sampling(self.max_tokens, self.temperature)?;
+    /// Checks the settings, whatever the model.
+    pub(super) fn check(&self, component: &'static str) -> Result<(), Error> {
+        check_sampling(component, self.max_tokens, self.temperature)?;
         if self.context_tokens.is_some_and(|tokens| tokens < LEAST_ROOM) {
-            Err(format!("context_tokens must be at least {LEAST_ROOM}"))
-        } else {
-            Ok(())
+            return Err(Error::Config { component, reason: format!("context_tokens must be at least {LEAST_ROOM}") });
         }
+        Ok(())
     }
 
-    /// What an answer asks of the model in so many calls. The passages are
-    /// shared out among them; each has the instructions and the question.
+    /// Estimates what an answer asks of the model in `calls` calls. The passages
+    /// are divided among them; each has the instructions and the question.
     pub(super) fn asks(&self, item: Item, calls: u64) -> Vec<Ask<'_>> {
         let passages = self.context_tokens.map_or(item.passage_tokens, |limit| item.passage_tokens.min(limit as u64));
         vec![Ask {
@@ -94,29 +93,28 @@ impl Settings {
     }
 
     /// Checks the settings and joins them with their model.
-    pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<Asker, Error> {
-        let refuse = |reason| Error::Config { component, reason };
-        self.check().map_err(refuse)?;
+    pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<AnswerModel, Error> {
+        self.check(component)?;
         let (instructions, stop) = match &self.template {
-            Some(template) => (Instructions::File(template.parsed().map_err(refuse)?), OWN_STOP),
+            Some(template) => (Instructions::File(template.parsed().map_err(|error| error.of(component))?), OWN_STOP),
             None => (Instructions::Named(self.prompt), STOP),
         };
-        Ok(Asker { settings: self.clone(), instructions, chat: cx.chat(component, &self.model)?, stop })
+        Ok(AnswerModel { settings: self.clone(), instructions, chat: cx.chat(component, &self.model)?, stop })
     }
 }
 
 /// A model and how to ask it.
-pub(super) struct Asker {
+pub(super) struct AnswerModel {
     settings: Settings,
     instructions: Instructions,
     chat: Chat,
     stop: &'static [&'static str],
 }
 
-/// Who looks on while a reply is written, and how many sources it may cite.
+/// Who gets a reply while it is written, and how many sources it may cite.
 #[derive(Clone, Copy)]
-pub(super) struct Watch<'a> {
-    onlooker: Onlooker<'a>,
+pub(super) struct ReplyWatch<'a> {
+    on_text: OnText<'a>,
     n_sources: u32,
 }
 
@@ -145,7 +143,7 @@ pub(super) struct Tally {
     has_no_text: bool,
 }
 
-impl Asker {
+impl AnswerModel {
     /// With these texts as the end of a reply, instead of those that end what
     /// follows our own prompts.
     pub(super) fn until(self, stop: &'static [&'static str]) -> Self {
@@ -174,7 +172,7 @@ impl Asker {
     }
 
     /// The sources of an answer and how many passages were left out.
-    pub(super) fn sources(&self, passages: &[Passage], room: usize) -> (Vec<Source>, u32) {
+    pub(super) fn sources(&self, passages: &[Passage], room: usize) -> (Vec<NumberedSource>, u32) {
         let total = self.settings.context_tokens.unwrap_or(usize::MAX);
         budget::sources(passages, total, room, &|text| self.count(text))
     }
@@ -183,7 +181,7 @@ impl Asker {
     pub(super) fn packs(&self, passages: &[Passage], room: usize) -> (Vec<String>, u32) {
         let (sources, dropped) = self.sources(passages, room);
         let groups = budget::groups(sources, room, |source| source.tokens);
-        let text = |group: &Vec<Source>| group.iter().map(|source| source.text.as_str()).collect();
+        let text = |group: &Vec<NumberedSource>| group.iter().map(|source| source.text.as_str()).collect();
         (groups.iter().map(text).collect(), dropped)
     }
 
@@ -191,15 +189,15 @@ impl Asker {
         self.chat.count_tokens(text)
     }
 
-    /// Shows an onlooker a reply from which nothing else is made but the
+    /// Shows an on_text a reply from which nothing else is made but the
     /// answer; the last `dropped` passages are not seen.
     pub(super) fn watch<'a>(
         &self,
-        onlooker: Option<Onlooker<'a>>,
+        on_text: Option<OnText<'a>>,
         passages: &[Passage],
         dropped: u32,
-    ) -> Option<Watch<'a>> {
-        Some(Watch { onlooker: onlooker?, n_sources: self.n_sources(passages, dropped) })
+    ) -> Option<ReplyWatch<'a>> {
+        Some(ReplyWatch { on_text: on_text?, n_sources: self.n_sources(passages, dropped) })
     }
 
     fn n_sources(&self, passages: &[Passage], dropped: u32) -> u32 {
@@ -207,7 +205,11 @@ impl Asker {
     }
 
     /// One call.
-    pub(super) async fn ask(&self, messages: Vec<Message>, watch: Option<Watch<'_>>) -> Result<(Draft, Tally), Error> {
+    pub(super) async fn ask(
+        &self,
+        messages: Vec<Message>,
+        watch: Option<ReplyWatch<'_>>,
+    ) -> Result<(Draft, Tally), Error> {
         let mut request = ChatRequest::new(messages, self.settings.max_tokens);
         request.temperature = self.settings.temperature;
         request.seed = self.settings.seed;
@@ -225,7 +227,7 @@ impl Asker {
                         Instructions::File(template) => template.answer_so_far(&reply),
                         Instructions::Named(_) => &reply,
                     };
-                    (watch.onlooker)(&settled(so_far, watch.n_sources));
+                    (watch.on_text)(&settled(so_far, watch.n_sources));
                 }
                 answering.finish().await?
             }

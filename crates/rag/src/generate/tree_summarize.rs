@@ -6,11 +6,15 @@
 //! `compact`. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, Onlooker,
-    settings::{Asker, Draft, Settings, Tally, Watch},
+    Answer, Generator, OnText, PromptSettings,
+    settings::{AnswerModel, Draft, ReplyWatch, Settings, Tally},
     settled::says_nothing,
 };
-use crate::{Ask, Component, Context, Error, Item, Passage, fence, generate::budget, prompt::Task};
+use crate::{
+    Ask, Component, Context, Error, Item, Passage, fence,
+    generate::budget,
+    prompt::{Prompt, Task, Template},
+};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use models::Message;
@@ -22,6 +26,12 @@ pub(super) const VERSION: u32 = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Config(pub Settings);
+
+impl PromptSettings for Config {
+    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
+        Some((&mut self.0.prompt, &mut self.0.template))
+    }
+}
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
@@ -36,22 +46,22 @@ impl Config {
     }
 }
 
-struct TreeSummarize(Asker);
+struct TreeSummarize(AnswerModel);
 
 #[async_trait]
 impl Generator for TreeSummarize {
-    async fn generate_watched(
+    async fn generate_streaming(
         &self,
         question: &str,
         passages: &[Passage],
-        onlooker: Option<Onlooker<'_>>,
+        on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
         let task = self.0.task(question);
         let room = self.0.room(&task)?;
         let (packs, dropped) = self.0.packs(passages, room);
         let leaves = packs.iter().map(|pack| task.answer(pack)).collect();
         let mut tally = Tally::default();
-        let watch = self.0.watch(onlooker, passages, dropped);
+        let watch = self.0.watch(on_text, passages, dropped);
         let mut drafts = self.ask_all(leaves, watch, &mut tally).await?;
         while drafts.len() > 1 {
             drafts = self.join(&task, drafts, room, watch, &mut tally).await?;
@@ -69,7 +79,7 @@ impl TreeSummarize {
         task: &Task<'_>,
         drafts: Vec<Draft>,
         room: usize,
-        watch: Option<Watch<'_>>,
+        watch: Option<ReplyWatch<'_>>,
         tally: &mut Tally,
     ) -> Result<Vec<Draft>, Error> {
         let count = |text: &str| self.0.count(text);
@@ -100,7 +110,7 @@ impl TreeSummarize {
     async fn ask_all(
         &self,
         requests: Vec<Vec<Message>>,
-        watch: Option<Watch<'_>>,
+        watch: Option<ReplyWatch<'_>>,
         tally: &mut Tally,
     ) -> Result<Vec<Draft>, Error> {
         let watch = watch.filter(|_| requests.len() == 1);
@@ -120,7 +130,7 @@ mod tests {
     use super::*;
     use crate::generate::{
         NO_ANSWER,
-        tests::{Script, passage},
+        tests::{ScriptedChat, passage},
     };
 
     fn passages(n: usize) -> Vec<Passage> {
@@ -130,7 +140,7 @@ mod tests {
     #[tokio::test]
     async fn groups_are_answered_and_their_answers_joined() {
         let script =
-            Script::new(800, |call| ["Red [1].", "Green [2].", "Blue [3].", "All [1][2][3]."][call].to_owned());
+            ScriptedChat::new(800, |call| ["Red [1].", "Green [2].", "Blue [3].", "All [1][2][3]."][call].to_owned());
         let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &passages(3)).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls), ("All [1][2][3].", 4));
@@ -139,7 +149,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_single_useful_draft_is_the_answer() {
-        let script = Script::new(800, |call| if call == 1 { "Green [2]." } else { NO_ANSWER }.to_owned());
+        let script = ScriptedChat::new(800, |call| if call == 1 { "Green [2]." } else { NO_ANSWER }.to_owned());
         let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &passages(3)).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls), ("Green [2].", 3));
@@ -147,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_drafts_still_come_to_an_end() {
-        let script = Script::new(800, |_| "Very long words indeed. ".repeat(200));
+        let script = ScriptedChat::new(800, |_| "Very long words indeed. ".repeat(200));
         let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &passages(9)).await.unwrap();
         assert!(answer.calls <= 9 + 8, "{} calls", answer.calls);

@@ -72,7 +72,7 @@ impl Bm25Index {
     /// Reads all texts, with the threads of the current rayon pool. Equal
     /// texts give an equal index.
     pub fn build<T: AsRef<str> + Sync>(texts: &[T]) -> Self {
-        let parts: Vec<Part> = texts.par_chunks(TASK_TEXTS).map(Part::read).collect();
+        let parts: Vec<PartialIndex> = texts.par_chunks(TASK_TEXTS).map(PartialIndex::read).collect();
         let mut postings: HashMap<String, Vec<(u32, u32)>> = HashMap::new();
         let mut lengths = Vec::with_capacity(texts.len());
         for part in parts {
@@ -107,7 +107,7 @@ impl Bm25Index {
     }
 
     /// The same among the entries that pass.
-    pub fn search_where(&self, text: &str, k: usize, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
+    pub(crate) fn search_where(&self, text: &str, k: usize, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
         let mut scores = vec![0.0f32; self.len()];
         let mut touched = Vec::new();
         for range in self.query(text) {
@@ -224,18 +224,18 @@ impl Bm25Index {
         if end < MAGIC.len() + 4 || blake3::hash(&bytes[..end]).as_bytes() != checksum {
             return Err(bad("its content does not match its checksum; delete it and run again"));
         }
-        let mut reader = Reader(&bytes[MAGIC.len() + 4..end]);
+        let mut reader = NumberReader(&bytes[MAGIC.len() + 4..end]);
         reader.index().ok_or_else(|| bad("its content makes no sense; delete it and run again"))
     }
 }
 
 /// What one task read.
-struct Part {
+struct PartialIndex {
     postings: HashMap<String, Vec<(u32, u32)>>,
     lengths: Vec<u32>,
 }
 
-impl Part {
+impl PartialIndex {
     fn read<T: AsRef<str>>(texts: &[T]) -> Self {
         let mut part = Self { postings: HashMap::new(), lengths: Vec::with_capacity(texts.len()) };
         let mut tokenizer = Tokenizer::new();
@@ -267,9 +267,9 @@ fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-struct Reader<'a>(&'a [u8]);
+struct NumberReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl NumberReader<'_> {
     fn index(&mut self) -> Option<Bm25Index> {
         let n_texts = self.number()?;
         let lengths = (0..n_texts).map(|_| self.small()).collect::<Option<Vec<u32>>>()?;

@@ -48,7 +48,7 @@ pub(super) struct Coarse {
     rows: Vec<Row>,
     /// The greatest length of a row, exact or coarse.
     longest: f64,
-    reader: Reader,
+    reader: DotProduct,
     /// Bounds that are no longer read: new memory for each query would cost a
     /// page fault for every thousand of them.
     spare: Mutex<Vec<f32>>,
@@ -73,7 +73,7 @@ pub(super) struct Bounds {
 
 /// A query in eight bits.
 #[derive(Debug)]
-struct Query {
+struct CoarseQuery {
     values: Vec<i8>,
     sum: i32,
     scale: f32,
@@ -87,7 +87,7 @@ impl Coarse {
     /// Whether this processor reads the copy faster than the exact rows:
     /// without products of bytes unpacking costs more than it saves.
     pub(super) fn is_fast_here() -> bool {
-        Reader::available()[0] != Reader::Plain
+        DotProduct::available()[0] != DotProduct::Plain
     }
 
     /// Makes the copy, on the threads of the current rayon pool. `data` holds
@@ -114,13 +114,13 @@ impl Coarse {
                 length
             })
             .reduce(|| 0.0, f64::max);
-        Ok(Self { columns, groups, bits, rows, longest, reader: Reader::available()[0], spare: Mutex::default() })
+        Ok(Self { columns, groups, bits, rows, longest, reader: DotProduct::available()[0], spare: Mutex::default() })
     }
 
     /// Bounds for all entries, or for some in ascending order, and the `k` of
     /// them that look best.
     pub(super) fn bounds(&self, query: &[f32], k: usize, among: Option<&[u32]>) -> Bounds {
-        let query = Query::new(query, self.groups * GROUP);
+        let query = CoarseQuery::new(query, self.groups * GROUP);
         // What rounding adds: the exact score is a sum of `columns` products in
         // `f32`, the coarse one a product of three numbers.
         let rounding = (self.columns + 8) as f64 * f64::from(f32::EPSILON);
@@ -208,7 +208,7 @@ fn quantize(exact: &[f32], bits: &mut [u8]) -> (Row, f64) {
     (Row { scale, residual: round_up(residual.sqrt()) }, length)
 }
 
-impl Query {
+impl CoarseQuery {
     fn new(exact: &[f32], columns: usize) -> Self {
         let most = exact.iter().fold(0.0f32, |most, value| most.max(value.abs()));
         let scale = most / QUERY_MAX;
@@ -234,7 +234,7 @@ type QueryGroup = [i8; GROUP];
 
 /// The instructions that multiply a query with rows. All give the same sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum DotProduct {
     #[cfg(target_arch = "x86_64")]
     Avx512,
     #[cfg(target_arch = "x86_64")]
@@ -242,8 +242,8 @@ enum Reader {
     Plain,
 }
 
-impl Reader {
-    /// Those of this processor, the fastest first.
+impl DotProduct {
+    /// The instructions of this processor, the fastest first.
     fn available() -> Vec<Self> {
         let mut readers = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -504,14 +504,14 @@ mod tests {
         for columns in [16, 128, 256, 400] {
             let rows = matrix(50, columns, 3);
             let coarse = Coarse::new(&rows.data, columns).unwrap();
-            let mut queries = vec![Query::new(rows.row(7), coarse.groups * GROUP).values];
+            let mut queries = vec![CoarseQuery::new(rows.row(7), coarse.groups * GROUP).values];
             // The greatest sums that there can be.
             queries.extend([i8::MAX, -i8::MAX].map(|most| vec![most; coarse.groups * GROUP]));
             let mut highest = coarse.bits.to_vec();
             highest[..coarse.groups * GROUP_BYTES].fill(u8::MAX);
             let bits = highest.as_chunks().0;
             for query in queries {
-                let found = Reader::available().into_iter().map(|reader| {
+                let found = DotProduct::available().into_iter().map(|reader| {
                     let (mut all, mut some) = ([0; 50], [0; 4]);
                     reader.products(bits, coarse.groups, &query, &mut all);
                     reader.products_of(bits, coarse.groups, &[0, 3, 17, 49], &query, &mut some);

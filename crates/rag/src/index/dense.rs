@@ -12,7 +12,7 @@
 use super::{
     Index, MadeFrom, VectorWriter,
     coarse::Coarse,
-    dense_file::{DenseWriter, HEADER_BYTES, Header, append_row, bad, checksum},
+    dense_file::{DenseHeader, DenseWriter, HEADER_BYTES, append_row, bad, checksum},
     kernel::{self, Kernel, QUERIES, ROWS},
     kind::only,
     share::share,
@@ -50,8 +50,8 @@ const CANDIDATES: usize = 8;
 #[derive(Debug)]
 pub struct DenseIndex {
     origin: String,
-    header: Header,
-    data: Data,
+    header: DenseHeader,
+    data: VectorData,
     kernel: Kernel,
     /// Searches with a single query so far.
     asked: AtomicUsize,
@@ -59,7 +59,7 @@ pub struct DenseIndex {
 }
 
 #[derive(Debug)]
-enum Data {
+enum VectorData {
     Mapped(Mmap),
     Owned(Vec<f32>),
 }
@@ -114,8 +114,8 @@ impl DenseIndex {
         let origin = path.display().to_string();
         let file = File::open(path).map_err(|error| bad(&origin, error))?;
         let map = kernel::map(&file, true).map_err(|error| bad(&origin, error))?;
-        let header = Header::read(&map, &origin)?;
-        Ok(Self::new(origin, header, Data::Mapped(map)))
+        let header = DenseHeader::read(&map, &origin)?;
+        Ok(Self::new(origin, header, VectorData::Mapped(map)))
     }
 
     /// Reads the bytes of a file that is not on this machine's disk, and
@@ -125,9 +125,9 @@ impl DenseIndex {
     /// Bytes that are not a complete, undamaged index of this version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let origin = "dense index".to_owned();
-        let header = Header::read(bytes, &origin)?;
+        let header = DenseHeader::read(bytes, &origin)?;
         let data = bytes[HEADER_BYTES..].as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        let index = Self::new(origin, header, Data::Owned(data));
+        let index = Self::new(origin, header, VectorData::Owned(data));
         index.verify()?;
         Ok(index)
     }
@@ -142,13 +142,13 @@ impl DenseIndex {
         for row in matrix.iter() {
             append_row(&mut data, row, origin)?;
         }
-        let mut header = Header::new(matrix.columns, origin)?;
+        let mut header = DenseHeader::new(matrix.columns, origin)?;
         header.rows = matrix.rows() as u64;
         header.checksum = checksum(&data);
-        Ok(Self::new(origin.to_owned(), header, Data::Owned(data)))
+        Ok(Self::new(origin.to_owned(), header, VectorData::Owned(data)))
     }
 
-    fn new(origin: String, header: Header, data: Data) -> Self {
+    fn new(origin: String, header: DenseHeader, data: VectorData) -> Self {
         let kernel = Kernel::detect();
         Self { origin, header, data, kernel, asked: AtomicUsize::new(0), coarse: OnceLock::new() }
     }
@@ -353,10 +353,10 @@ impl DenseIndex {
 
     fn data(&self) -> &[f32] {
         match &self.data {
-            Data::Owned(data) => data,
+            VectorData::Owned(data) => data,
             // A map begins at a page, so the numbers after the header are
-            // aligned; `Header::read` checked that they are whole.
-            Data::Mapped(map) => kernel::floats(&map[HEADER_BYTES..]).unwrap_or_default(),
+            // aligned; `DenseHeader::read` checked that they are whole.
+            VectorData::Mapped(map) => kernel::floats(&map[HEADER_BYTES..]).unwrap_or_default(),
         }
     }
 }

@@ -21,7 +21,7 @@ const ROWS_AT_ONCE: usize = 256;
 
 /// What stands before the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct DenseHeader {
     /// The length of a vector.
     pub(super) dimensions: u32,
     /// How many there are.
@@ -36,7 +36,7 @@ pub struct DenseWriter {
     path: PathBuf,
     partial: PathBuf,
     file: Option<BufWriter<File>>,
-    header: Header,
+    header: DenseHeader,
     hasher: blake3::Hasher,
 }
 
@@ -47,7 +47,7 @@ impl DenseWriter {
     /// If it cannot be created.
     pub fn create(path: &Path, dimensions: usize) -> Result<Self, Error> {
         let origin = path.display().to_string();
-        let header = Header::new(dimensions, &origin)?;
+        let header = DenseHeader::new(dimensions, &origin)?;
         // Two writers of the same index never use the same name, on any
         // machines; the one that finishes last wins, with the same content.
         let partial = store::staged_path(path);
@@ -131,7 +131,7 @@ impl Drop for DenseWriter {
     }
 }
 
-impl Header {
+impl DenseHeader {
     pub(super) fn new(dimensions: usize, origin: &str) -> Result<Self, Error> {
         let dimensions =
             u32::try_from(dimensions).map_err(|_| bad(origin, format!("{dimensions} dimensions are too many")))?;

@@ -345,7 +345,7 @@ pub(super) fn prefetch(row: &[f32]) {
     }
 }
 
-/// Maps a file that nobody changes while it is mapped: indexes are written
+/// Maps a file that must not change while it is mapped: indexes are written
 /// under another name and moved into place once, and never touched again.
 ///
 /// `whole` says that all of it will be read, from start to end.

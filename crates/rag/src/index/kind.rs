@@ -52,7 +52,7 @@ pub enum MadeFrom {
     TokenVectors,
 }
 
-/// Begins the file of an index for vectors of so many dimensions.
+/// Begins the file of an index for vectors with this number of dimensions.
 pub type CreateVectors = fn(&Path, usize) -> Result<Box<dyn VectorWriter>, Error>;
 
 /// An opened index of any kind.

@@ -34,7 +34,7 @@ const BYTE_LIMIT: f32 = 127.0;
 
 /// What stands before the vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct TokenHeader {
     /// The length of a vector; 0 if there are none.
     pub(super) dimensions: u32,
     /// How many there are, of all chunks together.
@@ -45,7 +45,7 @@ pub(super) struct Header {
     pub(super) chunks: u64,
 }
 
-impl Header {
+impl TokenHeader {
     /// The stored length of a vector.
     pub(super) fn stride(&self) -> usize {
         self.dimensions as usize + size_of::<f32>()
@@ -173,19 +173,19 @@ impl TokenBlock {
     /// Bytes that are not a complete, undamaged index of this version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let origin = "part of a token index";
-        let header = Header::read(bytes, origin)?;
+        let header = TokenHeader::read(bytes, origin)?;
         let content = &bytes[HEADER_BYTES..];
         if *blake3::hash(content).as_bytes() != header.checksum {
             return Err(bad(origin, "its content does not match its checksum"));
         }
         let (rows, trailer) = content.split_at(header.vectors as usize * header.stride());
-        let Header { dimensions, vectors, .. } = header;
+        let TokenHeader { dimensions, vectors, .. } = header;
         Ok(Self { dimensions, vectors, rows: rows.to_vec(), trailer: trailer.to_vec() })
     }
 
-    fn header(&self, checksum: [u8; 32]) -> Header {
+    fn header(&self, checksum: [u8; 32]) -> TokenHeader {
         let Self { dimensions, vectors, .. } = *self;
-        Header { dimensions, vectors, checksum, chunks: self.chunks() as u64 }
+        TokenHeader { dimensions, vectors, checksum, chunks: self.chunks() as u64 }
     }
 }
 
@@ -270,7 +270,7 @@ fn append_row(rows: &mut Vec<u8>, row: &[f32], origin: &str) -> Result<(), Error
 
 /// The words of a question, as they are compared with stored vectors.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct QuestionWords {
     pub(super) columns: usize,
     /// Whole words of `columns` values.
     pub(super) values: Vec<i16>,
@@ -278,7 +278,7 @@ pub(super) struct Words {
     pub(super) scales: Vec<f32>,
 }
 
-impl Words {
+impl QuestionWords {
     pub(super) fn new(question: &Matrix) -> Result<Self, Error> {
         let origin = "token vectors of a question";
         let mut words = Self { columns: question.columns, values: Vec::new(), scales: Vec::new() };

@@ -15,7 +15,7 @@ use super::{
     Index, MadeFrom,
     dense_file::bad,
     kernel::{self, Kernel},
-    token_file::{self, HEADER_BYTES, Header, TokenBlock, Words, check},
+    token_file::{self, HEADER_BYTES, QuestionWords, TokenBlock, TokenHeader, check},
 };
 use crate::Error;
 use memmap2::Mmap;
@@ -42,8 +42,8 @@ pub struct TokenIndex {
 #[derive(Debug)]
 struct Shard {
     origin: String,
-    header: Header,
-    data: Data,
+    header: TokenHeader,
+    data: TokenData,
     /// The entry of its first chunk in the index.
     first: usize,
     chunks: Vec<StoredChunk>,
@@ -60,15 +60,17 @@ struct StoredChunk {
 }
 
 #[derive(Debug)]
-enum Data {
+enum TokenData {
     Mapped(Mmap),
+    #[cfg(test)]
     Owned(Vec<u8>),
 }
 
-impl Data {
+impl TokenData {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,
+            #[cfg(test)]
             Self::Owned(bytes) => bytes,
         }
     }
@@ -108,7 +110,7 @@ impl TokenIndex {
         let open = |path: &PathBuf| {
             let origin = path.display().to_string();
             let map = File::open(path).and_then(|file| kernel::map(&file, false));
-            Ok((origin.clone(), Data::Mapped(map.map_err(|error| bad(&origin, error))?)))
+            Ok((origin.clone(), TokenData::Mapped(map.map_err(|error| bad(&origin, error))?)))
         };
         Self::new(paths.iter().map(open).collect::<Result<_, Error>>()?)
     }
@@ -117,13 +119,14 @@ impl TokenIndex {
     ///
     /// # Errors
     /// Vectors that no file can hold; see [`TokenBlock::push`].
-    pub fn from_matrices(chunks: &[Matrix]) -> Result<Self, Error> {
+    #[cfg(test)]
+    pub(crate) fn from_matrices(chunks: &[Matrix]) -> Result<Self, Error> {
         let mut block = TokenBlock::default();
         block.push(chunks)?;
-        Self::new(vec![("token index in memory".to_owned(), Data::Owned(block.to_bytes()))])
+        Self::new(vec![("token index in memory".to_owned(), TokenData::Owned(block.to_bytes()))])
     }
 
-    fn new(files: Vec<(String, Data)>) -> Result<Self, Error> {
+    fn new(files: Vec<(String, TokenData)>) -> Result<Self, Error> {
         let mut shards: Vec<Shard> = Vec::with_capacity(files.len());
         let (mut first, mut dimensions) = (0, 0);
         for (origin, data) in files {
@@ -179,7 +182,7 @@ impl TokenIndex {
     /// If the question's vectors are of another length, there is no such
     /// entry, or an entry is damaged.
     pub fn best_scores(&self, question: &Matrix, lists: &[Vec<u32>]) -> Result<Vec<Option<f32>>, Error> {
-        let words = Words::new(question)?;
+        let words = QuestionWords::new(question)?;
         if words.scales.is_empty() {
             return Ok(vec![None; lists.len()]);
         }
@@ -190,7 +193,7 @@ impl TokenIndex {
         lists.par_iter().map(best).collect()
     }
 
-    fn score(&self, words: &Words, entry: u32) -> Result<Option<f32>, Error> {
+    fn score(&self, words: &QuestionWords, entry: u32) -> Result<Option<f32>, Error> {
         let entry = entry as usize;
         // Shards without chunks begin at the same entry as the next shard.
         let shard = self.shards.partition_point(|shard| shard.first <= entry).checked_sub(1);
@@ -219,8 +222,8 @@ impl TokenIndex {
 }
 
 impl Shard {
-    fn read(origin: String, data: Data, first: usize) -> Result<Self, Error> {
-        let header = Header::read(data.bytes(), &origin)?;
+    fn read(origin: String, data: TokenData, first: usize) -> Result<Self, Error> {
+        let header = TokenHeader::read(data.bytes(), &origin)?;
         let trailer = HEADER_BYTES + header.vectors as usize * header.stride();
         let mut start = 0;
         let chunk = |(vectors, check): (u32, [u8; 8])| {

@@ -4,7 +4,7 @@
 //! and the ratio of each part. An archive inside the archive is treated as
 //! plain bytes.
 
-use super::{Limits, LoadError};
+use super::{LoadError, ParseLimits};
 use std::io::{Cursor, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -14,13 +14,13 @@ pub(super) struct Archive<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     /// The bytes of the archive itself.
     size: u64,
-    limits: Limits,
+    limits: ParseLimits,
     left: u64,
 }
 
 impl<'a> Archive<'a> {
     /// Opens an archive and checks what it declares.
-    pub(super) fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, LoadError> {
+    pub(super) fn open(bytes: &'a [u8], limits: &ParseLimits) -> Result<Self, LoadError> {
         let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| broken(&error))?;
         let limit = limits.unpacked_bytes;
         let mut declared = 0u64;
@@ -111,7 +111,7 @@ pub(super) mod tests {
     #[test]
     fn entries_are_read_by_name() {
         let bytes = zipped(&[("a/b.txt", "text")]);
-        let mut archive = Archive::open(&bytes, &Limits::default()).unwrap();
+        let mut archive = Archive::open(&bytes, &ParseLimits::default()).unwrap();
         assert_eq!(archive.require("a/b.txt").unwrap(), b"text");
         assert_eq!(archive.read("c").unwrap(), None);
         assert!(matches!(archive.require("c"), Err(LoadError::Broken(_))));
@@ -120,7 +120,7 @@ pub(super) mod tests {
     #[test]
     fn a_bomb_is_refused_by_what_it_declares() {
         let bytes = zipped(&[("a", &"0".repeat(2_000_000))]);
-        let limits = Limits { unpacked_bytes: 1_000_000, ..Limits::default() };
+        let limits = ParseLimits { unpacked_bytes: 1_000_000, ..ParseLimits::default() };
         assert!(bytes.len() < 10_000);
         assert!(matches!(Archive::open(&bytes, &limits), Err(LoadError::OverLimit(_))));
     }
@@ -134,7 +134,7 @@ pub(super) mod tests {
         for at in places {
             bytes[at..at + 4].copy_from_slice(&10u32.to_le_bytes());
         }
-        let limits = Limits { unpacked_bytes: 1_000_000, ..Limits::default() };
+        let limits = ParseLimits { unpacked_bytes: 1_000_000, ..ParseLimits::default() };
         let mut archive = Archive::open(&bytes, &limits).unwrap();
         assert!(matches!(archive.read("a"), Err(LoadError::OverLimit(_) | LoadError::Broken(_))));
     }
@@ -147,18 +147,19 @@ pub(super) mod tests {
         let zeros = "0".repeat(40 << 20);
         for entries in [vec![("a", zeros.as_str())], vec![("noise", noise.as_str()), ("a", zeros.as_str())]] {
             let bytes = zipped(&entries);
-            let mut archive = Archive::open(&bytes, &Limits::default()).unwrap();
+            let mut archive = Archive::open(&bytes, &ParseLimits::default()).unwrap();
             let error = archive.read("a").unwrap_err();
             assert!(matches!(&error, LoadError::OverLimit(reason) if reason.contains("100 times")), "{error}");
         }
         let usual = zipped(&[("a", &zeros[..10 << 20])]);
-        assert!(Archive::open(&usual, &Limits::default()).unwrap().read("a").is_ok());
+        assert!(Archive::open(&usual, &ParseLimits::default()).unwrap().read("a").is_ok());
     }
 
     #[test]
     fn the_limit_holds_over_all_entries_together() {
         let bytes = zipped(&[("a", &"0".repeat(600)), ("b", &"1".repeat(600))]);
-        let mut archive = Archive::open(&bytes, &Limits { unpacked_bytes: 1200, ..Limits::default() }).unwrap();
+        let mut archive =
+            Archive::open(&bytes, &ParseLimits { unpacked_bytes: 1200, ..ParseLimits::default() }).unwrap();
         archive.left = 1000;
         assert!(archive.read("a").is_ok());
         assert!(matches!(archive.read("b"), Err(LoadError::OverLimit(_))));

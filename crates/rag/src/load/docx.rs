@@ -8,7 +8,7 @@ use super::docx_body::Body;
 use super::docx_styles::{Notes, Styles};
 use super::format::{Entries, FileFormat, NO_TEXT, Sign};
 use super::xml::{self, Node, Xml};
-use super::{Limits, LoadError, Parsed};
+use super::{LoadError, ParseLimits, Parsed};
 
 /// The format, for the list in [`super`].
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -27,7 +27,7 @@ fn is_docx(entries: &Entries<'_>) -> bool {
 }
 
 /// Reads a DOCX file.
-fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let mut archive = Archive::open(bytes, limits)?;
     let main = main_part(&mut archive, limits)?;
     let folder = main.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -55,7 +55,7 @@ fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
 }
 
 /// The part that holds the text. Its name is not fixed, but nearly all files use the usual one.
-fn main_part(archive: &mut Archive<'_>, limits: &Limits) -> Result<String, LoadError> {
+fn main_part(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<String, LoadError> {
     const USUAL: &str = "word/document.xml";
     let Some(bytes) = archive.read("_rels/.rels")? else { return Ok(USUAL.to_owned()) };
     let text = xml::decode(&bytes);
@@ -71,7 +71,7 @@ fn main_part(archive: &mut Archive<'_>, limits: &Limits) -> Result<String, LoadE
 }
 
 /// Title, author, date and language.
-fn core_properties(text: &str, limits: &Limits) -> Result<[Option<String>; 4], LoadError> {
+fn core_properties(text: &str, limits: &ParseLimits) -> Result<[Option<String>; 4], LoadError> {
     let mut found = [const { String::new() }; 4];
     let mut current = None;
     let mut xml = Xml::new(text, limits);
@@ -165,7 +165,7 @@ mod tests {
                <w:r><w:footnoteReference w:id='2'/></w:r><w:del><w:r><w:t>gone</w:t></w:r></w:del></w:p>"
             + "<w:p><w:pPr><w:numPr><w:ilvl w:val='0'/><w:numId w:val='1'/></w:numPr></w:pPr><w:r><w:t>a</w:t></w:r></w:p>"
             + "<w:p><w:pPr><w:numPr><w:ilvl w:val='1'/><w:numId w:val='1'/></w:numPr></w:pPr><w:r><w:t>b</w:t></w:r></w:p>";
-        let parsed = parse(&document(&body), &Limits::default()).unwrap();
+        let parsed = parse(&document(&body), &ParseLimits::default()).unwrap();
         assert_eq!(parsed.text, "# One\n\n## Two\n\nSplit link[^1]\n\n- a\n  - b\n\n[^1]: The note.");
         assert_eq!((parsed.title.as_deref(), parsed.author.as_deref()), (Some("A title"), Some("B & C")));
         assert!(parsed.pages.is_empty());
@@ -176,7 +176,7 @@ mod tests {
         let cell = |text: &str| format!("<w:tc><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>");
         let row = |one: &str, two: &str| format!("<w:tr>{}{}</w:tr>", cell(one), cell(two));
         let body = format!("<w:tbl>{}{}</w:tbl>", row("a", "b"), row("1", "2"));
-        let parsed = parse(&document(&body), &Limits::default()).unwrap();
+        let parsed = parse(&document(&body), &ParseLimits::default()).unwrap();
         assert_eq!(parsed.text, "| a | b |\n| --- | --- |\n| 1 | 2 |");
     }
 
@@ -185,7 +185,7 @@ mod tests {
         let body = paragraph("Kop1", "First")
             + "<w:p><w:r><w:t>before</w:t><w:br w:type='page'/></w:r></w:p>
                <w:p><w:r><w:lastRenderedPageBreak/><w:t>after </w:t><w:lastRenderedPageBreak/><w:t>third</w:t></w:r></w:p>";
-        let parsed = parse(&document(&body), &Limits::default()).unwrap();
+        let parsed = parse(&document(&body), &ParseLimits::default()).unwrap();
         let pages: Vec<&str> =
             parsed.pages.iter().map(|page| parsed.text[page.span.start..page.span.end].trim()).collect();
         assert_eq!(pages, ["# First\n\nbefore", "after", "third"]);
@@ -199,7 +199,7 @@ mod tests {
     fn a_note_that_is_referred_to_often_is_written_once() {
         let reference = "<w:r><w:footnoteReference w:id='2'/></w:r>";
         let body = format!("<w:p><w:r><w:t>x</w:t></w:r>{}</w:p>", reference.repeat(1000));
-        let parsed = parse(&document(&body), &Limits::default()).unwrap();
+        let parsed = parse(&document(&body), &ParseLimits::default()).unwrap();
         assert_eq!(parsed.text.matches("The note.").count(), 1);
         assert!(parsed.text.contains("[^1][^1]") && !parsed.text.contains("[^2]"));
     }
@@ -207,14 +207,14 @@ mod tests {
     #[test]
     fn damaged_deep_and_trapped_files_are_refused() {
         let cut = zipped(&[("word/document.xml", "<w:document><w:body><w:p>")]);
-        assert!(matches!(parse(&cut, &Limits::default()), Err(LoadError::Broken(_))));
+        assert!(matches!(parse(&cut, &ParseLimits::default()), Err(LoadError::Broken(_))));
         let deep = zipped(&[("word/document.xml", &"<w:sdt>".repeat(100_000))]);
-        assert!(matches!(parse(&deep, &Limits::default()), Err(LoadError::OverLimit(_))));
+        assert!(matches!(parse(&deep, &ParseLimits::default()), Err(LoadError::OverLimit(_))));
         let bomb = "<!DOCTYPE d [<!ENTITY b 'boom'>]><w:document><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:document>";
         assert!(matches!(
-            parse(&zipped(&[("word/document.xml", bomb)]), &Limits::default()),
+            parse(&zipped(&[("word/document.xml", bomb)]), &ParseLimits::default()),
             Err(LoadError::Broken(_))
         ));
-        assert!(matches!(parse(&zipped(&[("x", "y")]), &Limits::default()), Err(LoadError::Broken(_))));
+        assert!(matches!(parse(&zipped(&[("x", "y")]), &ParseLimits::default()), Err(LoadError::Broken(_))));
     }
 }

@@ -5,7 +5,7 @@ use super::docx_styles::{Notes, Styles};
 use super::headings::clipped;
 use super::table::Table;
 use super::xml::{self, Node, Xml};
-use super::{Limits, LoadError, Parsed};
+use super::{LoadError, ParseLimits, Parsed};
 use crate::types::{Heading, Page, Span};
 use quick_xml::events::BytesStart;
 use std::{borrow::Cow, collections::HashMap};
@@ -14,7 +14,7 @@ use std::{borrow::Cow, collections::HashMap};
 pub(super) struct Body<'d> {
     styles: &'d Styles,
     notes: &'d Notes,
-    limits: &'d Limits,
+    limits: &'d ParseLimits,
     text: String,
     last_was_item: bool,
     /// Paragraphs being read: a text box puts paragraphs inside a paragraph.
@@ -30,7 +30,7 @@ pub(super) struct Body<'d> {
     headings: Vec<Heading>,
     /// Notes that were referred to, and their numbers.
     notes_used: HashMap<(&'static str, String), usize>,
-    frames: Vec<Frame>,
+    frames: Vec<DocxFrame>,
     skipped: usize,
 }
 
@@ -69,7 +69,7 @@ impl Paragraph {
     }
 }
 
-enum Frame {
+enum DocxFrame {
     Paragraph,
     Text,
     Table,
@@ -77,7 +77,7 @@ enum Frame {
     Other,
 }
 
-impl Frame {
+impl DocxFrame {
     fn of(name: &str) -> Self {
         match name {
             "p" => Self::Paragraph,
@@ -90,7 +90,7 @@ impl Frame {
 }
 
 impl<'d> Body<'d> {
-    pub(super) fn new(styles: &'d Styles, notes: &'d Notes, limits: &'d Limits) -> Self {
+    pub(super) fn new(styles: &'d Styles, notes: &'d Notes, limits: &'d ParseLimits) -> Self {
         Self {
             styles,
             notes,
@@ -157,11 +157,11 @@ impl<'d> Body<'d> {
         if let Some(paragraph) = self.paragraphs.last_mut() {
             paragraph.open(name, value, self.styles);
         }
-        self.frames.push(Frame::of(name));
+        self.frames.push(DocxFrame::of(name));
     }
 
     fn words(&mut self, text: &str) {
-        if self.skipped > 0 || !matches!(self.frames.last(), Some(Frame::Text)) {
+        if self.skipped > 0 || !matches!(self.frames.last(), Some(DocxFrame::Text)) {
             return;
         }
         if let Some(paragraph) = self.paragraphs.last_mut() {
@@ -176,14 +176,14 @@ impl<'d> Body<'d> {
             return;
         }
         match self.frames.pop() {
-            Some(Frame::Paragraph) => self.close_paragraph(),
-            Some(Frame::Cell) => {
+            Some(DocxFrame::Paragraph) => self.close_paragraph(),
+            Some(DocxFrame::Cell) => {
                 if let Some((table, blocks)) = self.tables.last_mut() {
                     table.cell(std::mem::take(blocks).join("\n\n"));
                 }
             }
-            Some(Frame::Table) => self.close_table(),
-            Some(Frame::Text | Frame::Other) | None => {}
+            Some(DocxFrame::Table) => self.close_table(),
+            Some(DocxFrame::Text | DocxFrame::Other) | None => {}
         }
     }
 

@@ -2,7 +2,7 @@
 //! to: paragraph styles, footnotes and endnotes.
 
 use super::xml::{self, Node, Xml};
-use super::{Limits, LoadError};
+use super::{LoadError, ParseLimits};
 use std::collections::HashMap;
 
 /// What paragraph styles mean for the structure of a text.
@@ -20,7 +20,7 @@ struct Style {
 }
 
 impl Styles {
-    pub(super) fn parse(text: &str, limits: &Limits) -> Result<Self, LoadError> {
+    pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Self, LoadError> {
         let mut styles = Self::default();
         let mut current: Option<(String, Style)> = None;
         let mut xml = Xml::new(text, limits);
@@ -84,7 +84,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn parse(&mut self, kind: &'static str, text: &str, limits: &Limits) -> Result<(), LoadError> {
+    pub(super) fn parse(&mut self, kind: &'static str, text: &str, limits: &ParseLimits) -> Result<(), LoadError> {
         let mut id = None;
         let mut note = String::new();
         let mut inside_text = false;

@@ -12,7 +12,7 @@ use super::headings::{self, Contents};
 use super::markup::{Markdown, Writer};
 use super::package::{self, Entry, Package};
 use super::xml::{self, Node, Xml};
-use super::{Limits, LoadError, Parsed, html};
+use super::{LoadError, ParseLimits, Parsed, html};
 use crate::types::{Heading, Page, Span};
 use std::collections::{HashMap, HashSet};
 
@@ -33,7 +33,7 @@ fn is_epub(entries: &Entries<'_>) -> bool {
 }
 
 /// Reads an e-book.
-fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let mut archive = Archive::open(bytes, limits)?;
     let package = package::read(&mut archive, limits)?;
     let (contents, pages) = (by_part(&package.contents), by_part(&package.pages));
@@ -72,7 +72,13 @@ struct Book {
 }
 
 impl Book {
-    fn add(&mut self, bytes: &[u8], contents: &[&Entry], pages: &[&Entry], limits: &Limits) -> Result<(), LoadError> {
+    fn add(
+        &mut self,
+        bytes: &[u8],
+        contents: &[&Entry],
+        pages: &[&Entry],
+        limits: &ParseLimits,
+    ) -> Result<(), LoadError> {
         let wanted: HashSet<String> = contents.iter().chain(pages).filter_map(|entry| entry.fragment.clone()).collect();
         let markdown = to_markdown(&xml::decode(bytes), &wanted, limits)?;
         if markdown.text.is_empty() {
@@ -129,7 +135,7 @@ fn page_number(label: &str) -> Option<u32> {
 
 /// XHTML is streamed; what is not well-formed goes through the HTML parser,
 /// which accepts everything.
-fn to_markdown(text: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<Markdown, LoadError> {
+fn to_markdown(text: &str, wanted: &HashSet<String>, limits: &ParseLimits) -> Result<Markdown, LoadError> {
     match stream(text, wanted, limits) {
         Ok(Some(markdown)) => Ok(markdown),
         Err(LoadError::OverLimit(reason)) => Err(LoadError::OverLimit(reason)),
@@ -138,7 +144,7 @@ fn to_markdown(text: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<
 }
 
 /// None where the text uses names that only HTML defines.
-fn stream(text: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<Option<Markdown>, LoadError> {
+fn stream(text: &str, wanted: &HashSet<String>, limits: &ParseLimits) -> Result<Option<Markdown>, LoadError> {
     let mut writer = Writer::new(Boilerplate::Book, wanted, limits);
     let mut xml = Xml::new(text, limits);
     while let Some(node) = xml.next()? {
@@ -215,7 +221,7 @@ mod tests {
             "<html><head><title/></head><body><h1>One</h1><p>First&nbsp;words</p></body></html>",
             "<html><body><p>Broken <b>but</p> read &hellip;</body></html>",
         );
-        let parsed = parse(&bytes, &Limits::default()).unwrap();
+        let parsed = parse(&bytes, &ParseLimits::default()).unwrap();
         assert_eq!(parsed.text, "# One\n\nFirst words\n\nBroken but\n\nread …");
         assert_eq!(parsed.title.as_deref(), Some("The Book"));
         assert_eq!(parsed.author.as_deref(), Some("A. Writer"));
@@ -237,7 +243,7 @@ mod tests {
     fn a_book_without_page_marks_has_no_pages_and_its_parts_are_where_the_contents_say() {
         let paragraphs = "<p>word word word word word word word word word word</p>".repeat(120);
         let b = format!("<html><body>{paragraphs}<h2 id='late'>Late</h2><p>mark</p>{paragraphs}</body></html>");
-        let parsed = parse(&book("<html><body><p>x</p></body></html>", &b), &Limits::default()).unwrap();
+        let parsed = parse(&book("<html><body><p>x</p></body></html>", &b), &ParseLimits::default()).unwrap();
         assert_eq!(parsed.pages, []);
         let late = parsed.text.find("## Late").unwrap();
         assert_eq!(path_at(&parsed, "mark"), ["Late"]);
@@ -251,7 +257,8 @@ mod tests {
         let marked = "<html><body><p>front</p><span epub:type='pagebreak' title='iv'/><p>roman</p>
             <span epub:type='pagebreak' id='p12' title='12'/><p>twelve</p><p>still twelve</p>
             <span role='doc-pagebreak' aria-label='page 13'/><p>thirteen</p></body></html>";
-        let parsed = parse(&book(marked, "<html><body><p>next part</p></body></html>"), &Limits::default()).unwrap();
+        let parsed =
+            parse(&book(marked, "<html><body><p>next part</p></body></html>"), &ParseLimits::default()).unwrap();
         let on = |words: &str| {
             let at = parsed.text.find(words).unwrap();
             parsed.pages.iter().find(|page| (page.span.start..page.span.end).contains(&at)).map(|page| page.number)
@@ -271,7 +278,7 @@ mod tests {
             ("O/nav.xhtml", nav),
             ("O/a.xhtml", "<html><body><p>before</p><p id='q'>after</p></body></html>"),
         ]);
-        let parsed = parse(&bytes, &Limits::default()).unwrap();
+        let parsed = parse(&bytes, &ParseLimits::default()).unwrap();
         let pages: Vec<(u32, &str)> =
             parsed.pages.iter().map(|page| (page.number, parsed.text[page.span.start..page.span.end].trim())).collect();
         assert_eq!(pages, [(77, "after")]);
@@ -298,19 +305,19 @@ mod tests {
             ])
         };
         let drm = with("http://www.w3.org/2001/04/xmlenc#aes128-cbc");
-        assert_eq!(parse(&drm, &Limits::default()).unwrap_err(), LoadError::Encrypted);
-        assert!(parse(&with("http://www.idpf.org/2008/embedding"), &Limits::default()).is_ok());
+        assert_eq!(parse(&drm, &ParseLimits::default()).unwrap_err(), LoadError::Encrypted);
+        assert!(parse(&with("http://www.idpf.org/2008/embedding"), &ParseLimits::default()).is_ok());
     }
 
     #[test]
     fn a_book_with_too_many_parts_is_refused() {
-        let limits = Limits { pages: 2, ..Limits::default() };
+        let limits = ParseLimits { pages: 2, ..ParseLimits::default() };
         assert!(matches!(parse(&book("<p/>", "<p/>"), &limits), Err(LoadError::OverLimit(_))));
     }
 
     #[test]
     fn deep_nesting_inside_a_book_is_refused() {
         let deep = "<div>".repeat(100_000);
-        assert!(matches!(parse(&book(&deep, "<p/>"), &Limits::default()), Err(LoadError::OverLimit(_))));
+        assert!(matches!(parse(&book(&deep, "<p/>"), &ParseLimits::default()), Err(LoadError::OverLimit(_))));
     }
 }

@@ -9,15 +9,15 @@ const MATCHING: MatchOptions =
 
 /// The patterns of the user.
 #[derive(Debug, Clone)]
-pub(super) struct Filter {
+pub(super) struct FileFilter {
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
 }
 
-impl Filter {
+impl FileFilter {
     /// Parses patterns. A pattern without `/` matches names in any folder; a
     /// pattern that ends in `/` matches everything below that folder.
-    pub(super) fn parse(include: &[String], exclude: &[String]) -> Result<Self, String> {
+    pub(super) fn parse(include: &[String], exclude: &[String]) -> Result<Self, PatternError> {
         let all = |texts: &[String]| texts.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>();
         Ok(Self { include: all(include)?, exclude: all(exclude)? })
     }
@@ -43,16 +43,25 @@ impl Filter {
 }
 
 /// Splits an address before its first component with a wildcard.
-pub(super) fn split_pattern(address: &str) -> Result<(&str, Option<Pattern>), String> {
+pub(super) fn split_pattern(address: &str) -> Result<(&str, Option<Pattern>), PatternError> {
     let Some(wildcard) = address.find(['*', '?', '[']) else { return Ok((address, None)) };
     let start = address[..wildcard].rfind('/').map_or(0, |slash| slash + 1);
     let pattern = pattern(&address[start..])?;
     Ok((address[..start].trim_end_matches('/'), Some(pattern)))
 }
 
-fn pattern(text: &str) -> Result<Pattern, String> {
+/// A pattern that cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+#[error("bad pattern `{text}`: {cause}")]
+pub(super) struct PatternError {
+    text: String,
+    cause: glob::PatternError,
+}
+
+fn pattern(text: &str) -> Result<Pattern, PatternError> {
     let whole = if text.ends_with('/') { format!("{text}**") } else { text.to_owned() };
-    Pattern::new(whole.trim_start_matches("./")).map_err(|error| format!("bad pattern `{text}`: {error}"))
+    let failed = |cause| PatternError { text: text.to_owned(), cause };
+    Pattern::new(whole.trim_start_matches("./")).map_err(failed)
 }
 
 #[cfg(test)]
@@ -70,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_double_star_also_matches_no_folder() {
-        let filter = Filter::parse(&["**/*.epub".to_owned()], &[]).unwrap();
+        let filter = FileFilter::parse(&["**/*.epub".to_owned()], &[]).unwrap();
         assert!(filter.takes("a.epub", None) && filter.takes("x/y/A.EPUB", None));
         assert!(!filter.takes("a.pdf", None) && !filter.takes(".x/a.epub", None));
     }

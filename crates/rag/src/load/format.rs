@@ -1,7 +1,7 @@
-//! `load::format`: what every format of documents says of itself, in its own
-//! file: how it is told from the others, and how it is read.
+//! `load::format`: what the file of a format declares: how its files are
+//! recognized, and how they are read.
 
-use super::{Limits, LoadError, Parsed};
+use super::{LoadError, ParseLimits, Parsed};
 use std::io::Cursor;
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -10,10 +10,10 @@ use zip::result::ZipError;
 pub(super) struct FileFormat {
     /// How the names of such files end, in lower case.
     pub(super) extensions: &'static [&'static str],
-    /// What tells such a file from those of the other formats.
+    /// How such a file is recognized.
     pub(super) sign: Sign,
     /// Reads a file.
-    pub(super) parse: fn(&[u8], &Limits) -> Result<Parsed, LoadError>,
+    pub(super) parse: fn(&[u8], &ParseLimits) -> Result<Parsed, LoadError>,
     /// Whether its text has its headings as Markdown. In other texts a `#` is
     /// a comment or a number sign.
     pub(super) keeps_headings: bool,
@@ -30,7 +30,7 @@ pub(super) struct FileFormat {
 /// What is said of a file without text where its format has nothing better to say.
 pub(super) const NO_TEXT: &str = "the file holds only white space or pictures";
 
-/// What tells a format from the others.
+/// How a format is recognized.
 pub(super) enum Sign {
     /// Bytes of its own. The function is given the file, and whether its name
     /// says that it is of this format.

@@ -5,7 +5,7 @@
 use super::element::Boilerplate;
 use super::format::{FileFormat, NO_TEXT, Sign};
 use super::markup::{Markdown, Writer};
-use super::{Limits, LoadError, Parsed, nesting, text};
+use super::{LoadError, ParseLimits, Parsed, nesting, text};
 use scraper::{ElementRef, Html, Node};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -43,7 +43,7 @@ fn begins_as_html(head: &str) -> bool {
 }
 
 /// Reads an HTML file.
-fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let html = text::decode(bytes, declared_encoding(bytes).as_deref());
     nesting::check(&html, limits.nesting)?;
     let document = Html::parse_document(&html);
@@ -66,7 +66,7 @@ fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
 
 /// Turns a page of an e-book into Markdown, all of it, and notes where the
 /// elements with `wanted` ids begin.
-pub(super) fn to_markdown(html: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<Markdown, LoadError> {
+pub(super) fn to_markdown(html: &str, wanted: &HashSet<String>, limits: &ParseLimits) -> Result<Markdown, LoadError> {
     nesting::check(html, limits.nesting)?;
     let document = Html::parse_document(html);
     write(document.root_element(), Writer::new(Boilerplate::Book, wanted, limits))
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn markdown(html: &str) -> String {
-        parse(html.as_bytes(), &Limits::default()).unwrap().text
+        parse(html.as_bytes(), &ParseLimits::default()).unwrap().text
     }
 
     #[test]
@@ -247,15 +247,15 @@ mod tests {
     fn the_head_tells_title_and_author() {
         let html = "<head><title>Page &mdash; Site</title><meta property=og:title content='Page'>
             <meta name=author content=' A.  Writer '></head><body>x";
-        let parsed = parse(html.as_bytes(), &Limits::default()).unwrap();
+        let parsed = parse(html.as_bytes(), &ParseLimits::default()).unwrap();
         assert_eq!((parsed.title.as_deref(), parsed.author.as_deref()), (Some("Page"), Some("A. Writer")));
-        let parsed = parse(b"<h2>Only a heading</h2>", &Limits::default()).unwrap();
+        let parsed = parse(b"<h2>Only a heading</h2>", &ParseLimits::default()).unwrap();
         assert_eq!(parsed.title.as_deref(), Some("Only a heading"));
     }
 
     #[test]
     fn the_declared_encoding_is_used() {
-        let parsed = parse(b"<meta charset=iso-8859-2><p>\xE8", &Limits::default()).unwrap();
+        let parsed = parse(b"<meta charset=iso-8859-2><p>\xE8", &ParseLimits::default()).unwrap();
         assert_eq!(parsed.text, "č");
     }
 
@@ -263,7 +263,7 @@ mod tests {
     fn headings_are_those_of_the_page_and_not_lines_that_look_alike() {
         let html = "<h1>One</h1><p># no heading</p><h2>Two</h2><blockquote><h3>Quoted</h3></blockquote>
             <table><tr><td>menu</td><td><h3>In a cell</h3>words</td></tr></table><h2></h2>";
-        let parsed = parse(html.as_bytes(), &Limits::default()).unwrap();
+        let parsed = parse(html.as_bytes(), &ParseLimits::default()).unwrap();
         let found: Vec<(u32, &str)> =
             parsed.headings.iter().map(|heading| (heading.level, heading.title.as_str())).collect();
         assert_eq!(found, [(1, "One"), (2, "Two"), (3, "In a cell")]);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_small_page_cannot_become_a_huge_text() {
-        let limits = Limits { text_bytes: 1 << 20, ..Limits::default() };
+        let limits = ParseLimits { text_bytes: 1 << 20, ..ParseLimits::default() };
         let quoted = format!("{}{}", "<blockquote>".repeat(200), "x<br>".repeat(50_000));
         let code = format!("{}<pre>{}</pre>", "<blockquote>".repeat(200), "x\n".repeat(50_000));
         let padded = format!("<table><tr>{}</tr>{}</table>", "<td>x".repeat(2000), "<tr><td>x".repeat(2000));
@@ -288,6 +288,6 @@ mod tests {
     #[test]
     fn deep_nesting_is_refused_before_it_is_parsed() {
         let html = "<div>".repeat(100_000);
-        assert!(matches!(parse(html.as_bytes(), &Limits::default()), Err(LoadError::OverLimit(_))));
+        assert!(matches!(parse(html.as_bytes(), &ParseLimits::default()), Err(LoadError::OverLimit(_))));
     }
 }

@@ -14,11 +14,11 @@ const SOFT_HYPHEN: char = '\u{ad}';
 
 /// How often a document has the words that its broken words could be.
 #[derive(Debug, Default)]
-pub(super) struct Vocabulary {
+pub(super) struct WordCounts {
     counts: HashMap<String, i32>,
 }
 
-impl Vocabulary {
+impl WordCounts {
     /// Counts the words of all pages that matter for a broken one.
     pub(super) fn of<'p>(pages: impl Iterator<Item = &'p String> + Clone) -> Self {
         let mut counts: HashMap<String, i32> = HashMap::new();
@@ -67,7 +67,7 @@ impl Vocabulary {
 }
 
 /// Appends a page's text, cleaned.
-pub(super) fn push_clean(output: &mut String, page: &str, vocabulary: &Vocabulary) {
+pub(super) fn push_clean(output: &mut String, page: &str, vocabulary: &WordCounts) {
     let mut rest = page.trim();
     while let Some(character) = rest.chars().next() {
         let after = &rest[character.len_utf8()..];
@@ -151,7 +151,7 @@ mod tests {
     fn clean(page: &str) -> String {
         let pages = [page.to_owned()];
         let mut output = String::new();
-        push_clean(&mut output, page, &Vocabulary::of(pages.iter()));
+        push_clean(&mut output, page, &WordCounts::of(pages.iter()));
         output
     }
 

@@ -10,7 +10,7 @@
 use super::element::{self, Boilerplate};
 use super::headings::clipped;
 use super::table::Table;
-use super::{Limits, LoadError};
+use super::{LoadError, ParseLimits};
 use crate::types::Heading;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -32,7 +32,7 @@ pub(super) struct Markdown {
 pub(super) struct Writer<'w> {
     boilerplate: Boilerplate,
     wanted: &'w HashSet<String>,
-    limits: &'w Limits,
+    limits: &'w ParseLimits,
     /// Whether more was written than allowed: the rest is left out, and everything is refused.
     is_over: bool,
     /// Whether a page's mark was opened that does not name its page; its text then does.
@@ -40,22 +40,22 @@ pub(super) struct Writer<'w> {
     /// Headings in cells of the outermost table; their places are found when
     /// the table is written.
     cell_headings: Vec<Heading>,
-    output: Output,
-    frames: Vec<Frame>,
+    output: MarkupText,
+    frames: Vec<ElementFrame>,
     /// How many of the open elements are inside one that is left out.
     skipped: usize,
     headings: usize,
-    lists: Vec<List>,
+    lists: Vec<ListState>,
     tables: Vec<Table>,
     /// The outputs that wait while table cells are written.
-    waiting: Vec<Output>,
+    waiting: Vec<MarkupText>,
     verbatim: Option<String>,
     done: Markdown,
 }
 
 /// Text being written, and the white space or marks that must precede its next word.
 #[derive(Default)]
-struct Output {
+struct MarkupText {
     text: String,
     newlines: usize,
     /// Whether the next text stays close to what is before it.
@@ -67,17 +67,17 @@ struct Output {
     mark: Option<(usize, String)>,
 }
 
-struct List {
+struct ListState {
     ordered: bool,
     items: u64,
 }
 
 /// What to do when an element closes.
-enum Frame {
+enum ElementFrame {
     Inline,
     Block,
     Heading { start: usize, level: u32 },
-    List,
+    ListState,
     Item { prefix: usize },
     Quote { prefix: usize },
     Verbatim { language: String },
@@ -88,7 +88,7 @@ enum Frame {
 
 impl<'w> Writer<'w> {
     /// A writer that notes where the `wanted` ids are.
-    pub(super) fn new(boilerplate: Boilerplate, wanted: &'w HashSet<String>, limits: &'w Limits) -> Self {
+    pub(super) fn new(boilerplate: Boilerplate, wanted: &'w HashSet<String>, limits: &'w ParseLimits) -> Self {
         Self {
             boilerplate,
             wanted,
@@ -96,7 +96,7 @@ impl<'w> Writer<'w> {
             is_over: false,
             break_is_unnamed: false,
             cell_headings: Vec::new(),
-            output: Output::default(),
+            output: MarkupText::default(),
             frames: Vec::new(),
             skipped: 0,
             headings: 0,
@@ -134,7 +134,8 @@ impl<'w> Writer<'w> {
         match &mut self.verbatim {
             Some(verbatim) => verbatim.push_str(text),
             // Between the cells of a table there is only white space.
-            None if matches!(self.frames.last(), Some(Frame::Table | Frame::Row)) && text.trim().is_empty() => {}
+            None if matches!(self.frames.last(), Some(ElementFrame::Table | ElementFrame::Row))
+                && text.trim().is_empty() => {}
             None => self.output.words(text),
         }
     }
@@ -148,29 +149,29 @@ impl<'w> Writer<'w> {
         self.check_size();
         self.break_is_unnamed = false;
         match self.frames.pop() {
-            None | Some(Frame::Inline) => {}
-            Some(Frame::Block) => {
+            None | Some(ElementFrame::Inline) => {}
+            Some(ElementFrame::Block) => {
                 self.output.is_glued = false;
                 self.separate(2);
             }
-            Some(Frame::Heading { start, level }) => self.close_heading(start, level),
-            Some(Frame::List) => {
+            Some(ElementFrame::Heading { start, level }) => self.close_heading(start, level),
+            Some(ElementFrame::ListState) => {
                 self.lists.pop();
                 self.separate(if self.lists.is_empty() { 2 } else { 1 });
             }
-            Some(Frame::Item { prefix }) => {
+            Some(ElementFrame::Item { prefix }) => {
                 self.output.mark = None;
                 self.output.prefix.truncate(prefix);
                 self.separate(1);
             }
-            Some(Frame::Quote { prefix }) => {
+            Some(ElementFrame::Quote { prefix }) => {
                 self.output.prefix.truncate(prefix);
                 self.separate(2);
             }
-            Some(Frame::Verbatim { language }) => self.close_verbatim(&language),
-            Some(Frame::Table) => self.close_table(),
-            Some(Frame::Row) => {}
-            Some(Frame::Cell) => self.close_cell(),
+            Some(ElementFrame::Verbatim { language }) => self.close_verbatim(&language),
+            Some(ElementFrame::Table) => self.close_table(),
+            Some(ElementFrame::Row) => {}
+            Some(ElementFrame::Cell) => self.close_cell(),
         }
     }
 
@@ -203,7 +204,7 @@ impl<'w> Writer<'w> {
             self.tables.clear();
             self.waiting.clear();
             self.verbatim = None;
-            self.output = Output::default();
+            self.output = MarkupText::default();
         }
     }
 
@@ -232,7 +233,7 @@ impl<'w> Writer<'w> {
     }
 
     /// Writes what an element owes before its content, and says what to do at its end.
-    fn frame<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> Frame {
+    fn frame<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> ElementFrame {
         if self.verbatim.is_some() {
             return self.open_in_verbatim(name, attribute);
         }
@@ -242,13 +243,13 @@ impl<'w> Writer<'w> {
             }
             "br" => {
                 self.separate(1);
-                Frame::Inline
+                ElementFrame::Inline
             }
             "img" => {
                 if let Some(alternative) = attribute("alt") {
                     self.output.words(&alternative);
                 }
-                Frame::Inline
+                ElementFrame::Inline
             }
             "ul" | "ol" | "menu" | "dir" => self.open_list(name == "ol", attribute("start").as_deref()),
             "li" => self.open_item(),
@@ -256,7 +257,7 @@ impl<'w> Writer<'w> {
                 self.separate(2);
                 let prefix = self.output.prefix.len();
                 self.output.prefix.push_str("> ");
-                Frame::Quote { prefix }
+                ElementFrame::Quote { prefix }
             }
             "pre" | "listing" | "xmp" if self.headings == 0 => {
                 self.open_verbatim(element::language(attribute).unwrap_or_default())
@@ -264,69 +265,69 @@ impl<'w> Writer<'w> {
             "table" if self.headings == 0 => self.open_table(),
             "tr" if !self.tables.is_empty() => {
                 self.tables.last_mut().map(Table::row);
-                Frame::Row
+                ElementFrame::Row
             }
             "td" | "th" if !self.tables.is_empty() => {
                 self.waiting.push(std::mem::take(&mut self.output));
-                Frame::Cell
+                ElementFrame::Cell
             }
             "dd" => {
                 // A definition stays with its term, whatever block it begins with.
                 self.output.newlines = 1;
                 self.output.is_glued = true;
-                Frame::Block
+                ElementFrame::Block
             }
             "p" | "div" | "section" | "article" | "main" | "address" | "figure" | "figcaption" | "details"
             | "summary" | "fieldset" | "form" | "hgroup" | "dl" | "dt" | "header" | "footer" | "aside" | "nav"
             | "center" | "caption" | "legend" | "hr" | "body" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 self.separate(2);
-                Frame::Block
+                ElementFrame::Block
             }
-            _ => Frame::Inline,
+            _ => ElementFrame::Inline,
         }
     }
 
-    fn open_heading(&mut self, level: usize) -> Frame {
+    fn open_heading(&mut self, level: usize) -> ElementFrame {
         self.separate(2);
         self.note_block_in_cell();
         self.headings = 1;
         self.output.set_mark(format!("{} ", "#".repeat(level)), 0);
-        Frame::Heading { start: self.output.text.len(), level: level as u32 }
+        ElementFrame::Heading { start: self.output.text.len(), level: level as u32 }
     }
 
-    fn open_verbatim(&mut self, language: String) -> Frame {
+    fn open_verbatim(&mut self, language: String) -> ElementFrame {
         self.separate(if self.lists.is_empty() { 2 } else { 1 });
         self.note_block_in_cell();
         self.verbatim = Some(String::new());
-        Frame::Verbatim { language }
+        ElementFrame::Verbatim { language }
     }
 
     /// Inside code, elements are only looked at for what they say of it.
-    fn open_in_verbatim<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> Frame {
+    fn open_in_verbatim<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> ElementFrame {
         match name {
             "br" => self.text("\n"),
             "code" => self.note_language(attribute),
             _ => {}
         }
-        Frame::Inline
+        ElementFrame::Inline
     }
 
-    fn open_table(&mut self) -> Frame {
+    fn open_table(&mut self) -> ElementFrame {
         self.separate(2);
         self.note_block_in_cell();
         self.tables.push(Table::default());
-        Frame::Table
+        ElementFrame::Table
     }
 
     /// A list, whose first item has the number `start` if it has numbers.
-    fn open_list(&mut self, ordered: bool, start: Option<&str>) -> Frame {
+    fn open_list(&mut self, ordered: bool, start: Option<&str>) -> ElementFrame {
         self.separate(if self.lists.is_empty() { 2 } else { 1 });
         let first = start.and_then(|start| start.trim().parse::<u64>().ok());
-        self.lists.push(List { ordered, items: first.map_or(0, |first| first.saturating_sub(1)) });
-        Frame::List
+        self.lists.push(ListState { ordered, items: first.map_or(0, |first| first.saturating_sub(1)) });
+        ElementFrame::ListState
     }
 
-    fn open_item(&mut self) -> Frame {
+    fn open_item(&mut self) -> ElementFrame {
         let first = self.lists.last().is_none_or(|list| list.items == 0);
         let mark = match self.lists.last_mut() {
             Some(list) => {
@@ -343,7 +344,7 @@ impl<'w> Writer<'w> {
         let prefix = self.output.prefix.len();
         let indent = mark.len();
         self.output.set_mark(mark, indent);
-        Frame::Item { prefix }
+        ElementFrame::Item { prefix }
     }
 
     /// The next text begins at least this many line ends later; inside a
@@ -363,7 +364,7 @@ impl<'w> Writer<'w> {
     }
 
     fn note_language<'e>(&mut self, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) {
-        if let (Some(found), Some(Frame::Verbatim { language })) =
+        if let (Some(found), Some(ElementFrame::Verbatim { language })) =
             (element::language(attribute), self.frames.last_mut())
             && language.is_empty()
         {
@@ -451,7 +452,7 @@ impl<'w> Writer<'w> {
     }
 }
 
-impl Output {
+impl MarkupText {
     /// Appends words, with runs of white space as one space.
     fn words(&mut self, text: &str) {
         let mut rest = text;

@@ -71,7 +71,7 @@ const TITLE_CHARACTERS: usize = 200;
 /// How much of a file is read before it is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub struct ParseLimits {
     /// The largest file, in bytes. Default 256 MiB.
     pub file_bytes: u64,
     /// The most pages of a PDF or items of an EPUB. Default 20,000.
@@ -88,7 +88,7 @@ pub struct Limits {
     pub nesting: u32,
 }
 
-impl Default for Limits {
+impl Default for ParseLimits {
     fn default() -> Self {
         Self {
             file_bytes: 256 << 20,
@@ -101,7 +101,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ParseLimits {
     /// The most bytes that the ratio alone allows for this many bytes.
     fn most_out_of(&self, bytes: u64) -> u64 {
         bytes.saturating_mul(u64::from(self.expansion)).max(ALWAYS_ALLOWED)
@@ -189,7 +189,7 @@ pub struct Rejected {
 ///
 /// # Errors
 /// Typed reasons; a panic in a parser is caught and reported as `Broken`.
-pub fn parse(path: &str, bytes: &[u8], limits: &Limits) -> Result<Document, LoadError> {
+pub fn parse(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, LoadError> {
     let (parsed, format) = parse_format(path, bytes, limits)?;
     let document = Document {
         path: path.to_owned(),
@@ -231,7 +231,7 @@ impl Parsed {
 
 /// Parses by the format of the bytes. A panic in a parser concerns only this
 /// file.
-fn parse_format(path: &str, bytes: &[u8], limits: &Limits) -> Result<(Parsed, Format), LoadError> {
+fn parse_format(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<(Parsed, Format), LoadError> {
     if bytes.len() as u64 > limits.file_bytes {
         let reason = format!("{} bytes, and at most {} are read", bytes.len(), limits.file_bytes);
         return Err(LoadError::OverLimit(reason));

@@ -28,7 +28,7 @@ const ATTRIBUTES: usize = 256;
 /// Whether the elements of `html` are nested at most `limit` deep.
 pub(super) fn check(html: &str, limit: u32) -> Result<(), LoadError> {
     let limit = limit as usize;
-    let mut open = Open::default();
+    let mut open = OpenElements::default();
     let mut rest = html;
     while let Some((tag, after)) = next_tag(rest) {
         rest = after;
@@ -54,14 +54,14 @@ pub(super) fn check(html: &str, limit: u32) -> Result<(), LoadError> {
 
 /// The elements that are open, about as a parser would see it.
 #[derive(Default)]
-struct Open<'a> {
+struct OpenElements<'a> {
     elements: Vec<&'a str>,
     formatting: Vec<&'a str>,
     /// How much formatting was open outside of each open table.
     outside: Vec<usize>,
 }
 
-impl<'a> Open<'a> {
+impl<'a> OpenElements<'a> {
     fn open(&mut self, name: &'a str) {
         if is_in(TABLE_PARTS, name) {
             self.end_cell();
@@ -145,7 +145,7 @@ fn end_of_comment(comment: &str) -> Option<usize> {
 
 /// Where in a tag the scan is. The states are those of the HTML standard, so
 /// that a stray quote hides no markup from this scan that a parser would see.
-enum Place {
+enum TagState {
     TagName,
     BeforeName,
     Name,
@@ -157,29 +157,29 @@ enum Place {
 
 /// Where the `>` is that ends a tag, and how many attributes come before it.
 fn end_of_tag(body: &str) -> Option<(usize, usize)> {
-    let mut place = Place::TagName;
+    let mut place = TagState::TagName;
     let mut attributes = 0;
     for (at, byte) in body.bytes().enumerate() {
         let is_space = byte.is_ascii_whitespace();
-        if byte == b'>' && !matches!(place, Place::Quoted(_)) {
+        if byte == b'>' && !matches!(place, TagState::Quoted(_)) {
             return Some((at, attributes));
         }
         place = match (place, byte) {
-            (Place::Quoted(quote), _) if quote == byte => Place::BeforeName,
-            (Place::Quoted(quote), _) => Place::Quoted(quote),
-            (Place::BeforeValue, b'"' | b'\'') => Place::Quoted(byte),
-            (Place::BeforeValue, _) if is_space => Place::BeforeValue,
-            (Place::BeforeValue | Place::Unquoted, _) if !is_space => Place::Unquoted,
-            (Place::Name | Place::AfterName, b'=') => Place::BeforeValue,
-            (Place::Name, _) if is_space => Place::AfterName,
-            (Place::AfterName, _) if is_space => Place::AfterName,
-            (_, b'/') => Place::BeforeName,
-            (Place::TagName, _) if !is_space => Place::TagName,
-            (Place::Name, _) => Place::Name,
-            (_, _) if is_space => Place::BeforeName,
+            (TagState::Quoted(quote), _) if quote == byte => TagState::BeforeName,
+            (TagState::Quoted(quote), _) => TagState::Quoted(quote),
+            (TagState::BeforeValue, b'"' | b'\'') => TagState::Quoted(byte),
+            (TagState::BeforeValue, _) if is_space => TagState::BeforeValue,
+            (TagState::BeforeValue | TagState::Unquoted, _) if !is_space => TagState::Unquoted,
+            (TagState::Name | TagState::AfterName, b'=') => TagState::BeforeValue,
+            (TagState::Name, _) if is_space => TagState::AfterName,
+            (TagState::AfterName, _) if is_space => TagState::AfterName,
+            (_, b'/') => TagState::BeforeName,
+            (TagState::TagName, _) if !is_space => TagState::TagName,
+            (TagState::Name, _) => TagState::Name,
+            (_, _) if is_space => TagState::BeforeName,
             _ => {
                 attributes += 1;
-                Place::Name
+                TagState::Name
             }
         };
     }

@@ -6,7 +6,7 @@
 
 use super::archive::Archive;
 use super::xml::{self, Node, Xml};
-use super::{Limits, LoadError};
+use super::{LoadError, ParseLimits};
 use std::collections::{HashMap, HashSet};
 
 /// Font obfuscation keeps fonts from being copied; it does not hide the text.
@@ -49,15 +49,15 @@ struct Navigation {
 }
 
 /// Reads the package of an EPUB.
-pub(super) fn read(archive: &mut Archive<'_>, limits: &Limits) -> Result<Package, LoadError> {
+pub(super) fn read(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<Package, LoadError> {
     let location = package_location(archive, limits)?;
     let document = xml::decode(&archive.require(&location)?);
     let mut opf = Opf::parse(&document, limits)?;
     let resolve = |href: &str| resolve(&location, href).0;
 
-    let by_id: HashMap<&str, &Item> = opf.items.iter().map(|item| (item.id.as_str(), item)).collect();
+    let by_id: HashMap<&str, &ManifestItem> = opf.items.iter().map(|item| (item.id.as_str(), item)).collect();
     let navigation = opf.items.iter().find(|item| item.properties.split_whitespace().any(|one| one == "nav"));
-    let readable = |item: &&&Item| item.media_type.contains("html") || item.media_type.contains("dtbook");
+    let readable = |item: &&&ManifestItem| item.media_type.contains("html") || item.media_type.contains("dtbook");
     // A table of contents repeats every heading and adds nothing, so it is not
     // part of the text.
     let mut spine: Vec<String> = Vec::new();
@@ -96,9 +96,9 @@ pub(super) fn read(archive: &mut Archive<'_>, limits: &Limits) -> Result<Package
     Ok(Package { title, authors, date, language, publisher, spine, contents, pages })
 }
 
-type ParseNavigation = fn(&str, &str, &Limits) -> Result<Navigation, LoadError>;
+type ParseNavigation = fn(&str, &str, &ParseLimits) -> Result<Navigation, LoadError>;
 
-fn package_location(archive: &mut Archive<'_>, limits: &Limits) -> Result<String, LoadError> {
+fn package_location(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<String, LoadError> {
     if let Some(bytes) = archive.read("META-INF/container.xml")? {
         let text = xml::decode(&bytes);
         let mut xml = Xml::new(&text, limits);
@@ -122,13 +122,13 @@ struct Opf {
     date: Option<String>,
     language: Option<String>,
     publisher: Option<String>,
-    items: Vec<Item>,
+    items: Vec<ManifestItem>,
     spine: Vec<String>,
     contents_id: Option<String>,
 }
 
 #[derive(Debug, Default)]
-struct Item {
+struct ManifestItem {
     id: String,
     href: String,
     media_type: String,
@@ -136,7 +136,7 @@ struct Item {
 }
 
 impl Opf {
-    fn parse(text: &str, limits: &Limits) -> Result<Self, LoadError> {
+    fn parse(text: &str, limits: &ParseLimits) -> Result<Self, LoadError> {
         let mut opf = Self::default();
         let mut xml = Xml::new(text, limits);
         while let Some(node) = xml.next()? {
@@ -152,7 +152,7 @@ impl Opf {
                     let is_author = attribute("role").is_none_or(|role| role == "aut");
                     opf.authors.extend(content(&mut xml)?.filter(|_| is_author));
                 }
-                "item" => opf.items.push(Item {
+                "item" => opf.items.push(ManifestItem {
                     id: attribute("id").unwrap_or_default(),
                     href: attribute("href").unwrap_or_default(),
                     media_type: attribute("media-type").unwrap_or_default(),
@@ -188,7 +188,7 @@ fn content(xml: &mut Xml<'_>) -> Result<Option<String>, LoadError> {
 }
 
 /// EPUB 3: the links inside `<nav epub:type="toc">` and `<nav epub:type="page-list">`.
-fn parse_navigation(text: &str, part: &str, limits: &Limits) -> Result<Navigation, LoadError> {
+fn parse_navigation(text: &str, part: &str, limits: &ParseLimits) -> Result<Navigation, LoadError> {
     let mut found = Navigation::default();
     let mut xml = Xml::new(text, limits);
     // The list that is being read, and which of the elements open in it are lists.
@@ -223,11 +223,11 @@ fn parse_navigation(text: &str, part: &str, limits: &Limits) -> Result<Navigatio
 
 /// EPUB 2: `navPoint`s in each other, each with a label and then a target; and
 /// `pageTarget`s, the same for printed pages.
-fn parse_ncx(text: &str, part: &str, limits: &Limits) -> Result<Navigation, LoadError> {
+fn parse_ncx(text: &str, part: &str, limits: &ParseLimits) -> Result<Navigation, LoadError> {
     let mut found = Navigation::default();
     let mut xml = Xml::new(text, limits);
     let mut label = None;
-    let mut open: Vec<Element> = Vec::new();
+    let mut open: Vec<PackageElement> = Vec::new();
     while let Some(node) = xml.next()? {
         let start = match node {
             Node::Open(start) => start,
@@ -244,23 +244,23 @@ fn parse_ncx(text: &str, part: &str, limits: &Limits) -> Result<Navigation, Load
             }
             "content" => {
                 if let (Some(label), Some(href)) = (label.take(), xml::attribute(&start, "src")) {
-                    let count = open.iter().filter(|element| **element == Element::Point).count();
+                    let count = open.iter().filter(|element| **element == PackageElement::Point).count();
                     let entry = entry(part, &href, label, u32::try_from(count).unwrap_or(u32::MAX).max(1));
-                    let is_page = open.contains(&Element::PageTarget);
+                    let is_page = open.contains(&PackageElement::PageTarget);
                     if is_page { found.pages.push(entry) } else { found.contents.push(entry) }
                 }
-                open.push(Element::Other);
+                open.push(PackageElement::Other);
             }
-            "navPoint" => open.push(Element::Point),
-            "pageTarget" => open.push(Element::PageTarget),
-            _ => open.push(Element::Other),
+            "navPoint" => open.push(PackageElement::Point),
+            "pageTarget" => open.push(PackageElement::PageTarget),
+            _ => open.push(PackageElement::Other),
         }
     }
     Ok(found)
 }
 
 #[derive(PartialEq)]
-enum Element {
+enum PackageElement {
     Point,
     PageTarget,
     Other,
@@ -318,7 +318,7 @@ fn decode_percent(text: &str) -> String {
 }
 
 /// Refuses books whose text is encrypted (copy protection).
-fn refuse_encrypted(archive: &mut Archive<'_>, spine: &[String], limits: &Limits) -> Result<(), LoadError> {
+fn refuse_encrypted(archive: &mut Archive<'_>, spine: &[String], limits: &ParseLimits) -> Result<(), LoadError> {
     let Some(bytes) = archive.read("META-INF/encryption.xml")? else { return Ok(()) };
     let text = xml::decode(&bytes);
     let mut xml = Xml::new(&text, limits);
@@ -365,7 +365,7 @@ mod tests {
             <navPoint><navLabel><text>Deeper</text></navLabel><content src='a.html#y'/></navPoint></navPoint>
             <navPoint><navLabel><text>Two</text></navLabel><content src='b.html'/></navPoint>
             </navMap><pageList><pageTarget><navLabel><text>1</text></navLabel><content src='a.html#p1'/></pageTarget></pageList></ncx>";
-        let found = parse_ncx(ncx, "toc.ncx", &Limits::default()).unwrap();
+        let found = parse_ncx(ncx, "toc.ncx", &ParseLimits::default()).unwrap();
         let lines: Vec<(&str, u32)> = found.contents.iter().map(|entry| (entry.label.as_str(), entry.level)).collect();
         assert_eq!(lines, [("One & all", 1), ("Deeper", 2), ("Two", 1)]);
         let pages: Vec<_> = found.pages.iter().map(|entry| (entry.label.as_str(), entry.fragment.as_deref())).collect();
@@ -378,7 +378,7 @@ mod tests {
             <nav epub:type='toc'><h2>Contents</h2><ol><li><a href='a.xhtml'><span>One</span></a>
             <ol><li><a href='a.xhtml#b'>Deeper</a></li></ol></li></ol></nav>
             <nav epub:type='page-list'><ol><li><a href='a.xhtml#p7'>7</a></li></ol></nav><a href='q.xhtml'>No</a></body></html>";
-        let found = parse_navigation(nav, "nav.xhtml", &Limits::default()).unwrap();
+        let found = parse_navigation(nav, "nav.xhtml", &ParseLimits::default()).unwrap();
         let entry = |fragment: Option<&str>, label: &str, level| Entry {
             part: "a.xhtml".into(),
             fragment: fragment.map(str::to_owned),

@@ -6,8 +6,8 @@
 
 use super::bookmarks;
 use super::format::{FileFormat, Sign};
-use super::lines::{self, Vocabulary};
-use super::{Limits, LoadError, Parsed, sniff};
+use super::lines::{self, WordCounts};
+use super::{LoadError, ParseLimits, Parsed, sniff};
 use crate::types::{Page, Span};
 use pdfium_render::prelude::{
     PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfPageText, PdfRect, Pdfium, PdfiumError, PdfiumInternalError,
@@ -61,7 +61,7 @@ fn is_pdf(bytes: &[u8], is_named_so: bool) -> bool {
 }
 
 /// Reads a PDF.
-fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let Some(pdfium) = PDFIUM.get() else {
         return Err(LoadError::NoLibrary("PDF needs libpdfium, which is not here".to_owned()));
     };
@@ -90,7 +90,7 @@ fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     if pages.iter().all(Option::is_none) {
         return Err(LoadError::Broken("no page can be read".to_owned()));
     }
-    let vocabulary = Vocabulary::of(pages.iter().flatten());
+    let vocabulary = WordCounts::of(pages.iter().flatten());
     for (number, page) in (1u32..).zip(&pages) {
         if number > 1 {
             parsed.text.push_str("\n\n");

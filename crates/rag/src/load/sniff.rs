@@ -63,7 +63,7 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
     }
     let by_text = by_text(bytes);
     if named.is_some_and(|named| !named.says().sign.is_text()) {
-        // Mostly what a failed download left behind: nobody wants it cited as the book.
+        // Mostly what a failed download left behind, which must not be cited as the book.
         return Err(unreadable(by_text.map_or("plain text", |(_, called)| called)));
     }
     match (by_text, named, extension) {

@@ -2,10 +2,10 @@
 //! of those, or an object-store URL. Files are listed once, in a fixed order,
 //! and read one at a time, so that a corpus never has to fit in memory.
 
-use super::filter::{Filter, split_pattern};
+use super::filter::{FileFilter, PatternError, split_pattern};
 use super::unread::{Links, ReadError, Unread};
-use super::walk::{self, Seen};
-use super::{Limits, LoadError, Rejected, sniff};
+use super::walk::{self, WalkError, WalkResult};
+use super::{LoadError, ParseLimits, Rejected, sniff};
 use crate::Error;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -24,8 +24,8 @@ const KINDS_NAMED: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Source {
     address: String,
-    place: Place,
-    filter: Filter,
+    place: CorpusPlace,
+    filter: FileFilter,
     links: Links,
 }
 
@@ -53,8 +53,29 @@ pub struct Listing {
     pub unread: Vec<Unread>,
 }
 
+/// Why an address cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum AddressError {
+    #[error("no address is given")]
+    Empty,
+    #[error("there is no such file or folder")]
+    Missing,
+    #[error("there is no folder {}", .0.display())]
+    NoFolder(PathBuf),
+    #[error("not a URL: {0}")]
+    Url(#[from] url::ParseError),
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    Store(#[from] object_store::Error),
+    #[error(transparent)]
+    Walk(#[from] WalkError),
+    #[error(transparent)]
+    Task(#[from] tokio::task::JoinError),
+}
+
 #[derive(Debug, Clone)]
-enum Place {
+enum CorpusPlace {
     Folder(PathBuf),
     File(PathBuf),
     Glob { root: PathBuf, pattern: Pattern },
@@ -78,13 +99,11 @@ impl Source {
         exclude: &[String],
         options: &[(String, String)],
     ) -> Result<Self, Error> {
-        let fail = |reason: String| Error::Source { source_address: address.to_owned(), reason };
-        let place = Place::parse(address, options).map_err(fail)?;
-        let filter = Filter::parse(include, exclude).map_err(fail)?;
-        Ok(Self { address: address.to_owned(), place, filter, links: Links::default() })
+        Self::of_place(address, CorpusPlace::parse(address, options), include, exclude)
     }
 
-    /// The objects of a store below a prefix, as one address.
+    /// The objects of a store below a prefix, as one address; for tests of how
+    /// a store's failures are handled.
     ///
     /// # Errors
     /// A bad pattern.
@@ -94,13 +113,25 @@ impl Source {
         include: &[String],
         exclude: &[String],
     ) -> Result<Self, Error> {
-        let fail = |reason: String| Error::Source { source_address: prefix.to_owned(), reason };
-        let filter = Filter::parse(include, exclude).map_err(fail)?;
-        let place = Place::Remote { store, prefix: ObjectPath::from(prefix), pattern: None };
-        Ok(Self { address: prefix.to_owned(), place, filter, links: Links::default() })
+        let place = CorpusPlace::Remote { store, prefix: ObjectPath::from(prefix), pattern: None };
+        Self::of_place(prefix, Ok(place), include, exclude)
     }
 
-    /// Sets which links are followed; by default those that stay inside.
+    fn of_place(
+        address: &str,
+        place: Result<CorpusPlace, AddressError>,
+        include: &[String],
+        exclude: &[String],
+    ) -> Result<Self, Error> {
+        let parsed = place.and_then(|place| Ok((place, FileFilter::parse(include, exclude)?)));
+        let address = address.to_owned();
+        match parsed {
+            Ok((place, filter)) => Ok(Self { address, place, filter, links: Links::default() }),
+            Err(error) => Err(Error::Source { source_address: address, reason: error.to_string() }),
+        }
+    }
+
+    /// Sets which links are followed; by default links that stay inside.
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
         Self { links, ..self }
@@ -120,7 +151,7 @@ impl Source {
     /// The address cannot be listed, or no file there belongs to the corpus.
     pub async fn survey(&self) -> Result<Listing, Error> {
         let mut listing = Listing::default();
-        let seen = self.place.list(self.links).await.map_err(|reason| self.error(reason))?;
+        let seen = self.place.list(self.links).await.map_err(|error| self.error(error.to_string()))?;
         self.sort_out(seen, &mut listing);
         listing.files.sort_by(|one, other| one.path.cmp(&other.path));
         if listing.files.is_empty() && listing.rejected.is_empty() && listing.unread.is_empty() {
@@ -134,7 +165,7 @@ impl Source {
     /// # Errors
     /// The file is larger than the limit or leaves the corpus by a link
     /// ([`ReadError::Rejected`]), or it cannot be read now.
-    pub async fn read(&self, file: &SourceFile, limits: &Limits) -> Result<Bytes, ReadError> {
+    pub async fn read(&self, file: &SourceFile, limits: &ParseLimits) -> Result<Bytes, ReadError> {
         let over = |bytes: u64| {
             let reason = format!("{bytes} bytes, and at most {} are read", limits.file_bytes);
             if bytes > limits.file_bytes { Err(ReadError::Rejected(LoadError::OverLimit(reason))) } else { Ok(()) }
@@ -142,17 +173,17 @@ impl Source {
         over(file.bytes)?;
         let (links, limit) = (self.links, limits.file_bytes);
         let read = match &self.place {
-            Place::Remote { store, .. } => {
+            CorpusPlace::Remote { store, .. } => {
                 let found = store.get(&ObjectPath::from(file.location.as_str())).await.map_err(failed)?;
                 // The file may have grown since it was listed.
                 over(found.meta.size)?;
                 return found.bytes().await.map_err(failed);
             }
-            Place::Folder(root) | Place::Glob { root, .. } => {
+            CorpusPlace::Folder(root) | CorpusPlace::Glob { root, .. } => {
                 let (root, location) = (root.clone(), file.location.clone());
                 tokio::task::spawn_blocking(move || walk::read_below(&root, &location, links, limit)).await
             }
-            Place::File(path) => {
+            CorpusPlace::File(path) => {
                 let path = path.clone();
                 tokio::task::spawn_blocking(move || walk::read(&path, limit)).await
             }
@@ -167,11 +198,11 @@ impl Source {
     }
 
     /// Puts what was seen into the listing.
-    fn sort_out(&self, seen: Seen, listing: &mut Listing) {
+    fn sort_out(&self, seen: WalkResult, listing: &mut Listing) {
         for (location, bytes) in seen.files {
             let below = self.place.path_below(&location);
             // A file that is named explicitly is taken, whatever its extension.
-            let is_named = matches!(self.place, Place::File(_));
+            let is_named = matches!(self.place, CorpusPlace::File(_));
             if is_named || self.filter.takes(below, self.place.pattern()) {
                 listing.files.push(SourceFile { path: below.to_owned(), bytes, location });
             } else {
@@ -184,10 +215,10 @@ impl Source {
     }
 }
 
-impl Place {
-    fn parse(address: &str, options: &[(String, String)]) -> Result<Self, String> {
+impl CorpusPlace {
+    fn parse(address: &str, options: &[(String, String)]) -> Result<Self, AddressError> {
         if address.trim().is_empty() {
-            return Err("no address is given".to_owned());
+            return Err(AddressError::Empty);
         }
         match address.split_once("://") {
             Some(("file", path)) => Self::local(path),
@@ -196,7 +227,7 @@ impl Place {
         }
     }
 
-    fn local(address: &str) -> Result<Self, String> {
+    fn local(address: &str) -> Result<Self, AddressError> {
         let path = Path::new(address);
         // A folder whose name contains a bracket is a folder, not a pattern.
         if let Ok(metadata) = std::fs::metadata(path) {
@@ -204,7 +235,7 @@ impl Place {
             return Ok(if metadata.is_dir() { Self::Folder(path) } else { Self::File(path) });
         }
         let (root, Some(pattern)) = split_pattern(address)? else {
-            return Err("there is no such file or folder".to_owned());
+            return Err(AddressError::Missing);
         };
         let root = PathBuf::from(match root {
             "" if address.starts_with('/') => "/",
@@ -213,27 +244,26 @@ impl Place {
         });
         match root.is_dir() {
             true => Ok(Self::Glob { root, pattern }),
-            false => Err(format!("there is no folder {}", root.display())),
+            false => Err(AddressError::NoFolder(root)),
         }
     }
 
-    fn remote(address: &str, options: &[(String, String)]) -> Result<Self, String> {
+    fn remote(address: &str, options: &[(String, String)]) -> Result<Self, AddressError> {
         let (root, pattern) = split_pattern(address)?;
-        let url = url::Url::parse(root).map_err(|error| format!("not a URL: {error}"))?;
+        let url = url::Url::parse(root)?;
         store::choose_cryptography();
-        let (store, prefix) = object_store::parse_url_opts(&url, options.iter().map(|(key, value)| (key, value)))
-            .map_err(|error| error.to_string())?;
+        let (store, prefix) = object_store::parse_url_opts(&url, options.iter().map(|(key, value)| (key, value)))?;
         Ok(Self::Remote { store: Arc::from(store), prefix, pattern })
     }
 
-    async fn list(&self, links: Links) -> Result<Seen, String> {
+    async fn list(&self, links: Links) -> Result<WalkResult, AddressError> {
         let (root, is_file) = match self {
             Self::Remote { store, prefix, .. } => return list_remote(store.as_ref(), prefix).await,
             Self::Folder(root) | Self::Glob { root, .. } => (root.clone(), false),
             Self::File(path) => (path.clone(), true),
         };
         let walk = move || if is_file { walk::single(&root) } else { walk::folder(&root, links) };
-        tokio::task::spawn_blocking(walk).await.map_err(|error| error.to_string())?
+        Ok(tokio::task::spawn_blocking(walk).await??)
     }
 
     /// The path below the root: object stores list whole keys.
@@ -253,8 +283,8 @@ impl Place {
     }
 }
 
-async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<Seen, String> {
-    let mut seen = Seen::default();
+async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<WalkResult, AddressError> {
+    let mut seen = WalkResult::default();
     // A key with an extension is usually a file; listing it as a folder gives nothing.
     if prefix.extension().is_some()
         && let Ok(object) = store.head(prefix).await
@@ -263,7 +293,7 @@ async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<See
         return Ok(seen);
     }
     let mut objects = store.list(Some(prefix));
-    while let Some(object) = objects.try_next().await.map_err(|error| error.to_string())? {
+    while let Some(object) = objects.try_next().await? {
         seen.files.push((object.location.to_string(), object.size));
     }
     Ok(seen)
@@ -338,7 +368,7 @@ mod tests {
         assert_eq!(paths(&source).await, ["A.PDF", "b.txt", "deep/er/c.md"]);
         let listing = source.survey().await.unwrap();
         assert_eq!(listing.skipped, BTreeMap::from([(".css".to_owned(), 1), (".png".to_owned(), 1)]));
-        let bytes = source.read(&listing.files[2], &Limits::default()).await.unwrap();
+        let bytes = source.read(&listing.files[2], &ParseLimits::default()).await.unwrap();
         assert_eq!(&bytes[..], b"deep/er/c.md");
     }
 
@@ -362,7 +392,7 @@ mod tests {
         let style = source(&format!("{root}/deep/style.css"), &[], &[]).unwrap();
         assert_eq!(paths(&style).await, ["style.css"]);
         assert_eq!(
-            &style.read(&style.list().await.unwrap()[0], &Limits::default()).await.unwrap()[..],
+            &style.read(&style.list().await.unwrap()[0], &ParseLimits::default()).await.unwrap()[..],
             b"deep/style.css"
         );
     }
@@ -373,7 +403,7 @@ mod tests {
         for key in ["books/a.txt", "books/deep/b.md", "books/c.png", "other/d.txt"] {
             store.put(&ObjectPath::from(key), Bytes::from(key).into()).await.unwrap();
         }
-        let place = |prefix: &str| Place::Remote {
+        let place = |prefix: &str| CorpusPlace::Remote {
             store: Arc::new(store.fork()),
             prefix: ObjectPath::from(prefix),
             pattern: None,
@@ -381,15 +411,15 @@ mod tests {
         let remote = |prefix: &str| Source {
             address: "memory".to_owned(),
             place: place(prefix),
-            filter: Filter::parse(&[], &[]).unwrap(),
+            filter: FileFilter::parse(&[], &[]).unwrap(),
             links: Links::Inside,
         };
         assert_eq!(paths(&remote("books")).await, ["a.txt", "deep/b.md"]);
         assert_eq!(paths(&remote("books/a.txt")).await, ["a.txt"]);
         let source = remote("books");
         let file = &source.list().await.unwrap()[1];
-        assert_eq!(&source.read(file, &Limits::default()).await.unwrap()[..], b"books/deep/b.md");
-        let small = Limits { file_bytes: 3, ..Limits::default() };
+        assert_eq!(&source.read(file, &ParseLimits::default()).await.unwrap()[..], b"books/deep/b.md");
+        let small = ParseLimits { file_bytes: 3, ..ParseLimits::default() };
         assert!(matches!(source.read(file, &small).await, Err(ReadError::Rejected(LoadError::OverLimit(_)))));
     }
 
@@ -410,7 +440,7 @@ mod tests {
         let folder = corpus();
         let source = source(folder.path().to_str().unwrap(), &[], &[]).unwrap();
         let files = source.list().await.unwrap();
-        let small = Limits { file_bytes: 5, ..Limits::default() };
+        let small = ParseLimits { file_bytes: 5, ..ParseLimits::default() };
         assert!(matches!(source.read(&files[2], &small).await, Err(ReadError::Rejected(LoadError::OverLimit(_)))));
         fs::write(folder.path().join("b.txt"), "it grew after it was listed").unwrap();
         assert!(matches!(source.read(&files[1], &small).await, Err(ReadError::Rejected(LoadError::OverLimit(_)))));
@@ -471,7 +501,7 @@ mod tests {
         let expected = ["absolute.txt", "deep/relative.txt", "folder", "near.txt", "twice.txt", "whole/relative.txt"];
         assert_eq!(refused, expected);
         for file in &listing.files {
-            assert_eq!(&strict.read(file, &Limits::default()).await.unwrap()[..], b"inside");
+            assert_eq!(&strict.read(file, &ParseLimits::default()).await.unwrap()[..], b"inside");
         }
         let told = listing.rejected[0].reason.to_string();
         assert!(told.contains("other/secret.txt") && told.contains("[corpus]"), "{told}");
@@ -482,7 +512,7 @@ mod tests {
         // A file that became such a link after it was listed is not read either.
         fs::remove_file(root.join("inside.txt")).unwrap();
         symlink(other.join("secret.txt"), root.join("inside.txt")).unwrap();
-        let read = strict.read(&listing.files[1], &Limits::default()).await;
+        let read = strict.read(&listing.files[1], &ParseLimits::default()).await;
         assert!(matches!(read, Err(ReadError::Rejected(LoadError::OutsideLink { .. }))), "{read:?}");
     }
 }

@@ -12,19 +12,32 @@ use walkdir::WalkDir;
 
 /// The result of a walk: each file's path and size, and the failures.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct WalkResult {
     pub(super) files: Vec<(String, u64)>,
     pub(super) rejected: Vec<Rejected>,
     /// What could not be looked at now.
     pub(super) unread: Vec<Unread>,
 }
 
+/// Why nothing below a path can be listed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WalkError {
+    #[error("the folder cannot be read: {0}")]
+    Folder(io::Error),
+    #[error("the folder cannot be found: {0}")]
+    Root(io::Error),
+    #[error("the file cannot be read: {0}")]
+    File(io::Error),
+    #[error("it is neither a file nor a folder")]
+    Kind,
+}
+
 /// All files below a folder.
-pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, String> {
+pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError> {
     // Only the root is fatal; a subfolder that cannot be read is one of many.
-    std::fs::read_dir(root).map_err(|error| format!("the folder cannot be read: {error}"))?;
-    let real_root = root.canonicalize().map_err(|error| format!("the folder cannot be found: {error}"))?;
-    let mut seen = Seen::default();
+    std::fs::read_dir(root).map_err(WalkError::Folder)?;
+    let real_root = root.canonicalize().map_err(WalkError::Root)?;
+    let mut seen = WalkResult::default();
     let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
     let mut walk = WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
     loop {
@@ -70,7 +83,7 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, String> {
     Ok(seen)
 }
 
-impl Seen {
+impl WalkResult {
     fn note(&mut self, root: &Path, error: &walkdir::Error) {
         // A link back to a folder that is being walked adds nothing.
         if error.loop_ancestor().is_some() {
@@ -98,13 +111,13 @@ fn is_loop(error: &io::Error) -> bool {
 }
 
 /// A single file, under its own name.
-pub(super) fn single(path: &Path) -> Result<Seen, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| format!("the file cannot be read: {error}"))?;
+pub(super) fn single(path: &Path) -> Result<WalkResult, WalkError> {
+    let metadata = std::fs::metadata(path).map_err(WalkError::File)?;
     if !metadata.is_file() {
-        return Err("it is neither a file nor a folder".to_owned());
+        return Err(WalkError::Kind);
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Seen { files: vec![(name, metadata.len())], ..Seen::default() })
+    Ok(WalkResult { files: vec![(name, metadata.len())], ..WalkResult::default() })
 }
 
 /// A file's bytes below a folder; one byte more than `limit` if the file is too

@@ -2,7 +2,7 @@
 //! nesting, never expands entities that a document defines, and keeps only its
 //! place in the text.
 
-use super::{Limits, LoadError, text};
+use super::{LoadError, ParseLimits, text};
 use quick_xml::Reader;
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
@@ -31,7 +31,7 @@ pub(super) struct Xml<'a> {
 
 impl<'a> Xml<'a> {
     /// Starts at the top of `text`.
-    pub(super) fn new(text: &'a str, limits: &Limits) -> Self {
+    pub(super) fn new(text: &'a str, limits: &ParseLimits) -> Self {
         Self { reader: Reader::from_str(text), depth: 0, limit: limits.nesting, close_is_due: false }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<String, LoadError> {
-        let mut xml = Xml::new(text, &Limits::default());
+        let mut xml = Xml::new(text, &ParseLimits::default());
         let mut seen = String::new();
         while let Some(node) = xml.next()? {
             match node {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn attributes_are_found_without_their_prefix() {
-        let mut xml = Xml::new("<w:p w:val='a &amp; b' id='&x;'/>", &Limits::default());
+        let mut xml = Xml::new("<w:p w:val='a &amp; b' id='&x;'/>", &ParseLimits::default());
         let Some(Node::Open(start)) = xml.next().unwrap() else { panic!("an element") };
         assert_eq!(attribute(&start, "val").as_deref(), Some("a & b"));
         assert_eq!(attribute(&start, "id").as_deref(), Some("&x;"));

@@ -1,14 +1,14 @@
 //! From a question to passages: queries, their vectors, the search, and the
 //! steps after it.
 
-use super::{AskedQuestion, ChunksElsewhere, Found, OpenCorpus, SearchableQuestion, searches};
+use super::{AskedQuestion, ChunksElsewhere, OpenCorpus, Retrieval, SearchableQuestion, searches};
 use crate::{
-    Choice, ChunkTable, Component, Context, Error, Hit, PassageStep, PipelineConfig, Refined,
+    ChunkTable, Component, Context, Error, Hit, PassageStep, PipelineConfig, RefinedPassages,
     chunk::Chunker,
     corpus::{Corpus, Query},
     index::{DenseIndex, OpenIndex},
     python::{caller, computing_for},
-    query::{QueryWriter, SearchQuery, Written, vectors},
+    query::{QueryWriter, SearchQuery, WrittenQueries, vectors},
     retrieve::{Retriever, reciprocal_rank},
     trace,
 };
@@ -23,17 +23,16 @@ const FUSION_K: u32 = 60;
 /// the keys of retrievals that join hits.
 pub const FUSION_VERSION: u32 = 1;
 
-/// So few chunks, with so many numbers in all their vectors, are searched in
-/// less time than it takes to hand a search to another thread and back, or in
-/// little more.
+/// The limits of a small corpus, in chunks and in numbers of all their vectors:
+/// searching it takes about as long as handing the search to another thread.
 const FEW_CHUNKS: usize = 10_000;
 const FEW_NUMBERS: usize = 1 << 20;
-/// The same for the bytes of all queries: a long conversation can be one query.
+/// The limit for the bytes of all queries: a query may be a long conversation.
 const FEW_BYTES: usize = 8 << 10;
 
 /// The stages from question to passages.
 pub(super) struct Search {
-    pub(super) chunks: Chunks,
+    pub(super) chunks: ChunkAccess,
     /// Makes the vectors of queries, if a stage compares them.
     pub(super) embedder: Option<Embedder>,
     /// Whether the retriever compares vectors.
@@ -43,18 +42,18 @@ pub(super) struct Search {
     pub(super) query: Box<dyn QueryWriter>,
     pub(super) rewrites_question: bool,
     pub(super) stages: SearchStages,
-    pub(super) steps: Vec<Step>,
-    pub(super) names: Names,
+    pub(super) steps: Vec<StageStep>,
+    pub(super) names: StageNames,
 }
 
 /// What is searched: here, or in another process.
-pub(super) enum Chunks {
+pub(super) enum ChunkAccess {
     Here(OpenCorpus),
     Elsewhere(Arc<dyn ChunksElsewhere>),
 }
 
 /// A stage between retrieval and answer.
-pub(super) struct Step {
+pub(super) struct StageStep {
     /// The stage that it belongs to, and its component.
     pub(super) stage: &'static str,
     pub(super) name: String,
@@ -63,23 +62,23 @@ pub(super) struct Step {
     pub(super) reads_chunks: bool,
 }
 
-/// What the stages are called, for those who trace them.
-pub(super) struct Names {
+/// The names of the stages, for traces.
+pub(super) struct StageNames {
     pub(super) embedder: String,
     /// None where the question is searched as it is asked.
     pub(super) query: Option<String>,
-    pub(super) retriever: trace::Named,
+    pub(super) retriever: trace::RetrieverSpan,
 }
 
-impl Names {
+impl StageNames {
     pub(super) fn of(config: &PipelineConfig, embedder: Option<&str>) -> Self {
-        let retriever = config.searching();
+        let retriever = config.search_retriever();
         let name = retriever.name().to_owned();
-        let top_k = retriever.value()[&name]["top_k"].as_i64();
+        let top_k = retriever.limit().and_then(|top_k| i64::try_from(top_k).ok());
         Self {
             embedder: embedder.unwrap_or_default().to_owned(),
             query: (!config.query.is_nothing()).then(|| config.query.name().to_owned()),
-            retriever: trace::Named { name, top_k },
+            retriever: trace::RetrieverSpan { name, top_k },
         }
     }
 }
@@ -87,49 +86,49 @@ impl Names {
 impl Search {
     pub(super) fn corpus(&self) -> Option<&OpenCorpus> {
         match &self.chunks {
-            Chunks::Here(corpus) => Some(corpus),
-            Chunks::Elsewhere(_) => None,
+            ChunkAccess::Here(corpus) => Some(corpus),
+            ChunkAccess::Elsewhere(_) => None,
         }
     }
 
-    pub(super) async fn found(&self, asked: AskedQuestion<'_>, at_most: usize) -> Result<Found, Error> {
+    pub(super) async fn found(&self, asked: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
         let writing = self.names.query.as_deref().map_or_else(Span::none, |name| trace::stage("query", name));
-        let Written { queries, fallback } = within(writing, self.query.write(asked.text, asked.history)).await?;
+        let WrittenQueries { queries, fallback } = within(writing, self.query.write(asked.text, asked.history)).await?;
         let question = SearchableQuestion::new(self.rewrites_question, asked, queries);
         let QuestionVectors { searches, standalone } = self.embed(&question).await?;
         let searching = trace::retrieval(&self.names.retriever, &question.standalone, question.queries.len());
-        let Refined { mut passages, mut remarks, .. } = match &self.chunks {
-            Chunks::Here(corpus) => {
+        let RefinedPassages { mut passages, mut remarks, .. } = match &self.chunks {
+            ChunkAccess::Here(corpus) => {
                 within(searching.clone(), self.find(corpus, question.queries.clone(), searches)).await?
             }
-            Chunks::Elsewhere(chunks) => {
+            ChunkAccess::Elsewhere(chunks) => {
                 within(searching.clone(), chunks.find(&question.queries, searches.as_ref())).await?
             }
         };
-        trace::left(&searching, &passages);
+        trace::record_output(&searching, &passages);
         drop(searching);
         let nothing = Arc::new(ChunkTable::default());
         for (at_step, step) in self.steps.iter().enumerate() {
             let query = question.for_steps(standalone.as_deref(), None);
             let span = trace::stage(step.stage, &step.name);
-            trace::given(&span, &passages);
+            trace::record_input(&span, &passages);
             let refined = async {
                 match &self.chunks {
-                    Chunks::Here(corpus) => step.does.run_told(query, corpus.corpus(), passages).await,
-                    Chunks::Elsewhere(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await,
-                    Chunks::Elsewhere(_) => {
-                        step.does.run_told(query, Corpus { table: &nothing, indexes: &[] }, passages).await
+                    ChunkAccess::Here(corpus) => step.does.run_with_remarks(query, corpus.corpus(), passages).await,
+                    ChunkAccess::Elsewhere(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await,
+                    ChunkAccess::Elsewhere(_) => {
+                        step.does.run_with_remarks(query, Corpus { table: &nothing, indexes: &[] }, passages).await
                     }
                 }
             };
             let refined = within(span.clone(), refined).await?;
             passages = refined.passages;
-            trace::left(&span, &passages);
+            trace::record_output(&span, &passages);
             remarks.extend(refined.remarks);
         }
         passages.truncate(at_most);
         let fallback = fallback.map(|fallback| fallback.reason);
-        Ok(Found { passages, alone: question.standalone, fallback, remarks })
+        Ok(Retrieval { passages, alone: question.standalone, fallback, remarks })
     }
 
     /// The vectors of a question's searches, if the retriever compares vectors,
@@ -162,7 +161,7 @@ impl Search {
         corpus: &OpenCorpus,
         queries: Vec<SearchQuery>,
         vectors: Option<Matrix>,
-    ) -> Result<Refined, Error> {
+    ) -> Result<RefinedPassages, Error> {
         Ok(self.stages.search(corpus.corpus(), vec![queries], vectors).await?.pop().unwrap_or_default())
     }
 }
@@ -172,7 +171,7 @@ impl Search {
 struct QuestionVectors {
     /// A row for each search.
     searches: Option<Matrix>,
-    /// That of the standalone text.
+    /// The vector of the standalone text.
     standalone: Option<Vec<f32>>,
 }
 
@@ -185,14 +184,14 @@ pub(crate) struct SearchStages {
 }
 
 impl SearchStages {
-    /// Those of a pipeline.
+    /// Makes the stages of a pipeline.
     ///
     /// # Errors
     /// Settings that cannot work, or a model that is missing.
     pub(crate) fn new(config: &PipelineConfig, cx: &Context<'_>) -> Result<Self, Error> {
         Ok(Self {
             chunker: config.chunker.build(cx)?.into(),
-            retriever: config.searching().build(cx)?.into(),
+            retriever: config.search_retriever().build(cx)?.into(),
             computes: !(config.chunker.runs_function() || config.retriever.runs_function()),
         })
     }
@@ -200,10 +199,11 @@ impl SearchStages {
     /// The passages of questions. Each has one search or several; `vectors` has
     /// a row for each search of all questions, in order.
     ///
-    /// A search computes. That of one question stays on its thread, and hands the
-    /// other tasks of that thread to another one if it takes longer than a moment:
-    /// waking a thread, twice, takes a tenth of the time of a search in 100,000
-    /// chunks. A batch, and a user's function, have a thread of their own.
+    /// A search computes and would block the other tasks of its thread. The search
+    /// of one question stays on its thread, and the runtime moves the other tasks
+    /// (`block_in_place`): waking another thread twice would take a tenth of the
+    /// time of a search in 100,000 chunks. A batch and a user's function get a
+    /// thread of their own.
     ///
     /// # Errors
     /// As [`find`].
@@ -212,7 +212,7 @@ impl SearchStages {
         corpus: Corpus<'_>,
         questions: Vec<Vec<SearchQuery>>,
         vectors: Option<Matrix>,
-    ) -> Result<Vec<Refined>, Error> {
+    ) -> Result<Vec<RefinedPassages>, Error> {
         if self.computes && is_small(&corpus) && is_short(&questions) {
             return find(&*self.chunker, &*self.retriever, &corpus, &searches(&questions, vectors.as_ref())).await;
         }
@@ -265,7 +265,7 @@ pub async fn find(
     retriever: &dyn Retriever,
     corpus: &Corpus<'_>,
     questions: &[Vec<Query<'_>>],
-) -> Result<Vec<Refined>, Error> {
+) -> Result<Vec<RefinedPassages>, Error> {
     let queries = questions.concat();
     let mut found = retriever.retrieve(&queries, corpus).await?;
     let mut remarks = Vec::with_capacity(queries.len());
@@ -289,7 +289,7 @@ pub async fn find(
         let hits = join(found.by_ref().take(queries.len()).collect());
         let mut told: Vec<String> = remarks.by_ref().take(queries.len()).flatten().collect();
         told.dedup();
-        Refined { remarks: told, ..chunker.context(hits, corpus.table).into() }
+        RefinedPassages { remarks: told, ..chunker.context(hits, corpus.table).into() }
     });
     Ok(joined.collect())
 }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     /// Searches for texts while another task runs on the same threads.
-    async fn search_beside_another_task(texts: &[String]) -> Result<Vec<Refined>, Error> {
+    async fn search_beside_another_task(texts: &[String]) -> Result<Vec<RefinedPassages>, Error> {
         let (ends, told) = std::sync::mpsc::channel();
         let stages = SearchStages {
             chunker: crate::chunk::ChunkerConfig::defaults().swap_remove(0).build(&Context::default())?.into(),
@@ -379,7 +379,7 @@ mod tests {
             let query = Query { filter: Some(&filter), ..fixture.query("cat", &[1.0, 0.0]) };
             let questions = [vec![query; n_queries]];
             let mut found = find(&*chunker, &*retriever, &fixture.corpus(), &questions).await.unwrap();
-            let Refined { passages, remarks, .. } = found.pop().unwrap();
+            let RefinedPassages { passages, remarks, .. } = found.pop().unwrap();
             (passages.len(), remarks)
         };
         let remark = |left: u32| {

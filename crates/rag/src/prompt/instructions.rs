@@ -7,7 +7,7 @@
 //!
 //! Raise the generators' `VERSION` when a prompt's words change.
 
-use super::{NO_ANSWER, Parsed};
+use super::{NO_ANSWER, ParsedTemplate};
 use crate::fence;
 use models::Message;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ impl Prompt {
 #[derive(Debug, Clone)]
 pub(crate) enum Instructions {
     Named(Prompt),
-    File(Parsed),
+    File(ParsedTemplate),
 }
 
 /// What is asked, apart from the sources.

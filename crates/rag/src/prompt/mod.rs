@@ -7,9 +7,9 @@ mod template;
 
 pub use instructions::{COMBINE, CORRECT, Prompt, REFINE};
 pub(crate) use instructions::{Instructions, Task};
-pub(crate) use template::{Parsed, Template};
+pub(crate) use template::{ParsedTemplate, Template};
 
-use crate::{Choice, Component, Error, Listed};
+use crate::{AxisValue, Choice, Component, Error, FileError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ impl JsonSchema for PromptConfig {
 }
 
 impl Component for PromptConfig {
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), FileError> {
         match self {
             Self::File { path, template } if template.is_empty() => {
                 *template = Template::read(&read(path)?)?;
@@ -99,7 +99,7 @@ impl Component for PromptConfig {
     }
 }
 
-impl Listed for PromptConfig {
+impl AxisValue for PromptConfig {
     const HAS_SETTINGS: bool = false;
 }
 
@@ -128,7 +128,7 @@ impl Choice for PromptConfig {
         match self {
             Self::File { path, template } if !template.is_empty() => {
                 let failed = |reason| Error::Config { component: "prompt", reason };
-                template.parsed().map(drop).map_err(|reason| failed(format!("{path}: {reason}")))
+                template.parsed().map(drop).map_err(|error| failed(format!("{path}: {error}")))
             }
             _ => Ok(()),
         }
@@ -164,6 +164,6 @@ mod tests {
         assert_eq!(config(read.value()).unwrap(), read);
         assert!(read.check().is_ok());
         let missing = |_: &str| Err("it is not there".to_owned());
-        assert!(config(json!("b.toml")).unwrap().read_files(&missing).unwrap_err().contains("not there"));
+        assert!(config(json!("b.toml")).unwrap().read_files(&missing).unwrap_err().to_string().contains("not there"));
     }
 }

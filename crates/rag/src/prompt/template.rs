@@ -28,7 +28,7 @@
 //! questions: the best of twenty is partly luck, which the report says.
 
 use super::NO_ANSWER;
-use crate::fence;
+use crate::{Error, fence};
 use models::Message;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -52,22 +52,48 @@ pub struct Template {
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedTemplate {
     system: String,
     user: String,
     answer_after: Option<String>,
     #[serde(default)]
-    examples: Vec<Example>,
+    examples: Vec<PromptExample>,
 }
 
 /// A question that is shown with its answer before the real one.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Example {
+struct PromptExample {
     #[serde(default)]
     sources: Vec<String>,
     question: String,
     answer: String,
+}
+
+/// What is wrong with a prompt of the user's own.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TemplateError {
+    #[error("the file is empty")]
+    Empty,
+    #[error("line {line}: {message}")]
+    Toml { line: usize, message: String },
+    #[error("`user` lacks {{{0}}}: the model would not see it")]
+    NoSlot(&'static str),
+    #[error("`user` has {{{slot}}} {times} times: put it there once")]
+    SlotTwice { slot: &'static str, times: usize },
+    #[error("`answer_after` is empty: leave it out, or give the words before the answer")]
+    NoMark,
+    #[error(
+        "line {line}: {slot} stands for nothing in `{key}`: there is {known}; write {{{slot}}} for the word in braces"
+    )]
+    UnknownSlot { line: usize, slot: String, key: String, known: String },
+}
+
+impl TemplateError {
+    /// The error of a component with this template.
+    pub(crate) fn of(&self, component: &'static str) -> Error {
+        Error::Config { component, reason: self.to_string() }
+    }
 }
 
 impl Template {
@@ -80,10 +106,10 @@ impl Template {
     ///
     /// # Errors
     /// What is wrong with it, with the line.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, TemplateError> {
         let template = Self { template: text.to_owned() };
         if text.trim().is_empty() {
-            return Err("the file is empty".to_owned());
+            return Err(TemplateError::Empty);
         }
         template.parsed().map(|_| template)
     }
@@ -92,36 +118,33 @@ impl Template {
     ///
     /// # Errors
     /// What is wrong with it, with the line.
-    pub(crate) fn parsed(&self) -> Result<Parsed, String> {
-        let parsed: Parsed = toml::from_str(&self.template).map_err(|error| {
-            let at = error.span().map(|span| self.line(span.start)).unwrap_or_default();
-            format!("line {at}: {}", error.message())
+    pub(crate) fn parsed(&self) -> Result<ParsedTemplate, TemplateError> {
+        let parsed: ParsedTemplate = toml::from_str(&self.template).map_err(|error| {
+            let line = error.span().map(|span| self.line(span.start)).unwrap_or_default();
+            TemplateError::Toml { line, message: error.message().to_owned() }
         })?;
         self.check_slots("system", &parsed.system, &[NO_ANSWER_SLOT])?;
         self.check_slots("user", &parsed.user, &[SOURCES, QUESTION])?;
         for slot in [SOURCES, QUESTION] {
             match slots(&parsed.user).filter(|found| *found == slot).count() {
                 1 => {}
-                0 => return Err(format!("`user` lacks {{{slot}}}: the model would not see it")),
-                n => return Err(format!("`user` has {{{slot}}} {n} times: put it there once")),
+                0 => return Err(TemplateError::NoSlot(slot)),
+                times => return Err(TemplateError::SlotTwice { slot, times }),
             }
         }
         if parsed.answer_after.as_deref().is_some_and(|mark| mark.trim().is_empty()) {
-            return Err("`answer_after` is empty: leave it out, or give the words before the answer".to_owned());
+            return Err(TemplateError::NoMark);
         }
         Ok(parsed)
     }
 
     /// That a text has no slots but these.
-    fn check_slots(&self, key: &str, text: &str, known: &[&str]) -> Result<(), String> {
+    fn check_slots(&self, key: &str, text: &str, known: &[&str]) -> Result<(), TemplateError> {
         let Some(unknown) = slots(text).find(|slot| !known.contains(slot)) else { return Ok(()) };
-        let written = format!("{{{unknown}}}");
-        let line = self.line(self.template.find(&written).unwrap_or_default());
-        let list: Vec<String> = known.iter().map(|slot| format!("{{{slot}}}")).collect();
-        Err(format!(
-            "line {line}: {written} stands for nothing in `{key}`: there is {}; write {{{written}}} for the word in braces",
-            list.join(" and ")
-        ))
+        let slot = format!("{{{unknown}}}");
+        let line = self.line(self.template.find(&slot).unwrap_or_default());
+        let known: Vec<String> = known.iter().map(|slot| format!("{{{slot}}}")).collect();
+        Err(TemplateError::UnknownSlot { line, slot, key: key.to_owned(), known: known.join(" and ") })
     }
 
     /// The line of a byte, from 1.
@@ -145,7 +168,7 @@ fn filled(text: &str, value: impl Fn(&str) -> String) -> String {
     replaced.into_owned()
 }
 
-impl Parsed {
+impl ParsedTemplate {
     /// The messages of a call; `sources` holds fenced sources and drafts, and
     /// what to do with these.
     pub(crate) fn messages(&self, sources: &str, question: &str) -> Vec<Message> {
@@ -157,7 +180,7 @@ impl Parsed {
         };
         let system = filled(&self.system, |_| NO_ANSWER.to_owned());
         let mut messages = vec![Message::system(system)];
-        for Example { sources, question, answer } in &self.examples {
+        for PromptExample { sources, question, answer } in &self.examples {
             let sources: String = (1..)
                 .zip(sources)
                 .map(|(i, text)| format!("<source id=\"{i}\">\n{}\n</source>\n", text.trim()))
@@ -193,10 +216,10 @@ mod tests {
     const GOOD: &str = "system = \"Say {no_answer} or {{this}}.\"\nuser = \"\"\"\n{sources}\nQ: {question}\"\"\"\n";
 
     fn wrong(text: &str) -> String {
-        Template::read(text).unwrap_err()
+        Template::read(text).unwrap_err().to_string()
     }
 
-    fn parsed(text: &str) -> Parsed {
+    fn parsed(text: &str) -> ParsedTemplate {
         Template::read(text).unwrap().parsed().unwrap()
     }
 

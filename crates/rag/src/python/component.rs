@@ -1,19 +1,18 @@
-//! What all have in common that run a function of the user's own: the settings
-//! that name it, and for components of this crate what follows from them.
+//! Settings that name a function of the user's own, and what components that run
+//! one have in common.
 
 use super::{Failure, Function, Script};
 use crate::Error;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-/// Declares the settings of something that runs a function of the user's own:
-/// those that name the function, which are written here only, and its own, each
-/// with its default, before and behind them.
+/// Declares the settings of a component or metric that runs a function of the
+/// user's own: the settings that name the function, and before and after them its
+/// own, each with its default.
 ///
-/// In a file all stand side by side. serde's `flatten` would read that too,
-/// but not beside `deny_unknown_fields`: what is misspelt would be told
-/// without its place and without the names that there are. So the shared
-/// fields are written into each struct, and serde's derive does the rest.
+/// In a file all are keys of one table. serde's `flatten` does not work together
+/// with `deny_unknown_fields`: errors for misspelt keys would lack the place and
+/// the known names. So the macro writes the shared fields into each struct.
 ///
 /// ```text
 /// function_settings! {
@@ -91,9 +90,9 @@ macro_rules! function_settings {
     };
 }
 
-/// What [`Component`](crate::Component) is told of such settings, inside their
-/// `impl`. With the names of what the function may be given, it is looked for
-/// as soon as its file is read.
+/// The methods of [`Component`](crate::Component) that follow from such settings,
+/// inside their `impl`. With the names of the function's possible arguments, the
+/// function is looked up as soon as its file is read.
 macro_rules! runs_function {
     ($( $known:expr )?) => {
         fn runs_function(&self) -> bool {
@@ -102,7 +101,7 @@ macro_rules! runs_function {
         fn unkeyed(&self) -> &'static [&'static str] {
             $crate::python::UNKEYED
         }
-        fn read_files(&mut self, read: ::store::registry::Read<'_>) -> Result<(), String> {
+        fn read_files(&mut self, read: ::store::registry::Read<'_>) -> Result<(), $crate::FileError> {
             $crate::python::load(&self.file, &mut self.source, read)?;
             $( self.script().parameters($known)?; )?
             Ok(())
@@ -112,8 +111,7 @@ macro_rules! runs_function {
 
 pub(crate) use runs_function;
 
-/// A function as a component runs it: what goes wrong is told with the
-/// component's name.
+/// A function that a component runs: errors have the component's name.
 pub(crate) struct StageFunction {
     /// Such as `chunker python`.
     component: &'static str,
@@ -121,19 +119,19 @@ pub(crate) struct StageFunction {
 }
 
 impl StageFunction {
-    /// A function that is given some of what is `known`. Nothing is started yet.
+    /// A function that takes some of the `known` arguments. No process is started yet.
     ///
     /// # Errors
-    /// Those of [`Function::new`].
+    /// The errors of [`Function::new`].
     pub(crate) fn new(component: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, Error> {
         let stage = component.split_once(' ').map_or(component, |(stage, _)| stage);
         match Function::new(stage, script, known) {
             Ok(function) => Ok(Self { component, function: Arc::new(function) }),
-            Err(reason) => Err(Error::Config { component, reason }),
+            Err(error) => Err(Error::Config { component, reason: error.to_string() }),
         }
     }
 
-    /// What it wants to be given, by name.
+    /// The arguments that it takes, by name.
     pub(crate) fn arguments(&self, value: impl Fn(&str) -> Value) -> Value {
         self.function.parameters().iter().map(|&name| (name, value(name))).collect()
     }
@@ -141,7 +139,7 @@ impl StageFunction {
     /// Calls it for a `subject` such as a document's path, and waits.
     ///
     /// # Errors
-    /// Those of [`Function::call`].
+    /// The errors of [`Function::call`].
     pub(crate) fn call(&self, arguments: &Value, subject: Option<&str>) -> Result<Value, Error> {
         self.function.call(arguments).map_err(|failure| self.failed(failure, subject))
     }
@@ -149,14 +147,14 @@ impl StageFunction {
     /// Calls it on a thread for what blocks.
     ///
     /// # Errors
-    /// Those of [`Function::call`].
+    /// The errors of [`Function::call`].
     pub(crate) async fn call_beside(&self, arguments: Value) -> Result<Value, Error> {
         self.function.call_beside(arguments).await.map_err(|failure| self.failed(failure, None))
     }
 
-    /// That what it returned cannot be used.
-    pub(crate) fn unusable(&self, reason: String, subject: Option<&str>) -> Error {
-        self.failed(self.function.returned(reason), subject)
+    /// The error for a returned value that cannot be used.
+    pub(crate) fn unusable(&self, reason: impl fmt::Display, subject: Option<&str>) -> Error {
+        self.failed(self.function.returned(reason.to_string()), subject)
     }
 
     fn failed(&self, failure: Box<Failure>, subject: Option<&str>) -> Error {

@@ -1,4 +1,6 @@
-//! Finds the definition of a function in Python source, and reads its parameters without starting an interpreter.
+//! Finds the definition of a function in Python source, and reads its parameters without starting an interpreter:
+//! `inspect.signature` would have to run the user's file, and every check of an experiment, every plan and every editor
+//! that completes one needs the parameters, also where the interpreter or the file's imports are missing.
 //!
 //! The source is cut into tokens (names, strings, symbols, line ends), so that brackets, strings and comments cannot be
 //! mistaken for syntax. A definition may be indented, as under `if`. Definitions in a class or in another function
@@ -26,7 +28,7 @@ pub(super) fn find_definition(source: &str, function: &str) -> Option<FunctionDe
     let (mut of_module, mut nested, mut is_used_by_module) = (None, None, false);
     while let Some(statement) = reader.next_statement(function) {
         match statement {
-            Statement::Definition(definition, Scope::Module) => of_module = Some(definition),
+            Statement::Definition(definition, DefinitionScope::Module) => of_module = Some(definition),
             Statement::Definition(definition, _) => nested = Some(definition),
             Statement::UsesName => is_used_by_module = true,
             Statement::Other => {}
@@ -37,7 +39,7 @@ pub(super) fn find_definition(source: &str, function: &str) -> Option<FunctionDe
 
 /// Where a statement is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Scope {
+enum DefinitionScope {
     Module,
     Class,
     Function,
@@ -46,7 +48,7 @@ enum Scope {
 /// What matters of a statement, or of the head of a block.
 enum Statement {
     /// A definition of the function.
-    Definition(FunctionDefinition, Scope),
+    Definition(FunctionDefinition, DefinitionScope),
     /// A statement of the module with the name of the function in it.
     UsesName,
     Other,
@@ -58,7 +60,7 @@ const PREFIXES: [&str; 11] = ["r", "u", "b", "f", "t", "br", "rb", "fr", "rf", "
 struct SourceReader<'a> {
     tokens: PythonTokens<'a>,
     /// The indentation and kind of the classes and functions around the present statement, from the outermost.
-    enclosing: Vec<(usize, Scope)>,
+    enclosing: Vec<(usize, DefinitionScope)>,
 }
 
 impl SourceReader<'_> {
@@ -71,19 +73,23 @@ impl SourceReader<'_> {
         let indentation = self.tokens.indentation();
         self.enclosing.retain(|(outer, _)| *outer < indentation);
         // A class in a function is local to that function.
-        let scope = self.enclosing.iter().map(|(_, kind)| *kind).max().unwrap_or(Scope::Module);
+        let scope = self.enclosing.iter().map(|(_, kind)| *kind).max().unwrap_or(DefinitionScope::Module);
         let is_async = token == PythonToken::Name("async");
         if is_async {
             token = self.tokens.next_token()?;
         }
         if token == PythonToken::Name("class") {
-            self.enclosing.push((indentation, Scope::Class));
+            self.enclosing.push((indentation, DefinitionScope::Class));
         }
         if token != PythonToken::Name("def") {
             let uses_name = self.finish_statement(Some(token), function);
-            return Some(if uses_name && scope == Scope::Module { Statement::UsesName } else { Statement::Other });
+            return Some(if uses_name && scope == DefinitionScope::Module {
+                Statement::UsesName
+            } else {
+                Statement::Other
+            });
         }
-        self.enclosing.push((indentation, Scope::Function));
+        self.enclosing.push((indentation, DefinitionScope::Function));
         let is_wanted = self.tokens.next_token()? == PythonToken::Name(function);
         let mut token = self.tokens.next_token();
         if token == Some(PythonToken::Symbol(b'[')) {
@@ -96,7 +102,7 @@ impl SourceReader<'_> {
             return Some(Statement::Other);
         }
         let mut parameters = self.read_parameters();
-        if scope == Scope::Class
+        if scope == DefinitionScope::Class
             && parameters.first().is_some_and(|first| ["self", "cls"].contains(&first.name.as_str()))
         {
             parameters.remove(0);

@@ -9,7 +9,7 @@ use super::{Printed, sink};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -33,10 +33,10 @@ const TO_CANCEL: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 1 })
 const LINE: usize = 16 << 10;
 
 /// The running processes, to be ended by [`interrupt`].
-static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+static LIVE: Mutex<Vec<Weak<InterpreterProcess>>> = Mutex::new(Vec::new());
 
 /// What the threads around one process share.
-struct Shared {
+struct InterpreterProcess {
     /// None once the process is to end: its guard then ends the whole process group.
     input: Mutex<Option<ChildStdin>>,
     child: Mutex<Child>,
@@ -46,16 +46,21 @@ struct Shared {
 /// The calls that a process works on.
 #[derive(Default)]
 struct Calls {
-    waiting: HashMap<u64, Waiting>,
+    waiting: HashMap<u64, PendingCall>,
     /// The trials of the last call: what a function prints may be read after its reply.
     last: Option<Arc<str>>,
     /// Why there will be no more replies.
-    ended: Option<String>,
+    ended: Option<ProcessEnd>,
 }
 
+/// Why a process gives no more replies.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct ProcessEnd(String);
+
 /// A call without a reply.
-struct Waiting {
-    reply: Sender<Result<Map<String, Value>, String>>,
+struct PendingCall {
+    reply: Sender<Result<Map<String, Value>, ProcessEnd>>,
     /// The trials that it is for, as messages name them.
     caller: Option<Arc<str>>,
 }
@@ -64,7 +69,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl InterpreterProcess {
     /// Ends the process, and all that it started.
     fn end(&self) {
         // If another thread is writing, it holds the lock; the end of the process frees it.
@@ -83,9 +88,9 @@ impl Shared {
         callers.all(|caller| caller == first).then(|| first.clone())?
     }
 
-    /// Tells all who wait that there is no reply.
+    /// Fails all pending calls.
     fn give_up(&self, reason: String) {
-        let mut calls = lock(&self.calls);
+        let (mut calls, reason) = (lock(&self.calls), ProcessEnd(reason));
         for (_, waiting) in calls.waiting.drain() {
             let _ = waiting.reply.send(Err(reason.clone()));
         }
@@ -94,19 +99,19 @@ impl Shared {
 }
 
 /// The result of a request.
-pub(super) enum Asked {
+pub(super) enum CallOutcome {
     /// The driver's reply.
     Reply(Map<String, Value>),
     /// The process did not answer in time. It was ended, unless it works on
     /// other calls and has cancelled this one.
     TimedOut,
     /// The process ended, or sent something that is no reply.
-    Ended(String),
+    Ended(ProcessEnd),
 }
 
 /// An interpreter with a function in it.
-pub(super) struct Running {
-    shared: Arc<Shared>,
+pub(super) struct Interpreter {
+    shared: Arc<InterpreterProcess>,
     requests: Sender<Vec<u8>>,
     /// The number of the last call.
     last: AtomicU64,
@@ -114,14 +119,13 @@ pub(super) struct Running {
     at_once: bool,
 }
 
-impl Drop for Running {
+impl Drop for Interpreter {
     fn drop(&mut self) {
         self.shared.end();
     }
 }
 
-/// Ends the interpreters that are computing at this moment: nobody waits for
-/// them any more.
+/// Ends the interpreters that are working on a call, after an interrupt (Ctrl-C).
 pub fn interrupt() {
     for shared in lock(&LIVE).iter().filter_map(Weak::upgrade) {
         if !lock(&shared.calls).waiting.is_empty() {
@@ -130,10 +134,10 @@ pub fn interrupt() {
     }
 }
 
-impl Running {
+impl Interpreter {
     /// Starts an interpreter; the first reply says whether the function is
     /// there. `at_once` is whether its calls run side by side.
-    pub(super) fn start(interpreter: &str, setup: Value, name: &str, at_once: bool) -> Result<Self, String> {
+    pub(super) fn start(interpreter: &str, setup: Value, name: &str, at_once: bool) -> io::Result<Self> {
         let (requests, asked) = channel();
         let (started, start) = channel();
         let mut command = Command::new(interpreter);
@@ -144,10 +148,10 @@ impl Running {
         let keeper = thread::Builder::new().name("function".to_owned()).spawn(move || {
             let mut child = match command.spawn() {
                 Ok(child) => child,
-                Err(error) => return drop(started.send(Err(error.to_string()))),
+                Err(error) => return drop(started.send(Err(error))),
             };
             let (output, errors) = (child.stdout.take(), child.stderr.take());
-            let shared = Arc::new(Shared {
+            let shared = Arc::new(InterpreterProcess {
                 input: Mutex::new(child.stdin.take()),
                 child: Mutex::new(child),
                 calls: Mutex::default(),
@@ -170,15 +174,15 @@ impl Running {
             };
             if let Err(error) = replies {
                 shared.end();
-                return drop(started.send(Err(error.to_string())));
+                return drop(started.send(Err(error)));
             }
             if started.send(Ok(shared.clone())).is_err() {
                 shared.end();
             }
             keep(&shared, &asked);
         });
-        keeper.map_err(|error| error.to_string())?;
-        let shared = start.recv().map_err(|error| error.to_string())??;
+        keeper?;
+        let shared = start.recv().map_err(io::Error::other)??;
         let mut live = lock(&LIVE);
         live.retain(|shared| shared.strong_count() > 0);
         live.push(Arc::downgrade(&shared));
@@ -198,56 +202,58 @@ impl Running {
         matches!(lock(&self.shared.child).try_wait(), Ok(None))
     }
 
-    /// Whether it can be asked again: nobody has ended it.
+    /// Whether it can be called again.
     pub(super) fn is_used(&self) -> bool {
         self.lives() && lock(&self.shared.input).is_some()
     }
 
     /// Waits until the function is there.
-    pub(super) fn ready(&self, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+    pub(super) fn ready(&self, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         self.answer(0, None, caller, limit)
     }
 
     /// Calls the function.
-    pub(super) fn ask(&self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+    pub(super) fn ask(&self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
         self.answer(number, Some(json!({ "call": number, "arguments": arguments })), caller, limit)
     }
 
     /// Sends a request, and waits for the reply of this number.
-    fn answer(&self, number: u64, request: Option<Value>, caller: Option<Arc<str>>, limit: Duration) -> Asked {
+    fn answer(&self, number: u64, request: Option<Value>, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         let (reply, replies) = channel();
         {
             let mut calls = lock(&self.shared.calls);
             if let Some(reason) = &calls.ended {
-                return Asked::Ended(reason.clone());
+                return CallOutcome::Ended(reason.clone());
             }
             calls.last.clone_from(&caller);
-            calls.waiting.insert(number, Waiting { reply, caller });
+            calls.waiting.insert(number, PendingCall { reply, caller });
         }
         if let Some(request) = request {
             self.send(&request);
         }
         match replies.recv_timeout(limit) {
-            Ok(Ok(reply)) => return Asked::Reply(reply),
-            Ok(Err(reason)) => return Asked::Ended(reason),
-            Err(RecvTimeoutError::Disconnected) => return Asked::Ended("its interpreter ended".to_owned()),
+            Ok(Ok(reply)) => return CallOutcome::Reply(reply),
+            Ok(Err(reason)) => return CallOutcome::Ended(reason),
+            Err(RecvTimeoutError::Disconnected) => {
+                return CallOutcome::Ended(ProcessEnd("its interpreter ended".to_owned()));
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
         if self.at_once && number > 0 {
             self.send(&json!({ "cancel": number }));
             if replies.recv_timeout(TO_CANCEL).is_ok() {
-                return Asked::TimedOut;
+                return CallOutcome::TimedOut;
             }
         }
         self.shared.end();
-        Asked::TimedOut
+        CallOutcome::TimedOut
     }
 }
 
-/// Passes requests on, until nobody asks any more or the process ends. The
+/// Passes requests on until the sender is gone or the process has ended. The
 /// process lives as long as this thread.
-fn keep(shared: &Shared, asked: &Receiver<Vec<u8>>) {
+fn keep(shared: &InterpreterProcess, asked: &Receiver<Vec<u8>>) {
     for request in asked {
         let mut input = lock(&shared.input);
         let Some(open) = input.as_mut() else { continue };
@@ -260,8 +266,8 @@ fn keep(shared: &Shared, asked: &Receiver<Vec<u8>>) {
     let _ = lock(&shared.child).wait();
 }
 
-/// Hands replies to those who wait for them, until the process ends.
-fn read(shared: &Shared, output: Option<impl BufRead>) {
+/// Hands replies to the pending calls until the process ends.
+fn read(shared: &InterpreterProcess, output: Option<impl BufRead>) {
     let Some(mut output) = output else { return shared.give_up("its interpreter has no output".to_owned()) };
     let mut line = String::new();
     while matches!(output.read_line(&mut line), Ok(1..)) {
@@ -274,7 +280,7 @@ fn read(shared: &Shared, output: Option<impl BufRead>) {
             shared.give_up(format!("its interpreter answered `{}`, which is no reply", beginning(line.trim())));
             return shared.end();
         };
-        // Nobody waits for a call that took too long.
+        // A call that took too long is not pending any more.
         if let Some(waiting) = lock(&shared.calls).waiting.remove(&number) {
             let _ = waiting.reply.send(Ok(reply));
         }
@@ -286,7 +292,7 @@ fn read(shared: &Shared, output: Option<impl BufRead>) {
 }
 
 /// The reason why a process ended.
-fn ended(shared: &Shared) -> String {
+fn ended(shared: &InterpreterProcess) -> String {
     let began = Instant::now();
     while began.elapsed() < TO_END {
         if let Ok(Some(status)) = lock(&shared.child).try_wait() {

@@ -9,12 +9,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// interpreter may need more than the first of them to start.
 const LIMITS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
 
-fn limited(source: &str, timeout_seconds: f64) -> Result<Function, String> {
+fn limited(source: &str, timeout_seconds: f64) -> Result<Function, FunctionError> {
     let script = Script { file: "f.py", source, function: "f", interpreter: None, timeout_seconds, concurrency: None };
     Function::new("metric", script, &["a", "b"])
 }
 
-fn function(source: &str) -> Result<Function, String> {
+fn function(source: &str) -> Result<Function, FunctionError> {
     limited(source, 60.0)
 }
 
@@ -110,9 +110,9 @@ fn definitions_are_found_wherever_python_allows_them() {
     for source in
         ["class C:\n    def f(self, a): ...", "'def f(a): ...'", "# def f(a): ...", "def g():\n  def f(a): ..."]
     {
-        assert!(signature(source).unwrap_err().contains("has no function `f`"), "{source}");
+        assert!(signature(source).unwrap_err().to_string().contains("has no function `f`"), "{source}");
     }
-    assert!(signature("def f(a, c, key=lambda x, y: x): ...").unwrap_err().contains("wants `c`"));
+    assert!(signature("def f(a, c, key=lambda x, y: x): ...").unwrap_err().to_string().contains("wants `c`"));
     // Source that ends early is Python's error, and must not be ours.
     for source in
         ["def", "async", "def f", "def f[", "def f(a, b=lambda", "def f(a='''", "def f(a=f'{", "def f(a=f'{a:"]
@@ -200,14 +200,14 @@ fn a_concurrency_that_is_none_is_refused() {
         concurrency: Some(concurrency),
     };
     for wrong in [0, 257] {
-        let error = Function::new("metric", script(wrong), &["a"]).unwrap_err();
+        let error = Function::new("metric", script(wrong), &["a"]).unwrap_err().to_string();
         assert!(error.contains("1 to 256"), "{error}");
     }
 }
 
 #[test]
 fn a_source_without_the_function_or_with_unknown_parameters_is_refused() {
-    let refused = |source: &str| function(source).unwrap_err();
+    let refused = |source: &str| function(source).unwrap_err().to_string();
     assert!(refused("def other(a):\n    return 1\n").contains("has no function `f`"));
     assert!(refused("def f(a, c):\n    return 1\n").contains("wants `c`: there are a, b"));
     assert!(refused("def f():\n    return 1\n").contains("wants nothing"));
@@ -319,7 +319,7 @@ fn a_source_that_cannot_be_run_is_tried_again_by_the_next_run() {
     std::fs::write(folder.path().join("oats_of_the_mill.py"), "N = 12\n").unwrap();
     assert!(needy.call(&json!({ "a": 1 })).is_err(), "not for each question anew");
     // A notebook tries others meanwhile.
-    for number in 0..=KEPT {
+    for number in 0..=MAX_IDLE_PROCESSES {
         function(&format!("def f(a):\n    return a + {number}\n")).unwrap();
     }
     forgive();

@@ -4,14 +4,14 @@
 //! It pays in every chat: "And how much is it?" finds nothing by itself. A
 //! question without history is searched as it was asked, without a call, so it
 //! makes no difference to golden questions that stand alone. Where there is
-//! history it asks the model once. `join` is the kin of it without a model.
-//! Later stages are asked the new question too. Source: LlamaIndex's
+//! history it asks the model once. `join` does the same without a model. Later
+//! stages are asked the new question too. Source: LlamaIndex's
 //! CondensePlusContextChatEngine; Vakulenko et al., Question Rewriting for
 //! Conversational Question Answering, 2020.
 
 use super::{
-    QueryWriter, Written,
-    asker::{Asked, Asker, Asking},
+    QueryWriter, WrittenQueries,
+    asker::{Asker, Asking, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -70,12 +70,12 @@ struct Condense(Asker);
 
 #[async_trait]
 impl QueryWriter for Condense {
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
         if history.is_empty() {
-            return Ok(Written::of(vec![question.into()]));
+            return Ok(WrittenQueries::of(vec![question.into()]));
         }
-        match self.0.one(INSTRUCTIONS, Asked { question, history }).await {
-            Ok(standalone) => Ok(Written::of(vec![standalone.into()])),
+        match self.0.one(INSTRUCTIONS, Conversation { question, history }).await {
+            Ok(standalone) => Ok(WrittenQueries::of(vec![standalone.into()])),
             Err(nothing) => nothing.searched(question),
         }
     }
@@ -84,15 +84,15 @@ impl QueryWriter for Condense {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::Script;
+    use crate::generate::tests::ScriptedChat;
 
     #[tokio::test]
     async fn the_last_turn_is_searched_as_a_question_of_its_own() {
-        let script = Script::new(4096, |_| r#"{"question": "How much is the mill?"}"#.to_owned());
+        let script = ScriptedChat::new(4096, |_| r#"{"question": "How much is the mill?"}"#.to_owned());
         let writer = Config::default().build(&script.context()).unwrap();
         let history = [Message::user("Is the mill for sale?"), Message::assistant("Yes.")];
         let written = writer.write("And how much is it?", &history).await.unwrap();
-        assert_eq!(written, Written::of(vec!["How much is the mill?".into()]));
+        assert_eq!(written, WrittenQueries::of(vec!["How much is the mill?".into()]));
         let prompt = &script.prompts()[0];
         let expected = "<conversation>\n<message from=\"user\">\nIs the mill for sale?\n</message>\n<message \
                         from=\"assistant\">\nYes.\n</message>\n</conversation>\n<question>\nAnd how much is \
@@ -102,17 +102,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_that_stands_alone_takes_no_call() {
-        let script = Script::new(4096, |_| unreachable!());
+        let script = ScriptedChat::new(4096, |_| unreachable!());
         let writer = Config::default().build(&script.context()).unwrap();
-        assert_eq!(writer.write("Who?", &[]).await.unwrap(), Written::of(vec!["Who?".into()]));
+        assert_eq!(writer.write("Who?", &[]).await.unwrap(), WrittenQueries::of(vec!["Who?".into()]));
         assert!(script.requests().is_empty());
     }
 
     #[tokio::test]
     async fn a_question_that_is_repeated_is_its_own_form() {
-        let script = Script::new(4096, |_| r#"{"question": "Who?"}"#.to_owned());
+        let script = ScriptedChat::new(4096, |_| r#"{"question": "Who?"}"#.to_owned());
         let writer = Config::default().build(&script.context()).unwrap();
         let written = writer.write("Who?", &[Message::user("Hello.")]).await.unwrap();
-        assert_eq!(written, Written::of(vec!["Who?".into()]));
+        assert_eq!(written, WrittenQueries::of(vec!["Who?".into()]));
     }
 }

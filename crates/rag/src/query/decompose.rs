@@ -11,8 +11,8 @@
 //! Reranking, 2022.
 
 use super::{
-    QueryWriter, Written,
-    asker::{Asked, Asker, Asking},
+    QueryWriter, WrittenQueries,
+    asker::{Asker, Asking, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -72,7 +72,7 @@ struct Decompose {
 
 #[async_trait]
 impl QueryWriter for Decompose {
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
         let instructions = format!(
             "Decide whether the question needs facts that stand in several places. If so, write the 2 to {} simpler \
              questions that together lead to its answer, each of which can be understood by itself. If one fact \
@@ -81,9 +81,9 @@ impl QueryWriter for Decompose {
              {{\"queries\": []}} for \"Who built the mill at Ode?\".",
             self.most
         );
-        match self.asker.list(&instructions, Asked { question, history }, self.most).await {
+        match self.asker.list(&instructions, Conversation { question, history }, self.most).await {
             // No parts: it needs none.
-            Ok(parts) => Ok(Written::beside(question, parts)),
+            Ok(parts) => Ok(WrittenQueries::beside(question, parts)),
             Err(nothing) => nothing.searched(question),
         }
     }
@@ -92,22 +92,22 @@ impl QueryWriter for Decompose {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::Script;
+    use crate::generate::tests::ScriptedChat;
 
-    async fn written(reply: &'static str) -> Written {
-        let script = Script::new(4096, move |_| reply.to_owned());
+    async fn written(reply: &'static str) -> WrittenQueries {
+        let script = ScriptedChat::new(4096, move |_| reply.to_owned());
         Config { most: 2, ..Config::default() }.build(&script.context()).unwrap().write("A or B?", &[]).await.unwrap()
     }
 
     #[tokio::test]
     async fn the_whole_and_its_parts_are_searched() {
         let found = written(r#"{"queries": ["What is A?", "What is B?"]}"#).await;
-        assert_eq!(found, Written::of(["A or B?", "What is A?", "What is B?"].map(Into::into).to_vec()));
+        assert_eq!(found, WrittenQueries::of(["A or B?", "What is A?", "What is B?"].map(Into::into).to_vec()));
     }
 
     #[tokio::test]
     async fn a_question_that_needs_no_parts_is_no_fallback() {
-        assert_eq!(written(r#"{"queries": []}"#).await, Written::of(vec!["A or B?".into()]));
+        assert_eq!(written(r#"{"queries": []}"#).await, WrittenQueries::of(vec!["A or B?".into()]));
     }
 
     #[tokio::test]

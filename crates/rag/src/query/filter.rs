@@ -12,7 +12,7 @@
 //! columns of the table `corpus.metadata`. A golden question can have a filter
 //! of its own, which holds whatever this axis says.
 
-use super::{QueryWriter, SearchQuery, Written};
+use super::{QueryWriter, SearchQuery, WrittenQueries};
 use crate::{Component, Context, Error, Filter};
 use async_trait::async_trait;
 use models::Message;
@@ -49,9 +49,9 @@ struct Filtered(Filter);
 
 #[async_trait]
 impl QueryWriter for Filtered {
-    async fn write(&self, question: &str, _: &[Message]) -> Result<Written, Error> {
+    async fn write(&self, question: &str, _: &[Message]) -> Result<WrittenQueries, Error> {
         let filter = Some(self.0.clone()).filter(|filter| !filter.is_empty());
-        Ok(Written::of(vec![SearchQuery { filter, ..question.into() }]))
+        Ok(WrittenQueries::of(vec![SearchQuery { filter, ..question.into() }]))
     }
 }
 

@@ -14,8 +14,8 @@
 //! `texttron/hyde`).
 
 use super::{
-    Fallback, QueryWriter, SearchQuery, Written,
-    asker::{Asked, Asker, Asking, Nothing},
+    Fallback, QueryWriter, SearchQuery, WrittenQueries,
+    asker::{Asker, Asking, Conversation, NoReply},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -82,8 +82,8 @@ struct Hyde {
 
 #[async_trait]
 impl QueryWriter for Hyde {
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
-        let asked = Asked { question, history };
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
+        let asked = Conversation { question, history };
         let calls = (0..self.n as u64).map(|number| self.asker.text(INSTRUCTIONS, asked, number));
         let (mut passages, mut missing) = (Vec::new(), Vec::new());
         for reply in futures::future::join_all(calls).await {
@@ -92,9 +92,9 @@ impl QueryWriter for Hyde {
                 Err(nothing) => missing.push(nothing),
             }
         }
-        // The end of the run comes first, then what another try may mend.
-        let is_end = |nothing: &&Nothing| matches!(nothing, Nothing::Failed(error) if error.ends_work());
-        let may_mend = |nothing: &&Nothing| matches!(nothing, Nothing::Failed(_));
+        // The end of the run comes first, then failures that a retry may fix.
+        let is_end = |nothing: &&NoReply| matches!(nothing, NoReply::Failed(error) if error.ends_work());
+        let may_mend = |nothing: &&NoReply| matches!(nothing, NoReply::Failed(_));
         let worst = missing.iter().find(is_end).or_else(|| missing.iter().find(may_mend)).or(missing.first());
         let fallback = match worst {
             None => None,
@@ -111,17 +111,17 @@ impl QueryWriter for Hyde {
             }
         };
         let queries = vec![SearchQuery { passages, ..SearchQuery::from(question) }];
-        Ok(Written { queries, fallback })
+        Ok(WrittenQueries { queries, fallback })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::{Script, reply};
+    use crate::generate::tests::{ScriptedChat, reply};
     use models::ChatRequest;
 
-    fn passages(written: &Written) -> Vec<&str> {
+    fn passages(written: &WrittenQueries) -> Vec<&str> {
         assert_eq!((written.queries.len(), written.queries[0].words.as_str()), (1, "Who?"));
         assert_eq!(written.queries[0].text, "Who?");
         written.queries[0].passages.iter().map(String::as_str).collect()
@@ -129,7 +129,8 @@ mod tests {
 
     #[tokio::test]
     async fn each_passage_has_its_own_seed_and_the_question_stays() {
-        let script = Script::replying(4096, |_, request: &ChatRequest| Ok(reply(format!("Seed\n{}.", request.seed))));
+        let script =
+            ScriptedChat::replying(4096, |_, request: &ChatRequest| Ok(reply(format!("Seed\n{}.", request.seed))));
         let config = Config { n: 3, seed: 7, ..Config::default() };
         let written = config.build(&script.context()).unwrap().write("Who?", &[]).await.unwrap();
         assert_eq!(passages(&written), ["Seed 7.", "Seed 8.", "Seed 9."]);
@@ -139,7 +140,7 @@ mod tests {
 
     #[tokio::test]
     async fn passages_that_came_are_used_and_missing_ones_are_told() {
-        let script = Script::replying(4096, |_, request: &ChatRequest| match request.seed {
+        let script = ScriptedChat::replying(4096, |_, request: &ChatRequest| match request.seed {
             0 => Ok(reply("A passage.")),
             1 => Ok(reply("...")),
             _ => Err(models::Error::Config("down".to_owned())),

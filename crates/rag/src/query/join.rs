@@ -9,7 +9,7 @@
 //! Source: the concatenation baseline of conversational search, as in Dalton
 //! et al., TREC CAsT 2019.
 
-use super::{QueryWriter, Written};
+use super::{QueryWriter, WrittenQueries};
 use crate::{Component, Context, Error};
 use async_trait::async_trait;
 use models::{Message, Role};
@@ -55,14 +55,14 @@ struct Join {
 
 #[async_trait]
 impl QueryWriter for Join {
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
         let of_user = |message: &&Message| message.role == Role::User && !message.content.trim().is_empty();
         let turns: Vec<&str> = history.iter().filter(of_user).map(|message| message.content.trim()).collect();
         if turns.is_empty() {
-            return Ok(Written::of(vec![question.into()]));
+            return Ok(WrittenQueries::of(vec![question.into()]));
         }
         let latest = &turns[turns.len().saturating_sub(self.turns)..];
-        Ok(Written::of(vec![format!("{}\n{}", latest.join("\n"), question.trim()).into()]))
+        Ok(WrittenQueries::of(vec![format!("{}\n{}", latest.join("\n"), question.trim()).into()]))
     }
 }
 
@@ -76,9 +76,12 @@ mod tests {
         let written = async |turns, history: &[Message]| {
             Config { turns }.build(&Context::default()).unwrap().write("How much?", history).await.unwrap()
         };
-        assert_eq!(written(1, &history).await, Written::of(vec!["Is the mill for sale?\nHow much?".into()]));
-        assert_eq!(written(9, &history).await, Written::of(vec!["Hello.\nIs the mill for sale?\nHow much?".into()]));
-        assert_eq!(written(1, &history[2..]).await, Written::of(vec!["How much?".into()]));
+        assert_eq!(written(1, &history).await, WrittenQueries::of(vec!["Is the mill for sale?\nHow much?".into()]));
+        assert_eq!(
+            written(9, &history).await,
+            WrittenQueries::of(vec!["Hello.\nIs the mill for sale?\nHow much?".into()])
+        );
+        assert_eq!(written(1, &history[2..]).await, WrittenQueries::of(vec!["How much?".into()]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 pub(crate) mod asker;
 
-use crate::{Error, Listed, component::components};
+use crate::{AxisValue, Error, component::components};
 use async_trait::async_trait;
 use models::{Embedder, InputKind, Matrix, Message};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ components! {
     }
 }
 
-impl Listed for QueryConfig {
+impl AxisValue for QueryConfig {
     fn unlisted() -> Option<Self> {
         Self::nothing()
     }
@@ -54,7 +54,7 @@ impl<T: Into<String>> From<T> for SearchQuery {
 
 /// What is searched for a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenQueries {
     /// At least one search; what several find is joined by reciprocal rank fusion.
     pub queries: Vec<SearchQuery>,
     /// Why the question is searched as it was asked, or with less than its component wanted to write.
@@ -91,7 +91,7 @@ impl Fallback {
     }
 }
 
-impl Written {
+impl WrittenQueries {
     /// These searches.
     pub fn of(queries: Vec<SearchQuery>) -> Self {
         Self { queries, fallback: None }
@@ -103,7 +103,7 @@ impl Written {
     }
 
     /// The question itself, because its component could write nothing else.
-    pub fn as_asked(question: &str, reason: impl Into<String>) -> Self {
+    pub(crate) fn as_asked(question: &str, reason: impl Into<String>) -> Self {
         let fallback = Some(Fallback { reason: reason.into(), failed: false });
         Self { queries: vec![question.into()], fallback }
     }
@@ -112,7 +112,7 @@ impl Written {
     ///
     /// # Errors
     /// If the run is ending: then nothing is searched.
-    pub fn after_failure(question: &str, error: &models::Error) -> Result<Self, Error> {
+    pub(crate) fn after_failure(question: &str, error: &models::Error) -> Result<Self, Error> {
         Ok(Self { queries: vec![question.into()], fallback: Some(Fallback::after(error)?) })
     }
 }
@@ -140,7 +140,7 @@ pub trait QueryWriter: Send + Sync {
     ///
     /// # Errors
     /// If the run is ending.
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error>;
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error>;
 }
 
 /// The vectors of searches, one row for each.
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::{
         Component as _, Context,
-        generate::tests::{Script, reply},
+        generate::tests::{ScriptedChat, reply},
     };
     use models::{ChatRequest, ChatResponse, Finish};
 
@@ -192,7 +192,7 @@ mod tests {
     async fn a_writer_that_does_nothing_searches_the_question() {
         let writer = QueryConfig::nothing().unwrap().build(&Context::default()).unwrap();
         let written = writer.write("Who built the mill?", &[]).await.unwrap();
-        assert_eq!(written, Written::of(vec!["Who built the mill?".into()]));
+        assert_eq!(written, WrittenQueries::of(vec!["Who built the mill?".into()]));
     }
 
     const QUESTION: &str = "Which of the mills is older?";
@@ -217,10 +217,10 @@ mod tests {
     /// conversation, twice, if the model replies so.
     async fn written(
         reply: impl Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync + Copy + 'static,
-    ) -> Vec<(&'static str, Written)> {
+    ) -> Vec<(&'static str, WrittenQueries)> {
         let mut all = Vec::new();
         for config in configs().into_iter().filter(|config| !config.models().is_empty()) {
-            let script = Script::replying(4096, reply);
+            let script = ScriptedChat::replying(4096, reply);
             let writer = config.build(&script.context()).unwrap();
             let first = writer.write(QUESTION, &history()).await.unwrap();
             assert!(!script.requests().is_empty(), "{}", config.name());
@@ -275,7 +275,7 @@ mod tests {
             assert_eq!(written.fallback, Some(fallback), "{name}");
         }
         for config in configs().into_iter().filter(|config| !config.models().is_empty()) {
-            let script = Script::replying(4096, |_, _| Err(models::Error::Cancelled));
+            let script = ScriptedChat::replying(4096, |_, _| Err(models::Error::Cancelled));
             let ended = config.build(&script.context()).unwrap().write(QUESTION, &history()).await;
             assert!(matches!(ended, Err(Error::Model(models::Error::Cancelled))), "{}", config.name());
         }
@@ -295,7 +295,7 @@ mod tests {
             }))
         };
         for config in configs() {
-            let script = Script::replying(4096, good);
+            let script = ScriptedChat::replying(4096, good);
             let written = config.build(&script.context()).unwrap().write(QUESTION, &[]).await.unwrap();
             assert_eq!(written.fallback, None, "{}", config.name());
             let first = &written.queries[0];

@@ -9,8 +9,8 @@
 //! MultiQueryRetriever has three, as here.
 
 use super::{
-    QueryWriter, Written,
-    asker::{Asked, Asker, Asking},
+    QueryWriter, WrittenQueries,
+    asker::{Asker, Asking, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -69,16 +69,18 @@ struct MultiQuery {
 
 #[async_trait]
 impl QueryWriter for MultiQuery {
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
         let instructions = format!(
             "Write {} other wordings of the question for a search engine. Each asks for the same, with different \
              words or from another side, and can be understood by itself. Do not answer the question. Reply as \
              {{\"queries\": [\"...\"]}}.",
             self.n
         );
-        match self.asker.list(&instructions, Asked { question, history }, self.n).await {
-            Ok(wordings) if wordings.is_empty() => Ok(Written::as_asked(question, "the model wrote no other wording")),
-            Ok(wordings) => Ok(Written::beside(question, wordings)),
+        match self.asker.list(&instructions, Conversation { question, history }, self.n).await {
+            Ok(wordings) if wordings.is_empty() => {
+                Ok(WrittenQueries::as_asked(question, "the model wrote no other wording"))
+            }
+            Ok(wordings) => Ok(WrittenQueries::beside(question, wordings)),
             Err(nothing) => nothing.searched(question),
         }
     }
@@ -87,16 +89,16 @@ impl QueryWriter for MultiQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::Script;
+    use crate::generate::tests::ScriptedChat;
 
     #[tokio::test]
     async fn the_question_and_its_wordings_are_searched() {
         let reply = r#"{"queries": ["The mill's builder", "who built the mill", "Builder of the mill"]}"#;
-        let script = Script::new(4096, move |_| reply.to_owned());
+        let script = ScriptedChat::new(4096, move |_| reply.to_owned());
         let writer = Config::default().build(&script.context()).unwrap();
         let written = writer.write("Who built the mill?", &[]).await.unwrap();
         let expected = ["Who built the mill?", "The mill's builder", "Builder of the mill"];
-        assert_eq!(written, Written::of(expected.map(Into::into).to_vec()), "a repetition is left out");
+        assert_eq!(written, WrittenQueries::of(expected.map(Into::into).to_vec()), "a repetition is left out");
         let request = &script.requests()[0];
         assert_eq!(request.schema.as_ref().unwrap()["properties"]["queries"]["maxItems"], 3);
         assert!(request.messages[0].content.contains("3 other wordings"));
@@ -104,9 +106,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_empty_list_is_told() {
-        let script = Script::new(4096, |_| r#"{"queries": []}"#.to_owned());
+        let script = ScriptedChat::new(4096, |_| r#"{"queries": []}"#.to_owned());
         let written = Config::default().build(&script.context()).unwrap().write("Who?", &[]).await.unwrap();
-        assert_eq!(written, Written::as_asked("Who?", "the model wrote no other wording"));
+        assert_eq!(written, WrittenQueries::as_asked("Who?", "the model wrote no other wording"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The baseline that every other way must beat to be worth its calls.
 
-use super::{QueryWriter, Written};
+use super::{QueryWriter, WrittenQueries};
 use crate::{Component, Context, Error};
 use async_trait::async_trait;
 use models::Message;
@@ -31,7 +31,7 @@ struct AsAsked;
 
 #[async_trait]
 impl QueryWriter for AsAsked {
-    async fn write(&self, question: &str, _: &[Message]) -> Result<Written, Error> {
-        Ok(Written::of(vec![question.into()]))
+    async fn write(&self, question: &str, _: &[Message]) -> Result<WrittenQueries, Error> {
+        Ok(WrittenQueries::of(vec![question.into()]))
     }
 }

@@ -4,17 +4,17 @@
 //!
 //! It pays most with `bm25` and `hybrid`: the passage brings words that the
 //! documents use and the question lacks, and the repeated question keeps its
-//! own words ahead. It does not pay where the model knows nothing of the
-//! field, or where the question holds the one word that decides, such as an
-//! error code. It asks the model once. `hyde` is the kin of it that leaves the
-//! words alone.
+//! own words ahead. It does not pay where the model knows nothing of the field,
+//! or where the question holds the one word that decides, such as an error
+//! code. It asks the model once. `hyde` is a variant that leaves the words
+//! alone.
 //! Source: Wang, Yang and Wei, Query2doc: Query Expansion with Large Language
 //! Models, 2023 (without its examples of passages, which are of another
 //! corpus).
 
 use super::{
-    QueryWriter, SearchQuery, Written,
-    asker::{Asked, Asker, Asking},
+    QueryWriter, SearchQuery, WrittenQueries,
+    asker::{Asker, Asking, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -82,12 +82,12 @@ struct Query2doc {
 
 #[async_trait]
 impl QueryWriter for Query2doc {
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
-        match self.asker.text(INSTRUCTIONS, Asked { question, history }, 0).await {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
+        match self.asker.text(INSTRUCTIONS, Conversation { question, history }, 0).await {
             Ok(passage) => {
                 let words = format!("{} ", question.trim()).repeat(self.repeats) + &passage;
                 let text = format!("{} {passage}", question.trim());
-                Ok(Written::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]))
+                Ok(WrittenQueries::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]))
             }
             Err(nothing) => nothing.searched(question),
         }
@@ -97,14 +97,14 @@ impl QueryWriter for Query2doc {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::Script;
+    use crate::generate::tests::ScriptedChat;
 
     #[tokio::test]
     async fn words_hold_the_question_five_times_and_the_text_once() {
-        let script = Script::new(4096, |_| "Ode built it.".to_owned());
+        let script = ScriptedChat::new(4096, |_| "Ode built it.".to_owned());
         let written = Config::default().build(&script.context()).unwrap().write("Who?", &[]).await.unwrap();
         let (words, text) = ("Who? Who? Who? Who? Who? Ode built it.".to_owned(), "Who? Ode built it.".to_owned());
-        assert_eq!(written, Written::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]));
+        assert_eq!(written, WrittenQueries::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]));
     }
 
     #[test]

@@ -14,8 +14,8 @@
 //! Source: LangChain's self-querying retriever.
 
 use super::{
-    QueryWriter, SearchQuery, Written,
-    asker::{Asked, Asker, Asking},
+    QueryWriter, SearchQuery, WrittenQueries,
+    asker::{Asker, Asking, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Filter, Item};
 use async_trait::async_trait;
@@ -139,8 +139,8 @@ struct SelfQuery {
 
 #[async_trait]
 impl QueryWriter for SelfQuery {
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
-        let asked = Asked { question, history };
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
+        let asked = Conversation { question, history };
         match self.asker.value(&self.instructions, asked, "filter", self.schema.clone()).await {
             Ok(conditions) => Ok(self.written(question, conditions)),
             Err(nothing) => nothing.searched(question),
@@ -149,11 +149,11 @@ impl QueryWriter for SelfQuery {
 }
 
 impl SelfQuery {
-    fn written(&self, question: &str, mut conditions: Map<String, Value>) -> Written {
+    fn written(&self, question: &str, mut conditions: Map<String, Value>) -> WrittenQueries {
         // Nothing is asked of such a field.
         conditions.retain(|_, value| !value.is_null() && *value != json!({}) && *value != json!(""));
         if let Some(name) = conditions.keys().find(|name| !self.fields.contains_key(*name)) {
-            return Written::as_asked(
+            return WrittenQueries::as_asked(
                 question,
                 format!("the model's filter names `{name}`, which is none of the fields"),
             );
@@ -161,9 +161,9 @@ impl SelfQuery {
         match serde_json::from_value::<Filter>(Value::Object(conditions)) {
             Ok(filter) => {
                 let filter = Some(filter).filter(|filter| !filter.is_empty());
-                Written::of(vec![SearchQuery { filter, ..question.into() }])
+                WrittenQueries::of(vec![SearchQuery { filter, ..question.into() }])
             }
-            Err(error) => Written::as_asked(question, format!("the model's filter cannot be used: {error}")),
+            Err(error) => WrittenQueries::as_asked(question, format!("the model's filter cannot be used: {error}")),
         }
     }
 }
@@ -180,10 +180,10 @@ fn words(holds: &Holds) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::Script;
+    use crate::generate::tests::ScriptedChat;
 
-    async fn written(reply: &'static str) -> Written {
-        let script = Script::new(4096, move |_| reply.to_owned());
+    async fn written(reply: &'static str) -> WrittenQueries {
+        let script = ScriptedChat::new(4096, move |_| reply.to_owned());
         let fields = json!({ "model": "m", "fields": { "year": "number", "language": ["en", "de"] } });
         let config: Config = serde_json::from_value(fields).unwrap();
         config.build(&script.context()).unwrap().write("What came after 2020?", &[]).await.unwrap()

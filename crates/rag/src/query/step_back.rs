@@ -8,8 +8,8 @@
 //! Source: Zheng et al., Take a Step Back, 2023.
 
 use super::{
-    QueryWriter, Written,
-    asker::{Asked, Asker, Asking},
+    QueryWriter, WrittenQueries,
+    asker::{Asker, Asking, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -65,12 +65,12 @@ struct StepBack(Asker);
 
 #[async_trait]
 impl QueryWriter for StepBack {
-    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
-        match self.0.list(INSTRUCTIONS, Asked { question, history }, 1).await {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
+        match self.0.list(INSTRUCTIONS, Conversation { question, history }, 1).await {
             Ok(general) if general.is_empty() => {
-                Ok(Written::as_asked(question, "the model wrote no more general question"))
+                Ok(WrittenQueries::as_asked(question, "the model wrote no more general question"))
             }
-            Ok(general) => Ok(Written::beside(question, general)),
+            Ok(general) => Ok(WrittenQueries::beside(question, general)),
             Err(nothing) => nothing.searched(question),
         }
     }
@@ -79,13 +79,13 @@ impl QueryWriter for StepBack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::Script;
+    use crate::generate::tests::ScriptedChat;
 
     #[tokio::test]
     async fn the_question_and_the_more_general_one_are_searched() {
-        let script = Script::new(4096, |_| r#"{"queries": ["How are goods returned?"]}"#.to_owned());
+        let script = ScriptedChat::new(4096, |_| r#"{"queries": ["How are goods returned?"]}"#.to_owned());
         let writer = Config::default().build(&script.context()).unwrap();
         let written = writer.write("May I return it?", &[]).await.unwrap();
-        assert_eq!(written, Written::of(vec!["May I return it?".into(), "How are goods returned?".into()]));
+        assert_eq!(written, WrittenQueries::of(vec!["May I return it?".into(), "How are goods returned?".into()]));
     }
 }

@@ -22,9 +22,10 @@
 //! 2210.03350).
 
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, PassageStep, Refined, Searcher,
+    Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages, Searcher,
+    component::limited_by,
     corpus::{Corpus, Query},
-    query::asker::{Asker, Asking, Nothing},
+    query::asker::{Asker, Asking, NoReply},
 };
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -92,6 +93,8 @@ impl Component for Config {
         self.top_n.map_or(item, |top_n| item.first(top_n))
     }
 
+    limited_by!(top_n);
+
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let calls = 1 + self.tasks as u64;
         let asked = self.asking().asks(item, calls);
@@ -119,20 +122,20 @@ enum Verdict {
 }
 
 #[derive(Deserialize)]
-struct Plan {
+struct QuestionPlan {
     verdict: Verdict,
     questions: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Check {
+struct AnswerCheck {
     answered: bool,
     query: String,
 }
 
 /// What was found for a question of the plan.
 #[derive(Default)]
-struct Found {
+struct SubquestionResult {
     lists: Vec<Vec<Passage>>,
     /// What was searched in other words.
     again: Option<String>,
@@ -143,25 +146,30 @@ struct Found {
 #[async_trait]
 impl PassageStep for Agentic {
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        Ok(self.run_told(query, corpus, passages).await?.passages)
+        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
     }
 
-    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+    async fn run_with_remarks(
+        &self,
+        query: Query<'_>,
+        corpus: Corpus<'_>,
+        passages: Vec<Passage>,
+    ) -> Result<RefinedPassages, Error> {
         let questions = match self.plan(query.text, &passages).await {
             Ok(questions) if questions.is_empty() => return Ok(passages.into()),
             Ok(questions) => questions,
             Err(nothing) => {
-                let (reason, failed) = nothing.told()?;
+                let (reason, failed) = nothing.reason()?;
                 let remarks = vec![format!("agentic left the passages as they were, because: {reason}")];
-                return Ok(Refined { passages, remarks, failed });
+                return Ok(RefinedPassages { passages, remarks, failed });
             }
         };
         // All calls are waited for, because they may have been paid.
         let found = join_all(questions.iter().map(|question| self.task(question, query, corpus))).await;
         let most = self.config.top_n.unwrap_or(passages.len().max(1));
-        let (mut refined, mut lists) = (Refined::default(), vec![passages]);
+        let (mut refined, mut lists) = (RefinedPassages::default(), vec![passages]);
         for (question, found) in questions.iter().zip(found) {
-            let Found { lists: more, again, ended } = found?;
+            let SubquestionResult { lists: more, again, ended } = found?;
             lists.extend(more);
             let again = again.map(|query| format!(", then for: {query}")).unwrap_or_default();
             refined.remarks.push(format!("agentic searched for: {question}{again}"));
@@ -177,7 +185,7 @@ impl PassageStep for Agentic {
 
 impl Agentic {
     /// The questions that are still to be searched; none if that would not help.
-    async fn plan(&self, question: &str, passages: &[Passage]) -> Result<Vec<String>, Nothing> {
+    async fn plan(&self, question: &str, passages: &[Passage]) -> Result<Vec<String>, NoReply> {
         let questions = json!({ "type": "array", "items": { "type": "string" }, "maxItems": self.config.tasks });
         let schema = json!({
             "type": "object",
@@ -185,7 +193,7 @@ impl Agentic {
             "required": ["verdict", "questions"],
             "additionalProperties": false,
         });
-        let Plan { verdict, questions } = self.asker.about(PLAN, (passages, question, ""), schema).await?;
+        let QuestionPlan { verdict, questions } = self.asker.about(PLAN, (passages, question, ""), schema).await?;
         if verdict != Verdict::More {
             return Ok(Vec::new());
         }
@@ -198,14 +206,14 @@ impl Agentic {
         }
         asked.truncate(self.config.tasks);
         match asked.is_empty() {
-            true => Err(Nothing::Unusable("the model asked for more, but wrote no new question".to_owned())),
+            true => Err(NoReply::Unusable("the model asked for more, but wrote no new question".to_owned())),
             false => Ok(asked),
         }
     }
 
     /// Searches for one question of the plan, and once more if that does not answer it.
-    async fn task(&self, question: &str, query: Query<'_>, corpus: Corpus<'_>) -> Result<Found, Error> {
-        let mut found = Found::default();
+    async fn task(&self, question: &str, query: Query<'_>, corpus: Corpus<'_>) -> Result<SubquestionResult, Error> {
+        let mut found = SubquestionResult::default();
         let search = async |text: &str| {
             let found = self.searcher.search(&[text.to_owned()], corpus, query.filter).await;
             found.map(|lists| lists.concat())
@@ -213,7 +221,7 @@ impl Agentic {
         match search(question).await {
             Ok(list) => found.lists.push(list),
             Err(Error::Model(error)) => {
-                found.ended = Some(Nothing::from(error).told()?);
+                found.ended = Some(NoReply::from(error).reason()?);
                 return Ok(found);
             }
             Err(error) => return Err(error),
@@ -225,10 +233,10 @@ impl Agentic {
             "additionalProperties": false,
         });
         let next = match self.asker.about(CHECK, (&found.lists[0], question, ""), schema).await {
-            Ok(Check { answered: true, .. }) => return Ok(found),
-            Ok(Check { query, .. }) => query.split_whitespace().collect::<Vec<_>>().join(" "),
+            Ok(AnswerCheck { answered: true, .. }) => return Ok(found),
+            Ok(AnswerCheck { query, .. }) => query.split_whitespace().collect::<Vec<_>>().join(" "),
             Err(nothing) => {
-                found.ended = Some(nothing.told()?);
+                found.ended = Some(nothing.reason()?);
                 return Ok(found);
             }
         };
@@ -238,7 +246,7 @@ impl Agentic {
         }
         match search(&next).await {
             Ok(list) => found.lists.push(list),
-            Err(Error::Model(error)) => found.ended = Some(Nothing::from(error).told()?),
+            Err(Error::Model(error)) => found.ended = Some(NoReply::from(error).reason()?),
             Err(error) => return Err(error),
         }
         found.again = Some(next);
@@ -272,7 +280,7 @@ mod tests {
         json!({ "agentic": { "model": "m", "tasks": 2, "top_n": 4 } })
     }
 
-    fn texts(refined: &Refined) -> Vec<&str> {
+    fn texts(refined: &RefinedPassages) -> Vec<&str> {
         refined.passages.iter().map(|passage| passage.text.as_str()).collect()
     }
 

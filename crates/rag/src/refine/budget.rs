@@ -54,16 +54,16 @@ impl Config {
             let reason = format!("tokens is {}, but must be at least {LEAST}", self.tokens);
             return Err(Error::Config { component: NAME, reason });
         }
-        Ok(Box::new(Budget { tokens: self.tokens }))
+        Ok(Box::new(TokenBudget { tokens: self.tokens }))
     }
 }
 
-struct Budget {
+struct TokenBudget {
     tokens: usize,
 }
 
 #[async_trait]
-impl PassageStep for Budget {
+impl PassageStep for TokenBudget {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         Ok(within(passages, self.tokens, TokenCounter::shared()))
     }

@@ -19,10 +19,10 @@
 //! 2401.15884), and the reflection on context in NVIDIA's RAG blueprint.
 
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, PassageStep, Refined, Searcher,
+    Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages, Searcher,
     corpus::{Corpus, Query},
     fence,
-    query::asker::{Asker, Asking, Nothing},
+    query::asker::{Asker, Asking, NoReply},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -121,13 +121,13 @@ struct Rewritten {
 }
 
 /// Why a round ended early.
-enum Ended {
-    Model(Nothing),
+enum EarlyEnd {
+    Model(NoReply),
     Error(Error),
 }
 
-impl From<Nothing> for Ended {
-    fn from(nothing: Nothing) -> Self {
+impl From<NoReply> for EarlyEnd {
+    fn from(nothing: NoReply) -> Self {
         Self::Model(nothing)
     }
 }
@@ -135,21 +135,26 @@ impl From<Nothing> for Ended {
 #[async_trait]
 impl PassageStep for Corrective {
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        Ok(self.run_told(query, corpus, passages).await?.passages)
+        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
     }
 
-    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+    async fn run_with_remarks(
+        &self,
+        query: Query<'_>,
+        corpus: Corpus<'_>,
+        passages: Vec<Passage>,
+    ) -> Result<RefinedPassages, Error> {
         let most = if passages.is_empty() { usize::MAX } else { passages.len() };
-        let (mut graded, mut refined) = (Graded::default(), Refined::default());
+        let (mut graded, mut refined) = (Graded::default(), RefinedPassages::default());
         let ended = self.rounds(query, corpus, passages.clone(), &mut graded).await;
         if !graded.tried.is_empty() {
             refined.remarks.push(format!("corrective searched again for: {}", graded.tried.join("; ")));
         }
         match ended {
             Ok(()) => {}
-            Err(Ended::Error(error)) => return Err(error),
-            Err(Ended::Model(nothing)) => {
-                let (reason, failed) = nothing.told()?;
+            Err(EarlyEnd::Error(error)) => return Err(error),
+            Err(EarlyEnd::Model(nothing)) => {
+                let (reason, failed) = nothing.reason()?;
                 refined.remarks.push(format!("corrective ended early, because: {reason}"));
                 refined.failed = failed;
                 if graded.passages.is_empty() {
@@ -175,7 +180,7 @@ impl Corrective {
         corpus: Corpus<'_>,
         mut found: Vec<Passage>,
         graded: &mut Graded,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EarlyEnd> {
         for round in 0..=self.config.rounds {
             if !found.is_empty() {
                 let grades = self.grades(query.text, &found).await?;
@@ -191,15 +196,15 @@ impl Corrective {
             let known = |passage: &Passage| graded.passages.iter().any(|(_, known)| known.is_same_text(passage));
             let all = match search {
                 Ok(found) => found.into_iter().flatten(),
-                Err(Error::Model(error)) => return Err(Ended::Model(error.into())),
-                Err(error) => return Err(Ended::Error(error)),
+                Err(Error::Model(error)) => return Err(EarlyEnd::Model(error.into())),
+                Err(error) => return Err(EarlyEnd::Error(error)),
             };
             found = all.filter(|passage| !known(passage)).collect();
         }
         Ok(())
     }
 
-    async fn grades(&self, question: &str, passages: &[Passage]) -> Result<Vec<u8>, Nothing> {
+    async fn grades(&self, question: &str, passages: &[Passage]) -> Result<Vec<u8>, NoReply> {
         let n = passages.len();
         let grade = json!({ "type": "integer", "enum": [0, 1, 2] });
         let schema = json!({
@@ -210,13 +215,13 @@ impl Corrective {
         });
         let Grades { grades } = self.asker.about(GRADE, (passages, question, ""), schema).await?;
         if grades.len() != n || grades.iter().any(|&grade| grade > 2) {
-            return Err(Nothing::Unusable(format!("the model gave {} grades for {n} passages", grades.len())));
+            return Err(NoReply::Unusable(format!("the model gave {} grades for {n} passages", grades.len())));
         }
         Ok(grades)
     }
 
     /// A query that was not tried yet.
-    async fn rewritten(&self, question: &str, tried: &[String]) -> Result<String, Nothing> {
+    async fn rewritten(&self, question: &str, tried: &[String]) -> Result<String, NoReply> {
         let schema = json!({
             "type": "object",
             "properties": { "query": { "type": "string" } },
@@ -227,11 +232,11 @@ impl Corrective {
         let Rewritten { query } = self.asker.about(REWRITE, (&[], question, &earlier), schema).await?;
         let query = query.split_whitespace().collect::<Vec<_>>().join(" ");
         if !query.chars().any(char::is_alphanumeric) {
-            return Err(Nothing::Unusable("the model wrote no query that can be searched".to_owned()));
+            return Err(NoReply::Unusable("the model wrote no query that can be searched".to_owned()));
         }
         let same = |other: &str| other.trim().eq_ignore_ascii_case(&query);
         if same(question) || tried.iter().any(|other| same(other)) {
-            return Err(Nothing::Unusable("the model only repeated a query that was tried".to_owned()));
+            return Err(NoReply::Unusable("the model only repeated a query that was tried".to_owned()));
         }
         Ok(query)
     }

@@ -5,10 +5,9 @@
 mod pieces;
 
 use crate::{
-    Ask, Choice, Component, Context, Error, Item, Listed, Passage, PassageStage, PassageStep, Refined,
+    AxisValue, Choice, Component, Context, Error, Passage, PassageStage, PassageStep, RefinedPassages,
     component::components,
     corpus::{Corpus, Query},
-    index::Indexes,
     trace,
 };
 use async_trait::async_trait;
@@ -20,7 +19,6 @@ use serde::{
 };
 use serde_json::{Value, json};
 use std::{borrow::Cow, fmt};
-use store::registry::Read;
 use tracing::Span;
 
 components! {
@@ -80,14 +78,14 @@ impl Serialize for RefineConfig {
 
 impl<'de> Deserialize<'de> for RefineConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Steps)
+        deserializer.deserialize_any(StepsVisitor)
     }
 }
 
 /// Reads one step or several.
-struct Steps;
+struct StepsVisitor;
 
-impl<'de> Visitor<'de> for Steps {
+impl<'de> Visitor<'de> for StepsVisitor {
     type Value = RefineConfig;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,11 +93,11 @@ impl<'de> Visitor<'de> for Steps {
     }
 
     fn visit_str<E: de::Error>(self, name: &str) -> Result<RefineConfig, E> {
-        Step.visit_str(name).map(|step| vec![step].into())
+        StepVisitor.visit_str(name).map(|step| vec![step].into())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RefineConfig, A::Error> {
-        Step.visit_map(map).map(|step| vec![step].into())
+        StepVisitor.visit_map(map).map(|step| vec![step].into())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RefineConfig, A::Error> {
@@ -112,9 +110,9 @@ impl<'de> Visitor<'de> for Steps {
 }
 
 /// Reads one step.
-struct Step;
+struct StepVisitor;
 
-impl<'de> Visitor<'de> for Step {
+impl<'de> Visitor<'de> for StepVisitor {
     type Value = RefinerConfig;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,7 +133,7 @@ struct OneStep(RefinerConfig);
 
 impl<'de> Deserialize<'de> for OneStep {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Step).map(Self)
+        deserializer.deserialize_any(StepVisitor).map(Self)
     }
 }
 
@@ -150,43 +148,14 @@ impl JsonSchema for RefineConfig {
 }
 
 impl Component for RefineConfig {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        let asked = self.steps.iter().scan(item, |item, step| {
-            let asked = step.asks(*item);
-            *item = step.passes(*item);
-            Some(asked)
-        });
-        asked.flatten().collect()
+    fn parts(&self) -> Vec<&dyn Component> {
+        self.steps.iter().map(|step| step as &dyn Component).collect()
     }
-    fn passes(&self, item: Item) -> Item {
-        self.steps.iter().fold(item, |item, step| step.passes(item))
-    }
-    fn indexes(&self) -> Indexes {
-        self.steps.iter().flat_map(Component::indexes).collect()
-    }
-    fn embedder(&self) -> bool {
-        self.steps.iter().any(Component::embedder)
-    }
-    fn runs_function(&self) -> bool {
-        self.steps.iter().any(Component::runs_function)
-    }
-    fn searches_again(&self) -> bool {
-        self.steps.iter().any(Component::searches_again)
-    }
-    fn fields(&self) -> Vec<&str> {
-        self.steps.iter().flat_map(Component::fields).collect()
-    }
-    fn reads_documents(&self) -> bool {
-        self.steps.iter().any(Component::reads_documents)
-    }
-    fn reads_chunks(&self) -> bool {
-        self.steps().any(Component::reads_chunks)
+    fn parts_mut(&mut self) -> Vec<&mut dyn Component> {
+        self.steps.iter_mut().map(|step| step as &mut dyn Component).collect()
     }
     fn is_nothing(&self) -> bool {
         self.steps().next().is_none()
-    }
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        self.steps.iter_mut().try_for_each(|step| step.read_files(read))
     }
 }
 
@@ -194,7 +163,7 @@ impl Choice for RefineConfig {
     fn name(&self) -> &str {
         &self.name
     }
-    /// That of the list; the versions of the steps are part of [`Choice::keyed`].
+    /// The version of the list; the versions of the steps are part of [`Choice::keyed`].
     fn version(&self) -> u32 {
         1
     }
@@ -212,7 +181,7 @@ impl Choice for RefineConfig {
     }
 }
 
-impl Listed for RefineConfig {
+impl AxisValue for RefineConfig {
     fn unlisted() -> Option<Self> {
         RefinerConfig::nothing().map(|step| vec![step].into())
     }
@@ -224,28 +193,33 @@ impl Listed for RefineConfig {
 impl PassageStage for RefineConfig {
     fn step(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
         let steps = self.steps().map(|step| Ok((step.name().to_owned(), step.build(cx)?)));
-        Ok(Box::new(InOrder(steps.collect::<Result<_, Error>>()?)))
+        Ok(Box::new(StepSequence(steps.collect::<Result<_, Error>>()?)))
     }
 }
 
 /// Steps with their names.
-struct InOrder(Vec<(String, Box<dyn PassageStep>)>);
+struct StepSequence(Vec<(String, Box<dyn PassageStep>)>);
 
 #[async_trait]
-impl PassageStep for InOrder {
+impl PassageStep for StepSequence {
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        Ok(self.run_told(query, corpus, passages).await?.passages)
+        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
     }
 
-    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
-        let mut all = Refined::from(passages);
+    async fn run_with_remarks(
+        &self,
+        query: Query<'_>,
+        corpus: Corpus<'_>,
+        passages: Vec<Passage>,
+    ) -> Result<RefinedPassages, Error> {
+        let mut all = RefinedPassages::from(passages);
         for (name, step) in &self.0 {
             // Where there is one step, its span is that of the stage.
             let span = if self.0.len() > 1 { trace::stage("refine", name) } else { Span::none() };
-            trace::given(&span, &all.passages);
-            let refined = within(span.clone(), step.run_told(query, corpus, all.passages)).await?;
-            trace::left(&span, &refined.passages);
-            let Refined { passages, remarks, failed } = refined;
+            trace::record_input(&span, &all.passages);
+            let refined = within(span.clone(), step.run_with_remarks(query, corpus, all.passages)).await?;
+            trace::record_output(&span, &refined.passages);
+            let RefinedPassages { passages, remarks, failed } = refined;
             all.passages = passages;
             all.remarks.extend(remarks);
             all.failed |= failed;
@@ -259,7 +233,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{
         axes::ReadSpace,
-        generate::tests::{Script, reply},
+        generate::tests::{ScriptedChat, reply},
         rerank::tests::Fixture,
     };
 
@@ -272,8 +246,8 @@ pub(crate) mod tests {
     }
 
     /// What a step that asks a model and searches again made.
-    pub(crate) struct Made {
-        pub(crate) refined: Refined,
+    pub(crate) struct StepOutcome {
+        pub(crate) refined: RefinedPassages,
         /// The texts of the passages that it was given.
         pub(crate) given: Vec<String>,
         /// The last messages of its calls.
@@ -283,10 +257,10 @@ pub(crate) mod tests {
     /// What a step makes of "the cat sat on the mat" and "the dog chased the
     /// cat", with BM25 to search again and a model that replies so, one after the
     /// other, and fails behind the last.
-    pub(crate) async fn again(config: Value, question: &str, replies: &[&str]) -> Result<Made, Error> {
+    pub(crate) async fn again(config: Value, question: &str, replies: &[&str]) -> Result<StepOutcome, Error> {
         let corpus = crate::retrieve::tests::Fixture::new();
         let replies: Vec<String> = replies.iter().map(|&reply| reply.to_owned()).collect();
-        let script = Script::replying(4096, move |call, _| match replies.get(call) {
+        let script = ScriptedChat::replying(4096, move |call, _| match replies.get(call) {
             Some(text) => Ok(reply(text.as_str())),
             None => Err(models::Error::Config("it is down".to_owned())),
         });
@@ -297,8 +271,8 @@ pub(crate) mod tests {
         let passages: Vec<Passage> =
             [1, 2].map(|row| corpus.table.passage(crate::Hit { row, score: 1.0 / row as f32 })).to_vec();
         let given = passages.iter().map(|passage| passage.text.clone()).collect();
-        let refined = step.run_told(corpus.query(question, &[1.0, 0.0]), corpus.corpus(), passages).await?;
-        Ok(Made { refined, given, prompts: script.prompts() })
+        let refined = step.run_with_remarks(corpus.query(question, &[1.0, 0.0]), corpus.corpus(), passages).await?;
+        Ok(StepOutcome { refined, given, prompts: script.prompts() })
     }
 
     fn read(value: Value) -> Result<RefineConfig, String> {
@@ -331,7 +305,7 @@ pub(crate) mod tests {
     fn an_axis_that_is_not_listed_refines_nothing() {
         struct Nothing;
         impl ReadSpace for Nothing {
-            fn read<T: Listed>(&mut self, _: crate::Axis) -> Vec<T> {
+            fn read<T: AxisValue>(&mut self, _: crate::Axis) -> Vec<T> {
                 Vec::new()
             }
         }

@@ -58,10 +58,10 @@ struct Neighbours {
 #[async_trait]
 impl PassageStep for Neighbours {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        let mut stretches: Vec<Stretch<'_>> =
+        let mut stretches: Vec<TextRange<'_>> =
             passages.iter().enumerate().map(|(rank, passage)| self.stretch(rank, passage, corpus)).collect();
         stretches.sort_by(|a, b| (a.document, a.start, a.rank).cmp(&(b.document, b.start, b.rank)));
-        let mut apart: Vec<Stretch<'_>> = Vec::with_capacity(stretches.len());
+        let mut apart: Vec<TextRange<'_>> = Vec::with_capacity(stretches.len());
         for stretch in stretches {
             match apart.last_mut() {
                 Some(last) if last.touches(&stretch) => last.add(stretch),
@@ -74,9 +74,9 @@ impl PassageStep for Neighbours {
 }
 
 impl Neighbours {
-    fn stretch<'a>(&self, rank: usize, passage: &'a Passage, corpus: Corpus<'a>) -> Stretch<'a> {
+    fn stretch<'a>(&self, rank: usize, passage: &'a Passage, corpus: Corpus<'a>) -> TextRange<'a> {
         let table = corpus.table;
-        let mut stretch = Stretch {
+        let mut stretch = TextRange {
             document: &passage.document,
             start: passage.span.start,
             end: passage.span.end,
@@ -114,7 +114,7 @@ impl Neighbours {
 }
 
 /// A part of a document that becomes one passage.
-struct Stretch<'a> {
+struct TextRange<'a> {
     document: &'a str,
     start: usize,
     end: usize,
@@ -129,7 +129,7 @@ struct Stretch<'a> {
     headings: Vec<&'a str>,
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> TextRange<'a> {
     /// Whether another one, which does not start before it, overlaps with it
     /// or follows right after.
     fn touches(&self, other: &Self) -> bool {

@@ -28,14 +28,14 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        Ok(Box::new(Unchanged))
+        Ok(Box::new(KeepPassages))
     }
 }
 
-struct Unchanged;
+struct KeepPassages;
 
 #[async_trait]
-impl PassageStep for Unchanged {
+impl PassageStep for KeepPassages {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         Ok(passages)
     }

@@ -58,7 +58,7 @@ struct Parents {
 
 /// The chunks that a passage is replaced by.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum Replacement {
     Parent(u32),
     /// The first and the last, by their positions among the searchable chunks.
     Section(usize, usize),
@@ -67,7 +67,7 @@ enum Part {
 #[async_trait]
 impl PassageStep for Parents {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        let mut found: Vec<(Option<Part>, Passage)> = Vec::with_capacity(passages.len());
+        let mut found: Vec<(Option<Replacement>, Passage)> = Vec::with_capacity(passages.len());
         for passage in passages {
             // Where a step before has joined it with more than the part, it stays as it is.
             let made = self.part(&passage, corpus).and_then(|part| Some((part, whole(part, &passage, corpus.table)?)));
@@ -88,7 +88,7 @@ impl PassageStep for Parents {
 }
 
 impl Parents {
-    fn part(&self, passage: &Passage, corpus: Corpus<'_>) -> Option<Part> {
+    fn part(&self, passage: &Passage, corpus: Corpus<'_>) -> Option<Replacement> {
         let table = corpus.table;
         let row = *passage.rows.first()?;
         if table.chunk(row).parent.is_some() {
@@ -97,7 +97,7 @@ impl Parents {
             while let Some(number) = table.chunk(at).parent {
                 at = table.sibling(row, number);
                 if passage.span.overlap(table.chunk(at).span) == passage.span.len() {
-                    return Some(Part::Parent(at));
+                    return Some(Replacement::Parent(at));
                 }
             }
             return None;
@@ -109,14 +109,14 @@ impl Parents {
         let same = |entry: &usize| heading(*entry) == Some(above);
         let first = (document.start..entry).rev().take_while(same).last().unwrap_or(entry);
         let last = (entry + 1..document.end).take_while(same).last().unwrap_or(entry);
-        (last - first < self.chunks).then_some(Part::Section(first, last))
+        (last - first < self.chunks).then_some(Replacement::Section(first, last))
     }
 }
 
-fn whole(part: Part, passage: &Passage, table: &ChunkTable) -> Option<Passage> {
+fn whole(part: Replacement, passage: &Passage, table: &ChunkTable) -> Option<Passage> {
     let rows = match part {
-        Part::Parent(row) => &[row][..],
-        Part::Section(first, last) => &table.searchable()[first..=last],
+        Replacement::Parent(row) => &[row][..],
+        Replacement::Section(first, last) => &table.searchable()[first..=last],
     };
     let joined = join(rows.iter().map(|&row| Piece::chunk(table, row)).collect(), between)?;
     if joined.span.overlap(passage.span) < passage.span.len() {

@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// Between pieces, where text was left out.
 pub(super) const LEFT_OUT: &str = " … ";
-/// A gap between chunks of at most so many bytes is white space.
+/// A gap between chunks of at most this many bytes counts as white space.
 const BLANK: usize = 8;
 
 /// A stretch of a document's text.
@@ -80,7 +80,7 @@ fn left_out(gap: usize) -> &'static str {
 }
 
 /// Pieces of one document in its order, each byte once.
-pub(super) struct Joined {
+pub(super) struct JoinedPieces {
     pub(super) text: String,
     pub(super) span: Span,
     /// As [`Passage::parts`].
@@ -89,7 +89,7 @@ pub(super) struct Joined {
 
 /// Joins pieces; `between` is what stands between two that do not touch. None
 /// if there are no pieces.
-pub(super) fn join(mut pieces: Vec<Piece<'_>>, between: fn(usize) -> &'static str) -> Option<Joined> {
+pub(super) fn join(mut pieces: Vec<Piece<'_>>, between: fn(usize) -> &'static str) -> Option<JoinedPieces> {
     pieces.sort_by_key(|piece| (piece.span.start, std::cmp::Reverse(piece.span.end)));
     let mut text = String::with_capacity(pieces.iter().map(|piece| piece.text.len() + 8).sum());
     let mut parts: Vec<Span> = Vec::new();
@@ -122,10 +122,10 @@ pub(super) fn join(mut pieces: Vec<Piece<'_>>, between: fn(usize) -> &'static st
     if parts.len() == 1 {
         parts.clear();
     }
-    Some(Joined { text, span, parts })
+    Some(JoinedPieces { text, span, parts })
 }
 
-impl Joined {
+impl JoinedPieces {
     /// The passage with this text.
     pub(super) fn into_passage(self, passage: Passage) -> Passage {
         Passage { text: self.text, span: self.span, parts: self.parts, ..passage }
@@ -176,7 +176,7 @@ impl<'a> Sentences<'a> {
 
     /// Those that `keeps` says, by their positions; None if it keeps none.
     /// Neighbours stay as they stand in the text.
-    pub(super) fn keep(&self, keeps: impl Fn(usize) -> bool) -> Option<Joined> {
+    pub(super) fn keep(&self, keeps: impl Fn(usize) -> bool) -> Option<JoinedPieces> {
         let mut kept: Vec<(usize, usize, usize)> = Vec::new();
         let mut before = None;
         for (n, &(i, from, to)) in self.places.iter().enumerate().filter(|(n, _)| keeps(*n)) {
@@ -190,7 +190,7 @@ impl<'a> Sentences<'a> {
     }
 
     /// The passage up to the end of its first `n` sentences.
-    fn beginning(&self, n: usize) -> Option<Joined> {
+    fn beginning(&self, n: usize) -> Option<JoinedPieces> {
         let &(last, _, end) = self.places.get(n.checked_sub(1)?)?;
         let mut kept = self.pieces[..=last].to_vec();
         kept[last] = self.pieces[last].part(0, end);

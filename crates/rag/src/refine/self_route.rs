@@ -14,7 +14,7 @@
 
 use super::long_context::{self, Scope};
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, PassageStep, Refined,
+    Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages,
     corpus::{Corpus, Query},
     query::asker::{Asker, Asking},
 };
@@ -92,10 +92,15 @@ struct Route {
 #[async_trait]
 impl PassageStep for SelfRoute {
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        Ok(self.run_told(query, corpus, passages).await?.passages)
+        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
     }
 
-    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+    async fn run_with_remarks(
+        &self,
+        query: Query<'_>,
+        corpus: Corpus<'_>,
+        passages: Vec<Passage>,
+    ) -> Result<RefinedPassages, Error> {
         let schema = json!({
             "type": "object",
             "properties": { "answerable": { "type": "boolean" } },
@@ -107,12 +112,12 @@ impl PassageStep for SelfRoute {
             Ok(Route { answerable: false }) => {
                 let passages = self.reader.run(query, corpus, passages).await?;
                 let remark = "self_route: the passages do not answer the question, so more of the documents is read";
-                Ok(Refined { passages, remarks: vec![remark.to_owned()], failed: false })
+                Ok(RefinedPassages { passages, remarks: vec![remark.to_owned()], failed: false })
             }
             Err(nothing) => {
-                let (reason, failed) = nothing.told()?;
+                let (reason, failed) = nothing.reason()?;
                 let remarks = vec![format!("self_route left the passages as they were, because: {reason}")];
-                Ok(Refined { passages, remarks, failed })
+                Ok(RefinedPassages { passages, remarks, failed })
             }
         }
     }

@@ -5,8 +5,8 @@
 //! sees both texts at once, which vectors made apart cannot.
 //! Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019.
 
-use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, Item, Passage};
+use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
+use crate::{Ask, Component, Context, Error, Item, Passage, component::limited_by};
 use async_trait::async_trait;
 use models::ModelKind;
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,8 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
+    limited_by!(top_n, candidates);
+
     fn reads_chunks(&self) -> bool {
         false
     }
@@ -54,20 +56,20 @@ impl Component for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageReranker>, Error> {
         check_top_n(NAME, self.top_n, self.candidates)?;
         let model = cx.reranker(NAME, &self.model)?;
-        Ok(Box::new(CrossEncoder { model, top_n: self.top_n }))
+        Ok(Box::new(CrossEncoderReranker { model, top_n: self.top_n }))
     }
 }
 
-struct CrossEncoder {
+struct CrossEncoderReranker {
     model: models::Reranker,
     top_n: usize,
 }
 
 #[async_trait]
-impl Reranker for CrossEncoder {
+impl PassageReranker for CrossEncoderReranker {
     async fn rerank(&self, query: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         if passages.is_empty() {
             return Ok(passages);

@@ -17,9 +17,10 @@
 //! beats each alone was measured on SciFact with MiniLM (NDCG@10 0.876 against
 //! 0.841 of rank fusion).
 
-use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
+use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
 use crate::{
     Component, Context, Error, Item, Passage,
+    component::limited_by,
     index::{Bm25Index, DenseIndex, IndexKind, Indexes, TokenIndex},
 };
 use async_trait::async_trait;
@@ -72,6 +73,8 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
+    limited_by!(top_n, candidates);
+
     fn candidates(&self, top_k: usize) -> Option<usize> {
         candidates(self.candidates, top_k)
     }
@@ -85,7 +88,7 @@ impl Component for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageReranker>, Error> {
         check_top_n(NAME, self.top_n, self.candidates)?;
         let Weights { maxsim, bm25, dense } = self.weights;
         let weights = [maxsim, bm25, dense];
@@ -108,7 +111,7 @@ struct LateInteraction {
 }
 
 #[async_trait]
-impl Reranker for LateInteraction {
+impl PassageReranker for LateInteraction {
     async fn rerank(
         &self,
         query: Query<'_>,

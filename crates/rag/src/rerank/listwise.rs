@@ -7,8 +7,8 @@
 //! changes nothing. A passage's score is its place as a share: 1 for the first.
 //! Source: Sun et al., Is ChatGPT Good at Search?, 2023.
 
-use super::{Corpus, Query, Reranker, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence};
+use super::{Corpus, PassageReranker, Query, candidates, check_top_n};
+use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, component::limited_by, fence};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, Message, ModelKind};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,8 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
+    limited_by!(top_n, candidates);
+
     fn reads_chunks(&self) -> bool {
         false
     }
@@ -65,7 +67,7 @@ impl Component for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageReranker>, Error> {
         check_top_n(NAME, self.top_n, self.candidates)?;
         let chat = cx.chat(NAME, &self.model)?;
         Ok(Box::new(Listwise { chat, top_n: self.top_n }))
@@ -84,7 +86,7 @@ struct Ranking {
 }
 
 #[async_trait]
-impl Reranker for Listwise {
+impl PassageReranker for Listwise {
     async fn rerank(&self, query: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         // One passage has one order, but its score must be on the same scale.
         let order = match passages.len() {
@@ -132,7 +134,7 @@ impl Listwise {
     }
 }
 
-/// All positions below `n`: those that the reply names, then the others.
+/// All positions below `n`: first the positions that the reply names.
 fn order(reply: &str, n: usize) -> Vec<usize> {
     let named = serde_json::from_str::<Ranking>(reply.trim()).map(|reply| reply.ranking).unwrap_or_default();
     let named = named.into_iter().filter_map(|number| usize::try_from(number).ok()?.checked_sub(1));
@@ -149,7 +151,7 @@ fn order(reply: &str, n: usize) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::{
-        generate::tests::Script,
+        generate::tests::ScriptedChat,
         rerank::tests::{Fixture, texts},
     };
 
@@ -165,7 +167,7 @@ mod tests {
     #[tokio::test]
     async fn the_reply_is_the_order_and_places_are_the_scores() {
         let mut fixture = Fixture::new();
-        let script = Script::new(4096, |_| r#"{"ranking": [3, 1]}"#.to_owned());
+        let script = ScriptedChat::new(4096, |_| r#"{"ranking": [3, 1]}"#.to_owned());
         fixture.models.chat = script.handle();
         let reranker = Config { top_n: 2, ..Config::default() }.build(&fixture.context()).unwrap();
         let passages = fixture.rerank(&*reranker).await.unwrap();
@@ -180,7 +182,7 @@ mod tests {
     async fn long_passages_are_shortened_to_fit_the_context() {
         let mut fixture = Fixture::new();
         fixture.passages[0].text = "Many words here. ".repeat(500);
-        let script = Script::new(500, |_| String::new());
+        let script = ScriptedChat::new(500, |_| String::new());
         fixture.models.chat = script.handle();
         let reranker = Config::default().build(&fixture.context()).unwrap();
         assert_eq!(

@@ -1,7 +1,7 @@
 //! `rerank`: passages are put into a better order.
 
 use crate::{
-    Component, Context, Error, Listed, Passage, PassageStage, PassageStep,
+    AxisValue, Component, Context, Error, Passage, PassageStage, PassageStep,
     component::components,
     corpus::{Corpus, Query},
 };
@@ -10,7 +10,7 @@ use async_trait::async_trait;
 components! {
     /// Which reranker, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum RerankerConfig builds Box<dyn Reranker> {
+    pub enum RerankerConfig builds Box<dyn PassageReranker> {
         None => none,
         CrossEncoder => cross_encoder,
         LateInteraction => late_interaction,
@@ -21,24 +21,19 @@ components! {
 }
 
 impl RerankerConfig {
-    /// This reranker, with settings to order and keep so many texts; none if it is `none`.
+    /// The same reranker with settings to order and keep `texts` texts; none if it
+    /// does nothing.
     pub fn keeping(&self, texts: usize) -> Option<Self> {
         if self.is_nothing() {
             return None;
         }
-        let mut settings = serde_json::to_value(self).ok()?;
-        for settings in settings.as_object_mut()?.values_mut() {
-            for name in ["top_n", "candidates"] {
-                if let Some(number) = settings.get_mut(name) {
-                    *number = texts.into();
-                }
-            }
-        }
-        serde_json::from_value(settings).ok()
+        let mut reranker = self.clone();
+        reranker.set_limit(texts);
+        Some(reranker)
     }
 }
 
-impl Listed for RerankerConfig {
+impl AxisValue for RerankerConfig {
     fn unlisted() -> Option<Self> {
         Self::nothing()
     }
@@ -49,22 +44,22 @@ impl Listed for RerankerConfig {
 
 impl PassageStage for RerankerConfig {
     fn step(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        Ok(Box::new(Rerank(self.build(cx)?)))
+        Ok(Box::new(RerankStep(self.build(cx)?)))
     }
 }
 
-struct Rerank(Box<dyn Reranker>);
+struct RerankStep(Box<dyn PassageReranker>);
 
 #[async_trait]
-impl PassageStep for Rerank {
+impl PassageStep for RerankStep {
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         self.0.rerank(query, corpus, passages).await
     }
 }
 
-/// Orders passages anew and cuts them to its `top_n`.
+/// Reorders passages and keeps the first `top_n`.
 #[async_trait]
-pub trait Reranker: Send + Sync {
+pub trait PassageReranker: Send + Sync {
     /// The passages, best first, with new scores.
     ///
     /// # Errors
@@ -107,7 +102,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{
         Hit,
-        generate::tests::Script,
+        generate::tests::ScriptedChat,
         index::{OpenIndex, TokenIndex},
         retrieve,
     };
@@ -131,7 +126,7 @@ pub(crate) mod tests {
             let client = Client::new(None);
             let models = Given {
                 reranker: client.reranker(Arc::new(LikesTheLast(identity()))),
-                chat: Script::new(4096, |_| "{\"ranking\": [2]}".to_owned()).handle(),
+                chat: ScriptedChat::new(4096, |_| "{\"ranking\": [2]}".to_owned()).handle(),
                 embedder: client.embedder(Arc::new(LettersAsVectors(identity()))),
             };
             Self { corpus, passages, models }
@@ -141,7 +136,7 @@ pub(crate) mod tests {
             Context { models: Some(&self.models), embedder: Some("letters"), ..Context::default() }
         }
 
-        pub(crate) async fn rerank(&self, reranker: &dyn Reranker) -> Result<Vec<Passage>, Error> {
+        pub(crate) async fn rerank(&self, reranker: &dyn PassageReranker) -> Result<Vec<Passage>, Error> {
             reranker.rerank(self.query(), self.corpus(), self.passages.clone()).await
         }
 

@@ -2,8 +2,8 @@
 //!
 //! The baseline that every other reranker must beat to be worth its time.
 
-use super::{Corpus, Query, Reranker, check_top_n};
-use crate::{Component, Context, Error, Item, Passage};
+use super::{Corpus, PassageReranker, Query, check_top_n};
+use crate::{Component, Context, Error, Item, Passage, component::limited_by};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,8 @@ impl Component for Config {
         self.top_n.map_or(item, |top_n| item.first(top_n))
     }
 
+    limited_by!(top_n);
+
     fn reads_chunks(&self) -> bool {
         false
     }
@@ -32,16 +34,16 @@ impl Component for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageReranker>, Error> {
         check_top_n("reranker none", self.top_n.unwrap_or(1), None)?;
-        Ok(Box::new(Unchanged(self.clone())))
+        Ok(Box::new(KeepOrder(self.clone())))
     }
 }
 
-struct Unchanged(Config);
+struct KeepOrder(Config);
 
 #[async_trait]
-impl Reranker for Unchanged {
+impl PassageReranker for KeepOrder {
     async fn rerank(&self, _: Query<'_>, _: Corpus<'_>, mut passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         passages.truncate(self.0.top_n.unwrap_or(usize::MAX));
         Ok(passages)

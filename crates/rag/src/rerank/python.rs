@@ -18,9 +18,11 @@
 //! passage, higher is better; equal scores keep their order. What it raises,
 //! or a call that takes too long, ends the task.
 
-use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
+use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
 use crate::{
-    Component, Context, Error, Item, Passage, function_settings,
+    Component, Context, Error, Item, Passage,
+    component::limited_by,
+    function_settings,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
@@ -52,6 +54,8 @@ impl Component for Config {
         item.first(self.top_n)
     }
 
+    limited_by!(top_n, candidates);
+
     fn reads_chunks(&self) -> bool {
         false
     }
@@ -62,20 +66,20 @@ impl Component for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageReranker>, Error> {
         check_top_n(NAME, self.top_n, self.candidates)?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
-        Ok(Box::new(Python { function, top_n: self.top_n }))
+        Ok(Box::new(PythonReranker { function, top_n: self.top_n }))
     }
 }
 
-struct Python {
+struct PythonReranker {
     function: StageFunction,
     top_n: usize,
 }
 
 #[async_trait]
-impl Reranker for Python {
+impl PassageReranker for PythonReranker {
     async fn rerank(&self, query: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         if passages.is_empty() {
             return Ok(passages);

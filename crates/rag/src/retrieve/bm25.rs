@@ -9,6 +9,7 @@ use super::{Retriever, bm25_search, check_top_k};
 use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
+    component::limited_by,
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;
@@ -35,6 +36,8 @@ impl Component for Config {
     fn passes(&self, item: Item) -> Item {
         item.found(self.top_k)
     }
+
+    limited_by!(top_k);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Bm25].into()

@@ -10,6 +10,7 @@ use super::{Retriever, check_top_k, dense_search};
 use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
+    component::limited_by,
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;
@@ -39,6 +40,8 @@ impl Component for Config {
     fn passes(&self, item: Item) -> Item {
         item.found(self.top_k)
     }
+
+    limited_by!(top_k);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense].into()

@@ -21,6 +21,7 @@ use super::{
 use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
+    component::limited_by,
     index::{IndexKind, Indexes},
     trace,
 };
@@ -134,6 +135,8 @@ impl Component for Config {
     fn passes(&self, item: Item) -> Item {
         item.found(self.top_k)
     }
+
+    limited_by!(top_k, candidates);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense, IndexKind::Bm25].into()

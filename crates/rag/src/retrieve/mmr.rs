@@ -16,6 +16,7 @@ use super::{Retriever, check_candidates, check_top_k, dense_search};
 use crate::corpus::{Corpus, Query};
 use crate::{
     Component, Context, Error, Hit, Item,
+    component::limited_by,
     index::{DenseIndex, IndexKind, Indexes},
 };
 use async_trait::async_trait;
@@ -47,6 +48,8 @@ impl Component for Config {
     fn passes(&self, item: Item) -> Item {
         item.found(self.top_k)
     }
+
+    limited_by!(top_k, candidates);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense].into()

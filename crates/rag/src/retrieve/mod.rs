@@ -5,7 +5,7 @@ mod fusion;
 pub(crate) use fusion::reciprocal_rank;
 
 use crate::{
-    Error, Hit, Listed,
+    AxisValue, Error, Hit,
     chunk::WAITS,
     component::components,
     corpus::{Corpus, Query},
@@ -28,30 +28,16 @@ components! {
     }
 }
 
-impl Listed for RetrieverConfig {}
-
-impl RetrieverConfig {
-    /// The same retriever with so many hits.
-    pub(crate) fn finding(&self, top_k: usize) -> Self {
-        let mut value = crate::Choice::value(self);
-        if let Some(settings) = value.get_mut(self.name()).and_then(serde_json::Value::as_object_mut)
-            && settings.contains_key("top_k")
-        {
-            settings.insert("top_k".to_owned(), top_k.into());
-            // What its parts put forward must be as many.
-            if let Some(candidates) = settings.get_mut("candidates").filter(|value| value.as_u64() < Some(top_k as u64))
-                && !candidates.is_null()
-            {
-                *candidates = top_k.into();
-            }
-        }
-        serde_json::from_value(value).unwrap_or_else(|_| self.clone())
+impl AxisValue for RetrieverConfig {
+    fn unused() -> Option<Self> {
+        Self::nothing()
     }
 }
 
 /// Finds chunks for queries. Deterministic: equal scores are ordered by row.
 ///
-/// What waits for no model computes, and is called where that holds up nobody.
+/// A retriever that asks no model computes without waiting; it is called on a
+/// thread that may block.
 #[async_trait]
 pub trait Retriever: Send + Sync {
     /// For each query at most `top_k` hits, best first.

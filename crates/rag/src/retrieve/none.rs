@@ -28,14 +28,14 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
-        Ok(Box::new(Nothing))
+        Ok(Box::new(NoRetriever))
     }
 }
 
-struct Nothing;
+struct NoRetriever;
 
 #[async_trait]
-impl Retriever for Nothing {
+impl Retriever for NoRetriever {
     async fn retrieve(&self, queries: &[Query<'_>], _: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         Ok(vec![Vec::new(); queries.len()])
     }

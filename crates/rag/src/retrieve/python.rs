@@ -26,7 +26,9 @@
 use super::{Retriever, check_top_k, sort};
 use crate::corpus::{Corpus, Query};
 use crate::{
-    Component, Context, Error, Hit, Item, function_settings,
+    Component, Context, Error, Hit, Item,
+    component::limited_by,
+    function_settings,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
@@ -54,23 +56,25 @@ impl Component for Config {
     fn passes(&self, item: Item) -> Item {
         item.found(self.top_k)
     }
+
+    limited_by!(top_k);
 }
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
-        Ok(Box::new(Python { function, top_k: self.top_k }))
+        Ok(Box::new(PythonRetriever { function, top_k: self.top_k }))
     }
 }
 
-struct Python {
+struct PythonRetriever {
     function: StageFunction,
     top_k: usize,
 }
 
 #[async_trait]
-impl Retriever for Python {
+impl Retriever for PythonRetriever {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         if queries.is_empty() {
             return Ok(Vec::new());
@@ -83,19 +87,27 @@ impl Retriever for Python {
             _ => chunks().map(|chunk| json!(chunk.document)).collect(),
         });
         let reply = self.function.call(&arguments, None)?;
-        let unusable = |reason| self.function.unusable(reason, None);
-        let lists = reply.as_array().filter(|lists| lists.len() == queries.len()).ok_or_else(|| {
-            unusable(format!("a list for each of the {} questions is wanted, in their order", queries.len()))
-        })?;
-        lists.iter().map(|list| found(list, table.searchable(), self.top_k).map_err(unusable)).collect()
+        let unusable = |error| self.function.unusable(error, None);
+        let lists = reply.as_array().filter(|lists| lists.len() == queries.len());
+        let lists = lists.ok_or_else(|| unusable(HitsError::Lists { questions: queries.len() }))?;
+        lists.iter().map(|list| hits(list, table.searchable(), self.top_k).map_err(unusable)).collect()
     }
 }
 
+/// Why what the function returned names no hits.
+#[derive(Debug, thiserror::Error)]
+enum HitsError {
+    #[error("a list for each of the {questions} questions is wanted, in their order")]
+    Lists { questions: usize },
+    #[error("{value} is neither the number of a chunk, from 0 to {last}, nor [number, score]")]
+    Hit { value: Value, last: i64 },
+    #[error("chunk {number} is named twice for one question")]
+    Twice { number: usize },
+}
+
 /// The hits that a list names.
-fn found(list: &Value, rows: &[u32], top_k: usize) -> Result<Vec<Hit>, String> {
-    let wrong = |what: &Value| {
-        format!("{what} is neither the number of a chunk, from 0 to {}, nor [number, score]", rows.len() as i64 - 1)
-    };
+fn hits(list: &Value, rows: &[u32], top_k: usize) -> Result<Vec<Hit>, HitsError> {
+    let wrong = |value: &Value| HitsError::Hit { value: value.clone(), last: rows.len() as i64 - 1 };
     let list = list.as_array().ok_or_else(|| wrong(list))?;
     let row = |number: &Value| number.as_u64().and_then(|number| rows.get(usize::try_from(number).ok()?)).copied();
     let mut hits = Vec::with_capacity(list.len());
@@ -113,7 +125,7 @@ fn found(list: &Value, rows: &[u32], top_k: usize) -> Result<Vec<Hit>, String> {
     let mut seen = HashSet::new();
     if let Some(hit) = hits.iter().find(|hit| !seen.insert(hit.row)) {
         let number = rows.iter().position(|row| *row == hit.row).unwrap_or_default();
-        return Err(format!("chunk {number} is named twice for one question"));
+        return Err(HitsError::Twice { number });
     }
     sort(&mut hits);
     hits.truncate(top_k);

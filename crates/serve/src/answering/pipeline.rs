@@ -1,7 +1,7 @@
 //! The interface between a service and its pipelines.
 
 use models::Message;
-use rag::pipeline::{Event, Whole};
+use rag::pipeline::{PipelineEvent, QueryResult};
 use std::sync::Arc;
 use tracing::Span;
 
@@ -32,9 +32,9 @@ pub(crate) trait AnswerPipeline: Send + Sync + 'static {
     fn ask(
         &self,
         question: &UserQuestion,
-        on_event: impl Fn(Event) + Send + Sync,
+        on_event: impl Fn(PipelineEvent) + Send + Sync,
     ) -> impl Future<Output = Result<(), lab::Error>> + Send;
 
     /// Finds the passages for a question.
-    fn find(&self, question: &UserQuestion) -> impl Future<Output = Result<Whole, lab::Error>> + Send;
+    fn find(&self, question: &UserQuestion) -> impl Future<Output = Result<QueryResult, lab::Error>> + Send;
 }

@@ -5,7 +5,7 @@ use crate::watching::pipeline_span;
 use eval::statistics::Summary;
 use futures::stream::BoxStream;
 use lab::{Bundle, Elsewhere, Error, Part, Reach, RunPipeline, RunRecord, Session, Setup};
-use rag::pipeline::Event;
+use rag::pipeline::PipelineEvent;
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -222,11 +222,11 @@ impl AnswerPipeline for ServedPipeline {
         pipeline_span(&self.name, &self.version)
     }
 
-    async fn ask(&self, question: &UserQuestion, on_event: impl Fn(Event) + Send + Sync) -> Result<(), Error> {
+    async fn ask(&self, question: &UserQuestion, on_event: impl Fn(PipelineEvent) + Send + Sync) -> Result<(), Error> {
         self.pipeline.ask(&question.text, &question.history, question.max_passages, on_event).await
     }
 
-    async fn find(&self, question: &UserQuestion) -> Result<rag::pipeline::Whole, Error> {
+    async fn find(&self, question: &UserQuestion) -> Result<rag::pipeline::QueryResult, Error> {
         self.pipeline.retrieve(&question.text, &question.history, question.max_passages).await
     }
 }

@@ -27,7 +27,7 @@ use models::{
     Usage,
     trace::{SpanError, told, within},
 };
-use rag::{Answer, pipeline::Event};
+use rag::{Answer, pipeline::PipelineEvent};
 use std::{
     borrow::Cow,
     panic::AssertUnwindSafe,
@@ -205,7 +205,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         &self,
         question: &UserQuestion,
         deadline: Deadline,
-    ) -> Result<(Arc<P>, rag::pipeline::Whole), ApiError> {
+    ) -> Result<(Arc<P>, rag::pipeline::QueryResult), ApiError> {
         let order = self.lanes().order(question);
         let mut failures = Vec::new();
         for (at, lane) in order.iter().enumerate() {
@@ -350,7 +350,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         let progress = Mutex::new(AttemptProgress { begun, found: None, wrote: None });
         let progress = || progress.lock().unwrap_or_else(PoisonError::into_inner);
         let (found, has_diverged) = (Notify::new(), AtomicBool::new(false));
-        let whole = Mutex::new(rag::pipeline::Whole::default());
+        let whole = Mutex::new(rag::pipeline::QueryResult::default());
         let so_far = || whole.lock().unwrap_or_else(PoisonError::into_inner);
         let note_output = || {
             lane.last_output.set_now();
@@ -359,9 +359,9 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 self.metrics.first_token.observe(begun.elapsed().as_secs_f64());
             }
         };
-        let on_event = |event: Event| match event {
-            Event::Fallback(reason) | Event::Remark(reason) => so_far().remarks.push(reason),
-            Event::Found(passages) => {
+        let on_event = |event: PipelineEvent| match event {
+            PipelineEvent::Fallback(reason) | PipelineEvent::Remark(reason) => so_far().remarks.push(reason),
+            PipelineEvent::Found(passages) => {
                 progress().found = Some(Instant::now());
                 found.notify_one();
                 so_far().passages.clone_from(&passages);
@@ -372,7 +372,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                     send(AnswerEvent::Passages(Box::new(found)));
                 });
             }
-            Event::Piece(piece) => {
+            PipelineEvent::Piece(piece) => {
                 note_output();
                 if attempt.delivery == Delivery::Whole {
                     // The client gets only the end, so a retry may begin in other words.
@@ -384,7 +384,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                     Err(Divergence) => has_diverged.store(true, Relaxed),
                 }
             }
-            Event::Answered(answer) => {
+            PipelineEvent::Answered(answer) => {
                 // A pipeline may answer without a piece before.
                 progress().wrote.get_or_insert_with(Instant::now);
                 self.measure(&answer, begun.elapsed());
@@ -424,7 +424,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
             );
             return Err(error.into());
         }
-        let rag::pipeline::Whole { passages, remarks, answer, .. } = std::mem::take(&mut *so_far());
+        let rag::pipeline::QueryResult { passages, remarks, answer, .. } = std::mem::take(&mut *so_far());
         let answer = answer.ok_or_else(|| ApiError::internal("the pipeline wrote no answer"))?;
         Ok(Arc::new(SourcedAnswer { passages, remarks, answer }))
     }

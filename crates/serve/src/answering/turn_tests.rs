@@ -3,7 +3,7 @@
 use super::*;
 use futures::future::join_all;
 use models::AnswerPiece;
-use rag::pipeline::Event;
+use rag::pipeline::PipelineEvent;
 use std::sync::atomic::AtomicUsize;
 use tokio::time::sleep;
 
@@ -76,7 +76,7 @@ impl AnswerPipeline for PipelineScript {
         Span::none()
     }
 
-    async fn find(&self, question: &UserQuestion) -> Result<rag::pipeline::Whole, lab::Error> {
+    async fn find(&self, question: &UserQuestion) -> Result<rag::pipeline::QueryResult, lab::Error> {
         self.running.fetch_add(1, Relaxed);
         let _running = RunningCount(&self.running);
         match self.act(question) {
@@ -87,11 +87,18 @@ impl AnswerPipeline for PipelineScript {
                 message: "down".into(),
                 retry_after: None,
             })),
-            _ => Ok(rag::pipeline::Whole { remarks: vec![self.name.to_owned()], ..rag::pipeline::Whole::default() }),
+            _ => Ok(rag::pipeline::QueryResult {
+                remarks: vec![self.name.to_owned()],
+                ..rag::pipeline::QueryResult::default()
+            }),
         }
     }
 
-    async fn ask(&self, question: &UserQuestion, on_event: impl Fn(Event) + Send + Sync) -> Result<(), lab::Error> {
+    async fn ask(
+        &self,
+        question: &UserQuestion,
+        on_event: impl Fn(PipelineEvent) + Send + Sync,
+    ) -> Result<(), lab::Error> {
         self.asked.fetch_add(1, Relaxed);
         self.running.fetch_add(1, Relaxed);
         let _running = RunningCount(&self.running);
@@ -99,7 +106,7 @@ impl AnswerPipeline for PipelineScript {
         let failed = |error: models::Error| Err(lab::Error::Model(error));
         let down =
             models::Error::Server { endpoint: "m".into(), status: 500, message: "down".into(), retry_after: None };
-        let piece = |text: &str| on_event(Event::Piece(AnswerPiece::Text(text.into())));
+        let piece = |text: &str| on_event(PipelineEvent::Piece(AnswerPiece::Text(text.into())));
         let hang = std::future::pending::<Result<(), lab::Error>>;
         let act = self.act(question);
         if act == Act::HangInSearch {
@@ -107,7 +114,7 @@ impl AnswerPipeline for PipelineScript {
         }
         let search = if let Act::Answer { search, .. } = act { search } else { 10 };
         wait(search).await;
-        on_event(Event::Found(Vec::new()));
+        on_event(PipelineEvent::Found(Vec::new()));
         match act {
             Act::Answer { first, pieces, pause, .. } => {
                 wait(first).await;
@@ -117,7 +124,7 @@ impl AnswerPipeline for PipelineScript {
                     piece(self.name);
                     text += self.name;
                 }
-                on_event(Event::Answered(answer(&text)));
+                on_event(PipelineEvent::Answered(answer(&text)));
                 Ok(())
             }
             Act::HangInSearch | Act::HangBeforeWriting => hang().await,

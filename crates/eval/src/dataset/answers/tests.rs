@@ -132,7 +132,7 @@ fn owls() -> Document {
 }
 
 fn testing_document() -> Document {
-    rag::load::parse("a.txt", b"text", &rag::load::Limits::default()).unwrap()
+    rag::load::parse("a.txt", b"text", &rag::load::ParseLimits::default()).unwrap()
 }
 
 fn row(place: &str) -> Vec<Map<String, Value>> {

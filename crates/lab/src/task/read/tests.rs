@@ -89,7 +89,7 @@ async fn corpus(failures: usize) -> (Source, Arc<Failing>, Vec<SourceFile>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_fails_once_is_tried_again_and_one_that_always_fails_is_named() {
-    let limits = Limits::default();
+    let limits = ParseLimits::default();
     let (source, _, files) = corpus(1).await;
     assert_eq!(&content(&source, &files[0], &limits).await.unwrap().unwrap()[..], b"Words of docs/a.txt.");
     let (source, failing, files) = corpus(usize::MAX).await;
@@ -105,7 +105,7 @@ async fn a_read_that_fails_once_is_tried_again_and_one_that_always_fails_is_name
 async fn a_file_that_is_not_there_is_not_asked_for_again() {
     let (source, failing, files) = corpus(0).await;
     failing.store.delete(&Path::from("docs/a.txt")).await.unwrap();
-    let unread = content(&source, &files[0], &Limits::default()).await.unwrap_err();
+    let unread = content(&source, &files[0], &ParseLimits::default()).await.unwrap_err();
     assert!(!unread.reason.contains("tries"), "{unread:?}");
 }
 
@@ -147,7 +147,7 @@ async fn a_file_that_cannot_be_read_is_no_artifact_and_the_next_run_reads_it() {
     let (source, failing, files) = corpus(0).await;
     let mut keys = Vec::new();
     for file in &files {
-        keys.push(key(&content(&source, file, &Limits::default()).await.unwrap()));
+        keys.push(key(&content(&source, file, &ParseLimits::default()).await.unwrap()));
     }
     let execution = execution(folder.path(), source);
     failing.failures.store(usize::MAX, Ordering::SeqCst);

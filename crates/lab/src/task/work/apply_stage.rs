@@ -9,7 +9,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use rag::{Component, Context, Refined, index::IndexKind};
+use rag::{Component, Context, RefinedPassages, index::IndexKind};
 
 #[async_trait]
 impl DoWork for ApplyStageWork {
@@ -41,18 +41,20 @@ impl DoWork for ApplyStageWork {
                     let embedding = vectors.as_ref().map(|matrix| matrix.row(i));
                     let query = questions[i].for_steps(embedding, tokens.as_ref().and_then(|tokens| tokens.get(i)));
                     let before = found.clone();
-                    let made =
-                        match cx.measure_question(&question.id, step.run_told(query, corpus, found.passages)).await {
-                            Ok(mut made) => {
-                                made.remarks = [found.remarks, made.remarks].concat();
-                                Ok(made)
-                            }
-                            // The next try may give more; the error ends the task if no question has more.
-                            Err(rag::Error::Model(error)) if !error.ends_work() => {
-                                Err((left_as_found(before, stage.name(), &error), error))
-                            }
-                            Err(error) => return Err(error.into()),
-                        };
+                    let made = match cx
+                        .measure_question(&question.id, step.run_with_remarks(query, corpus, found.passages))
+                        .await
+                    {
+                        Ok(mut made) => {
+                            made.remarks = [found.remarks, made.remarks].concat();
+                            Ok(made)
+                        }
+                        // The next try may give more; the error ends the task if no question has more.
+                        Err(rag::Error::Model(error)) if !error.ends_work() => {
+                            Err((left_as_found(before, stage.name(), &error), error))
+                        }
+                        Err(error) => return Err(error.into()),
+                    };
                     cx.report_rows(1);
                     Ok::<_, Error>((question, made))
                 }
@@ -80,8 +82,8 @@ impl DoWork for ApplyStageWork {
 }
 
 /// The passages of a question for which a stage's model failed.
-fn left_as_found(found: Refined, stage: &str, error: &models::Error) -> Refined {
+fn left_as_found(found: RefinedPassages, stage: &str, error: &models::Error) -> RefinedPassages {
     let mut remarks = found.remarks;
     remarks.push(format!("{stage} left the passages as they were, because: {error}"));
-    Refined { passages: found.passages, remarks, failed: true }
+    RefinedPassages { passages: found.passages, remarks, failed: true }
 }

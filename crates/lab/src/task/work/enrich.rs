@@ -8,7 +8,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use rag::enrich::Enriched;
+use rag::enrich::EnrichedText;
 
 #[async_trait]
 impl DoWork for EnrichWork {
@@ -36,9 +36,9 @@ impl DoWork for EnrichWork {
         // All calls are waited for, because they may have been paid.
         let made: Vec<Result<Vec<_>, Error>> = stream::iter(of_documents).buffered(tasks).collect().await;
         let made = made.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
-        let has_failed = |one: &&Enriched| one.fallback.as_ref().is_some_and(|fallback| fallback.failed);
+        let has_failed = |one: &&EnrichedText| one.fallback.as_ref().is_some_and(|fallback| fallback.failed);
         let errors = made.iter().filter(has_failed).count();
-        let row = |(chunk, one): (&&rag::Chunk, Enriched)| EnrichedRow {
+        let row = |(chunk, one): (&&rag::Chunk, EnrichedText)| EnrichedRow {
             document: chunk.document.clone(),
             number: chunk.number,
             text: one.text,

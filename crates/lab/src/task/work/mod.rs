@@ -30,7 +30,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use earlier::EarlierRows;
 use models::{Ledger, ledger};
-use rag::{Document, Refined, load::Unread};
+use rag::{Document, RefinedPassages, load::Unread};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Mutex, PoisonError},
@@ -169,8 +169,8 @@ impl Default for OutputContent {
 
 /// The table's rows of one question's passages. Remarks on a question without
 /// passages have a row of their own.
-fn passage_rows(question: &str, found: impl Into<Refined>) -> impl Iterator<Item = artifact::PassageRow> {
-    let Refined { passages, mut remarks, .. } = found.into();
+fn passage_rows(question: &str, found: impl Into<RefinedPassages>) -> impl Iterator<Item = artifact::PassageRow> {
+    let RefinedPassages { passages, mut remarks, .. } = found.into();
     let without = (passages.is_empty() && !remarks.is_empty()).then_some((0, None));
     let ranked = (1u32..).zip(passages).map(|(rank, passage)| (rank, Some(passage)));
     without.into_iter().chain(ranked).map(move |(rank, passage)| artifact::PassageRow {

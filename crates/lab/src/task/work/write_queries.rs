@@ -9,7 +9,7 @@ use crate::{
 use async_trait::async_trait;
 use eval::Question;
 use futures::{StreamExt, stream};
-use rag::query::Written;
+use rag::query::WrittenQueries;
 
 #[async_trait]
 impl DoWork for WriteQueriesWork {
@@ -24,11 +24,11 @@ impl DoWork for WriteQueriesWork {
         let calls: Vec<_> = cx.execution.questions.iter().map(one).collect();
         let tasks = cx.execution.experiment.engine.local.tasks;
         // All calls are waited for, because they may have been paid.
-        let written: Vec<Result<Written, Error>> = stream::iter(calls).buffered(tasks).collect().await;
+        let written: Vec<Result<WrittenQueries, Error>> = stream::iter(calls).buffered(tasks).collect().await;
         let written = written.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let has_failed = |written: &&Written| written.fallback.as_ref().is_some_and(|fallback| fallback.failed);
+        let has_failed = |written: &&WrittenQueries| written.fallback.as_ref().is_some_and(|fallback| fallback.failed);
         let errors = written.iter().filter(has_failed).count();
-        let of_question = |(question, written): (&Question, Written)| {
+        let of_question = |(question, written): (&Question, WrittenQueries)| {
             let (id, fallback) = (question.id.clone(), written.fallback.map(|fallback| fallback.reason));
             let row =
                 move |(number, query)| QueryRow { question: id.clone(), number, query, fallback: fallback.clone() };

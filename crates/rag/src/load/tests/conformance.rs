@@ -35,7 +35,7 @@ fn a_sample_is_told_by_its_name_and_where_it_has_a_sign_of_its_own_without_one()
 fn a_sample_gives_the_same_text_with_pages_and_headings_in_order() {
     for format in Format::ALL.iter().copied().filter(|format| has_library(*format)) {
         let sample = (format.says().sample)();
-        let read = || parse(sample.path, &sample.bytes, &Limits::default()).unwrap();
+        let read = || parse(sample.path, &sample.bytes, &ParseLimits::default()).unwrap();
         assert_eq!(read(), read());
         assert_pages_fit(&read());
         assert!(!format.keeps_headings() || !read().headings.is_empty(), "{} shows no heading", name_of(format));
@@ -51,7 +51,7 @@ fn a_damaged_sample_is_refused_or_gives_pages_in_order() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0xA5;
             for bytes in [&whole[..at], &damaged] {
-                if let Ok(document) = parse(sample.path, bytes, &Limits::default()) {
+                if let Ok(document) = parse(sample.path, bytes, &ParseLimits::default()) {
                     assert_pages_fit(&document);
                 }
             }

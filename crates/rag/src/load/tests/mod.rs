@@ -69,7 +69,7 @@ pub(super) fn assert_pages_fit(document: &Document) {
 fn every_format_is_parsed_whatever_its_name() {
     for (name, bytes, format) in samples() {
         for path in [name, "folder/wrong.txt", "folder/wrong.pdf"] {
-            let document = match parse(path, &bytes, &Limits::default()) {
+            let document = match parse(path, &bytes, &ParseLimits::default()) {
                 // Text that is named as a book is what is left of a failed download.
                 Err(LoadError::Mislabelled { .. }) if path.ends_with(".pdf") => {
                     assert!(matches!(format, Format::Text | Format::Markdown | Format::Html), "{name}");
@@ -88,17 +88,17 @@ fn every_format_is_parsed_whatever_its_name() {
 #[test]
 fn equal_files_give_equal_documents() {
     for (name, bytes, _) in samples() {
-        let read = || parse(name, &bytes, &Limits::default()).unwrap();
+        let read = || parse(name, &bytes, &ParseLimits::default()).unwrap();
         assert_eq!(read(), read());
     }
 }
 
 #[test]
 fn pages_of_books_and_office_files_are_kept() {
-    let docx = parse("a.docx", &docx(), &Limits::default()).unwrap();
+    let docx = parse("a.docx", &docx(), &ParseLimits::default()).unwrap();
     assert_eq!(docx.pages.len(), 2);
     assert_eq!(docx.page_at(docx.text.find("Second").unwrap()).unwrap().number, 2);
-    let epub = parse("a.epub", &epub(), &Limits::default()).unwrap();
+    let epub = parse("a.epub", &epub(), &ParseLimits::default()).unwrap();
     let headings: Vec<&str> = epub.headings.iter().map(|heading| heading.title.as_str()).collect();
     assert_eq!((epub.pages.len(), headings.as_slice()), (0, &["Öne"][..]));
 }
@@ -107,14 +107,14 @@ fn pages_of_books_and_office_files_are_kept() {
 fn damaged_files_never_panic() {
     for (name, bytes, _) in samples() {
         for cut in 0..bytes.len().min(2000) {
-            if let Ok(document) = parse(name, &bytes[..cut], &Limits::default()) {
+            if let Ok(document) = parse(name, &bytes[..cut], &ParseLimits::default()) {
                 assert_pages_fit(&document);
             }
         }
         for at in 0..bytes.len().min(2000) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0xA5;
-            if let Ok(document) = parse(name, &damaged, &Limits::default()) {
+            if let Ok(document) = parse(name, &damaged, &ParseLimits::default()) {
                 assert_pages_fit(&document);
             }
         }
@@ -124,7 +124,7 @@ fn damaged_files_never_panic() {
 #[test]
 fn a_cut_archive_is_broken() {
     for (name, bytes) in [("a.docx", docx()), ("a.epub", epub())] {
-        let cut = parse(name, &bytes[..bytes.len() / 2], &Limits::default());
+        let cut = parse(name, &bytes[..bytes.len() / 2], &ParseLimits::default());
         assert!(matches!(cut, Err(LoadError::Broken(_))), "{cut:?}");
     }
 }
@@ -134,23 +134,23 @@ fn files_without_text_are_empty() {
     for (name, bytes) in
         [("a.txt", &b""[..]), ("a.txt", b" \n\t "), ("a.html", b"<p><img src=x></p>"), ("a.md", b"\xEF\xBB\xBF")]
     {
-        assert!(matches!(parse(name, bytes, &Limits::default()), Err(LoadError::Empty(_))));
+        assert!(matches!(parse(name, bytes, &ParseLimits::default()), Err(LoadError::Empty(_))));
     }
     let docx = zipped(&[("word/document.xml", "<w:document><w:p/></w:document>")]);
-    assert!(matches!(parse("a.docx", &docx, &Limits::default()), Err(LoadError::Empty(_))));
+    assert!(matches!(parse("a.docx", &docx, &ParseLimits::default()), Err(LoadError::Empty(_))));
 }
 
 #[test]
 fn bombs_are_refused() {
     let zeros = "0".repeat(3_000_000);
-    let limits = Limits { unpacked_bytes: 1_000_000, ..Limits::default() };
+    let limits = ParseLimits { unpacked_bytes: 1_000_000, ..ParseLimits::default() };
     let docx = zipped(&[("word/document.xml", DOCX), ("word/media/zeros", &zeros)]);
     assert!(matches!(parse("a.docx", &docx, &limits), Err(LoadError::OverLimit(_))));
     let epub = zipped(&[("META-INF/container.xml", "<container/>"), ("zeros", &zeros)]);
     assert!(matches!(parse("a.epub", &epub, &limits), Err(LoadError::OverLimit(_))));
     let deep = "<div>".repeat(100_000);
-    assert!(matches!(parse("a.html", deep.as_bytes(), &Limits::default()), Err(LoadError::OverLimit(_))));
-    let large = Limits { file_bytes: 3, ..Limits::default() };
+    assert!(matches!(parse("a.html", deep.as_bytes(), &ParseLimits::default()), Err(LoadError::OverLimit(_))));
+    let large = ParseLimits { file_bytes: 3, ..ParseLimits::default() };
     assert!(matches!(parse("a.txt", b"four", &large), Err(LoadError::OverLimit(_))));
 }
 
@@ -162,7 +162,7 @@ fn a_small_file_that_unpacks_to_a_huge_text_is_refused_by_ratio() {
     );
     let docx = zipped(&[("[Content_Types].xml", "<Types/>"), ("word/document.xml", &words)]);
     assert!(docx.len() < 300_000);
-    let refused = parse("a.docx", &docx, &Limits::default()).unwrap_err();
+    let refused = parse("a.docx", &docx, &ParseLimits::default()).unwrap_err();
     assert!(matches!(&refused, LoadError::OverLimit(reason) if reason.contains("word/document.xml")), "{refused}");
     let page = format!("<html><body><p>{}</p></body></html>", "word ".repeat(8 << 20));
     let epub = zipped(&[
@@ -174,15 +174,15 @@ fn a_small_file_that_unpacks_to_a_huge_text_is_refused_by_ratio() {
         ),
         ("a.xhtml", &page),
     ]);
-    assert!(matches!(parse("a.epub", &epub, &Limits::default()), Err(LoadError::OverLimit(_))));
-    let generous = Limits { expansion: 10_000, ..Limits::default() };
+    assert!(matches!(parse("a.epub", &epub, &ParseLimits::default()), Err(LoadError::OverLimit(_))));
+    let generous = ParseLimits { expansion: 10_000, ..ParseLimits::default() };
     assert!(parse("a.docx", &docx, &generous).is_ok());
-    let capped = Limits { text_bytes: 1 << 20, ..generous };
+    let capped = ParseLimits { text_bytes: 1 << 20, ..generous };
     assert!(matches!(parse("a.docx", &docx, &capped), Err(LoadError::OverLimit(_))));
 }
 
 #[test]
 fn invalid_text_is_read_as_well_as_it_goes() {
-    let document = parse("a.txt", b"abc \xFF\xFE\x80 def", &Limits::default()).unwrap();
+    let document = parse("a.txt", b"abc \xFF\xFE\x80 def", &ParseLimits::default()).unwrap();
     assert!(document.text.starts_with("abc ") && document.text.ends_with(" def"));
 }

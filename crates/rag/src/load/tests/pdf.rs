@@ -79,7 +79,7 @@ fn pages_title_author_and_chapters_are_read() {
     if !has_library() {
         return;
     }
-    let document = parse("a.txt", &sample(), &Limits::default()).unwrap();
+    let document = parse("a.txt", &sample(), &ParseLimits::default()).unwrap();
     assert_eq!(document.format, Format::Pdf);
     assert_eq!(document.text, "Words on the first page.\nSecond line.\n\nWords on page two.");
     assert_eq!((document.title.as_deref(), document.author.as_deref()), (Some("The Title"), Some("A. Writer")));
@@ -123,7 +123,7 @@ fn a_bookmark_begins_where_its_title_stands_and_not_on_top_of_the_page() {
         return;
     }
     let bytes = outlined(&[("Mills", "[4 0 R /XYZ 1050 1690 0]"), ("1.1 Wind", "[5 0 R /XYZ 1050 1690 0]")]);
-    let document = parse("a.pdf", &bytes, &Limits::default()).unwrap();
+    let document = parse("a.pdf", &bytes, &ParseLimits::default()).unwrap();
     let found: Vec<(&str, &str)> = document
         .headings
         .iter()
@@ -138,7 +138,7 @@ fn a_bookmark_whose_title_is_not_in_the_text_names_nothing_that_may_stand_before
         return;
     }
     let bytes = outlined(&[("Mills", "[4 0 R /XYZ 1050 1690 0]"), ("A picture", "[4 0 R /XYZ 1050 1400 0]")]);
-    let document = parse("a.pdf", &bytes, &Limits::default()).unwrap();
+    let document = parse("a.pdf", &bytes, &ParseLimits::default()).unwrap();
     let found: Vec<(&str, usize)> =
         document.headings.iter().map(|heading| (heading.title.as_str(), heading.start)).collect();
     let mills = document.text.find("1. Mills").unwrap();
@@ -153,12 +153,12 @@ fn a_password_a_limit_and_missing_text_are_told_apart() {
     }
     let key = "00".repeat(32);
     let locked = format!("/Encrypt << /Filter /Standard /V 1 /R 2 /O <{key}> /U <{key}> /P -4 >> /ID [<00> <00>]");
-    let read = |bytes: &[u8], limits: &Limits| parse("a.pdf", bytes, limits).unwrap_err();
-    assert_eq!(read(&two_pages("", "", &locked), &Limits::default()), LoadError::Encrypted);
-    assert!(matches!(read(&two_pages("", "", ""), &Limits::default()), LoadError::Empty(_)));
-    let one = Limits { pages: 1, ..Limits::default() };
+    let read = |bytes: &[u8], limits: &ParseLimits| parse("a.pdf", bytes, limits).unwrap_err();
+    assert_eq!(read(&two_pages("", "", &locked), &ParseLimits::default()), LoadError::Encrypted);
+    assert!(matches!(read(&two_pages("", "", ""), &ParseLimits::default()), LoadError::Empty(_)));
+    let one = ParseLimits { pages: 1, ..ParseLimits::default() };
     assert!(matches!(read(&sample(), &one), LoadError::OverLimit(_)));
-    assert!(matches!(read(b"%PDF-1.7\nnothing", &Limits::default()), LoadError::Broken(_)));
+    assert!(matches!(read(b"%PDF-1.7\nnothing", &ParseLimits::default()), LoadError::Broken(_)));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn damaged_pdfs_never_panic() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xA5;
         for bytes in [&whole[..at], &damaged] {
-            if let Ok(document) = parse("a.pdf", bytes, &Limits::default()) {
+            if let Ok(document) = parse("a.pdf", bytes, &ParseLimits::default()) {
                 assert_pages_fit(&document);
             }
         }

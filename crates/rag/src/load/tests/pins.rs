@@ -17,7 +17,7 @@ fn loaders_are_pinned() {
             continue;
         }
         let sample = (format.says().sample)();
-        let document = parse(sample.path, &sample.bytes, &Limits::default()).unwrap();
+        let document = parse(sample.path, &sample.bytes, &ParseLimits::default()).unwrap();
         assert_eq!(document.format, *format);
         // How archives are packed is not what is tried.
         let mut document = serde_json::to_value(document).unwrap();
