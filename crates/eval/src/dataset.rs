@@ -37,7 +37,7 @@ pub use columns::{DatasetReport, IgnoredColumn};
 pub use difference::{ChangedQuestion, DatasetDifference};
 pub use export::{Columns, ExportError};
 pub use file::{DatasetFile, UnwritableFile};
-pub use format::{Format, Formats};
+pub use format::{Format, Formats, WriteError};
 pub use import::{ImportError, RowQuestions, import, read_questions};
 pub use kind::Kind;
 pub(crate) use kind::every_kind;

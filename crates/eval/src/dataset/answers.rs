@@ -29,7 +29,7 @@
 //! is nearly one of the above is refused.
 
 use super::cells::{is_blank, nearly, text, texts};
-use super::format::Holds;
+use super::format::{self, Holds};
 use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
 use super::places::{self, Texts};
 use super::rows::Place;
@@ -71,12 +71,12 @@ pub struct AnsweredRow {
 /// # Errors
 /// All faults of the file, in the order of their lines.
 pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
-    let (records, mut faults) = rows::read(name, bytes, Holds::Answers);
+    let (records, mut faults) = format::read(name, bytes, Holds::Answers);
     if records.is_empty() && faults.is_empty() {
         faults.push((1, "holds no answer: write one JSON object per line, or a CSV file with a header".to_owned()));
     }
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().map(|row| (row.line, &row.fields)).collect();
-    let read = read_all(&records, rows::has_header(name, bytes), Place::Line, documents, faults);
+    let read = read_all(&records, format::has_header(name, bytes), Place::Line, documents, faults);
     let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
     read.map_err(|faults| faults.into_iter().map(fault).collect())
 }
@@ -129,7 +129,11 @@ fn read_all(
         answered.push(read);
     }
     if documents.is_empty() {
-        faults.extend(places::compare(&answered));
+        faults.extend(places::compare(
+            answered
+                .iter()
+                .map(|row| (row.line, row.passages.as_deref().unwrap_or_default(), row.question.evidence.as_slice())),
+        ));
     } else {
         let questions = answered.iter().map(|row: &AnsweredRow| row.question.clone()).collect();
         let mut dataset = Dataset { questions };

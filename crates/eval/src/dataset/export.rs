@@ -12,7 +12,7 @@
 //! Columns of others have no place for earlier messages of a conversation;
 //! [`Columns::hold_turns`] tells.
 
-use super::{Dataset, Format, Question};
+use super::{Dataset, Format, Question, format::WriteError};
 use crate::dataset::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -40,12 +40,13 @@ impl Columns {
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The table could not be built.
-    #[error("the table cannot be written as {format:?}: {reason}")]
+    #[error("the table cannot be written as {format:?}")]
     Table {
         /// As what.
         format: Format,
         /// Why.
-        reason: String,
+        #[source]
+        cause: WriteError,
     },
 }
 
@@ -65,7 +66,7 @@ impl Dataset {
             _ => false,
         };
         let names: Vec<&str> = names(columns).iter().copied().filter(|name| !is_left_out(name)).collect();
-        format.file().write(&rows, &names).map_err(|reason| ExportError::Table { format, reason })
+        format.file().write(&rows, &names).map_err(|cause| ExportError::Table { format, cause })
     }
 }
 

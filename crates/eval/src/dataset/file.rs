@@ -7,9 +7,9 @@
 //! questions as they should be, nothing is written.
 
 use super::columns::{DatasetReport, IgnoredColumn};
-use super::format::Before;
+use super::format::{self, Before, Layout, WriteError};
 use super::import::{self, ImportError, Imported};
-use super::rows::{self, Row};
+use super::rows::Row;
 use super::{Dataset, Question};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -55,20 +55,14 @@ pub enum UnwritableFile {
         #[source]
         first: Option<ImportError>,
     },
-    /// A line that was read is no JSON object.
-    #[error("{file}: a line is no JSON object")]
-    NoObject {
+    /// Its format cannot hold the records.
+    #[error("{file}: it cannot be written")]
+    Format {
         /// The file.
         file: String,
-    },
-    /// CSV cannot hold it.
-    #[error("{file}: it cannot be written as CSV")]
-    Csv {
-        /// The file.
-        file: String,
-        /// What the writer said.
+        /// Why.
         #[source]
-        source: csv::Error,
+        cause: WriteError,
     },
 }
 
@@ -82,7 +76,7 @@ pub struct DatasetFile {
     pub ignored: Vec<IgnoredColumn>,
     before: Vec<Question>,
     rows: Vec<Row>,
-    layout: rows::Layout,
+    layout: Layout,
 }
 
 impl DatasetFile {
@@ -93,7 +87,7 @@ impl DatasetFile {
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Vec<ImportError>> {
         let Imported { dataset, ignored, rows } = import::read_file(name, bytes)?;
         let before = dataset.questions.clone();
-        Ok(Self { name: name.to_owned(), dataset, ignored, before, rows, layout: rows::layout(name, bytes) })
+        Ok(Self { name: name.to_owned(), dataset, ignored, before, rows, layout: format::layout(name, bytes) })
     }
 
     /// What it gives a run.
@@ -116,7 +110,8 @@ impl DatasetFile {
         let Some(rewrite) = self.layout.format.file().rewrite() else {
             return Err(UnwritableFile::NotInPlace { file: self.name.clone() });
         };
-        let bytes = rewrite(&Before { name: &self.name, rows: &self.rows, layout: &self.layout }, &changed)?;
+        let bytes = rewrite(&Before { rows: &self.rows, layout: &self.layout }, &changed)
+            .map_err(|cause| UnwritableFile::Format { file: self.name.clone(), cause })?;
         self.verify(&bytes)?;
         Ok(bytes)
     }

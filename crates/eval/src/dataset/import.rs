@@ -28,7 +28,7 @@
 
 use super::cells::{boolean, is_blank, nearly, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
-use super::format::Holds;
+use super::format::{self, Holds};
 use super::rows::Place;
 use super::{Dataset, Evidence, Question, question_id, rows};
 use models::Message;
@@ -126,12 +126,12 @@ pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Ve
 }
 
 pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<ImportError>> {
-    let (rows, mut faults) = rows::read(name, bytes, Holds::Questions);
+    let (rows, mut faults) = format::read(name, bytes, Holds::Questions);
     if rows.is_empty() && faults.is_empty() {
         faults.push((1, "holds no question: write one JSON object per line, or a CSV file with a header".to_owned()));
     }
     let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
-    read_rows(rows, rows::has_header(name, bytes), Place::Line, faults)
+    read_rows(rows, format::has_header(name, bytes), Place::Line, faults)
         .map_err(|faults| faults.into_iter().map(fault).collect())
 }
 

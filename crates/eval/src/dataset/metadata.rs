@@ -1,7 +1,10 @@
 //! Reads a table of metadata: JSONL, CSV or Parquet with a column `path` and
 //! columns of any other names, one row for each document.
 
-use super::{ImportError, format::Format, format::Holds, rows};
+use super::{
+    ImportError,
+    format::{self, Format, Holds},
+};
 use rag::Metadata;
 use serde_json::{Number, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +32,7 @@ pub struct MetadataRow {
 /// two rows of one path, a value that is no text, number, true or false, nor a
 /// list of these.
 pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, MetadataRow>, Vec<ImportError>> {
-    let (records, mut faults) = rows::read(name, bytes, Holds::Answers);
+    let (records, mut faults) = format::read(name, bytes, Holds::Answers);
     let is_text = Format::of_file(name, bytes) == Format::Csv;
     let mut found: BTreeMap<String, MetadataRow> = BTreeMap::new();
     for row in records {

@@ -11,8 +11,8 @@
 //! document's text where that is known, else by what the golden evidence says
 //! of the same bytes.
 
+use super::Evidence;
 use super::rows::{Fault, Place};
-use super::{AnsweredRow, Evidence};
 use rag::{Document, Passage, Span};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -143,19 +143,20 @@ pub(super) fn check(passage: &Passage, texts: &Texts<'_>) -> Result<(), String> 
 }
 
 /// Places that cannot be right, by what the golden evidence says of the same
-/// documents. For answers whose documents are not known.
-pub(super) fn compare(rows: &[AnsweredRow]) -> Vec<Fault> {
+/// documents. For answers whose documents are not known: for each row its line,
+/// its passages and its evidence.
+pub(super) fn compare<'a>(rows: impl Iterator<Item = (usize, &'a [Passage], &'a [Evidence])>) -> Vec<Fault> {
     let (mut faults, mut agree, mut elsewhere) = (Vec::new(), 0, Vec::new());
-    for row in rows {
-        let passages = row.passages.as_deref().unwrap_or_default().iter().enumerate();
+    for (line, passages, evidence) in rows {
+        let passages = passages.iter().enumerate();
         for (i, passage) in passages.filter(|(_, passage)| !passage.document.is_empty() && !passage.span.is_empty()) {
-            let golden = row.question.evidence.iter().filter(|golden| golden.document == passage.document);
+            let golden = evidence.iter().filter(|golden| golden.document == passage.document);
             for golden in golden {
                 match compared(passage, golden) {
                     Compared::Unknown => {}
                     Compared::Agree => agree += 1,
-                    Compared::Elsewhere => elsewhere.push((row.line, i + 1)),
-                    Compared::Differ => faults.push((row.line, format!(
+                    Compared::Elsewhere => elsewhere.push((line, i + 1)),
+                    Compared::Differ => faults.push((line, format!(
                         "`contexts` at {}: its place overlaps golden evidence of `{}`, and its text has other words \
                          there: count both in bytes, or {DOCUMENTS}",
                         i + 1, passage.document

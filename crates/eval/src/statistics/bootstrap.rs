@@ -26,30 +26,19 @@
 //! American Statistician 69 (2015), for the expansion; D. B. Rubin, "The
 //! Bayesian Bootstrap", Annals of Statistics 9 (1981).
 
-use super::{Random, large_sample, mean};
+use super::{
+    Random,
+    interval::{Interval, MISSED, RESAMPLES, reach},
+    large_sample, mean,
+};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal};
 
-/// How many times the sample is drawn anew.
-pub const RESAMPLES: usize = 10_000;
-
-/// One in twenty intervals may miss.
-const MISSED: f64 = 0.05;
 /// With fewer values that differ from the commonest one, a sample says too
 /// little of what else there is.
 const FEW: usize = 5;
 /// Columns that are summed at once, for the processor's vectors.
 const LANES: usize = 8;
-
-/// A 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// Its lower end.
-    pub low: f64,
-    /// Its upper end.
-    pub high: f64,
-}
 
 /// The interval of the mean of values that lie in a range. None of fewer than
 /// two values: one value says nothing about how much values differ.
@@ -131,7 +120,7 @@ pub fn bootstrap(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> Option<f64
         .map_init(
             || vec![0; n],
             |drawn, resample| {
-                let mut random = stream(seed, resample);
+                let mut random = Random::of_resample(seed, resample);
                 drawn.iter_mut().for_each(|position| *position = random.below(n));
                 statistic(drawn).filter(|value| value.is_finite())
             },
@@ -239,12 +228,6 @@ fn influence(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| value - center).collect()
 }
 
-/// The random numbers of one resample: its own, so that resamples can be made
-/// in any order.
-pub(super) fn stream(seed: u64, resample: usize) -> Random {
-    Random::new(seed.wrapping_add((resample as u64).wrapping_mul(0xA076_1D64_78BD_642F)))
-}
-
 /// For each column, its weighted mean in each resample.
 fn resampled_means(
     columns: &[&[f64]],
@@ -267,7 +250,7 @@ fn resampled_means(
         .map_init(
             || vec![0.0; n],
             |weights, resample| {
-                draw(&mut stream(seed, resample), weights);
+                draw(&mut Random::of_resample(seed, resample), weights);
                 blocks.iter().map(|block| weighted_sums(block, weights)).collect()
             },
         )
@@ -335,14 +318,6 @@ fn bca(values: Vec<f64>, observed: f64, influence: &[f64], items: usize) -> Opti
         if shrink <= 0.0 { f64::from(u8::from(z > 0.0)) } else { normal.cdf(bias + (bias + z) / shrink) }
     };
     Some(Interval { low: quantile(&values, level(-reach)), high: quantile(&values, level(reach)) })
-}
-
-/// How far the ends of an interval are from its middle, in standard errors:
-/// beyond those of a normal distribution, by more the fewer items there are.
-pub(super) fn reach(items: usize) -> Option<f64> {
-    let n = items.max(2) as f64;
-    let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
-    Some((n / (n - 1.0)).sqrt() * student.inverse_cdf(1.0 - MISSED / 2.0))
 }
 
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {

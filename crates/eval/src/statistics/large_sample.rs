@@ -13,7 +13,7 @@
 
 use super::{
     Random,
-    bootstrap::{Interval, RESAMPLES, reach, stream},
+    interval::{Interval, RESAMPLES, reach},
 };
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ pub(super) fn resampled_groups(columns: &[&[f64]], seed: u64) -> Vec<Vec<f64>> {
     let means: Vec<Vec<f64>> = (0..RESAMPLES)
         .into_par_iter()
         .map(|resample| {
-            let mut random = stream(seed, resample);
+            let mut random = Random::of_resample(seed, resample);
             let (mut sums, mut total) = (vec![0.0; columns.len()], 0.0);
             for (values, count) in &groups {
                 let weight = gamma(&mut random, *count);

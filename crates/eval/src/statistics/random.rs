@@ -19,6 +19,12 @@ impl Random {
         Self { state: seed }
     }
 
+    /// The stream of one resample of a seed, so that resamples can be made in any
+    /// order.
+    pub(super) fn of_resample(seed: u64, resample: usize) -> Self {
+        Self::new(seed.wrapping_add((resample as u64).wrapping_mul(0xA076_1D64_78BD_642F)))
+    }
+
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,8 +1,7 @@
 //! `csv`: a table with a header; also with tabs or semicolons between its
 //! cells where it is only read or changed. Lists and objects are JSON in a cell.
 
-use super::{Before, Changed, FileFormat, Holds, Rewrite};
-use crate::dataset::UnwritableFile;
+use super::{Before, Changed, FileFormat, Holds, Rewrite, WriteError};
 use crate::dataset::cells::cell;
 use crate::dataset::rows::{Fault, Header, Raw, Row};
 use serde_json::{Map, Value};
@@ -36,8 +35,8 @@ impl FileFormat for File {
         header(bytes, delimiter(name, bytes))
     }
 
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, String> {
-        write_table(rows, columns, b',').map_err(|error| error.to_string())
+    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
+        Ok(write_table(rows, columns, b',')?)
     }
 
     fn rewrite(&self) -> Option<Rewrite> {
@@ -145,11 +144,7 @@ pub(super) fn write_table(rows: &[Map<String, Value>], columns: &[&str], delimit
 
 /// A changed table: with the delimiter, the mark and the line ends that it had,
 /// and new columns at its end.
-pub(super) fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, UnwritableFile> {
-    rewritten(file, changed).map_err(|source| UnwritableFile::Csv { file: file.name.to_owned(), source })
-}
-
-fn rewritten(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, csv::Error> {
+pub(super) fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, WriteError> {
     let mut header = file.layout.header.names.clone();
     for (name, _) in changed.iter().flat_map(|(_, changes)| changes) {
         if !header.iter().any(|known| known.trim() == name) {
@@ -174,7 +169,7 @@ fn rewritten(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, csv::Err
         }
         writer.write_record(&cells)?;
     }
-    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
+    Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
 }
 
 /// A tab for `.tsv`, a semicolon where the header has one and no comma (as

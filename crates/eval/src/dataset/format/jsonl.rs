@@ -1,8 +1,7 @@
 //! `jsonl`: one JSON object per line. A file that is changed keeps every other
 //! member as it was written, to the digit.
 
-use super::{Before, Changed, FileFormat, Holds, Rewrite};
-use crate::dataset::UnwritableFile;
+use super::{Before, Changed, FileFormat, Holds, Rewrite, WriteError};
 use crate::dataset::rows::{Fault, Raw, Row};
 use serde_json::{Map, Value};
 use std::ops::Range;
@@ -31,10 +30,10 @@ impl FileFormat for File {
         read_jsonl(bytes)
     }
 
-    fn write(&self, rows: &[Map<String, Value>], _: &[&str]) -> Result<Vec<u8>, String> {
+    fn write(&self, rows: &[Map<String, Value>], _: &[&str]) -> Result<Vec<u8>, WriteError> {
         let mut out = Vec::new();
         for row in rows {
-            serde_json::to_writer(&mut out, row).map_err(|error| error.to_string())?;
+            serde_json::to_writer(&mut out, row)?;
             out.push(b'\n');
         }
         Ok(out)
@@ -81,16 +80,14 @@ fn json_fault(text: &str, error: &serde_json::Error) -> String {
     format!("is not JSON (column {}): {reason}", error.column())
 }
 
-fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, UnwritableFile> {
+fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, WriteError> {
     let mut out = file.layout.mark().to_vec();
     for (row, changes) in changed {
         let line = match row.map(|i| &file.rows[i].raw) {
             Some(Raw::Text(line)) => line.clone(),
             _ => "{}".to_owned(),
         };
-        let line =
-            with_members(&line, changes).ok_or_else(|| UnwritableFile::NoObject { file: file.name.to_owned() })?;
-        out.extend(line.bytes());
+        out.extend(with_members(&line, changes).ok_or(WriteError::NoObject)?.bytes());
         out.extend(file.layout.line_end.bytes());
     }
     Ok(out)

@@ -3,8 +3,7 @@
 //! A format says how its files are called and told from others, and reads and
 //! writes records: it knows nothing of questions.
 
-use super::file::UnwritableFile;
-use super::rows::{Fault, Header, Layout, Row, without_mark};
+use super::rows::{Fault, Header, MARK, Row, without_mark};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -50,7 +49,7 @@ pub(super) trait FileFormat {
 
     /// Writes records with these columns. What a record does not have, it does
     /// not say.
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, String>;
+    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError>;
 
     /// How records are changed in a file where all else stays as it is; none
     /// for a format that cannot be changed in place.
@@ -68,14 +67,48 @@ pub(super) enum Holds {
     Answers,
 }
 
+/// Why records cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// A line that was read is no JSON object.
+    #[error("a line is no JSON object")]
+    NoObject,
+    /// JSON cannot hold a value.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// CSV cannot hold a value.
+    #[error(transparent)]
+    Csv(#[from] ::csv::Error),
+    /// Parquet cannot hold a value.
+    #[error(transparent)]
+    Parquet(#[from] ::parquet::errors::ParquetError),
+}
+
 /// Makes the bytes of a changed file.
-pub(super) type Rewrite = fn(&Before<'_>, &[Changed]) -> Result<Vec<u8>, UnwritableFile>;
+pub(super) type Rewrite = fn(&Before<'_>, &[Changed]) -> Result<Vec<u8>, WriteError>;
 
 /// A file as it was read.
 pub(super) struct Before<'a> {
-    pub(super) name: &'a str,
     pub(super) rows: &'a [Row],
     pub(super) layout: &'a Layout,
+}
+
+/// How a file is written, beside its records.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) format: Format,
+    /// Whether it begins with a byte order mark.
+    has_mark: bool,
+    pub(super) line_end: &'static str,
+    pub(super) header: Header,
+}
+
+impl Layout {
+    /// The byte order mark, if there is one.
+    pub(super) fn mark(&self) -> &'static [u8] {
+        if self.has_mark { MARK } else { b"" }
+    }
 }
 
 /// A question to be written: its row in the file, if it has one, and the
@@ -151,6 +184,25 @@ impl Format {
             .or_else(|| first.and_then(|first| find(&|format| format.may_begin_with(*first))))
             .unwrap_or(Self::Csv)
     }
+}
+
+/// How a file is written.
+pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
+    let format = Format::of_file(name, bytes);
+    let content = without_mark(bytes);
+    let first_line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line_end = if first_line.ends_with(b"\r") { "\r\n" } else { "\n" };
+    Layout { format, has_mark: content.len() < bytes.len(), line_end, header: format.file().header(name, content) }
+}
+
+/// Reads all records; the file may begin with a byte order mark.
+pub(super) fn read(name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<Fault>) {
+    Format::of_file(name, bytes).file().read(name, without_mark(bytes), holds)
+}
+
+/// Whether all records have the columns of one header.
+pub(super) fn has_header(name: &str, bytes: &[u8]) -> bool {
+    Format::of_file(name, bytes).file().has_header()
 }
 
 /// Some formats, to be told of.

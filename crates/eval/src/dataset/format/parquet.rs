@@ -1,14 +1,14 @@
 //! `parquet`: a table with lists, for programs that read columns. It is only
 //! written.
 
-use super::{FileFormat, Holds};
+use super::{FileFormat, Holds, WriteError};
 use crate::dataset::cells::cell;
 use crate::dataset::rows::{Fault, Row};
 use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray,
     builder::{ListBuilder, StringBuilder},
 };
-use parquet::arrow::ArrowWriter;
+use parquet::{arrow::ArrowWriter, errors::ParquetError};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -46,13 +46,13 @@ impl FileFormat for File {
         (Vec::new(), vec![(1, how.to_owned())])
     }
 
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, String> {
+    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
         let arrays: Vec<(&str, ArrayRef, bool)> =
             columns.iter().map(|name| (*name, column(rows, name), true)).collect();
-        let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(|error| error.to_string())?;
+        let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(ParquetError::from)?;
         let mut bytes = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).map_err(|error| error.to_string())?;
-        writer.write(&batch).and_then(|()| writer.close()).map_err(|error| error.to_string())?;
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None)?;
+        writer.write(&batch).and_then(|()| writer.close())?;
         Ok(bytes)
     }
 }
