@@ -183,7 +183,7 @@ mod tests {
         let seen = fake.seen();
         let models = judged_by(fake);
         let config = serde_json::json!({ "compact": { "model": "judge 0" } });
-        let generator = serde_json::from_value::<GeneratorConfig>(config).unwrap().build(&models.context()).unwrap();
+        let generator = serde_json::from_value::<GeneratorConfig>(config).unwrap().build(&models.stage()).unwrap();
         wait(generator.generate("Who?", &[passage("a.txt", 0, 9)])).unwrap();
         let requests = seen.lock().unwrap();
         let asked: String = requests[0].messages.iter().map(|message| message.content.as_str()).collect();

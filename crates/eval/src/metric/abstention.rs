@@ -29,7 +29,7 @@
 use super::judge::{self, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::refusal::{self, Wording};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
 use crate::Missing;
 use crate::verdict::Inquiry;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("abstention", self.threshold)?;
         let judge = if self.judge { Some(super::judge(cx, "abstention", self.threshold)?) } else { None };
         Ok(Box::new(Abstention { judge }))

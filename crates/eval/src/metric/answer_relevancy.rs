@@ -29,7 +29,7 @@
 use super::answer_similarity::cosine;
 use super::judge::{self, Judge, JudgeCalls, Sampling, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use models::{Embedder, InputKind};
@@ -58,7 +58,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "answer_relevancy";
         judge::check_threshold(metric, self.threshold)?;
         if self.strictness == 0 {

@@ -19,7 +19,7 @@
 //! as Greshake et al., "Not what you've signed up for", 2023; the attacks are
 //! our own.
 
-use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use super::{Computed, MetricContext, Describe, Error, Metric, Needs, ObjectiveRole, Sample};
 use crate::dataset::AttackKind;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let kind = self.kind;
         Ok(Box::new(Computed(move |sample: &Sample<'_>| score(kind, sample))))
     }
@@ -56,8 +56,8 @@ impl Describe for Config {
         false
     }
 
-    fn chooses(&self) -> bool {
-        false
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Excluded
     }
 }
 

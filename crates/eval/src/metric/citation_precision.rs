@@ -26,7 +26,7 @@
 use super::citation::Cited;
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::{Judged, Settings};
-use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample, citation};
 use crate::Missing;
 use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub(super) const VERSION: u32 = 2;
 pub struct Config(pub Settings);
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         Ok(Box::new(CitationPrecision { judge: self.0.judge("citation_precision", cx)? }))
     }
 }

@@ -136,7 +136,12 @@ fn a_metric_is_refused_exactly_where_a_model_that_it_needs_is_missing() {
     for config in MetricConfig::examples() {
         assert_eq!(config.build(&unjudged().context()).is_err(), config.judged(), "{}", config.name());
         let needs = config.needs();
-        assert_eq!(config.build(&Context::default()).is_err(), needs.judge || needs.embedder, "{}", config.name());
+        assert_eq!(
+            config.build(&MetricContext::default()).is_err(),
+            needs.judge || needs.embedder,
+            "{}",
+            config.name()
+        );
     }
 }
 

@@ -32,7 +32,7 @@
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::words;
 use crate::{Missing, prompt};
@@ -72,7 +72,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "context_entity_recall";
         judge::check_threshold(metric, self.threshold)?;
         if self.max_entities == 0 {

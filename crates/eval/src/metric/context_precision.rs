@@ -23,7 +23,7 @@
 
 use super::judge::{self, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, relevant};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("context_precision", self.threshold)?;
         Ok(Box::new(ContextPrecision {
             judge: super::judge(cx, "context_precision", self.threshold)?,

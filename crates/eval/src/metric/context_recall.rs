@@ -22,7 +22,7 @@
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::{Judged, Settings};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
 use crate::Missing;
 use crate::verdict::Inquiry;
 use crate::verdict::VerdictKind;
@@ -37,7 +37,7 @@ pub(super) const VERSION: u32 = 2;
 pub struct Config(pub Settings);
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         Ok(Box::new(ContextRecall { judge: self.0.judge("context_recall", cx)? }))
     }
 }

@@ -26,7 +26,7 @@
 
 use super::judge::{self, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "criteria";
         check_name(metric, self.name.as_deref())?;
         judge::check_threshold(metric, self.threshold)?;

@@ -7,6 +7,18 @@ use crate::verdict::VerdictKind;
 use crate::{Missing, Question};
 use rag::Component;
 
+/// The part of a metric in an objective that the experiment does not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectiveRole {
+    /// It is in the objective.
+    Preferred,
+    /// It is in the objective if no metric of its kind is preferred.
+    Candidate,
+    /// It is never in the objective: a cost, or a metric that applies to few
+    /// questions.
+    Excluded,
+}
+
 /// What can be told of a metric from its settings alone, before it is built.
 pub(super) trait Describe: Component {
     /// What it looks at.
@@ -41,10 +53,19 @@ pub(super) trait Describe: Component {
         true
     }
 
-    /// Whether trials are compared by it where the experiment names no
-    /// objective. Not by a cost, nor by what only some questions put to the test.
-    fn chooses(&self) -> bool {
-        true
+    /// Whether it is measured if the experiment names no metrics.
+    fn is_default(&self) -> bool {
+        false
+    }
+
+    /// Its part in the objective if the experiment names none.
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Candidate
+    }
+
+    /// How many calls of a user's function may run at once; 0 if it calls none.
+    fn functions_at_once(&self) -> usize {
+        0
     }
 
     /// The kind of verdict that judges give for it, if there are labelled

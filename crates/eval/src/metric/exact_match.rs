@@ -15,7 +15,7 @@
 //! Source: P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
 //! Comprehension of Text", EMNLP 2016.
 
-use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use super::{Computed, MetricContext, Describe, Error, Metric, Needs, Sample};
 use crate::words::{equal_without_words, squad_words};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub(super) const VERSION: u32 = 2;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         Ok(Box::new(Computed(score)))
     }
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     fn score(reference: &str, answer: &str) -> f64 {
-        text_score(&*Config {}.build(&Context::default()).unwrap(), reference, answer)
+        text_score(&*Config {}.build(&MetricContext::default()).unwrap(), reference, answer)
     }
 
     #[test]

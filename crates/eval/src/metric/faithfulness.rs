@@ -29,7 +29,7 @@
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, supported};
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("faithfulness", self.threshold)?;
         judge::check_statements("faithfulness", self.max_statements)?;
         let limit = self.max_statements as usize;

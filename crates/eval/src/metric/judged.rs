@@ -3,7 +3,7 @@
 //! nothing else.
 
 use super::judge::{self, Judge, Transcript};
-use super::{Context, Error, Metric, Sample};
+use super::{Error, Metric, MetricContext, Sample};
 use crate::{Missing, Scored};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The judge of the metric of this name.
-    pub(super) fn judge(&self, metric: &'static str, cx: &Context<'_>) -> Result<Judge, Error> {
+    pub(super) fn judge(&self, metric: &'static str, cx: &MetricContext<'_>) -> Result<Judge, Error> {
         judge::check_threshold(metric, self.threshold)?;
         super::judge(cx, metric, self.threshold)
     }

@@ -17,6 +17,7 @@ pub(crate) mod testing;
 mod text_overlap;
 mod two_ratings;
 
+pub use describe::ObjectiveRole;
 pub use judge::{JudgeCalls, VerdictForm};
 pub use personal_data::redacted;
 
@@ -25,7 +26,7 @@ use crate::{Missing, Question, Score, Scored};
 use async_trait::async_trait;
 use describe::{Describe, reference, unanswerable};
 use models::{Chat, Embedder};
-use rag::{Answer, Context, Passage};
+use rag::{Answer, Models, Passage};
 use serde_json::{Map, Value};
 
 /// The registry of metrics, and what can be told of each from its settings.
@@ -34,7 +35,7 @@ macro_rules! metrics {
         store::registry! {
             /// Which metric, and its settings.
             #[derive(schemars::JsonSchema)]
-            pub enum MetricConfig builds Box<dyn Metric>, from &rag::Context<'_>, or crate::metric::Error {
+            pub enum MetricConfig builds Box<dyn Metric>, from &crate::metric::MetricContext<'_>, or crate::metric::Error {
                 $( #[doc = concat!("`", stringify!($module), "`: see its file.")] $Variant => $module ),+
             }
         }
@@ -105,6 +106,11 @@ impl MetricConfig {
         Self::defaults().into_iter().find(|metric| metric.name() == name)
     }
 
+    /// The metrics that are measured if an experiment names none.
+    pub fn default_metrics() -> impl Iterator<Item = Self> {
+        Self::defaults().into_iter().filter(|metric| metric.description().is_default())
+    }
+
     /// What tells it from all others of an experiment: the name in its
     /// settings if it has one, else its own, with the mode where there are
     /// several.
@@ -134,7 +140,7 @@ impl MetricConfig {
     /// What is wrong with them.
     pub fn check(&self) -> Result<(), Error> {
         // Settings are looked at before models.
-        match self.build(&Context::default()) {
+        match self.build(&MetricContext::default()) {
             Ok(_) | Err(Error::Needs { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -155,10 +161,7 @@ impl MetricConfig {
     /// How many calls of a function of the user's own may run at once; 0 if it
     /// calls none.
     pub fn functions_at_once(&self) -> usize {
-        match self {
-            Self::Python(config) => config.at_once(),
-            _ => 0,
-        }
+        self.description().functions_at_once()
     }
 
     /// What it looks at.
@@ -187,10 +190,9 @@ impl MetricConfig {
         self.description().range()
     }
 
-    /// Whether trials are compared by it where the experiment names no
-    /// objective, if no model judges it.
-    pub fn chooses(&self) -> bool {
-        self.description().chooses()
+    /// Its part in the objective if the experiment names none.
+    pub fn objective_role(&self) -> ObjectiveRole {
+        self.description().objective_role()
     }
 
     /// Whether more of it is better.
@@ -307,9 +309,21 @@ pub enum Error {
     },
 }
 
+/// The models that metrics are built from. Without models, settings can still be
+/// checked.
+#[derive(Clone, Copy, Default)]
+pub struct MetricContext<'a> {
+    /// All models of the experiment.
+    pub models: Option<&'a dyn Models>,
+    /// The name of the embedder for similarities.
+    pub embedder: Option<&'a str>,
+    /// The names of the judges.
+    pub judges: &'a [String],
+}
+
 /// The judges of a metric. One says yes from this probability on; of several,
 /// the majority decides.
-fn judge(cx: &Context<'_>, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
+fn judge(cx: &MetricContext<'_>, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
     let missing = Error::Needs { metric, part: "a judge" };
     let Some(models) = cx.models else { return Err(missing) };
     let judges = cx.judges.iter().map(|name| models.chat(name)).collect::<Result<Vec<Chat>, _>>();
@@ -318,7 +332,7 @@ fn judge(cx: &Context<'_>, metric: &'static str, threshold: f64) -> Result<judge
 }
 
 /// The embedder for similarities: the same one for all trials.
-fn embedder(cx: &Context<'_>, metric: &'static str) -> Result<Embedder, Error> {
+fn embedder(cx: &MetricContext<'_>, metric: &'static str) -> Result<Embedder, Error> {
     let (Some(models), Some(name)) = (cx.models, cx.embedder) else {
         return Err(Error::Needs { metric, part: "an embedder" });
     };

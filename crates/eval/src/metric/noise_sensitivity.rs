@@ -40,7 +40,7 @@
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::verdict::{VerdictKind, correct};
 use crate::{Missing, prompt};
@@ -80,7 +80,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "noise_sensitivity";
         judge::check_threshold(metric, self.threshold)?;
         judge::check_statements(metric, self.max_statements)?;

@@ -18,7 +18,7 @@
 //! Sources: ISO/IEC 7812-1 (check digit of cards), ISO 13616 (IBAN), ITU-T E.164
 //! (digits of telephone numbers).
 
-use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use super::{Computed, MetricContext, Describe, Error, Metric, Needs, ObjectiveRole, Sample};
 use crate::{Missing, Score, Scored};
 use regex::{Match, Regex};
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         Ok(Box::new(Computed(score)))
     }
 }
@@ -48,8 +48,8 @@ impl Describe for Config {
         false
     }
 
-    fn chooses(&self) -> bool {
-        false
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Excluded
     }
 }
 

@@ -34,7 +34,7 @@
 
 use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, prompt};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ fn pieces(template: &str) -> Result<Vec<Piece>, String> {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "prompt";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         check_name(metric, self.name.as_deref())?;

@@ -30,7 +30,7 @@
 //! changes. The function runs in a process of its own, in the Python of the
 //! active environment.
 
-use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
 use rag::python::{Function, Script, TIMEOUT_SECONDS};
@@ -89,7 +89,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "python";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         check_name(metric, self.name.as_deref())?;
@@ -100,11 +100,6 @@ impl Config {
             Ok(function) => Ok(Box::new(Python { config: self.clone(), function: Arc::new(function) })),
             Err(reason) => refuse(reason),
         }
-    }
-
-    /// How many calls run at once.
-    pub(super) fn at_once(&self) -> usize {
-        self.script().at_once().unwrap_or(1)
     }
 
     fn script(&self) -> Script<'_> {
@@ -139,6 +134,10 @@ impl Describe for Config {
             columns: wants(COLUMNS),
             ..Needs::NOTHING
         }
+    }
+
+    fn functions_at_once(&self) -> usize {
+        self.script().at_once().unwrap_or(1)
     }
 
     fn label(&self) -> Option<String> {
@@ -246,7 +245,7 @@ mod tests {
 
     fn scored(source: &str, text: &str) -> Score {
         let config = Config { source: source.to_owned(), ..Config::default() };
-        let metric = config.build(&Context::default()).unwrap();
+        let metric = config.build(&MetricContext::default()).unwrap();
         let question = question("How many?", Some("ten owls"));
         score(&*metric, &sample(&question, &[], Some(&answer(text)))).score
     }
@@ -263,7 +262,7 @@ mod tests {
         let source = "def score(answer, columns):\n    return columns['seconds'] < 2\n";
         let config = Config { source: source.to_owned(), ..Config::default() };
         assert!(config.needs().columns);
-        let metric = config.build(&Context::default()).unwrap();
+        let metric = config.build(&MetricContext::default()).unwrap();
         let (question, ten) = (question("How many?", None), answer("ten"));
         let alone = sample(&question, &[], Some(&ten));
         assert!(matches!(score(&*metric, &alone).score, Score::Missing(Missing::NotApplicable(_))));
@@ -306,7 +305,7 @@ mod tests {
     fn a_reason_beside_the_score_stands_in_its_detail() {
         let scored = |source: &str| {
             let config = Config { source: source.to_owned(), ..Config::default() };
-            let metric = config.build(&Context::default()).unwrap();
+            let metric = config.build(&MetricContext::default()).unwrap();
             score(&*metric, &sample(&question("How many?", None), &[], Some(&answer("ten"))))
         };
         let given = scored("async def score(answer, least=3):\n    return len(answer) >= least, 'long enough'\n");
@@ -324,7 +323,7 @@ mod tests {
     fn a_file_without_the_function_or_with_unknown_parameters_is_refused() {
         let refused = |source: &str| {
             let config = Config { source: source.to_owned(), ..Config::default() };
-            config.build(&Context::default()).err().unwrap().to_string()
+            config.build(&MetricContext::default()).err().unwrap().to_string()
         };
         assert!(refused("def other(answer):\n    return 1\n").contains("has no function `score`"));
         assert!(refused("def score(answer, context):\n    return 1\n").contains("wants `context`"));

@@ -121,13 +121,17 @@ fn beginning(passage: &Passage, text: &str) -> Passage {
     Passage { text: text.to_owned(), span: Span { start, end: start + length }, ..passage.clone() }
 }
 
-/// The `Config` of a retrieval metric: these settings, and the metric of this
-/// name that scores what was retrieved by this formula.
+/// The `Config` of a retrieval metric: its name, the type of its settings
+/// ([`Settings`] if it is left out), the formula that scores what was retrieved,
+/// and more methods of [`Describe`](super::Describe).
 macro_rules! config {
-    ($name:literal, $formula:path) => {
-        $crate::metric::retrieval::config!($name, $crate::metric::retrieval::Settings, $formula);
+    ($name:literal, $formula:path, { $($methods:tt)* }) => {
+        $crate::metric::retrieval::config!($name, $crate::metric::retrieval::Settings, $formula, { $($methods)* });
     };
     ($name:literal, $Settings:path, $formula:path) => {
+        $crate::metric::retrieval::config!($name, $Settings, $formula, {});
+    };
+    ($name:literal, $Settings:path, $formula:path, { $($methods:tt)* }) => {
         /// Settings of this metric.
         #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(transparent)]
@@ -136,7 +140,7 @@ macro_rules! config {
         impl Config {
             pub(super) fn build(
                 &self,
-                _: &rag::Context<'_>,
+                _: &$crate::metric::MetricContext<'_>,
             ) -> Result<Box<dyn $crate::metric::Metric>, $crate::metric::Error> {
                 self.0.build($name, $formula)
             }
@@ -165,6 +169,8 @@ macro_rules! config {
             fn is_named(&self) -> bool {
                 true
             }
+
+            $($methods)*
         }
     };
 }

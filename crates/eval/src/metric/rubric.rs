@@ -25,7 +25,7 @@
 
 use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
+use super::{MetricContext, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ pub struct Config {
 const MOST_LEVELS: usize = 9;
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "rubric";
         check_name(metric, self.name.as_deref())?;
         if !(2..=MOST_LEVELS).contains(&self.levels.len()) {

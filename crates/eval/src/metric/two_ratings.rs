@@ -7,7 +7,7 @@
 
 use super::judge::{EVEN, Judge, JudgeCalls, Options, Transcript};
 use super::judged::Judged;
-use super::{Context, Error, Metric, Sample};
+use super::{Error, Metric, MetricContext, Sample};
 use crate::Missing;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ struct TwoRatings {
 /// The metric of this name, with this scale and these prompts.
 pub(super) fn build(
     metric: &'static str,
-    cx: &Context<'_>,
+    cx: &MetricContext<'_>,
     scale: [u8; 3],
     prompts: Prompts,
 ) -> Result<Box<dyn Metric>, Error> {
