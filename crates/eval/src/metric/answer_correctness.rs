@@ -31,7 +31,7 @@
 use super::answer_similarity::similarity;
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::verdict::{VerdictKind, correct};
 use crate::{Missing, prompt};

@@ -29,7 +29,7 @@
 use super::answer_similarity::cosine;
 use super::judge::{self, Judge, JudgeCalls, Sampling, Transcript};
 use super::judged::Judged;
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use models::{Embedder, InputKind};

@@ -15,7 +15,7 @@
 //! Source: Ragas' `SemanticSimilarity`; Risch et al., "Semantic Answer
 //! Similarity for Evaluating Question Answering Models", 2021, for the idea.
 
-use super::{MetricContext, Describe, Error, Metric, Needs, ObjectiveRole, Sample};
+use super::{Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
 use models::{Embedder, InputKind};

@@ -19,7 +19,7 @@
 //! as Greshake et al., "Not what you've signed up for", 2023; the attacks are
 //! our own.
 
-use super::{Computed, MetricContext, Describe, Error, Metric, Needs, ObjectiveRole, Sample};
+use super::{Computed, Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::dataset::AttackKind;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};

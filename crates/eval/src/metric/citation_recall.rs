@@ -26,7 +26,7 @@
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::{Judged, Settings};
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample, citation};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, citation};
 use crate::Missing;
 use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};

@@ -23,7 +23,7 @@
 
 use super::judge::{self, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, relevant};
 use serde::{Deserialize, Serialize};

@@ -22,7 +22,7 @@
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::{Judged, Settings};
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::Inquiry;
 use crate::verdict::VerdictKind;

@@ -23,7 +23,7 @@
 //! Source: Ragas' documentation.
 
 use super::judge::JudgeCalls;
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample, two_ratings};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, two_ratings};
 use crate::Missing;
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@
 //!
 //! Source: our own.
 
-use super::{Computed, MetricContext, Describe, Error, Metric, Needs, ObjectiveRole, Sample};
+use super::{Computed, Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::{Score, Scored};
 use rag::chunk::TokenCounter;
 use serde::{Deserialize, Serialize};

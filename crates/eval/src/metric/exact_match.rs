@@ -15,7 +15,7 @@
 //! Source: P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
 //! Comprehension of Text", EMNLP 2016.
 
-use super::{Computed, MetricContext, Describe, Error, Metric, Needs, Sample};
+use super::{Computed, Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::words::{equal_without_words, squad_words};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};

@@ -29,7 +29,7 @@
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, supported};
 use serde::{Deserialize, Serialize};

@@ -18,7 +18,7 @@
 //! Sources: ISO/IEC 7812-1 (check digit of cards), ISO 13616 (IBAN), ITU-T E.164
 //! (digits of telephone numbers).
 
-use super::{Computed, MetricContext, Describe, Error, Metric, Needs, ObjectiveRole, Sample};
+use super::{Computed, Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::{Missing, Score, Scored};
 use regex::{Match, Regex};
 use serde::{Deserialize, Serialize};

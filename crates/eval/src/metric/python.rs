@@ -30,7 +30,7 @@
 //! changes. The function runs in a process of its own, in the Python of the
 //! active environment.
 
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample, check_name};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
 use rag::python::{Function, Script, TIMEOUT_SECONDS};

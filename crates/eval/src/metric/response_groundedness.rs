@@ -24,7 +24,7 @@
 //! Source: Ragas' documentation.
 
 use super::judge::JudgeCalls;
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample, two_ratings};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, two_ratings};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 

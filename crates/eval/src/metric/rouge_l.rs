@@ -15,7 +15,7 @@
 //! Source: C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
 //! ACL workshop 2004.
 
-use super::{Computed, MetricContext, Describe, Error, Metric, Needs, Sample};
+use super::{Computed, Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::words::tokens;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};

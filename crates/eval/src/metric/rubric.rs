@@ -25,7 +25,7 @@
 
 use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
 use super::judged::Judged;
-use super::{MetricContext, Describe, Error, Metric, Needs, Sample, check_name};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
