@@ -136,25 +136,46 @@ impl Default for GenerateOptions {
     }
 }
 
+/// Options that cannot work, and what to write instead.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateOptionsError {
+    /// No question is wanted.
+    #[error("`size` must be at least 1")]
+    Size,
+    /// The shares of the kinds do not add up to anything.
+    #[error(
+        "`kinds` must be shares of at least 0 of which one is above 0, such as {{ multi_hop = 0.3, single_hop_specific = \
+         0.7 }}"
+    )]
+    Kinds,
+    /// The threshold is no probability.
+    #[error("`threshold` must be between 0 and 1, not {0}")]
+    Threshold(f64),
+    /// There is no style or no length.
+    #[error("`styles` and `lengths` must name at least one each")]
+    Voices,
+}
+
 impl GenerateOptions {
-    /// What cannot be.
+    /// Checks the options.
     ///
     /// # Errors
-    /// The mistake and what to write instead.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), GenerateOptionsError> {
         if self.size == 0 {
-            return Err("`size` must be at least 1".into());
+            return Err(GenerateOptionsError::Size);
         }
         if self.kinds.values().any(|share| !share.is_finite() || *share < 0.0)
             || self.kinds.values().sum::<f64>() <= 0.0
         {
-            return Err("`kinds` must be shares of at least 0 of which one is above 0, such as { multi_hop = 0.3, single_hop_specific = 0.7 }".into());
+            return Err(GenerateOptionsError::Kinds);
         }
         if !(self.threshold > 0.0 && self.threshold < 1.0) {
-            return Err(format!("`threshold` must be between 0 and 1, not {}", self.threshold));
+            return Err(GenerateOptionsError::Threshold(self.threshold));
         }
         if self.styles.is_empty() || self.lengths.is_empty() {
-            return Err("`styles` and `lengths` must name at least one each".into());
+            return Err(GenerateOptionsError::Voices);
         }
         Ok(())
     }
@@ -424,7 +445,7 @@ impl Writer<'_> {
         };
         let draft = match read_draft(&response.text, scenario.kind) {
             Ok(draft) => draft,
-            Err(reason) => return Ok(Err((Rejected::Unreadable(reason), None))),
+            Err(error) => return Ok(Err((Rejected::Unreadable(error.to_string()), None))),
         };
         let asked = Some(draft.question.clone());
         let texts: Vec<&str> = scenario.passages.iter().map(|chunk| chunk.text.as_str()).collect();

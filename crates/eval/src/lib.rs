@@ -16,7 +16,8 @@ mod words;
 pub use dataset::{Dataset, Evidence, Kind, Length, Question, Style};
 pub use explain::explain;
 pub use generate::{
-    GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Persona, Rejected, Rejection, generate,
+    GenerateEstimate, GenerateOptions, GenerateOptionsError, GenerateProgress, Generated, Persona, Rejected, Rejection,
+    generate,
 };
 pub use metric::{Metric, MetricConfig, Sample, redacted};
 pub use score::{Missing, Score, Scored, Unplaced};

@@ -12,7 +12,7 @@ use app::library::of_tables;
 use eval::{
     Dataset, GenerateEstimate, GenerateProgress, Question,
     dataset::{
-        Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, SplitError, read_questions,
+        Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, RowError, SplitError, read_questions,
     },
 };
 use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
@@ -76,7 +76,7 @@ impl Questions {
             let read = read.map_err(|errors| all(errors.iter().map(ToString::to_string).collect()))?;
             return Ok(Self { dataset: read.dataset, ignored: read.ignored });
         }
-        let told = |(row, message): (usize, String)| format!("questions, row {row} (from 0): {message}");
+        let told = |error: RowError| format!("questions, row {} (from 0): {error}", error.number);
         let read = read_questions(&rows::rows(data, "questions")?);
         let read = read.map_err(|faults| all(faults.into_iter().map(told).collect()))?;
         Ok(Self { dataset: read.dataset, ignored: read.ignored })

@@ -475,7 +475,7 @@ fn open_to_change(path: &Path) -> Result<(DatasetFile, Key), Failure> {
     }
     let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     let read = DatasetFile::read(&path.display().to_string(), &bytes).map_err(|errors| {
-        let mistakes = errors.iter().map(|error| Mistake::of_line(&error.file, error.line, &error.message)).collect();
+        let mistakes = errors.iter().map(|error| Mistake::of_line(&error.file, error.line, &error.reason())).collect();
         Failure::listed(mistakes, errors.iter().map(ToString::to_string), None)
     });
     Ok((read?, Key::of_bytes(&bytes)))

@@ -1,10 +1,32 @@
 //! What stands in one cell of a file of records: a text, a list of texts, yes
 //! or no; and column names that are nearly known ones.
 //!
-//! Every reader says what is wrong in words that go behind the column's name.
+//! The text of an error follows the column's name.
 
-use super::literal;
+use super::literal::{self, LiteralError};
 use serde_json::Value;
+
+/// Why a cell cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CellError {
+    #[error("must be a text, not {0}")]
+    NotText(String),
+    #[error("must be a list of texts, not {0}")]
+    NotTexts(String),
+    #[error("must be true or false, not {0}")]
+    NotBoolean(String),
+    #[error("cannot be read: {0}")]
+    Literal(#[from] LiteralError),
+    /// A field of our own that serde refuses.
+    #[error("cannot be read: {0}")]
+    Json(String),
+}
+
+impl CellError {
+    fn new(kind: fn(String) -> Self, value: &Value) -> Self {
+        kind(crate::prompt::shorten(&value.to_string(), 40))
+    }
+}
 
 /// Whether a cell says nothing; pandas writes what is missing as `nan`.
 pub(super) fn is_blank(value: &Value) -> bool {
@@ -16,24 +38,22 @@ pub(super) fn is_blank(value: &Value) -> bool {
 }
 
 /// A text, trimmed; a number counts as one (ids often are).
-pub(super) fn text(value: &Value) -> Result<String, String> {
+pub(super) fn text(value: &Value) -> Result<String, CellError> {
     match value {
         Value::String(text) => Ok(text.trim().to_owned()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Null => Ok(String::new()),
-        other => Err(format!("must be a text, not {}", crate::prompt::shorten(&other.to_string(), 40))),
+        other => Err(CellError::new(CellError::NotText, other)),
     }
 }
 
 /// A list of texts, also out of a cell; one text that is no list is a list of one.
-pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
+pub(super) fn texts(value: &Value) -> Result<Vec<String>, CellError> {
     match value {
         Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(text).collect(),
-        Value::String(cell) if cell.trim_start().starts_with(['[', '(']) => {
-            literal::list_of_texts(cell).map_err(|reason| format!("cannot be read: {reason}"))
-        }
+        Value::String(cell) if cell.trim_start().starts_with(['[', '(']) => Ok(literal::list_of_texts(cell)?),
         Value::String(text) => Ok(vec![text.trim().to_owned()]),
-        other => Err(format!("must be a list of texts, not {}", crate::prompt::shorten(&other.to_string(), 40))),
+        other => Err(CellError::new(CellError::NotTexts, other)),
     }
 }
 
@@ -69,7 +89,7 @@ fn edit_distance(left: &str, right: &str) -> usize {
 }
 
 /// Yes or no, as JSON, Python and spreadsheets write it.
-pub(super) fn boolean(value: &Value) -> Result<bool, String> {
+pub(super) fn boolean(value: &Value) -> Result<bool, CellError> {
     let word = match value {
         Value::Bool(value) => return Ok(*value),
         Value::String(text) => text.trim().to_lowercase(),
@@ -78,7 +98,7 @@ pub(super) fn boolean(value: &Value) -> Result<bool, String> {
     match word.as_str() {
         "true" | "yes" | "1" | "1.0" => Ok(true),
         "false" | "no" | "0" | "0.0" => Ok(false),
-        _ => Err(format!("must be true or false, not {}", crate::prompt::shorten(&value.to_string(), 40))),
+        _ => Err(CellError::new(CellError::NotBoolean, value)),
     }
 }
 

@@ -7,8 +7,9 @@
 //! questions as they should be, nothing is written.
 
 use super::columns::{DatasetReport, IgnoredColumn};
+use super::fault::ImportError;
 use super::format::{self, Before, Layout, WriteError};
-use super::import::{self, ImportError, Imported};
+use super::import::{self, Imported};
 use super::rows::Row;
 use super::{Dataset, Question};
 use serde_json::{Value, json};

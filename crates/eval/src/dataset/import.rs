@@ -26,10 +26,11 @@
 //! are nearly one that is: that is a fault. In CSV, lists are JSON or Python
 //! literals.
 
-use super::cells::{boolean, is_blank, nearly, text, texts};
+use super::cells::{CellError, boolean, is_blank, nearly, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
+use super::fault::{ImportError, RecordError, RowError};
 use super::format::{self, Holds};
-use super::rows::Place;
+use super::rows::Numbering;
 use super::{Dataset, Evidence, Question, question_id, rows};
 use models::Message;
 use serde::de::DeserializeOwned;
@@ -62,18 +63,6 @@ pub(super) const IGNORED: &[&str] = &[
     "query_style",
     "query_length",
 ];
-
-/// What is wrong with a line of a file of questions.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {message}")]
-pub struct ImportError {
-    /// The file's name.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong and what to do.
-    pub message: String,
-}
 
 /// Reads a file of golden questions. The name tells the format (`.jsonl`,
 /// `.csv`, `.tsv`); another name lets the content decide.
@@ -108,10 +97,10 @@ pub struct RowQuestions {
 ///
 /// # Errors
 /// All faults, each with the number of its row (from 0) and what to do.
-pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Vec<(usize, String)>> {
+pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Vec<RowError>> {
     let mut faults = Vec::new();
     if records.is_empty() {
-        faults.push((0, "there are no rows: give one for each question".to_owned()));
+        faults.push(RowError::new(0, "there are no rows: give one for each question".to_owned()));
     }
     // Faults of columns that all rows have are told once.
     let is_table = rows::is_table(records.iter());
@@ -121,41 +110,43 @@ pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Ve
         raw: rows::Raw::Cells(Vec::new()),
     };
     let rows = records.iter().enumerate().map(row).collect();
-    let Imported { dataset, ignored, .. } = read_rows(rows, is_table, Place::Row, faults)?;
+    let Imported { dataset, ignored, .. } = read_rows(rows, is_table, Numbering::Row, faults)?;
     Ok(RowQuestions { dataset, ignored })
 }
 
 pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<ImportError>> {
     let (rows, mut faults) = format::read(name, bytes, Holds::Questions);
     if rows.is_empty() && faults.is_empty() {
-        faults.push((1, "holds no question: write one JSON object per line, or a CSV file with a header".to_owned()));
+        faults.push(RowError::new(
+            1,
+            "holds no question: write one JSON object per line, or a CSV file with a header".to_owned(),
+        ));
     }
-    let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
-    read_rows(rows, format::has_header(name, bytes), Place::Line, faults)
-        .map_err(|faults| faults.into_iter().map(fault).collect())
+    read_rows(rows, format::has_header(name, bytes), Numbering::Line, faults)
+        .map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
 }
 
 fn read_rows(
     rows: Vec<rows::Row>,
     has_header: bool,
-    place: Place,
-    mut faults: Vec<rows::Fault>,
-) -> Result<Imported, Vec<rows::Fault>> {
+    numbering: Numbering,
+    mut faults: Vec<RowError>,
+) -> Result<Imported, Vec<RowError>> {
     let mut dataset = Dataset::default();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     if let Some(first) = rows.first().filter(|_| has_header) {
         // Every row has the header's columns: their faults are told once.
-        check_columns(&first.fields, place.first(), &mut faults);
+        check_columns(&first.fields, numbering.first(), &mut faults);
     }
     for row in &rows {
         let n_faults = faults.len();
         if !has_header {
             check_columns(&row.fields, row.line, &mut faults);
         }
-        let question = read_question(&row.fields, row.line, place, &mut faults);
+        let question = read_question(&row.fields, row.line, numbering, &mut faults);
         if let Some(known) = lines_of_ids.get(&question.id) {
-            let (id, word) = (&question.id, place.word());
-            faults.push((
+            let (id, word) = (&question.id, numbering.word());
+            faults.push(RowError::new(
                 row.line,
                 format!("has the id `{id}` of {word} {known}: ids must differ, and a question stands only once"),
             ));
@@ -169,7 +160,7 @@ fn read_rows(
         let ignored = columns::ignored(&rows, is_used, &known_columns());
         return Ok(Imported { dataset, ignored, rows });
     }
-    faults.sort_by_key(|fault| fault.0);
+    faults.sort_by_key(|fault| fault.number);
     Err(faults)
 }
 
@@ -199,7 +190,7 @@ pub(super) fn reference_column(fields: &Map<String, Value>) -> Option<&'static s
     named.or_else(|| is_answer.then_some("answer"))
 }
 
-fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
+fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<RowError>) {
     let known: Vec<&str> = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, IGNORED]
         .into_iter()
         .flatten()
@@ -207,31 +198,39 @@ fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows
         .collect();
     for column in fields.keys() {
         if let Some(near) = nearly(column, &known) {
-            faults.push((line, format!("has a column `{column}`: write `{near}`, or rename it")));
+            faults.push(RowError::new(line, format!("has a column `{column}`: write `{near}`, or rename it")));
         }
     }
     if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
-        faults.push((line, "has no column with the question: name it `question` or `user_input`".to_owned()));
+        faults.push(RowError::new(
+            line,
+            "has no column with the question: name it `question` or `user_input`".to_owned(),
+        ));
     }
     for names in [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE] {
         let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
         if let [first, second, ..] = given[..] {
-            faults.push((line, format!("has both `{first}` and `{second}`: keep one")));
+            faults.push(RowError::new(line, format!("has both `{first}` and `{second}`: keep one")));
         }
     }
 }
 
-fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec<rows::Fault>) -> Question {
-    let mut fault = |message: String| faults.push((line, message));
+fn read_question(
+    fields: &Map<String, Value>,
+    line: usize,
+    numbering: Numbering,
+    faults: &mut Vec<RowError>,
+) -> Question {
+    let mut fault = |cause: RecordError| faults.push(RowError::new(line, cause));
     let asked = QUESTION.iter().find_map(|name| fields.get(*name));
     let question = match asked.map(text) {
         Some(Ok(question)) if !question.is_empty() => question,
         Some(Ok(_)) => {
-            fault(format!("has an empty question: write one, or remove the {}", place.word()));
+            fault(format!("has an empty question: write one, or remove the {}", numbering.word()).into());
             String::new()
         }
-        Some(Err(reason)) => {
-            fault(format!("`question` {reason}"));
+        Some(Err(cause)) => {
+            fault(RecordError::in_column("question")(cause));
             String::new()
         }
         // Told with the columns.
@@ -239,7 +238,7 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
     };
     let said = TURNS.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
     let turns = said.map_or(Ok(Vec::new()), |(name, value)| {
-        super::turns::read(value).map_err(|reason| format!("`{name}` {reason}"))
+        super::turns::read(value).map_err(|cause| RecordError::Turns { column: name, cause })
     });
     let turns = turns.unwrap_or_else(|reason| {
         fault(reason);
@@ -247,8 +246,8 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
     });
     let id = match ID.iter().find_map(|name| fields.get(*name)).map(text) {
         Some(Ok(id)) if !id.is_empty() => id,
-        Some(Err(reason)) => {
-            fault(format!("`id` {reason}"));
+        Some(Err(cause)) => {
+            fault(RecordError::in_column("id")(cause));
             format!("line {line}")
         }
         // A question that is missing or empty is a fault of its own.
@@ -272,12 +271,12 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
         true
     });
     if !answerable && !evidence.is_empty() {
-        fault("is marked as unanswerable, but has evidence: remove one of them".to_owned());
+        fault("is marked as unanswerable, but has evidence: remove one of them".into());
     }
     let origin = own(fields, "origin", &mut fault);
     let draft = fields.get("draft").filter(|value| !is_blank(value));
-    let draft = draft.map(text).transpose().unwrap_or_else(|reason| {
-        fault(format!("`draft` {reason}"));
+    let draft = draft.map(text).transpose().unwrap_or_else(|cause| {
+        fault(RecordError::in_column("draft")(cause));
         None
     });
     let split = own(fields, "split", &mut fault);
@@ -309,24 +308,24 @@ pub(super) fn id_of(turns: &[Message], question: &str) -> String {
 }
 
 /// A field as this program writes it: JSON, or in a cell the text of it.
-fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut impl FnMut(String)) -> Option<T> {
+fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut impl FnMut(RecordError)) -> Option<T> {
     let value = fields.get(name).filter(|value| !is_blank(value))?;
     let read = serde_json::from_value(value.clone()).or_else(|error| match value {
         Value::String(cell) => serde_json::from_str(cell).map_err(|_| error),
         _ => Err(error),
     });
-    read.map_err(|error| fault(format!("`{name}` cannot be read: {error}"))).ok()
+    read.map_err(|error| fault(RecordError::in_column(name)(CellError::Json(error.to_string())))).ok()
 }
 
 /// Whether the documents hold an answer; they do unless the row says otherwise.
-pub(super) fn read_answerable(fields: &Map<String, Value>) -> Result<bool, String> {
+pub(super) fn read_answerable(fields: &Map<String, Value>) -> Result<bool, RecordError> {
     let given = ANSWERABLE.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
     let Some((name, value)) = given else { return Ok(true) };
-    let value = boolean(value).map_err(|reason| format!("`{name}` {reason}"))?;
+    let value = boolean(value).map_err(RecordError::in_column(name))?;
     Ok(value == (name == "answerable"))
 }
 
-fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, String> {
+fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, RecordError> {
     let Some(name) = reference_column(fields) else { return Ok(None) };
     let value = &fields[name];
     let reference = if name == "ground_truths" {
@@ -334,14 +333,14 @@ fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, String>
     } else {
         text(value)
     };
-    let reference = reference.map_err(|reason| format!("`{name}` {reason}"))?;
+    let reference = reference.map_err(RecordError::in_column(name))?;
     // pandas writes what is missing as `nan`.
     Ok(Some(reference).filter(|reference| !reference.is_empty() && !reference.eq_ignore_ascii_case("nan")))
 }
 
-fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<String>> {
+fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<RecordError>> {
     if let Some(value) = fields.get("evidence").filter(|value| !is_blank(value)) {
-        return read_own_evidence(value, Place::Line);
+        return read_own_evidence(value, Numbering::Line);
     }
     if let Some((name, value)) =
         QUOTE.iter().find_map(|name| Some((*name, fields.get(*name)?))).filter(|(_, value)| !is_blank(value))
@@ -354,25 +353,23 @@ fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<Strin
         .filter(|name| *name == "reference_contexts" || is_golden)
         .find_map(|name| fields.get(name).filter(|value| !is_blank(value)).map(|value| (name, value)));
     let Some((name, value)) = given else { return Ok(Vec::new()) };
-    let contexts = texts(value).map_err(|reason| vec![format!("`{name}` {reason}")])?;
+    let contexts = texts(value).map_err(|cause| vec![RecordError::in_column(name)(cause)])?;
     let quotes = contexts.iter().map(|context| without_hop(context)).filter(|quote| !quote.is_empty());
     Ok(quotes.map(|quote| Evidence { document: String::new(), quote: quote.to_owned(), span: None }).collect())
 }
 
 /// Quotes in a column of their own, with their documents beside them.
-fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result<Vec<Evidence>, String> {
-    let quotes = texts(value).map_err(|reason| format!("`{name}` {reason}"))?;
+fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result<Vec<Evidence>, RecordError> {
+    let quotes = texts(value).map_err(RecordError::in_column(name))?;
     let documents =
         match DOCUMENT.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?))) {
-            Some((name, value)) => texts(value).map_err(|reason| format!("`{name}` {reason}"))?,
+            Some((name, value)) => texts(value).map_err(RecordError::in_column(name))?,
             None => vec![String::new()],
         };
     if documents.len() != 1 && documents.len() != quotes.len() {
-        return Err(format!(
-            "has {} quotes and {} documents: give one document, or one for each quote",
-            quotes.len(),
-            documents.len()
-        ));
+        let (quotes, documents) = (quotes.len(), documents.len());
+        let rule = "give one document, or one for each quote";
+        return Err(format!("has {quotes} quotes and {documents} documents: {rule}").into());
     }
     let documents = documents.iter().cycle();
     let pairs = quotes.into_iter().zip(documents).filter(|(quote, _)| !quote.is_empty());
@@ -381,7 +378,7 @@ fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result
 
 /// Evidence as it is written. What a row of a program calls `span` is no place in
 /// bytes; without one, the quote is looked for.
-pub(super) fn read_own_evidence(value: &Value, place: Place) -> Result<Vec<Evidence>, Vec<String>> {
+pub(super) fn read_own_evidence(value: &Value, numbering: Numbering) -> Result<Vec<Evidence>, Vec<RecordError>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;
     let value = match value {
@@ -391,51 +388,53 @@ pub(super) fn read_own_evidence(value: &Value, place: Place) -> Result<Vec<Evide
                 parsed = value;
                 &parsed
             }
-            Err(error) => return Err(vec![format!("`evidence` is not JSON ({error}): {SHAPE}")]),
+            Err(error) => return Err(vec![format!("`evidence` is not JSON ({error}): {SHAPE}").into()]),
         },
         value => value,
     };
-    let Value::Array(items) = value else { return Err(vec![format!("`evidence` is no list: {SHAPE}")]) };
+    let Value::Array(items) = value else { return Err(vec![format!("`evidence` is no list: {SHAPE}").into()]) };
     let mut evidence = Vec::new();
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<RecordError> = Vec::new();
     for (i, item) in items.iter().enumerate() {
         let number = i + 1;
-        match own_evidence(item, place) {
+        match own_evidence(item, numbering) {
             Ok(item) if item.quote.trim().is_empty() => {
-                reasons.push(format!("evidence {number} has an empty quote: copy the words from the document"));
+                reasons.push(format!("evidence {number} has an empty quote: copy the words from the document").into());
             }
             Ok(item) if item.span.is_some_and(|span| span.start >= span.end) => {
-                reasons.push(format!("evidence {number} has a span that ends before it starts: correct or remove it"));
+                reasons.push(
+                    format!("evidence {number} has a span that ends before it starts: correct or remove it").into(),
+                );
             }
             Ok(item) => evidence.push(item),
-            Err(error) => reasons.push(format!("evidence {number}: {error}; {SHAPE}")),
+            Err(error) => reasons.push(format!("evidence {number}: {error}; {SHAPE}").into()),
         }
     }
     if reasons.is_empty() { Ok(evidence) } else { Err(reasons) }
 }
 
-fn own_evidence(item: &Value, place: Place) -> Result<Evidence, String> {
+fn own_evidence(item: &Value, numbering: Numbering) -> Result<Evidence, serde_json::Error> {
     let mut item = item.clone();
     if let Value::Object(fields) = &mut item {
         let places = ["start", "end", "start_byte", "end_byte"].map(|name| (name, fields.remove(name)));
         let [_, _, start, end] = places.map(|(_, value)| value.filter(|value| !value.is_null()));
-        if place == Place::Row {
+        if numbering == Numbering::Row {
             fields.remove("span");
         }
         if let Some((start, end)) = start.zip(end) {
             fields.insert("span".to_owned(), serde_json::json!({ "start": start, "end": end }));
         }
     }
-    serde_json::from_value(item).map_err(|error| error.to_string())
+    serde_json::from_value(item)
 }
 
-pub(super) fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
+pub(super) fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, RecordError> {
     let mut tags = match fields.get("tags") {
         // A cell that is no list holds words between commas.
         Some(Value::String(cell)) if !cell.trim_start().starts_with(['[', '(']) => {
             cell.split(',').map(|tag| tag.trim().to_owned()).collect()
         }
-        Some(value) if !is_blank(value) => texts(value).map_err(|reason| format!("`tags` {reason}"))?,
+        Some(value) if !is_blank(value) => texts(value).map_err(RecordError::in_column("tags"))?,
         _ => Vec::new(),
     };
     for name in EXTRA_TAGS {

@@ -2,7 +2,7 @@
 //! columns of any other names, one row for each document.
 
 use super::{
-    ImportError,
+    fault::{ImportError, RowError},
     format::{self, Format, Holds},
 };
 use rag::Metadata;
@@ -39,14 +39,16 @@ pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Metada
         let mut fields = row.fields;
         let path = fields.remove(PATH).and_then(|path| path.as_str().map(|path| path.trim().to_owned()));
         let Some(path) = path.filter(|path| !path.is_empty()) else {
-            faults
-                .push((row.line, format!("names no document: give its path below the corpus in the column `{PATH}`")));
+            faults.push(RowError::new(
+                row.line,
+                format!("names no document: give its path below the corpus in the column `{PATH}`"),
+            ));
             continue;
         };
         let mut metadata = Metadata::new();
         for (column, value) in fields {
             if OWN.contains(&column.as_str()) {
-                faults.push((
+                faults.push(RowError::new(
                     row.line,
                     format!("`{column}` is what the document itself says: give the column another name"),
                 ));
@@ -55,22 +57,27 @@ pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Metada
             match kept(value) {
                 Ok(None) => {}
                 Ok(Some(value)) => drop(metadata.insert(column, value)),
-                Err(reason) => faults.push((row.line, format!("`{column}` {reason}"))),
+                Err(reason) => faults.push(RowError::new(row.line, format!("`{column}` {reason}"))),
             }
         }
         if let Some(earlier) = found.get(&path) {
-            faults.push((row.line, format!("`{path}` has a row already, in line {}: remove one", earlier.line)));
+            faults.push(RowError::new(
+                row.line,
+                format!("`{path}` has a row already, in line {}: remove one", earlier.line),
+            ));
             continue;
         }
         found.insert(path, MetadataRow { line: row.line, metadata });
     }
     if found.is_empty() && faults.is_empty() {
-        faults.push((1, format!("holds no row: write a header with the column `{PATH}`, and a row for each document")));
+        faults.push(RowError::new(
+            1,
+            format!("holds no row: write a header with the column `{PATH}`, and a row for each document"),
+        ));
     }
     if !faults.is_empty() {
-        faults.sort();
-        let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
-        return Err(faults.into_iter().map(fault).collect());
+        faults.sort_by_key(|fault| (fault.number, fault.to_string()));
+        return Err(faults.into_iter().map(|fault| fault.in_file(name)).collect());
     }
     if is_text {
         typed(&mut found);

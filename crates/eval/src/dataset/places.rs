@@ -11,8 +11,8 @@
 //! document's text where that is known, else by what the golden evidence says
 //! of the same bytes.
 
-use super::Evidence;
-use super::rows::{Fault, Place};
+use super::{Evidence, cells::CellError};
+use super::rows::Numbering;
 use rag::{Document, Passage, Span};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -22,6 +22,67 @@ const TELLING: usize = 24;
 
 /// How the documents are given.
 const DOCUMENTS: &str = "give the documents that places refer to (`documents`)";
+
+/// Why a place cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PlaceError {
+    #[error("`{0}` and `{1}` are {2} and {3}: write two whole numbers, the lower first", .names[0], .names[1], .values[0], .values[1])]
+    NoRange { names: [&'static str; 2], values: [Value; 2] },
+    #[error("has one of `{0}` and `{1}`: write both", .names[0], .names[1])]
+    OneEnd { names: [&'static str; 2] },
+    #[error("`span` must be {{\"start\": …, \"end\": …}}")]
+    NoSpan,
+    #[error("`span`: {0}")]
+    InSpan(Box<PlaceError>),
+    #[error(
+        "`start` and `end` count characters, for which the document's text is needed: {DOCUMENTS}, or `start_byte` and \
+         `end_byte`"
+    )]
+    NoDocuments,
+    #[error("is from `{0}`, which is none of the documents: write its path as they have it")]
+    OtherDocument(String),
+    #[error("`start` and `end` are {start} and {end}, and `{document}` has {characters} characters")]
+    BeyondEnd { start: usize, end: usize, document: String, characters: usize },
+    #[error(
+        "its place has {characters} bytes, and its text {characters} characters in {length} bytes: the place counts \
+         characters; write it as `start` and `end`, and {DOCUMENTS}, or count bytes"
+    )]
+    CountsCharacters { characters: usize, length: usize },
+    #[error(
+        "its text does not stand at bytes {start} to {end} of `{document}`, where there is {there}: `start` and `end` \
+         count characters, `start_byte` and `end_byte` bytes"
+    )]
+    OtherText { start: usize, end: usize, document: String, there: String },
+}
+
+/// What is wrong with a list of passages.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PassagesError {
+    #[error(transparent)]
+    Cell(#[from] CellError),
+    #[error("must be a list of passages")]
+    NoList,
+    #[error("is no JSON list: {0}")]
+    NotJson(String),
+    #[error("at {number} {cause}")]
+    Text { number: usize, cause: CellError },
+    #[error("at {number} has no `text`: write a text, or {{\"text\": \"…\"}}")]
+    NoText { number: usize },
+    #[error("at {number}: `{column}` {cause}")]
+    Field { number: usize, column: &'static str, cause: CellError },
+    #[error("at {number}: {cause}")]
+    Place { number: usize, cause: PlaceError },
+    #[error(
+        "at {number}: its place overlaps golden evidence of `{document}`, and its text has other words there: count both \
+         in bytes, or {DOCUMENTS}"
+    )]
+    OtherWords { number: usize, document: String },
+    #[error(
+        "at {number}: its text holds the quote of golden evidence, and its place does not overlap it; so do {elsewhere} of \
+         {all} passages with such a quote: count both in bytes, or {DOCUMENTS}"
+    )]
+    Elsewhere { number: usize, elsewhere: usize, all: usize },
+}
 
 /// The texts that places refer to, by the documents' paths.
 #[derive(Debug, Default)]
@@ -38,7 +99,7 @@ impl<'a> Texts<'a> {
 }
 
 /// A pair of numbers in a row, null counting as absent.
-fn pair(fields: &Map<String, Value>, names: [&str; 2]) -> Result<Option<(usize, usize)>, String> {
+fn pair(fields: &Map<String, Value>, names: [&'static str; 2]) -> Result<Option<(usize, usize)>, PlaceError> {
     let [first, second] = names.map(|name| fields.get(name).filter(|value| !value.is_null()));
     let number = |value: &Value| {
         // A column in which some values are missing holds floats in pandas.
@@ -46,16 +107,13 @@ fn pair(fields: &Map<String, Value>, names: [&str; 2]) -> Result<Option<(usize, 
             .as_u64()
             .or_else(|| value.as_f64().filter(|number| number.fract() == 0.0 && *number >= 0.0).map(|n| n as u64))
     };
-    let [start, end] = names;
     match (first, second) {
         (None, None) => Ok(None),
         (Some(first), Some(second)) => match number(first).zip(number(second)) {
             Some((first, second)) if first < second => Ok(Some((first as usize, second as usize))),
-            _ => {
-                Err(format!("`{start}` and `{end}` are {first} and {second}: write two whole numbers, the lower first"))
-            }
+            _ => Err(PlaceError::NoRange { names, values: [first.clone(), second.clone()] }),
         },
-        _ => Err(format!("has one of `{start}` and `{end}`: write both")),
+        _ => Err(PlaceError::OneEnd { names }),
     }
 }
 
@@ -64,13 +122,13 @@ fn pair(fields: &Map<String, Value>, names: [&str; 2]) -> Result<Option<(usize, 
 pub(super) fn read(
     fields: &Map<String, Value>,
     document: &str,
-    place: Place,
+    numbering: Numbering,
     texts: &Texts<'_>,
-) -> Result<Option<Span>, String> {
+) -> Result<Option<Span>, PlaceError> {
     let nested = fields.get("span").filter(|value| !value.is_null());
     let nested = match nested {
         Some(Value::Object(span)) => span,
-        Some(_) => return Err("`span` must be {\"start\": …, \"end\": …}".to_owned()),
+        Some(_) => return Err(PlaceError::NoSpan),
         None => &Map::new(),
     };
     let bytes = [fields, nested].into_iter().map(|holder| pair(holder, ["start_byte", "end_byte"]));
@@ -79,8 +137,8 @@ pub(super) fn read(
             return Ok(Some(Span { start, end }));
         }
     }
-    let inner = pair(nested, ["start", "end"]).map_err(|reason| format!("`span`: {reason}"))?;
-    if let (Some((start, end)), Place::Line) = (inner, place) {
+    let inner = pair(nested, ["start", "end"]).map_err(|cause| PlaceError::InSpan(Box::new(cause)))?;
+    if let (Some((start, end)), Numbering::Line) = (inner, numbering) {
         return Ok(Some(Span { start, end }));
     }
     let Some((start, end)) = inner.map_or_else(|| pair(fields, ["start", "end"]), |pair| Ok(Some(pair)))? else {
@@ -88,41 +146,32 @@ pub(super) fn read(
     };
     let Some(text) = texts.0.get(document) else {
         return Err(match texts.is_empty() {
-            true => {
-                format!(
-                    "`start` and `end` count characters, for which the document's text is needed: {DOCUMENTS}, or \
-                     `start_byte` and `end_byte`"
-                )
-            }
-            false => format!("is from `{document}`, which is none of the documents: write its path as they have it"),
+            true => PlaceError::NoDocuments,
+            false => PlaceError::OtherDocument(document.to_owned()),
         });
     };
     let byte = |character: usize| text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(character);
     match byte(start).zip(byte(end)) {
         Some((start, end)) => Ok(Some(Span { start, end })),
-        None => Err(format!(
-            "`start` and `end` are {start} and {end}, and `{document}` has {} characters",
-            text.chars().count()
-        )),
+        None => {
+            let characters = text.chars().count();
+            Err(PlaceError::BeyondEnd { start, end, document: document.to_owned(), characters })
+        }
     }
 }
 
 /// Whether the document holds the passage's text at its place.
-pub(super) fn check(passage: &Passage, texts: &Texts<'_>) -> Result<(), String> {
+pub(super) fn check(passage: &Passage, texts: &Texts<'_>) -> Result<(), PlaceError> {
     let Span { start, end } = passage.span;
     let (length, characters) = (passage.text.len(), passage.text.chars().count());
     if texts.is_empty() {
         return match end - start == characters && length != characters {
-            true => Err(format!(
-                "its place has {characters} bytes, and its text {characters} characters in {length} bytes: the place \
-                 counts characters; write it as `start` and `end`, and {DOCUMENTS}, or count bytes"
-            )),
+            true => Err(PlaceError::CountsCharacters { characters, length }),
             false => Ok(()),
         };
     }
     let Some(text) = texts.0.get(passage.document.as_str()) else {
-        let document = &passage.document;
-        return Err(format!("is from `{document}`, which is none of the documents: write its path as they have it"));
+        return Err(PlaceError::OtherDocument(passage.document.clone()));
     };
     let there = text.get(start..end).map(solid);
     let own = solid(&passage.text);
@@ -135,17 +184,15 @@ pub(super) fn check(passage: &Passage, texts: &Texts<'_>) -> Result<(), String> 
         return Ok(());
     }
     let there = there.map_or_else(|| "no text".to_owned(), |there| format!("`{}`", beginning(&there)));
-    Err(format!(
-        "its text does not stand at bytes {start} to {end} of `{}`, where there is {there}: `start` and `end` count \
-         characters, `start_byte` and `end_byte` bytes",
-        passage.document
-    ))
+    Err(PlaceError::OtherText { start, end, document: passage.document.clone(), there })
 }
 
 /// Places that cannot be right, by what the golden evidence says of the same
 /// documents. For answers whose documents are not known: for each row its line,
-/// its passages and its evidence.
-pub(super) fn compare<'a>(rows: impl Iterator<Item = (usize, &'a [Passage], &'a [Evidence])>) -> Vec<Fault> {
+/// its passages and its evidence. Each error comes with its line.
+pub(super) fn compare<'a>(
+    rows: impl Iterator<Item = (usize, &'a [Passage], &'a [Evidence])>,
+) -> Vec<(usize, PassagesError)> {
     let (mut faults, mut agree, mut elsewhere) = (Vec::new(), 0, Vec::new());
     for (line, passages, evidence) in rows {
         let passages = passages.iter().enumerate();
@@ -156,22 +203,18 @@ pub(super) fn compare<'a>(rows: impl Iterator<Item = (usize, &'a [Passage], &'a 
                     Compared::Unknown => {}
                     Compared::Agree => agree += 1,
                     Compared::Elsewhere => elsewhere.push((line, i + 1)),
-                    Compared::Differ => faults.push((line, format!(
-                        "`contexts` at {}: its place overlaps golden evidence of `{}`, and its text has other words \
-                         there: count both in bytes, or {DOCUMENTS}",
-                        i + 1, passage.document
-                    ))),
+                    Compared::Differ => {
+                        let document = passage.document.clone();
+                        faults.push((line, PassagesError::OtherWords { number: i + 1, document }));
+                    }
                 }
             }
         }
     }
     // A quote may stand twice in a document; a wrong unit moves most of them.
-    if let Some((line, number)) = elsewhere.first().filter(|_| elsewhere.len() > agree) {
-        faults.push((*line, format!(
-            "`contexts` at {number}: its text holds the quote of golden evidence, and its place does not overlap it; so do \
-             {} of {} passages with such a quote: count both in bytes, or {DOCUMENTS}",
-            elsewhere.len(), elsewhere.len() + agree
-        )));
+    if let Some(&(line, number)) = elsewhere.first().filter(|_| elsewhere.len() > agree) {
+        let (elsewhere, all) = (elsewhere.len(), elsewhere.len() + agree);
+        faults.push((line, PassagesError::Elsewhere { number, elsewhere, all }));
     }
     faults
 }

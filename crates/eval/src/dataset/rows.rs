@@ -26,19 +26,16 @@ pub(super) enum Raw {
 
 pub(super) const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// A line and what is wrong with it.
-pub(super) type Fault = (usize, String);
-
 /// What the number of a record counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Numbering {
     /// Lines of a file, from 1.
     Line,
     /// Rows of a program, from 0.
     Row,
 }
 
-impl Place {
+impl Numbering {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Line => "line",

@@ -14,7 +14,11 @@
 //! question, and the passages that were found are no evidence: otherwise the
 //! system would be its own judge.
 
-use super::{Dataset, Question, import::id_of, turns};
+use super::{
+    Dataset, Question,
+    import::id_of,
+    turns::{self, TurnsError},
+};
 use crate::words::tokens;
 use models::Message;
 use serde::{Deserialize, Serialize};
@@ -167,7 +171,7 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
             Ok(told) => {
                 verdicts.insert(request(&told.request_id).to_owned(), told.verdict);
             }
-            Err(reason) => report.bad_feedback.push(BadLine { line, reason }),
+            Err(error) => report.bad_feedback.push(BadLine { line, reason: error.to_string() }),
         }
     }
     let mut known: HashSet<String> = HashSet::new();
@@ -177,8 +181,8 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
         report.lines += 1;
         let (line, turns) = match read.and_then(usable) {
             Ok(usable) => usable,
-            Err(reason) => {
-                report.bad_lines.push(BadLine { line: number, reason });
+            Err(error) => {
+                report.bad_lines.push(BadLine { line: number, reason: error.to_string() });
                 continue;
             }
         };
@@ -255,23 +259,36 @@ impl Asked {
     }
 }
 
+/// Why a line cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum TrafficLineError {
+    #[error("is not UTF-8")]
+    NotUtf8(#[from] std::str::Utf8Error),
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    #[error("has an empty question")]
+    NoQuestion,
+    #[error("`turns` {0}")]
+    Turns(#[from] TurnsError),
+}
+
 /// The lines that are not blank, with their numbers from 1.
-fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<T, String>)> {
+fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<T, TrafficLineError>)> {
     let numbered = (1..).zip(bytes.split(|byte| *byte == b'\n'));
     numbered.filter(|(_, line)| !line.trim_ascii().is_empty()).map(|(number, line)| {
-        let read = std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned());
-        (number, read.and_then(|line| serde_json::from_str(line).map_err(|error| error.to_string())))
+        let read = std::str::from_utf8(line).map_err(TrafficLineError::from);
+        (number, read.and_then(|line| Ok(serde_json::from_str(line)?)))
     })
 }
 
 /// A line with its earlier messages, if it asks something.
-fn usable(line: Line) -> Result<(Line, Vec<Message>), String> {
+fn usable(line: Line) -> Result<(Line, Vec<Message>), TrafficLineError> {
     if line.question.trim().is_empty() {
-        return Err("has an empty question".to_owned());
+        return Err(TrafficLineError::NoQuestion);
     }
     let turns = match &line.turns {
         Value::Null => Vec::new(),
-        value => turns::read(value).map_err(|reason| format!("`turns` {reason}"))?,
+        value => turns::read(value)?,
     };
     Ok((line, turns))
 }

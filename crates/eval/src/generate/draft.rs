@@ -88,15 +88,21 @@ fn schema(kind: Kind) -> Value {
     json!({ "type": "object", "properties": properties, "required": fields, "additionalProperties": false })
 }
 
+/// Why a reply is no draft.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DraftError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("`{0}` is missing or empty")]
+    Field(&'static str),
+}
+
 /// Reads a reply.
-///
-/// # Errors
-/// What is missing.
-pub(super) fn read(reply: &str, kind: Kind) -> Result<Draft, String> {
-    let object: Value = serde_json::from_str(reply).map_err(|error| error.to_string())?;
-    let field = |name: &str| match object.get(name).and_then(Value::as_str).map(str::trim) {
+pub(super) fn read(reply: &str, kind: Kind) -> Result<Draft, DraftError> {
+    let object: Value = serde_json::from_str(reply)?;
+    let field = |name: &'static str| match object.get(name).and_then(Value::as_str).map(str::trim) {
         Some(text) if text.chars().any(char::is_alphanumeric) => Ok(text.to_owned()),
-        _ => Err(format!("`{name}` is missing or empty")),
+        _ => Err(DraftError::Field(name)),
     };
     let question = field("question")?;
     if !kind.is_answerable() {

@@ -110,8 +110,22 @@ static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\{\{([A-Za
 /// The tags of a template.
 static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"<\s*/?\s*([A-Za-z][\w-]*)").ok());
 
-/// The pieces of a template, or the placeholder that does not exist.
-fn pieces(template: &str) -> Result<Vec<Piece>, String> {
+/// A placeholder that does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the prompt has {{{name}}}, which stands for nothing: there are {list}; write {{{{{name}}}}} for the word in braces",
+    name = .0,
+    list = placeholders()
+)]
+struct UnknownPlaceholder(String);
+
+/// All placeholders, as they are written.
+fn placeholders() -> String {
+    PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ")
+}
+
+/// The pieces of a template.
+fn pieces(template: &str) -> Result<Vec<Piece>, UnknownPlaceholder> {
     let mut pieces = Vec::new();
     let mut end = 0;
     for found in PLACE.as_ref().into_iter().flat_map(|pattern| pattern.captures_iter(template)) {
@@ -122,7 +136,7 @@ fn pieces(template: &str) -> Result<Vec<Piece>, String> {
             pieces.push(Piece::Text(format!("{{{}}}", literal.as_str())));
         } else if let Some(name) = found.get(2) {
             let known = PLACEHOLDERS.into_iter().find(|known| *known == name.as_str());
-            pieces.push(Piece::Place(known.ok_or_else(|| name.as_str().to_owned())?));
+            pieces.push(Piece::Place(known.ok_or_else(|| UnknownPlaceholder(name.as_str().to_owned()))?));
         }
     }
     pieces.push(Piece::Text(template[end..].to_owned()));
@@ -140,15 +154,13 @@ impl Config {
             (false, false) => return refuse("`file` and `template` exclude each other".into()),
             (true, false) => {}
         }
-        let list = PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ");
         let pieces = match pieces(&self.template) {
             Ok(pieces) if pieces.iter().any(|piece| matches!(piece, Piece::Place(_))) => pieces,
-            Ok(_) => return refuse(format!("the prompt shows the judge nothing: put {list} into it, or some of them")),
-            Err(name) => {
-                return refuse(format!(
-                    "the prompt has {{{name}}}, which stands for nothing: there are {list}; write {{{{{name}}}}} for the word in braces"
-                ));
+            Ok(_) => {
+                let list = placeholders();
+                return refuse(format!("the prompt shows the judge nothing: put {list} into it, or some of them"));
             }
+            Err(error) => return refuse(error.to_string()),
         };
         let labels = match &self.output {
             Output::YesNo => Vec::new(),
@@ -156,7 +168,7 @@ impl Config {
             Output::Number { min, max } => return refuse(format!("`min` must be below `max`, not {min} and {max}")),
             Output::Choice(labels) => match ordered(labels) {
                 Ok(labels) => labels,
-                Err(reason) => return refuse(reason),
+                Err(error) => return refuse(error.to_string()),
             },
         };
         let tags: Vec<String> = TAG
@@ -180,19 +192,30 @@ impl Config {
     }
 }
 
+/// Labels that cannot be chosen from.
+#[derive(Debug, thiserror::Error)]
+enum LabelsError {
+    #[error("`choice` needs 2 to {MOST_LABELS} labels, not {0}")]
+    Number(usize),
+    #[error("`choice` has the label `{0}` with the score {1}: a name and a number are needed")]
+    Label(String, f64),
+    #[error("all labels of `choice` have the same score")]
+    SameScore,
+}
+
 /// Labels in the order of their scores.
-fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, String> {
+fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, LabelsError> {
     if !(2..=MOST_LABELS).contains(&labels.len()) {
-        return Err(format!("`choice` needs 2 to {MOST_LABELS} labels, not {}", labels.len()));
+        return Err(LabelsError::Number(labels.len()));
     }
     let mut labels: Vec<(String, f64)> =
         labels.iter().map(|(label, score)| (label.trim().to_owned(), *score)).collect();
     if let Some((label, score)) = labels.iter().find(|(label, score)| label.is_empty() || !score.is_finite()) {
-        return Err(format!("`choice` has the label `{label}` with the score {score}: a name and a number are needed"));
+        return Err(LabelsError::Label(label.clone(), *score));
     }
     labels.sort_by(|a, b| a.1.total_cmp(&b.1));
     if labels.first().map(|label| label.1) == labels.last().map(|label| label.1) {
-        return Err("all labels of `choice` have the same score".to_owned());
+        return Err(LabelsError::SameScore);
     }
     Ok(labels)
 }

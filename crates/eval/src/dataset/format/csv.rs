@@ -3,7 +3,8 @@
 
 use super::{Before, Changed, FileFormat, Holds, Rewrite, WriteError};
 use crate::dataset::cells::cell;
-use crate::dataset::rows::{Fault, Header, Raw, Row};
+use crate::dataset::fault::RowError;
+use crate::dataset::rows::{Header, Raw, Row};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -23,7 +24,7 @@ impl FileFormat for File {
         &["csv", "tsv"]
     }
 
-    fn read(&self, name: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<Fault>) {
+    fn read(&self, name: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<RowError>) {
         read_table(bytes, delimiter(name, bytes))
     }
 
@@ -55,16 +56,16 @@ pub(super) fn header(bytes: &[u8], delimiter: u8) -> Header {
 }
 
 /// The records of a table.
-pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<Fault>) {
+pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<RowError>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
     let header: Vec<String> = match reader.byte_headers() {
         Ok(header) => header.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect(),
-        Err(error) => return (rows, vec![(1, format!("cannot be read: {error}"))]),
+        Err(error) => return (rows, vec![RowError::new(1, format!("cannot be read: {error}"))]),
     };
     for (i, name) in header.iter().enumerate() {
         if !name.is_empty() && header[..i].contains(name) {
-            faults.push((1, format!("has two columns `{name}`: remove one")));
+            faults.push(RowError::new(1, format!("has two columns `{name}`: remove one")));
         }
     }
     let mut lines = Lines { bytes, counted: 0, line: 1 };
@@ -75,14 +76,14 @@ pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<Fault>) 
             Ok(false) => break,
             Err(error) => {
                 // The reader cannot go on behind such a fault.
-                faults.push((lines.at(error.position()), format!("cannot be read: {error}")));
+                faults.push(RowError::new(lines.at(error.position()), format!("cannot be read: {error}")));
                 break;
             }
         }
         let line = lines.at(record.position());
         if record.len() != header.len() {
             let (got, wanted) = (record.len(), header.len());
-            faults.push((
+            faults.push(RowError::new(
                 line,
                 format!("has {got} fields where the header has {wanted}: put fields with commas, quotes or line ends between \"…\""),
             ));
@@ -100,7 +101,9 @@ pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<Fault>) 
                         fields.insert(name.clone(), Value::String(text.to_owned()));
                     }
                 }
-                Err(_) => faults.push((line, format!("field `{name}` is not UTF-8: save the file as UTF-8"))),
+                Err(_) => {
+                    faults.push(RowError::new(line, format!("field `{name}` is not UTF-8: save the file as UTF-8")))
+                }
             }
         }
         if faults.len() == n_faults {

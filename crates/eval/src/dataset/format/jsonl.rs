@@ -2,7 +2,8 @@
 //! member as it was written, to the digit.
 
 use super::{Before, Changed, FileFormat, Holds, Rewrite, WriteError};
-use crate::dataset::rows::{Fault, Raw, Row};
+use crate::dataset::fault::RowError;
+use crate::dataset::rows::{Raw, Row};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
@@ -26,7 +27,7 @@ impl FileFormat for File {
         matches!(first, b'{' | b'[')
     }
 
-    fn read(&self, _: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<Fault>) {
+    fn read(&self, _: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<RowError>) {
         read_jsonl(bytes)
     }
 
@@ -44,12 +45,12 @@ impl FileFormat for File {
     }
 }
 
-fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
+fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<RowError>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     for (i, bytes) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let line = i + 1;
         let Ok(text) = std::str::from_utf8(bytes) else {
-            faults.push((line, "is not UTF-8: save the file as UTF-8".to_owned()));
+            faults.push(RowError::new(line, "is not UTF-8: save the file as UTF-8".to_owned()));
             continue;
         };
         if text.trim().is_empty() {
@@ -57,13 +58,16 @@ fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
         }
         if rows.is_empty() && faults.is_empty() && text.trim_start().starts_with('[') {
             // One fault, and not one per line of the array.
-            faults.push((line, "is a JSON array: write one object per line (`jq -c '.[]'` does it)".to_owned()));
+            faults.push(RowError::new(
+                line,
+                "is a JSON array: write one object per line (`jq -c '.[]'` does it)".to_owned(),
+            ));
             break;
         }
         match serde_json::from_str(text) {
             Ok(Value::Object(fields)) => rows.push(Row { line, fields, raw: Raw::Text(text.trim().to_owned()) }),
-            Ok(_) => faults.push((line, "is no JSON object: write one {…} per line".to_owned())),
-            Err(error) => faults.push((line, json_fault(text, &error))),
+            Ok(_) => faults.push(RowError::new(line, "is no JSON object: write one {…} per line".to_owned())),
+            Err(error) => faults.push(RowError::new(line, json_fault(text, &error))),
         }
     }
     (rows, faults)

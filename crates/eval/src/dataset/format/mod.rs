@@ -3,7 +3,8 @@
 //! A format says how its files are called and told from others, and reads and
 //! writes records: it knows nothing of questions.
 
-use super::rows::{Fault, Header, MARK, Row, without_mark};
+use super::fault::RowError;
+use super::rows::{Header, MARK, Row, without_mark};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -35,7 +36,7 @@ pub(super) trait FileFormat {
 
     /// Reads all records of a file without its byte order mark, and what is
     /// wrong with it.
-    fn read(&self, name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<Fault>);
+    fn read(&self, name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<RowError>);
 
     /// Whether all records have the columns of one header.
     fn has_header(&self) -> bool {
@@ -196,7 +197,7 @@ pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
 }
 
 /// Reads all records; the file may begin with a byte order mark.
-pub(super) fn read(name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<Fault>) {
+pub(super) fn read(name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<RowError>) {
     Format::of_file(name, bytes).file().read(name, without_mark(bytes), holds)
 }
 

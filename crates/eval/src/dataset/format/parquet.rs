@@ -3,7 +3,8 @@
 
 use super::{FileFormat, Holds, WriteError};
 use crate::dataset::cells::cell;
-use crate::dataset::rows::{Fault, Row};
+use crate::dataset::fault::RowError;
+use crate::dataset::rows::Row;
 use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray,
     builder::{ListBuilder, StringBuilder},
@@ -32,7 +33,7 @@ impl FileFormat for File {
         bytes.starts_with(b"PAR1")
     }
 
-    fn read(&self, _: &str, _: &[u8], holds: Holds) -> (Vec<Row>, Vec<Fault>) {
+    fn read(&self, _: &str, _: &[u8], holds: Holds) -> (Vec<Row>, Vec<RowError>) {
         let how = match holds {
             Holds::Questions => {
                 "is a Parquet file, which is not read here: write CSV or JSONL (pandas: `frame.to_json(\"golden.jsonl\", \
@@ -43,7 +44,7 @@ impl FileFormat for File {
                  orient=\"records\", lines=True)`)"
             }
         };
-        (Vec::new(), vec![(1, how.to_owned())])
+        (Vec::new(), vec![RowError::new(1, how)])
     }
 
     fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {

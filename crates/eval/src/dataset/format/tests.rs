@@ -56,7 +56,7 @@ fn a_format_that_is_only_written_says_so_where_it_is_read() {
         let bytes = dataset().export(format, Columns::Reverie).unwrap();
         for holds in [Holds::Questions, Holds::Answers] {
             let (rows, faults) = format.file().read(&name_of(format), &bytes, holds);
-            assert!(rows.is_empty() && faults.len() == 1 && faults[0].1.contains(format.file().title()), "{faults:?}");
+            assert!(rows.is_empty() && faults.len() == 1 && faults[0].to_string().contains(format.file().title()), "{faults:?}");
         }
     }
 }
