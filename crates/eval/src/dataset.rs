@@ -31,23 +31,23 @@ mod style;
 mod traffic;
 mod turns;
 
-pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
+pub use anchor::{AnchorError, AnchorErrorKind, Anchoring, anchor};
 pub use answers::{AnsweredRow, import_answers, is_numbered_id, read_answers};
 pub use attack::{Attack, AttackKind};
 pub use columns::{DatasetReport, IgnoredColumn};
 pub use difference::{ChangedQuestion, DatasetDifference};
-pub use export::{Columns, ExportError};
+pub use export::{ColumnSet, ExportError};
 pub use fault::{ImportError, RowError};
 pub use file::{DatasetFile, UnwritableFile};
-pub use format::{Format, Formats, WriteError};
+pub use format::{DatasetFormat, DatasetFormats, WriteError};
 pub use import::{RowQuestions, import, read_questions};
-pub use kind::Kind;
+pub use kind::QuestionKind;
 pub(crate) use kind::every_kind;
 pub use metadata::{MetadataRow, read_metadata};
 pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
-pub use style::{Length, Style};
-pub use traffic::{BadLine, TrafficChoice, TrafficQuestions, TrafficReport, Verdict, import_traffic};
+pub use style::{Length, QuestionStyle};
+pub use traffic::{BadLine, TrafficChoice, TrafficQuestions, TrafficReport, UserVerdict, import_traffic};
 
 /// Where the answer stands: a span of a document's extracted text, and the
 /// words there, so that it survives re-chunking and re-parsing.
@@ -168,12 +168,12 @@ impl Default for Question {
 #[serde(deny_unknown_fields)]
 pub struct Origin {
     /// What it asks for.
-    pub kind: Kind,
+    pub kind: QuestionKind,
     /// Whose voice it has, by the persona's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
     /// How it is written.
-    pub style: Style,
+    pub style: QuestionStyle,
     /// How long it is.
     pub length: Length,
     /// The model that wrote it.
@@ -241,7 +241,7 @@ impl Dataset {
     pub fn anchor<P: AsRef<str>, T: AsRef<str>>(
         &mut self,
         documents: impl IntoIterator<Item = (P, T)>,
-    ) -> Vec<Unanchored> {
+    ) -> Vec<AnchorError> {
         let mut anchoring = self.anchoring();
         for (path, text) in documents {
             anchoring.visit(path.as_ref(), text.as_ref());

@@ -20,7 +20,7 @@
 
 use crate::{
     Missing, Question,
-    metric::judge::{Judge, Transcript, Verdict, VerdictForm},
+    metric::judge::{ItemVerdict, Judge, Transcript, VerdictForm},
     statistics::{Interval, Random, auc, balanced_accuracy, balanced_accuracy_interval, bootstrap},
     verdict::{Case, VerdictKind, quotes},
     words::content_stems,
@@ -81,7 +81,7 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
     let others = stream::iter(rest).map(|case| verdict(&judge, case, true)).buffered(chat.concurrency().max(1));
     verdicts.extend(others.try_collect::<Vec<_>>().await?);
     let of = |kind: VerdictKind| {
-        let known: Vec<(&Verdict, bool)> = cases
+        let known: Vec<(&ItemVerdict, bool)> = cases
             .iter()
             .zip(&verdicts)
             .filter(|(case, _)| case.kind == kind)
@@ -127,21 +127,21 @@ pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     cases
 }
 
-async fn verdict(judge: &Judge, case: &Case, known: bool) -> Result<Verdict, Missing> {
+async fn verdict(judge: &Judge, case: &Case, known: bool) -> Result<ItemVerdict, Missing> {
     let items = [case.item.clone()];
     let inquiry = case.kind.inquiry(case, &items);
     match judge.verdicts(&inquiry, &mut Transcript::default()).await {
         Ok(mut verdicts) => Ok(verdicts.pop().unwrap_or_default()),
         // A judge that cannot be read is a bad one, not a missing one.
-        Err(Missing::JudgeUnparsable(_)) => Ok(Verdict::default()),
+        Err(Missing::JudgeUnparsable(_)) => Ok(ItemVerdict::default()),
         Err(Missing::FunctionError(failure)) if known && failure.kind == FailureKind::Returned => {
-            Ok(Verdict::default())
+            Ok(ItemVerdict::default())
         }
         Err(missing) => Err(missing),
     }
 }
 
-fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&Verdict, bool)]) -> Qualification {
+fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&ItemVerdict, bool)]) -> Qualification {
     let unreadable = answered.iter().filter(|(verdict, _)| verdict.yes.is_none()).count();
     let probable: Vec<(f64, bool)> =
         answered.iter().filter_map(|(verdict, label)| Some((verdict.probability?, *label))).collect();
@@ -327,12 +327,12 @@ mod tests {
         assert!(found.iter().all(|one| one.measured_by == Some(VerdictForm::Words)), "{found:?}");
     }
 
-    fn probable(probability: f64) -> Verdict {
-        Verdict { yes: Some(probability >= 0.5), probability: Some(probability), ..Verdict::default() }
+    fn probable(probability: f64) -> ItemVerdict {
+        ItemVerdict { yes: Some(probability >= 0.5), probability: Some(probability), ..ItemVerdict::default() }
     }
 
-    fn assessed(cases: &[(Verdict, bool)]) -> Qualification {
-        let known: Vec<(&Verdict, bool)> = cases.iter().map(|(verdict, label)| (verdict, *label)).collect();
+    fn assessed(cases: &[(ItemVerdict, bool)]) -> Qualification {
+        let known: Vec<(&ItemVerdict, bool)> = cases.iter().map(|(verdict, label)| (verdict, *label)).collect();
         let form = if cases.iter().any(|case| case.0.probability.is_some()) {
             VerdictForm::Probability
         } else {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     /// Probabilities of true cases around one value, of false ones around another.
-    fn judged(right: f64, wrong: f64, n: usize) -> Vec<(Verdict, bool)> {
+    fn judged(right: f64, wrong: f64, n: usize) -> Vec<(ItemVerdict, bool)> {
         let mut random = Random::new(11);
         let mut near = |center: f64| (center + 0.5 * (random.open_unit() - 0.5)).clamp(0.0, 1.0);
         (0..n).flat_map(|_| [(probable(near(right)), true), (probable(near(wrong)), false)]).collect()
@@ -360,7 +360,7 @@ mod tests {
     fn one_reply_in_words_leaves_the_threshold_of_the_others() {
         let mut cases = judged(0.95, 0.6, 50);
         let whole = assessed(&cases);
-        cases[0].0 = Verdict { yes: Some(true), ..Verdict::default() };
+        cases[0].0 = ItemVerdict { yes: Some(true), ..ItemVerdict::default() };
         let found = assessed(&cases);
         assert_eq!((found.n, found.measured_by), (whole.n, Some(VerdictForm::Probability)));
         assert!(found.qualified && (found.threshold.unwrap() - whole.threshold.unwrap()).abs() < 0.05, "{found:?}");
@@ -385,8 +385,8 @@ mod tests {
 
     #[test]
     fn a_judge_that_always_says_yes_in_words_is_not_qualified() {
-        let yes = Verdict { yes: Some(true), ..Verdict::default() };
-        let cases: Vec<(Verdict, bool)> = (0..60).map(|i| (yes.clone(), i % 2 == 0)).collect();
+        let yes = ItemVerdict { yes: Some(true), ..ItemVerdict::default() };
+        let cases: Vec<(ItemVerdict, bool)> = (0..60).map(|i| (yes.clone(), i % 2 == 0)).collect();
         let found = assessed(&cases);
         assert_eq!((found.balanced_accuracy, found.auc, found.qualified), (Some(0.5), None, false));
     }
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn a_judge_that_cannot_be_read_is_not_qualified() {
         let mut cases = judged(0.95, 0.05, 30);
-        cases.iter_mut().take(10).for_each(|case| case.0 = Verdict::default());
+        cases.iter_mut().take(10).for_each(|case| case.0 = ItemVerdict::default());
         let found = assessed(&cases);
         assert_eq!(found.unreadable, 10);
         assert!(!found.qualified && found.reason.contains("cannot be read"), "{found:?}");
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn cases_of_one_class_qualify_nobody() {
-        let cases: Vec<(Verdict, bool)> = (0..30).map(|_| (probable(0.9), true)).collect();
+        let cases: Vec<(ItemVerdict, bool)> = (0..30).map(|_| (probable(0.9), true)).collect();
         assert!(!assessed(&cases).qualified);
     }
 }

@@ -51,7 +51,7 @@ pub enum Missing {
 
 /// What has no place in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unplaced {
+pub enum MissingPlace {
     /// Golden evidence: it can be looked for in the documents.
     Evidence,
     /// Passages: only the system that found them knows.
@@ -84,10 +84,10 @@ impl Missing {
     }
 
     /// What has no place in a document, if that is the reason.
-    pub fn unplaced(&self) -> Option<Unplaced> {
+    pub fn missing_place(&self) -> Option<MissingPlace> {
         match self {
-            Self::NoPlace(_) => Some(Unplaced::Evidence),
-            Self::PassagesWithoutPlace => Some(Unplaced::Passages),
+            Self::NoPlace(_) => Some(MissingPlace::Evidence),
+            Self::PassagesWithoutPlace => Some(MissingPlace::Passages),
             _ => None,
         }
     }
@@ -101,7 +101,7 @@ impl Missing {
     /// Whether there should have been a score. What does not apply, or was
     /// left out on purpose, is the same for every trial and no failure.
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::NotApplicable(_) | Self::NotAsked(_)) && self.unplaced().is_none()
+        !matches!(self, Self::NotApplicable(_) | Self::NotAsked(_)) && self.missing_place().is_none()
     }
 }
 

@@ -8,8 +8,12 @@
 //! single spaces. Two differences: typographic punctuation goes as ASCII
 //! punctuation does, and dashes longer than a hyphen part words.
 
+use regex::Regex;
 use rust_stemmers::{Algorithm, Stemmer};
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::LazyLock};
+
+/// A constant pattern. `None` cannot happen; it would find nothing.
+pub(crate) type Pattern = LazyLock<Option<Regex>>;
 
 /// No answer cites a passage with a higher number: nobody shows a model so many.
 const MOST_PASSAGES: u32 = 99;
@@ -114,6 +118,14 @@ fn citation_length(text: &str, citations: &[u32]) -> Option<usize> {
     let end = text.find(']')?;
     let cites = |number: &str| number.trim().parse().is_ok_and(|number: u32| citations.contains(&number));
     text[1..end].split([',', ';']).all(cites).then_some(end + 1)
+}
+
+/// `a, b or c`.
+pub(crate) fn alternatives(words: &[String]) -> String {
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 /// The words of SQuAD's normal form.

@@ -12,7 +12,8 @@ use app::library::of_tables;
 use eval::{
     Dataset, GenerateEstimate, GenerateProgress, Question,
     dataset::{
-        Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, RowError, SplitError, read_questions,
+        ColumnSet, DatasetDifference, DatasetFile, DatasetFormat, DatasetReport, IgnoredColumn, RowError, SplitError,
+        read_questions,
     },
 };
 use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
@@ -186,10 +187,10 @@ impl Questions {
 
     /// Writes the questions in these columns; the name's ending decides the format.
     fn write(&self, path: PathBuf, columns: &str, replace: bool) -> PyResult<()> {
-        let columns: Columns = settings::read("columns", columns.into())?;
+        let columns: ColumnSet = settings::read("columns", columns.into())?;
         let name = path.display().to_string();
-        let Some(format) = Format::of_name(&name).filter(|_| !store::is_url(&name)) else {
-            let endings = Format::all().endings();
+        let Some(format) = DatasetFormat::of_name(&name).filter(|_| !store::is_url(&name)) else {
+            let endings = DatasetFormat::all().endings();
             return Err(PyValueError::new_err(format!("{name}: give the path of a file that ends in {endings}")));
         };
         let bytes = self.dataset.export(format, columns);

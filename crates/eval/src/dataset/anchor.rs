@@ -18,7 +18,7 @@ use std::collections::HashMap;
 /// Evidence that is not where the dataset says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("question `{question}`: the evidence “{quote}” cannot be used: {reason}")]
-pub struct Unanchored {
+pub struct AnchorError {
     /// The question's id.
     pub question: String,
     /// The document as the dataset names it; empty if it names none.
@@ -26,13 +26,13 @@ pub struct Unanchored {
     /// The beginning of the quote.
     pub quote: String,
     /// Why.
-    pub reason: Unfound,
+    pub reason: AnchorErrorKind,
 }
 
 /// Why evidence was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unfound {
+pub enum AnchorErrorKind {
     /// The corpus has no such document.
     #[error("the corpus has no document `{document}`{}", similar.as_ref().map_or(String::new(), |path| format!("; did you mean `{path}`?")))]
     Document {
@@ -181,21 +181,21 @@ fn fold(text: &str, level: Fold) -> impl Iterator<Item = (char, usize, usize)> +
 }
 
 /// Evidence by its place in the dataset: (question, item).
-type Place = (usize, usize);
+type EvidencePosition = (usize, usize);
 
 /// A dataset whose evidence is being looked for. Documents may come in any
 /// order; the result is the same.
 pub struct Anchoring<'a> {
     dataset: &'a mut Dataset,
-    by_document: HashMap<String, Vec<Place>>,
-    by_file_name: HashMap<String, Vec<Place>>,
-    unnamed: Vec<Place>,
-    found: HashMap<Place, (String, Span)>,
-    seen: HashMap<Place, Seen>,
+    by_document: HashMap<String, Vec<EvidencePosition>>,
+    by_file_name: HashMap<String, Vec<EvidencePosition>>,
+    unnamed: Vec<EvidencePosition>,
+    found: HashMap<EvidencePosition, (String, Span)>,
+    seen: HashMap<EvidencePosition, DocumentMatch>,
 }
 
 /// What was seen of a named document that did not give its evidence.
-enum Seen {
+enum DocumentMatch {
     /// The document itself, with its words that are nearest to the quote.
     Document(Option<String>),
     /// Another document of the same name.
@@ -204,8 +204,8 @@ enum Seen {
 
 impl<'a> Anchoring<'a> {
     pub(super) fn new(dataset: &'a mut Dataset) -> Self {
-        let mut by_document: HashMap<String, Vec<Place>> = HashMap::new();
-        let mut by_file_name: HashMap<String, Vec<Place>> = HashMap::new();
+        let mut by_document: HashMap<String, Vec<EvidencePosition>> = HashMap::new();
+        let mut by_file_name: HashMap<String, Vec<EvidencePosition>> = HashMap::new();
         let mut unnamed = Vec::new();
         for (i, question) in dataset.questions.iter().enumerate() {
             for (j, Evidence { document, .. }) in question.evidence.iter().enumerate() {
@@ -227,22 +227,22 @@ impl<'a> Anchoring<'a> {
         for &place in self.by_document.get(path).into_iter().flatten() {
             let evidence = &self.dataset.questions[place.0].evidence[place.1];
             if let Some(span) = haystack.find(&evidence.quote, evidence.span) {
-                self.seen.insert(place, Seen::Document(None));
+                self.seen.insert(place, DocumentMatch::Document(None));
                 self.found.insert(place, (path.to_owned(), span));
             } else {
                 suggestions += 1;
                 let is_worth_it = suggestions <= MOST_SUGGESTIONS && text.len() <= MOST_SEARCHED;
                 let nearest = if is_worth_it { nearest_words(text, &evidence.quote) } else { None };
-                self.seen.insert(place, Seen::Document(nearest));
+                self.seen.insert(place, DocumentMatch::Document(nearest));
             }
         }
         for &place in self.by_file_name.get(file_name(path)).into_iter().flatten() {
             match self.seen.get(&place) {
-                Some(Seen::Document(_)) => {}
+                Some(DocumentMatch::Document(_)) => {}
                 // The first path by name, so that the order of visits does not matter.
-                Some(Seen::Similar(known)) if known.as_str() <= path => {}
+                Some(DocumentMatch::Similar(known)) if known.as_str() <= path => {}
                 _ => {
-                    self.seen.insert(place, Seen::Similar(path.to_owned()));
+                    self.seen.insert(place, DocumentMatch::Similar(path.to_owned()));
                 }
             }
         }
@@ -258,7 +258,7 @@ impl<'a> Anchoring<'a> {
     }
 
     /// Writes what was found into the dataset, and tells what was not.
-    pub fn finish(mut self) -> Vec<Unanchored> {
+    pub fn finish(mut self) -> Vec<AnchorError> {
         let mut unanchored = Vec::new();
         for (i, question) in self.dataset.questions.iter_mut().enumerate() {
             for (j, evidence) in question.evidence.iter_mut().enumerate() {
@@ -270,13 +270,17 @@ impl<'a> Anchoring<'a> {
                 let was_there = evidence.span.take().is_some();
                 let document = evidence.document.clone();
                 let reason = match self.seen.remove(&(i, j)) {
-                    _ if document.is_empty() => Unfound::Nowhere,
-                    Some(Seen::Document(nearest)) => Unfound::Quote { document: document.clone(), was_there, nearest },
-                    Some(Seen::Similar(path)) => Unfound::Document { document: document.clone(), similar: Some(path) },
-                    None => Unfound::Document { document: document.clone(), similar: None },
+                    _ if document.is_empty() => AnchorErrorKind::Nowhere,
+                    Some(DocumentMatch::Document(nearest)) => {
+                        AnchorErrorKind::Quote { document: document.clone(), was_there, nearest }
+                    }
+                    Some(DocumentMatch::Similar(path)) => {
+                        AnchorErrorKind::Document { document: document.clone(), similar: Some(path) }
+                    }
+                    None => AnchorErrorKind::Document { document: document.clone(), similar: None },
                 };
                 let quote = crate::prompt::shorten(&evidence.quote, 80);
-                unanchored.push(Unanchored { question: question.id.clone(), document, quote, reason });
+                unanchored.push(AnchorError { question: question.id.clone(), document, quote, reason });
             }
         }
         unanchored

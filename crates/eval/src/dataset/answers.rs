@@ -28,13 +28,13 @@
 //! Other columns are for functions of the user's own as metrics; one whose name
 //! is nearly one of the above is refused.
 
-use super::cells::{is_blank, nearly, text, texts};
+use super::cells::{is_blank, text, texts};
 use super::fault::{ImportError, RecordError, RowError};
-use super::format::{self, Holds};
+use super::format::{self, FileContent};
 use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
-use super::places::{self, PassagesError, Texts};
+use super::places::{self, DocumentTexts, PassagesError};
 use super::rows::Numbering;
-use super::{Dataset, Question, rows};
+use super::{Dataset, Question, columns, rows};
 use crate::words;
 use rag::{Answer, Document, Passage, Span};
 use serde_json::{Map, Value};
@@ -45,6 +45,8 @@ const QUESTION: &[&str] = &["question", "user_input", "query", "input"];
 const ANSWER: &[&str] = &["answer", "response", "actual_output", "prediction", "output"];
 const PASSAGES: &[&str] = &["contexts", "retrieved_contexts", "retrieval_context", "passages"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths", "expected_output", "expected"];
+/// The columns of which a row may have one each; the second group is the question.
+const GROUPS: [&[&str]; 5] = [ID, QUESTION, ANSWER, PASSAGES, REFERENCE];
 const OTHER: &[&str] = &["evidence", "tags", "answerable", "is_impossible", "reference_contexts"];
 /// The columns that are read into a row's own fields.
 const OWN: [&[&str]; 5] = [QUESTION, ANSWER, PASSAGES, REFERENCE, &["evidence", "answerable", "is_impossible"]];
@@ -72,12 +74,9 @@ pub struct AnsweredRow {
 /// # Errors
 /// All faults of the file, in the order of their lines.
 pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
-    let (records, mut faults) = format::read(name, bytes, Holds::Answers);
+    let (records, mut faults) = format::read(name, bytes, FileContent::Answers);
     if records.is_empty() && faults.is_empty() {
-        faults.push(RowError::new(
-            1,
-            "holds no answer: write one JSON object per line, or a CSV file with a header".to_owned(),
-        ));
+        faults.push(RowError::new(1, "holds no answer: write one JSON object per line, or a CSV file with a header"));
     }
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().map(|row| (row.line, &row.fields)).collect();
     let read = read_all(&records, format::has_header(name, bytes), Numbering::Line, documents, faults);
@@ -94,7 +93,7 @@ pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Resul
 pub fn read_answers(records: &[Map<String, Value>], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<RowError>> {
     let mut faults = Vec::new();
     if records.is_empty() {
-        faults.push(RowError::new(0, "there are no rows: give one for each answer".to_owned()));
+        faults.push(RowError::new(0, "there are no rows: give one for each answer"));
     }
     // Faults of columns that all rows have are told once.
     let is_table = rows::is_table(records.iter());
@@ -110,15 +109,15 @@ fn read_all(
     mut faults: Vec<RowError>,
 ) -> Result<Vec<AnsweredRow>, Vec<RowError>> {
     if let Some((_, fields)) = records.first().filter(|_| has_header) {
-        check_columns(fields, numbering.first(), &mut faults);
+        columns::check(fields, &GROUPS, &[OTHER, IGNORED], numbering.first(), &mut faults);
     }
     let mut answered: Vec<AnsweredRow> = Vec::new();
-    let texts = Texts::of(documents);
+    let texts = DocumentTexts::of(documents);
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     for (line, fields) in records {
         let line = *line;
         if !has_header {
-            check_columns(fields, line, &mut faults);
+            columns::check(fields, &GROUPS, &[OTHER, IGNORED], line, &mut faults);
         }
         let read = read(fields, line, numbering, &texts, &mut faults);
         let id = &read.question.id;
@@ -132,9 +131,9 @@ fn read_all(
         answered.push(read);
     }
     if documents.is_empty() {
-        let rows = answered.iter().map(|row| {
-            (row.line, row.passages.as_deref().unwrap_or_default(), row.question.evidence.as_slice())
-        });
+        let rows = answered
+            .iter()
+            .map(|row| (row.line, row.passages.as_deref().unwrap_or_default(), row.question.evidence.as_slice()));
         let fault = |(line, cause)| RowError::new(line, RecordError::Passages { column: "contexts", cause });
         faults.extend(places::compare(rows).into_iter().map(fault));
     } else {
@@ -150,28 +149,6 @@ fn read_all(
     }
     faults.sort_by_key(|fault| fault.number);
     Err(faults)
-}
-
-fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<RowError>) {
-    let groups = [ID, QUESTION, ANSWER, PASSAGES, REFERENCE];
-    let known: Vec<&str> = groups.into_iter().chain([OTHER, IGNORED]).flatten().copied().collect();
-    for column in fields.keys() {
-        if let Some(near) = nearly(column, &known) {
-            faults.push(RowError::new(line, format!("has a column `{column}`: write `{near}`, or rename it")));
-        }
-    }
-    if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
-        faults.push(RowError::new(
-            line,
-            "has no column with the question: name it `question` or `user_input`".to_owned(),
-        ));
-    }
-    for names in groups {
-        let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
-        if let [first, second, ..] = given[..] {
-            faults.push(RowError::new(line, format!("has both `{first}` and `{second}`: keep one")));
-        }
-    }
 }
 
 /// The id of a row that has none of its own.
@@ -194,7 +171,7 @@ fn read(
     fields: &Map<String, Value>,
     line: usize,
     numbering: Numbering,
-    documents: &Texts<'_>,
+    documents: &DocumentTexts<'_>,
     faults: &mut Vec<RowError>,
 ) -> AnsweredRow {
     let mut fault = |cause: RecordError| faults.push(RowError::new(line, cause));
@@ -250,7 +227,11 @@ fn read(
     }
 }
 
-fn read_passages(value: &Value, numbering: Numbering, documents: &Texts<'_>) -> Result<Vec<Passage>, PassagesError> {
+fn read_passages(
+    value: &Value,
+    numbering: Numbering,
+    documents: &DocumentTexts<'_>,
+) -> Result<Vec<Passage>, PassagesError> {
     let parsed;
     let items = match value {
         Value::Array(items) => items,
@@ -276,7 +257,12 @@ fn read_passages(value: &Value, numbering: Numbering, documents: &Texts<'_>) -> 
         .collect()
 }
 
-fn passage(number: usize, item: &Value, numbering: Numbering, documents: &Texts<'_>) -> Result<Passage, PassagesError> {
+fn passage(
+    number: usize,
+    item: &Value,
+    numbering: Numbering,
+    documents: &DocumentTexts<'_>,
+) -> Result<Passage, PassagesError> {
     let plain = |text: String| Passage {
         document: String::new(),
         span: Span { start: 0, end: 0 },

@@ -2,7 +2,7 @@
 //! columns that are no part of the questions, each with what to do about it.
 
 use super::cells::{is_blank, nearly};
-use super::{Dataset, rows::Row};
+use super::{Dataset, fault::RowError, rows::FileRecord};
 use crate::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -125,9 +125,36 @@ impl DatasetReport {
     }
 }
 
+/// Refuses columns that are nearly known ones, that exclude each other, or that
+/// lack the question. A row may have one column of each group; the second group
+/// is the question.
+pub(super) fn check(
+    fields: &Map<String, Value>,
+    groups: &[&[&str]; 5],
+    others: &[&[&str]],
+    number: usize,
+    faults: &mut Vec<RowError>,
+) {
+    let known: Vec<&str> = groups.iter().chain(others).copied().flatten().copied().collect();
+    for column in fields.keys() {
+        if let Some(near) = nearly(column, &known) {
+            faults.push(RowError::new(number, format!("has a column `{column}`: write `{near}`, or rename it")));
+        }
+    }
+    if !groups[1].iter().any(|name| fields.contains_key(*name)) {
+        faults.push(RowError::new(number, "has no column with the question: name it `question` or `user_input`"));
+    }
+    for names in groups {
+        let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
+        if let [first, second, ..] = given[..] {
+            faults.push(RowError::new(number, format!("has both `{first}` and `{second}`: keep one")));
+        }
+    }
+}
+
 /// The columns of a file that nothing was made of, in their order.
 pub(super) fn ignored(
-    rows: &[Row],
+    rows: &[FileRecord],
     is_used: impl Fn(&str, &Map<String, Value>) -> bool,
     known: &[&str],
 ) -> Vec<IgnoredColumn> {

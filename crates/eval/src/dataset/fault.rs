@@ -38,12 +38,12 @@ impl RecordError {
 pub struct RowError {
     /// The line of a file, from 1, or the row of a program, from 0.
     pub number: usize,
-    pub(super) cause: RecordError,
+    pub(super) cause: Box<RecordError>,
 }
 
 impl RowError {
     pub(super) fn new(number: usize, cause: impl Into<RecordError>) -> Self {
-        Self { number, cause: cause.into() }
+        Self { number, cause: Box::new(cause.into()) }
     }
 
     /// The same in a file of this name.
@@ -60,7 +60,7 @@ pub struct ImportError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    pub(super) cause: RecordError,
+    pub(super) cause: Box<RecordError>,
 }
 
 impl ImportError {

@@ -8,9 +8,9 @@
 
 use super::columns::{DatasetReport, IgnoredColumn};
 use super::fault::ImportError;
-use super::format::{self, Before, Layout, WriteError};
-use super::import::{self, Imported};
-use super::rows::Row;
+use super::format::{self, FileLayout, OriginalFile, WriteError};
+use super::import::{self, FileQuestions};
+use super::rows::FileRecord;
 use super::{Dataset, Question};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 #[non_exhaustive]
 pub enum UnwritableFile {
     /// Its format cannot be changed in place.
-    #[error("{file}: a file of this format is only read: write the questions as {}", super::Format::kept().titles())]
+    #[error("{file}: a file of this format is only read: write the questions as {}", super::DatasetFormat::kept().titles())]
     NotInPlace {
         /// The file.
         file: String,
@@ -58,7 +58,7 @@ pub enum UnwritableFile {
     },
     /// Its format cannot hold the records.
     #[error("{file}: it cannot be written")]
-    Format {
+    Write {
         /// The file.
         file: String,
         /// Why.
@@ -76,8 +76,8 @@ pub struct DatasetFile {
     /// Columns that are no part of the questions; they are kept.
     pub ignored: Vec<IgnoredColumn>,
     before: Vec<Question>,
-    rows: Vec<Row>,
-    layout: Layout,
+    rows: Vec<FileRecord>,
+    layout: FileLayout,
 }
 
 impl DatasetFile {
@@ -86,7 +86,7 @@ impl DatasetFile {
     /// # Errors
     /// As [`import`](super::import).
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Vec<ImportError>> {
-        let Imported { dataset, ignored, rows } = import::read_file(name, bytes)?;
+        let FileQuestions { dataset, ignored, rows } = import::read_file(name, bytes)?;
         let before = dataset.questions.clone();
         Ok(Self { name: name.to_owned(), dataset, ignored, before, rows, layout: format::layout(name, bytes) })
     }
@@ -111,8 +111,8 @@ impl DatasetFile {
         let Some(rewrite) = self.layout.format.file().rewrite() else {
             return Err(UnwritableFile::NotInPlace { file: self.name.clone() });
         };
-        let bytes = rewrite(&Before { rows: &self.rows, layout: &self.layout }, &changed)
-            .map_err(|cause| UnwritableFile::Format { file: self.name.clone(), cause })?;
+        let bytes = rewrite(&OriginalFile { rows: &self.rows, layout: &self.layout }, &changed)
+            .map_err(|cause| UnwritableFile::Write { file: self.name.clone(), cause })?;
         self.verify(&bytes)?;
         Ok(bytes)
     }
@@ -123,6 +123,11 @@ impl DatasetFile {
         let column = |names: &[&'static str]| names.iter().find(|name| fields.contains_key(**name)).copied();
         let mut changes: Vec<(String, Value)> = Vec::new();
         let mut set = |name: &str, value: Value| changes.push((name.to_owned(), value));
+        macro_rules! set_changed {
+            ($($field:ident),+) => {
+                $( if now.$field != before.$field { set(stringify!($field), json!(now.$field)); } )+
+            };
+        }
         if now.question != before.question {
             set(column(import::QUESTION).unwrap_or("question"), json!(now.question));
             // An id that was made of the words would be another one now.
@@ -134,9 +139,7 @@ impl DatasetFile {
         if now.turns != before.turns {
             set(column(import::TURNS).unwrap_or("turns"), json!(now.turns));
         }
-        if now.filter != before.filter {
-            set("filter", json!(now.filter));
-        }
+        set_changed!(filter);
         if now.reference != before.reference {
             let name = import::reference_column(fields).unwrap_or("reference");
             let value = match fields.get(name) {
@@ -153,27 +156,7 @@ impl DatasetFile {
             let name = column(import::ANSWERABLE).unwrap_or("answerable");
             set(name, json!(now.answerable == (name == "answerable")));
         }
-        if now.evidence != before.evidence {
-            set("evidence", json!(now.evidence));
-        }
-        if now.tags != before.tags {
-            set("tags", json!(now.tags));
-        }
-        if now.origin != before.origin {
-            set("origin", json!(now.origin));
-        }
-        if now.split != before.split {
-            set("split", json!(now.split));
-        }
-        if now.attack != before.attack {
-            set("attack", json!(now.attack));
-        }
-        if now.draft != before.draft {
-            set("draft", json!(now.draft));
-        }
-        if now.review != before.review {
-            set("review", json!(now.review));
-        }
+        set_changed!(evidence, tags, origin, split, attack, draft, review);
         changes
     }
 

@@ -22,14 +22,14 @@
 //! a reference column nor contexts. `retrieved_contexts` and `response` are
 //! what a system made of the questions, and no part of a golden dataset.
 //!
-//! Columns that are not known are told with [`Imported::ignored`], unless they
+//! Columns that are not known are told with [`FileQuestions::ignored`], unless they
 //! are nearly one that is: that is a fault. In CSV, lists are JSON or Python
 //! literals.
 
-use super::cells::{CellError, boolean, is_blank, nearly, text, texts};
+use super::cells::{CellError, boolean, is_blank, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
 use super::fault::{ImportError, RecordError, RowError};
-use super::format::{self, Holds};
+use super::format::{self, FileContent};
 use super::rows::Numbering;
 use super::{Dataset, Evidence, Question, question_id, rows};
 use models::Message;
@@ -42,6 +42,8 @@ pub(super) const QUESTION: &[&str] = &["question", "user_input"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
 pub(super) const TURNS: &[&str] = &["turns", "history", "chat_history"];
 pub(super) const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
+/// The columns of which a row may have one each; the second group is the question.
+const GROUPS: [&[&str]; 5] = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE];
 const OTHER: &[&str] =
     &["evidence", "reference_contexts", "contexts", "draft", "tags", "origin", "split", "review", "filter", "attack"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
@@ -76,12 +78,12 @@ pub fn import(name: &str, bytes: &[u8]) -> Result<Dataset, Vec<ImportError>> {
 
 /// What a file holds.
 #[derive(Debug)]
-pub(super) struct Imported {
+pub(super) struct FileQuestions {
     pub(super) dataset: Dataset,
     /// Columns that are no part of the questions.
     pub(super) ignored: Vec<IgnoredColumn>,
     /// The rows of the questions, in the same order.
-    pub(super) rows: Vec<rows::Row>,
+    pub(super) rows: Vec<rows::FileRecord>,
 }
 
 /// Questions that a program holds.
@@ -100,48 +102,45 @@ pub struct RowQuestions {
 pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Vec<RowError>> {
     let mut faults = Vec::new();
     if records.is_empty() {
-        faults.push(RowError::new(0, "there are no rows: give one for each question".to_owned()));
+        faults.push(RowError::new(0, "there are no rows: give one for each question"));
     }
     // Faults of columns that all rows have are told once.
     let is_table = rows::is_table(records.iter());
-    let row = |(line, fields): (usize, &Map<String, Value>)| rows::Row {
+    let row = |(line, fields): (usize, &Map<String, Value>)| rows::FileRecord {
         line,
         fields: fields.clone(),
-        raw: rows::Raw::Cells(Vec::new()),
+        raw: rows::RawRecord::Cells(Vec::new()),
     };
     let rows = records.iter().enumerate().map(row).collect();
-    let Imported { dataset, ignored, .. } = read_rows(rows, is_table, Numbering::Row, faults)?;
+    let FileQuestions { dataset, ignored, .. } = read_rows(rows, is_table, Numbering::Row, faults)?;
     Ok(RowQuestions { dataset, ignored })
 }
 
-pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<ImportError>> {
-    let (rows, mut faults) = format::read(name, bytes, Holds::Questions);
+pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<FileQuestions, Vec<ImportError>> {
+    let (rows, mut faults) = format::read(name, bytes, FileContent::Questions);
     if rows.is_empty() && faults.is_empty() {
-        faults.push(RowError::new(
-            1,
-            "holds no question: write one JSON object per line, or a CSV file with a header".to_owned(),
-        ));
+        faults.push(RowError::new(1, "holds no question: write one JSON object per line, or a CSV file with a header"));
     }
     read_rows(rows, format::has_header(name, bytes), Numbering::Line, faults)
         .map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
 }
 
 fn read_rows(
-    rows: Vec<rows::Row>,
+    rows: Vec<rows::FileRecord>,
     has_header: bool,
     numbering: Numbering,
     mut faults: Vec<RowError>,
-) -> Result<Imported, Vec<RowError>> {
+) -> Result<FileQuestions, Vec<RowError>> {
     let mut dataset = Dataset::default();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     if let Some(first) = rows.first().filter(|_| has_header) {
         // Every row has the header's columns: their faults are told once.
-        check_columns(&first.fields, numbering.first(), &mut faults);
+        columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS, IGNORED], numbering.first(), &mut faults);
     }
     for row in &rows {
         let n_faults = faults.len();
         if !has_header {
-            check_columns(&row.fields, row.line, &mut faults);
+            columns::check(&row.fields, &GROUPS, &[OTHER, EXTRA_TAGS, IGNORED], row.line, &mut faults);
         }
         let question = read_question(&row.fields, row.line, numbering, &mut faults);
         if let Some(known) = lines_of_ids.get(&question.id) {
@@ -158,7 +157,7 @@ fn read_rows(
     }
     if faults.is_empty() {
         let ignored = columns::ignored(&rows, is_used, &known_columns());
-        return Ok(Imported { dataset, ignored, rows });
+        return Ok(FileQuestions { dataset, ignored, rows });
     }
     faults.sort_by_key(|fault| fault.number);
     Err(faults)
@@ -188,31 +187,6 @@ pub(super) fn reference_column(fields: &Map<String, Value>) -> Option<&'static s
     let named = REFERENCE.iter().find(|name| fields.contains_key(**name)).copied();
     let is_answer = fields.contains_key("answer") && !fields.contains_key("contexts");
     named.or_else(|| is_answer.then_some("answer"))
-}
-
-fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<RowError>) {
-    let known: Vec<&str> = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, IGNORED]
-        .into_iter()
-        .flatten()
-        .copied()
-        .collect();
-    for column in fields.keys() {
-        if let Some(near) = nearly(column, &known) {
-            faults.push(RowError::new(line, format!("has a column `{column}`: write `{near}`, or rename it")));
-        }
-    }
-    if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
-        faults.push(RowError::new(
-            line,
-            "has no column with the question: name it `question` or `user_input`".to_owned(),
-        ));
-    }
-    for names in [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE] {
-        let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
-        if let [first, second, ..] = given[..] {
-            faults.push(RowError::new(line, format!("has both `{first}` and `{second}`: keep one")));
-        }
-    }
 }
 
 fn read_question(

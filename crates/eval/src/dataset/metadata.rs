@@ -3,7 +3,7 @@
 
 use super::{
     fault::{ImportError, RowError},
-    format::{self, Format, Holds},
+    format::{self, DatasetFormat, FileContent},
 };
 use rag::Metadata;
 use serde_json::{Number, Value};
@@ -32,8 +32,8 @@ pub struct MetadataRow {
 /// two rows of one path, a value that is no text, number, true or false, nor a
 /// list of these.
 pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, MetadataRow>, Vec<ImportError>> {
-    let (records, mut faults) = format::read(name, bytes, Holds::Answers);
-    let is_text = Format::of_file(name, bytes) == Format::Csv;
+    let (records, mut faults) = format::read(name, bytes, FileContent::Answers);
+    let is_text = DatasetFormat::of_file(name, bytes) == DatasetFormat::Csv;
     let mut found: BTreeMap<String, MetadataRow> = BTreeMap::new();
     for row in records {
         let mut fields = row.fields;

@@ -11,8 +11,8 @@
 //! document's text where that is known, else by what the golden evidence says
 //! of the same bytes.
 
-use super::{Evidence, cells::CellError};
 use super::rows::Numbering;
+use super::{Evidence, cells::CellError};
 use rag::{Document, Passage, Span};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -26,8 +26,8 @@ const DOCUMENTS: &str = "give the documents that places refer to (`documents`)";
 /// Why a place cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PlaceError {
-    #[error("`{0}` and `{1}` are {2} and {3}: write two whole numbers, the lower first", .names[0], .names[1], .values[0], .values[1])]
-    NoRange { names: [&'static str; 2], values: [Value; 2] },
+    #[error("`{0}` and `{1}` are {values}: write two whole numbers, the lower first", .names[0], .names[1])]
+    NoRange { names: [&'static str; 2], values: String },
     #[error("has one of `{0}` and `{1}`: write both", .names[0], .names[1])]
     OneEnd { names: [&'static str; 2] },
     #[error("`span` must be {{\"start\": …, \"end\": …}}")]
@@ -86,9 +86,9 @@ pub(super) enum PassagesError {
 
 /// The texts that places refer to, by the documents' paths.
 #[derive(Debug, Default)]
-pub(super) struct Texts<'a>(HashMap<&'a str, &'a str>);
+pub(super) struct DocumentTexts<'a>(HashMap<&'a str, &'a str>);
 
-impl<'a> Texts<'a> {
+impl<'a> DocumentTexts<'a> {
     pub(super) fn of(documents: &'a [Document]) -> Self {
         Self(documents.iter().map(|document| (document.path.as_str(), document.text.as_str())).collect())
     }
@@ -111,7 +111,7 @@ fn pair(fields: &Map<String, Value>, names: [&'static str; 2]) -> Result<Option<
         (None, None) => Ok(None),
         (Some(first), Some(second)) => match number(first).zip(number(second)) {
             Some((first, second)) if first < second => Ok(Some((first as usize, second as usize))),
-            _ => Err(PlaceError::NoRange { names, values: [first.clone(), second.clone()] }),
+            _ => Err(PlaceError::NoRange { names, values: format!("{first} and {second}") }),
         },
         _ => Err(PlaceError::OneEnd { names }),
     }
@@ -123,7 +123,7 @@ pub(super) fn read(
     fields: &Map<String, Value>,
     document: &str,
     numbering: Numbering,
-    texts: &Texts<'_>,
+    texts: &DocumentTexts<'_>,
 ) -> Result<Option<Span>, PlaceError> {
     let nested = fields.get("span").filter(|value| !value.is_null());
     let nested = match nested {
@@ -161,7 +161,7 @@ pub(super) fn read(
 }
 
 /// Whether the document holds the passage's text at its place.
-pub(super) fn check(passage: &Passage, texts: &Texts<'_>) -> Result<(), PlaceError> {
+pub(super) fn check(passage: &Passage, texts: &DocumentTexts<'_>) -> Result<(), PlaceError> {
     let Span { start, end } = passage.span;
     let (length, characters) = (passage.text.len(), passage.text.chars().count());
     if texts.is_empty() {
@@ -200,10 +200,10 @@ pub(super) fn compare<'a>(
             let golden = evidence.iter().filter(|golden| golden.document == passage.document);
             for golden in golden {
                 match compared(passage, golden) {
-                    Compared::Unknown => {}
-                    Compared::Agree => agree += 1,
-                    Compared::Elsewhere => elsewhere.push((line, i + 1)),
-                    Compared::Differ => {
+                    PlaceComparison::Unknown => {}
+                    PlaceComparison::Agree => agree += 1,
+                    PlaceComparison::Elsewhere => elsewhere.push((line, i + 1)),
+                    PlaceComparison::Differ => {
                         let document = passage.document.clone();
                         faults.push((line, PassagesError::OtherWords { number: i + 1, document }));
                     }
@@ -219,7 +219,7 @@ pub(super) fn compare<'a>(
     faults
 }
 
-enum Compared {
+enum PlaceComparison {
     /// They have nothing in common.
     Unknown,
     Agree,
@@ -229,17 +229,17 @@ enum Compared {
     Differ,
 }
 
-fn compared(passage: &Passage, golden: &Evidence) -> Compared {
-    let Some(span) = golden.span else { return Compared::Unknown };
+fn compared(passage: &Passage, golden: &Evidence) -> PlaceComparison {
+    let Some(span) = golden.span else { return PlaceComparison::Unknown };
     let (quote, text) = (solid(&golden.quote), solid(&passage.text));
     let shared = Span { start: span.start.max(passage.span.start), end: span.end.min(passage.span.end) };
     if shared.start >= shared.end {
         let holds = quote.len() >= TELLING && text.contains(&quote);
-        return if holds { Compared::Elsewhere } else { Compared::Unknown };
+        return if holds { PlaceComparison::Elsewhere } else { PlaceComparison::Unknown };
     }
     // A text that was changed on the way does not show what stands at a byte.
     if passage.text.len() != passage.span.len() {
-        return Compared::Agree;
+        return PlaceComparison::Agree;
     }
     let offset = passage.span.start;
     let there = passage.text.get(shared.start - offset..shared.end - offset).map(solid);
@@ -251,8 +251,8 @@ fn compared(passage: &Passage, golden: &Evidence) -> Compared {
         (false, false) => quote.contains(&there),
     };
     match there.is_some_and(is_part) {
-        true => Compared::Agree,
-        false => Compared::Differ,
+        true => PlaceComparison::Agree,
+        false => PlaceComparison::Differ,
     }
 }
 

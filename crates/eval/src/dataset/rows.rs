@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 
 /// A record and where it stands.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct FileRecord {
     /// The line on which it begins, from 1.
     pub(super) line: usize,
     pub(super) fields: Map<String, Value>,
     /// The same as it stands in the file.
-    pub(super) raw: Raw,
+    pub(super) raw: RawRecord,
 }
 
 /// A record as it stands in its file.
 #[derive(Debug)]
-pub(super) enum Raw {
+pub(super) enum RawRecord {
     /// Its text.
     Text(String),
     /// The cells of a table, as many as its header has.
@@ -60,7 +60,7 @@ pub(super) fn is_table<'a>(mut records: impl Iterator<Item = &'a Map<String, Val
 
 /// The first line of a table.
 #[derive(Debug, Default)]
-pub(super) struct Header {
+pub(super) struct TableHeader {
     /// The names of the columns, as they stand there.
     pub(super) names: Vec<String>,
     /// What stands between them.

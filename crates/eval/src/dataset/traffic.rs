@@ -34,14 +34,14 @@ const TAG: &str = "traffic";
 /// What a person thought of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum UserVerdict {
     /// It helped.
     Up,
     /// It did not.
     Down,
 }
 
-impl Verdict {
+impl UserVerdict {
     fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -54,7 +54,7 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrafficChoice {
     /// Only those of which somebody thought so.
-    pub only: Option<Verdict>,
+    pub only: Option<UserVerdict>,
     /// The most questions; all if not set.
     pub size: Option<usize>,
     /// Whether these are chosen to differ from each other as much as they can.
@@ -130,7 +130,7 @@ pub struct TrafficQuestions {
 
 /// A line of traffic. What else it says is not needed.
 #[derive(Deserialize)]
-struct Line {
+struct TrafficLine {
     #[serde(default)]
     id: Option<String>,
     question: String,
@@ -145,11 +145,11 @@ struct Line {
 #[derive(Deserialize)]
 struct FeedbackLine {
     request_id: String,
-    verdict: Verdict,
+    verdict: UserVerdict,
 }
 
 /// What was asked, as often as it was asked.
-struct Asked {
+struct CountedQuestion {
     question: String,
     turns: Vec<Message>,
     times: usize,
@@ -163,7 +163,7 @@ struct Asked {
 /// that cannot be used are told, and the others are used.
 pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficChoice) -> TrafficQuestions {
     let mut report = TrafficReport::default();
-    let mut verdicts: HashMap<String, Verdict> = HashMap::new();
+    let mut verdicts: HashMap<String, UserVerdict> = HashMap::new();
     for (line, read) in lines::<FeedbackLine>(feedback.unwrap_or_default()) {
         report.feedback += 1;
         match read {
@@ -176,8 +176,8 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
     }
     let mut known: HashSet<String> = HashSet::new();
     let mut places: HashMap<(String, String), usize> = HashMap::new();
-    let mut asked: Vec<Asked> = Vec::new();
-    for (number, read) in lines::<Line>(traffic) {
+    let mut asked: Vec<CountedQuestion> = Vec::new();
+    for (number, read) in lines::<TrafficLine>(traffic) {
         report.lines += 1;
         let (line, turns) = match read.and_then(usable) {
             Ok(usable) => usable,
@@ -198,7 +198,7 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
         });
         let place = *places.entry((said(&turns), folded(&line.question))).or_insert_with(|| {
             let question = line.question.trim().to_owned();
-            asked.push(Asked { question, turns, times: 0, ups: 0, downs: 0, answer: None });
+            asked.push(CountedQuestion { question, turns, times: 0, ups: 0, downs: 0, answer: None });
             asked.len() - 1
         });
         asked[place].add(verdict, line.answer);
@@ -214,8 +214,8 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
     let all = asked.len();
     asked.retain(|(asked, _)| match choice.only {
         None => true,
-        Some(Verdict::Up) => asked.ups > 0,
-        Some(Verdict::Down) => asked.downs > 0,
+        Some(UserVerdict::Up) => asked.ups > 0,
+        Some(UserVerdict::Down) => asked.downs > 0,
     });
     report.without_verdict = all - asked.len();
     let all = asked.len();
@@ -230,15 +230,15 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
     TrafficQuestions { dataset: Dataset { questions }, report }
 }
 
-impl Asked {
-    fn add(&mut self, verdict: Option<Verdict>, answer: Option<String>) {
+impl CountedQuestion {
+    fn add(&mut self, verdict: Option<UserVerdict>, answer: Option<String>) {
         self.times += 1;
-        self.ups += usize::from(verdict == Some(Verdict::Up));
-        self.downs += usize::from(verdict == Some(Verdict::Down));
-        let praised = verdict == Some(Verdict::Up);
+        self.ups += usize::from(verdict == Some(UserVerdict::Up));
+        self.downs += usize::from(verdict == Some(UserVerdict::Down));
+        let praised = verdict == Some(UserVerdict::Up);
         let is_better = self.answer.as_ref().is_none_or(|(_, known)| praised || !known);
         if let Some(answer) = answer.filter(|answer| !answer.trim().is_empty())
-            && verdict != Some(Verdict::Down)
+            && verdict != Some(UserVerdict::Down)
             && is_better
         {
             self.answer = Some((answer.trim().to_owned(), praised));
@@ -246,7 +246,7 @@ impl Asked {
     }
 
     fn into_question(self, drafts: bool) -> Question {
-        let voted = [(Verdict::Down, self.downs), (Verdict::Up, self.ups)];
+        let voted = [(UserVerdict::Down, self.downs), (UserVerdict::Up, self.ups)];
         let voted = voted.into_iter().filter(|(_, times)| *times > 0).map(|(verdict, _)| verdict.name());
         Question {
             id: id_of(&self.turns, &self.question),
@@ -282,7 +282,7 @@ fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> impl Iterator<Item = (usiz
 }
 
 /// A line with its earlier messages, if it asks something.
-fn usable(line: Line) -> Result<(Line, Vec<Message>), TrafficLineError> {
+fn usable(line: TrafficLine) -> Result<(TrafficLine, Vec<Message>), TrafficLineError> {
     if line.question.trim().is_empty() {
         return Err(TrafficLineError::NoQuestion);
     }
@@ -323,7 +323,7 @@ struct Features {
 }
 
 impl Features {
-    fn of(asked: &Asked) -> Self {
+    fn of(asked: &CountedQuestion) -> Self {
         let stems = tokens(&asked.question, true);
         let pairs = stems.windows(2).map(|pair| pair.join(" "));
         let lower = asked.question.to_lowercase();
@@ -346,7 +346,7 @@ impl Features {
 }
 
 /// Joins each question with the first one before it that is nearly equal.
-fn joined(asked: Vec<Asked>, similarity: f64) -> Vec<(Asked, Features)> {
+fn joined(asked: Vec<CountedQuestion>, similarity: f64) -> Vec<(CountedQuestion, Features)> {
     let features: Vec<Features> = asked.iter().map(Features::of).collect();
     let mut frequency: HashMap<&str, usize> = HashMap::new();
     for word in features.iter().flat_map(|features| &features.words) {
@@ -363,7 +363,7 @@ fn joined(asked: Vec<Asked>, similarity: f64) -> Vec<(Asked, Features)> {
         words.into_iter().map(|(_, word)| word).collect::<Vec<_>>()
     };
     let mut holding: HashMap<String, Vec<usize>> = HashMap::new();
-    let mut kept: Vec<(Asked, Features)> = Vec::new();
+    let mut kept: Vec<(CountedQuestion, Features)> = Vec::new();
     for (asked, features) in asked.into_iter().zip(&features) {
         let words = rarest(features);
         let near: BTreeSet<usize> = words.iter().filter_map(|word| holding.get(word)).flatten().copied().collect();
@@ -388,8 +388,8 @@ fn joined(asked: Vec<Asked>, similarity: f64) -> Vec<(Asked, Features)> {
 /// So many questions, each as far as can be from those before it; the first
 /// stays the first. Source: Gonzalez, Clustering to minimize the maximum
 /// intercluster distance, 1985.
-fn spread_out(asked: Vec<(Asked, Features)>, size: usize) -> Vec<(Asked, Features)> {
-    let mut left: Vec<((Asked, Features), f64)> = asked.into_iter().map(|one| (one, 0.0)).collect();
+fn spread_out(asked: Vec<(CountedQuestion, Features)>, size: usize) -> Vec<(CountedQuestion, Features)> {
+    let mut left: Vec<((CountedQuestion, Features), f64)> = asked.into_iter().map(|one| (one, 0.0)).collect();
     let mut chosen = Vec::new();
     while chosen.len() < size && !left.is_empty() {
         // Of equally near ones the first.
@@ -502,7 +502,7 @@ mod tests {
                 .iter()
                 .map(|question| {
                     let (question, turns) = (question.question.clone(), Vec::new());
-                    Features::of(&Asked { question, turns, times: 1, ups: 0, downs: 0, answer: None })
+                    Features::of(&CountedQuestion { question, turns, times: 1, ups: 0, downs: 0, answer: None })
                 })
                 .collect();
             for (i, one) in kept.iter().enumerate() {
@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(drafts, [None, Some("Yes, of 1701 [1]."), Some("Mice.")]);
         assert_eq!(read.dataset.questions[0].tags, ["traffic", "down"]);
         assert_eq!((read.report.feedback, read.report.feedback_elsewhere, read.report.drafts), (4, 1, 2));
-        for (only, expected) in [(Verdict::Down, "Who owns the barn?"), (Verdict::Up, "Is the mill old?")] {
+        for (only, expected) in [(UserVerdict::Down, "Who owns the barn?"), (UserVerdict::Up, "Is the mill old?")] {
             let read = import_traffic(&traffic, Some(&feedback), &TrafficChoice { only: Some(only), ..choice.clone() });
             assert_eq!(texts(&read), [expected]);
             all_lines_are_accounted_for(&read.report);

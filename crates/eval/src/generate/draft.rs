@@ -1,14 +1,14 @@
 //! What the model is asked for one question, and what it wrote.
 
 use super::{GenerateOptions, Scenario};
-use crate::dataset::Kind;
+use crate::dataset::QuestionKind;
 use crate::prompt;
 use models::{ChatRequest, Message};
 use serde_json::{Map, Value, json};
 
 /// What the model wrote.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Draft {
+pub(super) struct QuestionDraft {
     pub(super) question: String,
     /// Empty for a question without an answer.
     pub(super) answer: String,
@@ -72,7 +72,7 @@ fn language(scenario: &Scenario<'_>) -> String {
     }
 }
 
-fn fields(kind: Kind) -> Vec<&'static str> {
+fn fields(kind: QuestionKind) -> Vec<&'static str> {
     let mut fields = vec!["question"];
     if kind.is_answerable() {
         fields.push("answer");
@@ -81,7 +81,7 @@ fn fields(kind: Kind) -> Vec<&'static str> {
     fields
 }
 
-fn schema(kind: Kind) -> Value {
+fn schema(kind: QuestionKind) -> Value {
     let fields = fields(kind);
     let properties: Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), json!({ "type": "string" }))).collect();
@@ -98,7 +98,7 @@ pub(super) enum DraftError {
 }
 
 /// Reads a reply.
-pub(super) fn read(reply: &str, kind: Kind) -> Result<Draft, DraftError> {
+pub(super) fn read(reply: &str, kind: QuestionKind) -> Result<QuestionDraft, DraftError> {
     let object: Value = serde_json::from_str(reply)?;
     let field = |name: &'static str| match object.get(name).and_then(Value::as_str).map(str::trim) {
         Some(text) if text.chars().any(char::is_alphanumeric) => Ok(text.to_owned()),
@@ -106,9 +106,9 @@ pub(super) fn read(reply: &str, kind: Kind) -> Result<Draft, DraftError> {
     };
     let question = field("question")?;
     if !kind.is_answerable() {
-        return Ok(Draft { question, answer: String::new(), quotes: Vec::new() });
+        return Ok(QuestionDraft { question, answer: String::new(), quotes: Vec::new() });
     }
     // A quote may be lacking: the sentence with the answer takes its place.
     let quotes = QUOTES[..kind.hops()].iter().map(|name| field(name).unwrap_or_default()).collect();
-    Ok(Draft { question, answer: field("answer")?, quotes })
+    Ok(QuestionDraft { question, answer: field("answer")?, quotes })
 }

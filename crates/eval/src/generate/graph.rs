@@ -40,14 +40,14 @@ pub(super) struct Pair {
     pub(super) shared: Option<String>,
 }
 
-pub(super) struct Graph<'a> {
+pub(super) struct PassageGraph<'a> {
     passages: Vec<&'a Chunk>,
     index: Bm25Index,
     /// Entities that join, with their passages in order.
     entities: BTreeMap<String, (String, Vec<usize>)>,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> PassageGraph<'a> {
     pub(super) fn build(passages: &[&'a Chunk]) -> Self {
         let texts: Vec<&str> = passages.iter().map(|chunk| chunk.text.as_str()).collect();
         let mut found: BTreeMap<String, (String, Vec<usize>)> = BTreeMap::new();
@@ -202,7 +202,7 @@ mod tests {
     fn passages_that_name_the_same_thing_are_joined_across_documents_first() {
         let passages = passages();
         let list: Vec<&Chunk> = passages.iter().collect();
-        let graph = Graph::build(&list);
+        let graph = PassageGraph::build(&list);
         let pairs = graph.by_entity(1);
         assert_eq!(pairs, [Pair { first: 0, second: 2, shared: Some("Jan Tesch".into()) }]);
         assert_eq!(graph.n_entities(), 1);
@@ -212,7 +212,7 @@ mod tests {
     fn similar_passages_are_joined_and_neighbours_are_not() {
         let passages = passages();
         let list: Vec<&Chunk> = passages.iter().collect();
-        let pairs: Vec<Pair> = Graph::build(&list).by_similarity().collect();
+        let pairs: Vec<Pair> = PassageGraph::build(&list).by_similarity().collect();
         assert!(pairs.contains(&Pair { first: 0, second: 3, shared: None }), "{pairs:?}");
         assert!(pairs.iter().all(|pair| !(pair.first == 0 && pair.second == 1)), "{pairs:?}");
     }
@@ -222,6 +222,6 @@ mod tests {
         let passages: Vec<Chunk> =
             (0..9).map(|i| chunk("a.txt", i * 3, &format!("It is known that Debian has part {i} of it."))).collect();
         let list: Vec<&Chunk> = passages.iter().collect();
-        assert!(Graph::build(&list).by_entity(0).is_empty());
+        assert!(PassageGraph::build(&list).by_entity(0).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Which passages are worth a question, and in what order they are tried.
 
-use super::{GenerateOptions, Rejected, Rejection};
+use super::{GenerateOptions, Rejection, RejectionReason};
 use crate::statistics::Random;
 use crate::words;
 use rag::Chunk;
@@ -53,17 +53,17 @@ pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&
 }
 
 /// Why nothing can be asked about a passage.
-fn unfit(chunk: &Chunk, min_characters: usize) -> Option<Rejected> {
+fn unfit(chunk: &Chunk, min_characters: usize) -> Option<RejectionReason> {
     let text = chunk.text.trim();
     // A chunk whose text is not that of its span could not give evidence.
     if text.chars().count() < min_characters || chunk.text.len() != chunk.span.len() {
-        return Some(Rejected::TooShort);
+        return Some(RejectionReason::TooShort);
     }
     let heading = chunk.heading.as_deref().and_then(|heading| heading.rsplit(" > ").next()).unwrap_or_default();
     if EMPTY_HEADINGS.contains(&heading.trim().to_lowercase().as_str()) || is_contents(text) {
-        return Some(Rejected::Contents);
+        return Some(RejectionReason::Contents);
     }
-    if is_prose(text) { None } else { Some(Rejected::NotProse) }
+    if is_prose(text) { None } else { Some(RejectionReason::NotProse) }
 }
 
 /// Leaders of dots, or lines of which most end in a page number.
@@ -92,7 +92,7 @@ mod tests {
     use super::super::tests::{PROSE, chunk};
     use super::*;
 
-    fn reason(text: &str) -> Option<Rejected> {
+    fn reason(text: &str) -> Option<RejectionReason> {
         unfit(&chunk("a.txt", 0, text), 200)
     }
 
@@ -103,17 +103,17 @@ mod tests {
 
     #[test]
     fn contents_tables_and_fragments_are_not() {
-        assert_eq!(reason("Short."), Some(Rejected::TooShort));
-        assert_eq!(reason(&"1.2 Installing packages ........ 17\n".repeat(8)), Some(Rejected::Contents));
+        assert_eq!(reason("Short."), Some(RejectionReason::TooShort));
+        assert_eq!(reason(&"1.2 Installing packages ........ 17\n".repeat(8)), Some(RejectionReason::Contents));
         assert_eq!(
             reason(&"Installing packages from a disc 17\nRemoving them 18\n".repeat(6)),
-            Some(Rejected::Contents)
+            Some(RejectionReason::Contents)
         );
-        assert_eq!(reason(&"0.12 | 4.5e-3 | -7 | x\n".repeat(20)), Some(Rejected::NotProse));
-        assert_eq!(reason(&"word list without any sentence at all ".repeat(9)), Some(Rejected::NotProse));
-        assert_eq!(reason(&"The same words are here again. ".repeat(20)), Some(Rejected::NotProse));
+        assert_eq!(reason(&"0.12 | 4.5e-3 | -7 | x\n".repeat(20)), Some(RejectionReason::NotProse));
+        assert_eq!(reason(&"word list without any sentence at all ".repeat(9)), Some(RejectionReason::NotProse));
+        assert_eq!(reason(&"The same words are here again. ".repeat(20)), Some(RejectionReason::NotProse));
         let under_index = Chunk { heading: Some("Guide > Index".into()), ..chunk("a.txt", 0, PROSE) };
-        assert_eq!(unfit(&under_index, 200), Some(Rejected::Contents));
+        assert_eq!(unfit(&under_index, 200), Some(RejectionReason::Contents));
     }
 
     #[test]

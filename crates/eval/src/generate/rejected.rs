@@ -1,6 +1,6 @@
 //! Why a passage or a question was not taken, and how often.
 
-use crate::dataset::Kind;
+use crate::dataset::QuestionKind;
 use rag::{Span, python::Failure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 #[non_exhaustive]
-pub enum Rejected {
+pub enum RejectionReason {
     /// The passage is too short.
     #[error("the passage is too short")]
     TooShort,
@@ -74,7 +74,7 @@ pub enum Rejected {
 /// What a function is that writes questions and checks them.
 pub(super) const WRITER: &str = "writer";
 
-impl Rejected {
+impl RejectionReason {
     /// A function failed that was to write.
     pub(super) fn of_function(failed: models::FunctionFailed) -> Self {
         Self::Function(Box::new(Failure::of_model(WRITER, failed)))
@@ -110,11 +110,11 @@ impl Rejected {
 pub struct Rejection {
     /// Why.
     #[serde(flatten)]
-    pub reason: Rejected,
+    pub reason: RejectionReason,
     /// What kind of question was wanted; none where the passage was not even
     /// tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
+    pub kind: Option<QuestionKind>,
     /// The first passage's document.
     pub document: String,
     /// Where the first passage lies.

@@ -27,7 +27,7 @@
 //! for SQuAD", ACL 2018.
 
 use super::judge::{self, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
+use super::judged::JudgedMetric;
 use super::refusal::{self, Wording};
 use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
@@ -63,8 +63,6 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {}
-
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, judge: self.judge, ..Needs::NOTHING }
@@ -79,7 +77,7 @@ struct Abstention {
     judge: Option<Judge>,
 }
 
-impl Judged for Abstention {
+impl JudgedMetric for Abstention {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let answerable = sample.question.answerable;

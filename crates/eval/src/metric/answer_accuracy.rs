@@ -39,8 +39,6 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {}
-
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, answer: true, judge: true, ..Needs::NOTHING }

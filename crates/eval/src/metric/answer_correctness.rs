@@ -30,7 +30,7 @@
 
 use super::answer_similarity::similarity;
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
+use super::judged::JudgedMetric;
 use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::verdict::{VerdictKind, correct};
@@ -82,8 +82,6 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {}
-
 impl Describe for Config {
     fn needs(&self) -> Needs {
         let [facts, similarity] = self.weights.map(|weight| weight != 0.0);
@@ -112,7 +110,7 @@ struct AnswerCorrectness {
     config: Config,
 }
 
-impl Judged for AnswerCorrectness {
+impl JudgedMetric for AnswerCorrectness {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
@@ -168,7 +166,7 @@ fn f_measure(true_positive: usize, false_positive: usize, false_negative: usize,
     }
     let precision = true_positive as f64 / (true_positive + false_positive) as f64;
     let recall = true_positive as f64 / (true_positive + false_negative) as f64;
-    (1.0 + beta * beta) * precision * recall / (beta * beta * precision + recall)
+    judge::f_measure(precision, recall, beta)
 }
 
 #[cfg(test)]

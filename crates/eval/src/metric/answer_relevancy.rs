@@ -28,7 +28,7 @@
 
 use super::answer_similarity::cosine;
 use super::judge::{self, Judge, JudgeCalls, Sampling, Transcript};
-use super::judged::Judged;
+use super::judged::JudgedMetric;
 use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
@@ -60,7 +60,6 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "answer_relevancy";
-        judge::check_threshold(metric, self.threshold)?;
         if self.strictness == 0 {
             return Err(Error::Config { metric, reason: "strictness must be at least 1".into() });
         }
@@ -75,8 +74,6 @@ impl Config {
         }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -103,7 +100,7 @@ struct AnswerRelevancy {
     config: Config,
 }
 
-impl Judged for AnswerRelevancy {
+impl JudgedMetric for AnswerRelevancy {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let by_probability = self.noncommittal(&answer, transcript).await?;

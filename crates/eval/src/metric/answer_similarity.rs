@@ -42,8 +42,6 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {}
-
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, answer: true, embedder: true, ..Needs::NOTHING }

@@ -30,8 +30,8 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
+use super::judge::{ITEMS, Judge, JudgeCalls, Transcript};
+use super::judged::JudgedMetric;
 use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::words;
@@ -74,15 +74,12 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "context_entity_recall";
-        judge::check_threshold(metric, self.threshold)?;
         if self.max_entities == 0 {
             return Err(Error::Config { metric, reason: "max_entities must be at least 1".into() });
         }
         Ok(Box::new(ContextEntityRecall { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -99,7 +96,7 @@ struct ContextEntityRecall {
     config: Config,
 }
 
-impl Judged for ContextEntityRecall {
+impl JudgedMetric for ContextEntityRecall {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         if sample.passages.is_empty() {

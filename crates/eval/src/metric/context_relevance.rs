@@ -40,8 +40,6 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {}
-
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { passages: true, judge: true, ..Needs::NOTHING }

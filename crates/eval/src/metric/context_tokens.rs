@@ -12,7 +12,7 @@
 //!
 //! Source: our own.
 
-use super::{Computed, Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::{Score, Scored};
 use rag::chunk::TokenCounter;
 use serde::{Deserialize, Serialize};
@@ -41,15 +41,13 @@ impl Config {
             return Err(Error::Config { metric: "context_tokens", reason });
         }
         let most = self.most as usize;
-        Ok(Box::new(Computed(move |sample: &Sample<'_>| {
+        Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| {
             let tokens: usize = sample.texts().map(|text| TokenCounter::shared().count(text)).sum();
             let detail = serde_json::json!({ "passages": sample.passages.len(), "tokens": tokens });
             Ok(Scored { score: Score::finite(tokens.min(most) as f64), detail })
         })))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {

@@ -2,10 +2,10 @@
 //! and before anything is asked: what it looks at, to which questions it
 //! applies, and how often it asks its judges.
 
-use super::{JudgeCalls, Needs};
+use super::{Error, JudgeCalls, Needs};
 use crate::verdict::VerdictKind;
 use crate::{Missing, Question};
-use rag::Component;
+use store::registry::Read;
 
 /// The part of a metric in an objective that the experiment does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum ObjectiveRole {
 }
 
 /// What can be told of a metric from its settings alone, before it is built.
-pub(super) trait Describe: Component {
+pub(super) trait Describe {
     /// What it looks at.
     fn needs(&self) -> Needs;
 
@@ -51,6 +51,23 @@ pub(super) trait Describe: Component {
     /// Whether more of it is better.
     fn higher_is_better(&self) -> bool {
         true
+    }
+
+    /// Settings that do not affect its scores; they are not part of keys.
+    fn unkeyed(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether it calls a user's function.
+    fn runs_function(&self) -> bool {
+        false
+    }
+
+    /// Reads the files that the settings name, as [`MetricConfig::load`].
+    ///
+    /// [`MetricConfig::load`]: super::MetricConfig::load
+    fn read_files(&mut self, _: Read<'_>) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Whether it is measured if the experiment names no metrics.

@@ -28,6 +28,7 @@ use describe::{Describe, reference, unanswerable};
 use models::{Chat, Embedder};
 use rag::{Answer, Models, Passage};
 use serde_json::{Map, Value};
+use store::registry::Read;
 
 /// The registry of metrics, and what can be told of each from its settings.
 macro_rules! metrics {
@@ -129,9 +130,8 @@ impl MetricConfig {
     ///
     /// # Errors
     /// What `read` says, with the metric's name.
-    pub fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), Error> {
-        let metric = self.name();
-        self.description_mut().read_files(read).map_err(|reason| Error::Config { metric, reason })
+    pub fn load(&mut self, read: Read<'_>) -> Result<(), Error> {
+        self.description_mut().read_files(read)
     }
 
     /// Whether the settings can work, as far as that can be told without models.
@@ -324,6 +324,7 @@ pub struct MetricContext<'a> {
 /// The judges of a metric. One says yes from this probability on; of several,
 /// the majority decides.
 fn judge(cx: &MetricContext<'_>, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
+    judge::check_threshold(metric, threshold)?;
     let missing = Error::Needs { metric, part: "a judge" };
     let Some(models) = cx.models else { return Err(missing) };
     let judges = cx.judges.iter().map(|name| models.chat(name)).collect::<Result<Vec<Chat>, _>>();
@@ -491,10 +492,10 @@ pub trait Metric: Send + Sync {
 }
 
 /// A metric that asks no model: a function of the sample.
-struct Computed<F>(F);
+struct FormulaMetric<F>(F);
 
 #[async_trait]
-impl<F: Fn(&Sample<'_>) -> Result<Scored, Missing> + Send + Sync> Metric for Computed<F> {
+impl<F: Fn(&Sample<'_>) -> Result<Scored, Missing> + Send + Sync> Metric for FormulaMetric<F> {
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         (self.0)(sample).unwrap_or_else(Scored::missing)
     }

@@ -18,8 +18,8 @@
 //! Sources: ISO/IEC 7812-1 (check digit of cards), ISO 13616 (IBAN), ITU-T E.164
 //! (digits of telephone numbers).
 
-use super::{Computed, Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
-use crate::{Missing, Score, Scored};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
+use crate::{Missing, Score, Scored, words::Pattern};
 use regex::{Match, Regex};
 use serde::{Deserialize, Serialize};
 use std::{cmp::Reverse, collections::BTreeSet, ops::Range, sync::LazyLock};
@@ -33,11 +33,9 @@ pub struct Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(Computed(score)))
+        Ok(Box::new(FormulaMetric(score)))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -52,9 +50,6 @@ impl Describe for Config {
         ObjectiveRole::Excluded
     }
 }
-
-/// A constant pattern. `None` cannot happen; it would find nothing.
-type Pattern = LazyLock<Option<Regex>>;
 
 static EMAIL: Pattern =
     LazyLock::new(|| Regex::new(r"(?i)[a-z0-9][a-z0-9._%+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}").ok());

@@ -37,8 +37,11 @@ use rag::python::{Function, Script, TIMEOUT_SECONDS};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use store::registry::Read;
 
 pub(super) const VERSION: u32 = 1;
+
+const METRIC: &str = "python";
 
 /// `contexts` is another name of `passages`: that of the column.
 const PARAMETERS: [&str; 6] = ["question", "answer", "reference", "passages", "contexts", COLUMNS];
@@ -90,14 +93,13 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        let metric = "python";
-        let refuse = |reason: String| Err(Error::Config { metric, reason });
-        check_name(metric, self.name.as_deref())?;
+        let refuse = |reason: String| Err(Error::Config { metric: METRIC, reason });
+        check_name(METRIC, self.name.as_deref())?;
         if !(self.range.0.is_finite() && self.range.1.is_finite() && self.range.0 < self.range.1) {
             return refuse(format!("`range` must be two numbers, the lower first, not {:?}", self.range));
         }
         match Function::new("metric", self.script(), &PARAMETERS) {
-            Ok(function) => Ok(Box::new(Python { config: self.clone(), function: Arc::new(function) })),
+            Ok(function) => Ok(Box::new(PythonMetric { config: self.clone(), function: Arc::new(function) })),
             Err(reason) => refuse(reason),
         }
     }
@@ -109,7 +111,7 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {
+impl Describe for Config {
     fn runs_function(&self) -> bool {
         true
     }
@@ -118,12 +120,11 @@ impl rag::Component for Config {
         rag::python::UNKEYED
     }
 
-    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
-        rag::python::load(&self.file, &mut self.source, read)
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), Error> {
+        let read = rag::python::load(&self.file, &mut self.source, read);
+        read.map_err(|reason| Error::Config { metric: METRIC, reason })
     }
-}
 
-impl Describe for Config {
     fn needs(&self) -> Needs {
         let wanted = self.script().signature(&PARAMETERS).unwrap_or_default();
         let wants = |name| wanted.contains(&(name, false));
@@ -166,13 +167,13 @@ impl Describe for Config {
     }
 }
 
-struct Python {
+struct PythonMetric {
     config: Config,
     function: Arc<Function>,
 }
 
 #[async_trait]
-impl Metric for Python {
+impl Metric for PythonMetric {
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         match self.value(sample).await {
             Ok((value, reason)) => {
@@ -187,7 +188,7 @@ impl Metric for Python {
     }
 }
 
-impl Python {
+impl PythonMetric {
     /// The score, and the reason that the function gave.
     async fn value(&self, sample: &Sample<'_>) -> Result<(f64, Option<String>), Missing> {
         let mut wanted = serde_json::Map::new();

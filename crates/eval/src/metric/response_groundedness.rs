@@ -41,8 +41,6 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {}
-
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }

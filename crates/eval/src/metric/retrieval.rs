@@ -11,7 +11,7 @@
 //! cut in proportion to the text.
 
 use super::evidence::{Cutoff, Walk};
-use super::{Computed, Error, Metric, Sample, check_name};
+use super::{Error, FormulaMetric, Metric, Sample, check_name};
 use crate::{Score, Scored};
 use rag::{Passage, Span, chunk::TokenCounter};
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,9 @@ use std::borrow::Cow;
 
 /// The settings of every retrieval metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+#[serde(default, deny_unknown_fields, expecting = "struct Settings")]
+#[schemars(rename = "Settings")]
+pub struct RetrievalSettings {
     /// Only the first k passages count; all retrieved ones if left out.
     pub k: Option<u32>,
     /// The share of an evidence item's bytes that must be retrieved, above 0
@@ -36,19 +37,19 @@ pub struct Settings {
     pub name: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for RetrievalSettings {
     fn default() -> Self {
         Self { k: None, min_overlap: 0.5, at_context_tokens: None, name: None }
     }
 }
 
-impl Settings {
+impl RetrievalSettings {
     /// The metric of this name and formula.
     pub(super) fn build(&self, metric: &'static str, formula: fn(&Walk<'_>) -> f64) -> Result<Box<dyn Metric>, Error> {
         check_name(metric, self.name.as_deref())?;
         let cutoff = Cutoff::new(metric, self.k, self.min_overlap)?;
         let context = ContextLimit::new(metric, self.at_context_tokens)?;
-        Ok(Box::new(Computed(move |sample: &Sample<'_>| {
+        Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| {
             let passages = context.cut(sample.passages);
             let walk = cutoff.walk(&Sample { passages: &passages, ..*sample })?;
             Ok(Scored { score: Score::finite(formula(&walk)), detail: walk.detail() })
@@ -122,11 +123,11 @@ fn beginning(passage: &Passage, text: &str) -> Passage {
 }
 
 /// The `Config` of a retrieval metric: its name, the type of its settings
-/// ([`Settings`] if it is left out), the formula that scores what was retrieved,
+/// ([`RetrievalSettings`] if it is left out), the formula that scores what was retrieved,
 /// and more methods of [`Describe`](super::Describe).
 macro_rules! config {
     ($name:literal, $formula:path, { $($methods:tt)* }) => {
-        $crate::metric::retrieval::config!($name, $crate::metric::retrieval::Settings, $formula, { $($methods)* });
+        $crate::metric::retrieval::config!($name, $crate::metric::retrieval::RetrievalSettings, $formula, { $($methods)* });
     };
     ($name:literal, $Settings:path, $formula:path) => {
         $crate::metric::retrieval::config!($name, $Settings, $formula, {});
@@ -155,9 +156,7 @@ macro_rules! config {
             }
         }
 
-        impl rag::Component for Config {}
-
-        impl $crate::metric::describe::Describe for Config {
+                impl $crate::metric::describe::Describe for Config {
             fn needs(&self) -> $crate::metric::Needs {
                 $crate::metric::Needs { evidence: true, passages: true, ..$crate::metric::Needs::NOTHING }
             }

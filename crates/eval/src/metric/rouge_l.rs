@@ -15,7 +15,7 @@
 //! Source: C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
 //! ACL workshop 2004.
 
-use super::{Computed, Describe, Error, Metric, MetricContext, Needs, Sample};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
 use crate::words::tokens;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -39,11 +39,9 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let stem = self.stem;
-        Ok(Box::new(Computed(move |sample: &Sample<'_>| score(sample, stem))))
+        Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| score(sample, stem))))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {

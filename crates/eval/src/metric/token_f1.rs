@@ -14,7 +14,7 @@
 //! Source: P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
 //! Comprehension of Text", EMNLP 2016.
 
-use super::{Computed, Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::words::{equal_without_words, squad_words};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -29,11 +29,9 @@ pub struct Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(Computed(score)))
+        Ok(Box::new(FormulaMetric(score)))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {

@@ -5,8 +5,8 @@
 //! that cannot be read means no score (`JudgeUnparsable`): the other alone
 //! would be another measure.
 
-use super::judge::{EVEN, Judge, JudgeCalls, Options, Transcript};
-use super::judged::Judged;
+use super::judge::{DEFAULT_THRESHOLD, Judge, JudgeCalls, Options, Transcript};
+use super::judged::JudgedMetric;
 use super::{Error, Metric, MetricContext, Sample};
 use crate::Missing;
 use serde_json::{Value, json};
@@ -32,10 +32,10 @@ pub(super) fn build(
     scale: [u8; 3],
     prompts: Prompts,
 ) -> Result<Box<dyn Metric>, Error> {
-    Ok(Box::new(TwoRatings { judge: super::judge(cx, metric, EVEN)?, scale, prompts }))
+    Ok(Box::new(TwoRatings { judge: super::judge(cx, metric, DEFAULT_THRESHOLD)?, scale, prompts }))
 }
 
-impl Judged for TwoRatings {
+impl JudgedMetric for TwoRatings {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let Some(prompts) = (self.prompts)(sample)? else { return Ok(0.0) };
         let options = Options::Numbers(self.scale.to_vec());

@@ -74,7 +74,7 @@ pub fn bootstrap_means(columns: &[&[f64]], range: (f64, f64), seed: u64) -> Vec<
             .zip(means)
             .map(|(&i, means)| (i, bca(means, mean(columns[i]).unwrap_or_default(), &influence(columns[i]), n)))
             .collect();
-        intervals_into(&mut intervals, found);
+        found.into_iter().for_each(|(i, interval)| intervals[i] = interval);
     }
 
     // Each sparse column twice: with the unseen part at either end of the range.
@@ -207,12 +207,6 @@ pub fn bootstrap_mean_of_means(metrics: &[&[Option<f64>]], range: (f64, f64), se
         bca(resampled(None), mean(&means)?, &influence, fewest)?
     };
     Some(Interval { low: inside(interval.low), high: inside(interval.high) })
-}
-
-fn intervals_into(intervals: &mut [Option<Interval>], found: Vec<(usize, Option<Interval>)>) {
-    for (i, interval) in found {
-        intervals[i] = interval;
-    }
 }
 
 /// How many values differ from the commonest one.

@@ -17,7 +17,7 @@
 //! 4. p > α: M is the set that holds the best trial with 1 − α. Otherwise that
 //!    trial leaves M, and 2 follows. Its p-value is the largest p so far.
 //! 5. The set is group 1. The same over those that left gives group 2, and so
-//!    on. The last of [`MOST_GROUPS`] groups holds all that are left then.
+//!    on. The last of eight groups holds all that are left then.
 //!
 //! With two trials this is the two-sided paired sign-flip test.
 //!
@@ -56,7 +56,7 @@ use std::collections::BTreeMap;
 pub type Scores = Vec<Vec<Option<f64>>>;
 
 /// So many groups are told apart; the last one holds all that are left.
-pub const MOST_GROUPS: usize = 8;
+const MOST_GROUPS: usize = 8;
 
 /// Above this many questions, no number is told.
 pub const MOST_QUESTIONS: usize = 10_000;
@@ -94,7 +94,7 @@ pub fn confidence_sets(metrics: &[Scores], level: f64, seed: u64) -> Vec<Standin
     let mut standings = vec![Standing::default(); trials];
     let has_scores = |&trial: &usize| metrics.iter().any(|metric| metric[trial].iter().any(Option::is_some));
     let mut left: Vec<usize> = (0..trials).filter(has_scores).collect();
-    let table = Table::new(metrics);
+    let table = ScoreMatrix::new(metrics);
     for group in 1..=MOST_GROUPS {
         if left.is_empty() {
             break;
@@ -116,14 +116,14 @@ pub fn confidence_sets(metrics: &[Scores], level: f64, seed: u64) -> Vec<Standin
 /// that [`confidence_sets`] excludes any is that of p being at most its level.
 pub fn equality_p_value(metrics: &[Scores], level: f64, seed: u64) -> f64 {
     let members: Vec<usize> = (0..metrics.first().map_or(0, Vec::len)).collect();
-    let field = Field::new(&Table::new(metrics), &members);
+    let field = ScoreDifferences::new(&ScoreMatrix::new(metrics), &members);
     let (_, observed) = field.worst();
     field.p_value(observed, level, seed)
 }
 
 /// The members of the best set among `left`, and those that are excluded.
 fn split(
-    table: &Table,
+    table: &ScoreMatrix,
     mut left: Vec<usize>,
     level: f64,
     seed: u64,
@@ -133,7 +133,7 @@ fn split(
     let mut excluded = Vec::new();
     let mut largest: f64 = 0.0;
     while left.len() > 1 {
-        let field = Field::new(table, &left);
+        let field = ScoreDifferences::new(table, &left);
         let (worst, observed) = field.worst();
         // Another stream for each step, the same whatever happened before.
         let step = seed ^ ((group as u64) << 32) ^ left.len() as u64;
@@ -165,11 +165,11 @@ fn split(
 /// on with the t that it has, grown by the square root of the number of
 /// questions, until t passes the critical value. Who leaves later needs those
 /// before it to be gone.
-fn question_numbers(table: &Table, members: &[usize], level: f64, standings: &mut [Standing]) {
+fn question_numbers(table: &ScoreMatrix, members: &[usize], level: f64, standings: &mut [Standing]) {
     let mut left = members.to_vec();
     let mut most: f64 = 0.0;
     while left.len() > 1 {
-        let field = Field::new(table, &left);
+        let field = ScoreDifferences::new(table, &left);
         let (worst, observed) = field.worst();
         let critical = Normal::standard().inverse_cdf(1.0 - level / left.len() as f64);
         let asked = field.questions as f64;
@@ -181,9 +181,9 @@ fn question_numbers(table: &Table, members: &[usize], level: f64, standings: &mu
 }
 
 /// The scores of some trials as differences to their mean.
-struct Field {
+struct ScoreDifferences {
     /// For each question, the trials that may change places there.
-    rows: Vec<Row>,
+    rows: Vec<QuestionDifferences>,
     /// For each trial, the number of questions that it has a difference for.
     counts: Vec<f64>,
     /// The questions that tell anything.
@@ -191,7 +191,7 @@ struct Field {
 }
 
 /// Differences that trials may exchange at one question.
-struct Row {
+struct QuestionDifferences {
     /// Positions of the trials among the members; none if it is all of them.
     trials: Option<Vec<usize>>,
     /// Their differences.
@@ -199,14 +199,14 @@ struct Row {
 }
 
 /// All scores, those of one question side by side.
-struct Table {
+struct ScoreMatrix {
     /// For each metric, by question and then by trial; NaN where there is none.
     metrics: Vec<Vec<f64>>,
     trials: usize,
     questions: usize,
 }
 
-impl Table {
+impl ScoreMatrix {
     fn new(metrics: &[Scores]) -> Self {
         let trials = metrics.first().map_or(0, Vec::len);
         let questions = metrics.iter().flatten().map(Vec::len).max().unwrap_or_default();
@@ -226,8 +226,8 @@ struct Sums {
     shuffled: Vec<f64>,
 }
 
-impl Field {
-    fn new(table: &Table, members: &[usize]) -> Self {
+impl ScoreDifferences {
+    fn new(table: &ScoreMatrix, members: &[usize]) -> Self {
         let mut field = Self { rows: Vec::new(), counts: vec![0.0; members.len()], questions: 0 };
         let score = |metric: &[f64], question: usize, trial: usize| metric[question * table.trials + trial];
         // The mean of those that have a score; a score that nobody else has cannot be compared.
@@ -274,7 +274,7 @@ impl Field {
             *count += 1.0;
         }
         if cells.iter().all(|cell| cell.1 == first) {
-            self.rows.push(Row { trials: None, values: cells.iter().map(|cell| cell.0).collect() });
+            self.rows.push(QuestionDifferences { trials: None, values: cells.iter().map(|cell| cell.0).collect() });
             return;
         }
         let mut by_pattern: BTreeMap<u128, (Vec<usize>, Vec<f64>)> = BTreeMap::new();
@@ -283,7 +283,9 @@ impl Field {
             trials.push(trial);
             values.push(*value);
         }
-        self.rows.extend(by_pattern.into_values().map(|(trials, values)| Row { trials: Some(trials), values }));
+        self.rows.extend(
+            by_pattern.into_values().map(|(trials, values)| QuestionDifferences { trials: Some(trials), values }),
+        );
     }
 
     fn sums(&self) -> Sums {
@@ -373,7 +375,7 @@ impl Sums {
         }
     }
 
-    fn add_shuffled(&mut self, row: &Row, random: &mut Random) {
+    fn add_shuffled(&mut self, row: &QuestionDifferences, random: &mut Random) {
         let mut shuffled = std::mem::take(&mut self.shuffled);
         shuffled.clear();
         shuffled.extend_from_slice(&row.values);

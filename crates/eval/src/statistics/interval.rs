@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// How many times the sample is drawn again.
-pub const RESAMPLES: usize = 10_000;
+pub(super) const RESAMPLES: usize = 10_000;
 
 /// The share of intervals that may miss the true value.
 pub(super) const MISSED: f64 = 0.05;

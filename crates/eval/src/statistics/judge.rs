@@ -53,7 +53,7 @@ pub fn balanced_accuracy(cases: &[(bool, bool)]) -> Option<f64> {
 /// tell: each share has the distribution that a flat prior and its counts give,
 /// so that three cases out of three do not prove a judge. None without both
 /// classes.
-pub fn balanced_accuracy_interval(cases: &[(bool, bool)]) -> Option<Interval> {
+pub(crate) fn balanced_accuracy_interval(cases: &[(bool, bool)]) -> Option<Interval> {
     let quantiles = |class: bool| {
         let recognised = cases.iter().filter(|case| case.1 == class && case.0 == class).count();
         let missed = cases.iter().filter(|case| case.1 == class && case.0 != class).count();

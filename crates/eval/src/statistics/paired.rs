@@ -85,7 +85,7 @@ impl Comparison {
 }
 
 /// The two-sided p-value of the sign-flip test: 1 for no differences at all.
-pub fn sign_flip_p_value(differences: &[f64], seed: u64) -> f64 {
+pub(super) fn sign_flip_p_value(differences: &[f64], seed: u64) -> f64 {
     share_as_extreme(differences, seed, f64::abs)
 }
 

@@ -58,20 +58,6 @@ impl Summary {
     }
 }
 
-/// Whether failed rows could turn the order of two means around: then ranking
-/// one above the other is a guess. Means that are not there cannot be ranked.
-pub fn missing_could_change_order(first: &Summary, second: &Summary) -> bool {
-    if first.n_failed == 0 && second.n_failed == 0 && first.mean.is_some() && second.mean.is_some() {
-        return false;
-    }
-    let (Some(a), Some(b)) = (first.mean, second.mean) else { return true };
-    let (higher, lower) = if a >= b { (first, second) } else { (second, first) };
-    match (higher.worst, lower.best) {
-        (Some(worst), Some(best)) => worst < best,
-        _ => true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,17 +97,5 @@ mod tests {
         let summary = Summary::of(&[failed()], (0.0, 1.0), 0);
         assert_eq!((summary.mean, summary.worst, summary.best), (None, Some(0.0), Some(1.0)));
         assert_eq!(Summary::of(&[], (0.0, 1.0), 0).worst, None);
-    }
-
-    #[test]
-    fn order_is_in_doubt_only_where_the_bounds_cross() {
-        let summary = |scores: &[Score]| Summary::of(scores, (0.0, 1.0), 0);
-        let sure = summary(&[Score::Value(0.9), Score::Value(0.9)]);
-        let low = summary(&[Score::Value(0.2), Score::Value(0.2)]);
-        let doubtful = summary(&[Score::Value(0.9), failed()]);
-        assert!(!missing_could_change_order(&sure, &low));
-        assert!(!missing_could_change_order(&low, &doubtful));
-        assert!(missing_could_change_order(&sure, &doubtful));
-        assert!(missing_could_change_order(&sure, &summary(&[failed()])));
     }
 }

@@ -20,11 +20,11 @@ struct Rule {
     inquiry: for<'a> fn(&Case, &'a [String]) -> Inquiry<'a>,
     /// A true and a false case from a question and one that has nothing to do
     /// with it; none if they lack something. Both questions have evidence.
-    planted: fn(&Question, &Question) -> Option<Planted>,
+    planted: fn(&Question, &Question) -> Option<PlantedCases>,
 }
 
 /// A case that is true and one that is false.
-struct Planted {
+struct PlantedCases {
     /// What both items are held against.
     against: String,
     /// The item of the true case.
@@ -77,7 +77,7 @@ impl VerdictKind {
 
     /// A true and a false case, from a question and one that has nothing to do with it.
     pub(crate) fn planted(self, own: &Question, other: &Question) -> Option<[Case; 2]> {
-        let Planted { against, right, wrong } = (self.rule().planted)(own, other)?;
+        let PlantedCases { against, right, wrong } = (self.rule().planted)(own, other)?;
         let case =
             |item, label| Case { kind: self, question: own.question.clone(), against: against.clone(), item, label };
         Some([case(right, true), case(wrong, false)])

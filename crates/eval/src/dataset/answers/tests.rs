@@ -118,7 +118,10 @@ fn rows_of_a_program_are_told_by_their_numbers_from_0() {
     for (row, part) in
         [(1, "has the id `a` of row 0"), (1, "write one, or remove the row"), (2, "write `question`, or rename it")]
     {
-        assert!(faults.iter().any(|fault| fault.number == row && fault.to_string().contains(part)), "{part}: {faults:?}");
+        assert!(
+            faults.iter().any(|fault| fault.number == row && fault.to_string().contains(part)),
+            "{part}: {faults:?}"
+        );
     }
     let faults = read_answers(&rows(r#"[{"answer": "a"}, {"answer": "b"}, {"answer": "c"}]"#), &[]).unwrap_err();
     assert_eq!(faults.len(), 1, "a table's columns are told once: {faults:?}");

@@ -1,17 +1,17 @@
 //! `csv`: a table with a header; also with tabs or semicolons between its
 //! cells where it is only read or changed. Lists and objects are JSON in a cell.
 
-use super::{Before, Changed, FileFormat, Holds, Rewrite, WriteError};
+use super::{ChangedRecord, FileContent, OriginalFile, RecordFormat, Rewrite, WriteError};
 use crate::dataset::cells::cell;
 use crate::dataset::fault::RowError;
-use crate::dataset::rows::{Header, Raw, Row};
+use crate::dataset::rows::{FileRecord, RawRecord, TableHeader};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// The format, for the list in [`super`].
-pub(super) struct File;
+pub(super) struct Csv;
 
-impl FileFormat for File {
+impl RecordFormat for Csv {
     fn title(&self) -> &'static str {
         "CSV"
     }
@@ -24,7 +24,7 @@ impl FileFormat for File {
         &["csv", "tsv"]
     }
 
-    fn read(&self, name: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<RowError>) {
+    fn read(&self, name: &str, bytes: &[u8], _: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
         read_table(bytes, delimiter(name, bytes))
     }
 
@@ -32,7 +32,7 @@ impl FileFormat for File {
         true
     }
 
-    fn header(&self, name: &str, bytes: &[u8]) -> Header {
+    fn header(&self, name: &str, bytes: &[u8]) -> TableHeader {
         header(bytes, delimiter(name, bytes))
     }
 
@@ -46,17 +46,17 @@ impl FileFormat for File {
 }
 
 /// The header of a table.
-pub(super) fn header(bytes: &[u8], delimiter: u8) -> Header {
+pub(super) fn header(bytes: &[u8], delimiter: u8) -> TableHeader {
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
     let names = match reader.byte_headers() {
         Ok(names) => names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
         Err(_) => Vec::new(),
     };
-    Header { names, delimiter }
+    TableHeader { names, delimiter }
 }
 
 /// The records of a table.
-pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<RowError>) {
+pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<FileRecord>, Vec<RowError>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
     let header: Vec<String> = match reader.byte_headers() {
@@ -68,7 +68,7 @@ pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<RowError
             faults.push(RowError::new(1, format!("has two columns `{name}`: remove one")));
         }
     }
-    let mut lines = Lines { bytes, counted: 0, line: 1 };
+    let mut lines = LineCounter { bytes, counted: 0, line: 1 };
     let mut record = csv::ByteRecord::new();
     loop {
         match reader.read_byte_record(&mut record) {
@@ -107,20 +107,20 @@ pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<RowError
             }
         }
         if faults.len() == n_faults {
-            rows.push(Row { line, fields, raw: Raw::Cells(cells) });
+            rows.push(FileRecord { line, fields, raw: RawRecord::Cells(cells) });
         }
     }
     (rows, faults)
 }
 
 /// Counts lines. The reader's own count is one short after `\r\n`.
-struct Lines<'a> {
+struct LineCounter<'a> {
     bytes: &'a [u8],
     counted: usize,
     line: usize,
 }
 
-impl Lines<'_> {
+impl LineCounter<'_> {
     /// The line on which a record begins; records come in order.
     fn at(&mut self, position: Option<&csv::Position>) -> usize {
         let byte = position.and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(0);
@@ -147,7 +147,7 @@ pub(super) fn write_table(rows: &[Map<String, Value>], columns: &[&str], delimit
 
 /// A changed table: with the delimiter, the mark and the line ends that it had,
 /// and new columns at its end.
-pub(super) fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, WriteError> {
+pub(super) fn rewrite(file: &OriginalFile<'_>, changed: &[ChangedRecord]) -> Result<Vec<u8>, WriteError> {
     let mut header = file.layout.header.names.clone();
     for (name, _) in changed.iter().flat_map(|(_, changes)| changes) {
         if !header.iter().any(|known| known.trim() == name) {
@@ -163,7 +163,7 @@ pub(super) fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>,
     writer.write_record(&header)?;
     for (row, changes) in changed {
         let mut cells = match row.map(|i| &file.rows[i].raw) {
-            Some(Raw::Cells(cells)) => cells.clone(),
+            Some(RawRecord::Cells(cells)) => cells.clone(),
             _ => Vec::new(),
         };
         cells.resize(header.len(), String::new());

@@ -1,16 +1,16 @@
 //! `jsonl`: one JSON object per line. A file that is changed keeps every other
 //! member as it was written, to the digit.
 
-use super::{Before, Changed, FileFormat, Holds, Rewrite, WriteError};
+use super::{ChangedRecord, FileContent, OriginalFile, RecordFormat, Rewrite, WriteError};
 use crate::dataset::fault::RowError;
-use crate::dataset::rows::{Raw, Row};
+use crate::dataset::rows::{FileRecord, RawRecord};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
 /// The format, for the list in [`super`].
-pub(super) struct File;
+pub(super) struct Jsonl;
 
-impl FileFormat for File {
+impl RecordFormat for Jsonl {
     fn title(&self) -> &'static str {
         "JSONL"
     }
@@ -27,7 +27,7 @@ impl FileFormat for File {
         matches!(first, b'{' | b'[')
     }
 
-    fn read(&self, _: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<RowError>) {
+    fn read(&self, _: &str, bytes: &[u8], _: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
         read_jsonl(bytes)
     }
 
@@ -45,12 +45,12 @@ impl FileFormat for File {
     }
 }
 
-fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<RowError>) {
+fn read_jsonl(bytes: &[u8]) -> (Vec<FileRecord>, Vec<RowError>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     for (i, bytes) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let line = i + 1;
         let Ok(text) = std::str::from_utf8(bytes) else {
-            faults.push(RowError::new(line, "is not UTF-8: save the file as UTF-8".to_owned()));
+            faults.push(RowError::new(line, "is not UTF-8: save the file as UTF-8"));
             continue;
         };
         if text.trim().is_empty() {
@@ -58,15 +58,14 @@ fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<RowError>) {
         }
         if rows.is_empty() && faults.is_empty() && text.trim_start().starts_with('[') {
             // One fault, and not one per line of the array.
-            faults.push(RowError::new(
-                line,
-                "is a JSON array: write one object per line (`jq -c '.[]'` does it)".to_owned(),
-            ));
+            faults.push(RowError::new(line, "is a JSON array: write one object per line (`jq -c '.[]'` does it)"));
             break;
         }
         match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => rows.push(Row { line, fields, raw: Raw::Text(text.trim().to_owned()) }),
-            Ok(_) => faults.push(RowError::new(line, "is no JSON object: write one {…} per line".to_owned())),
+            Ok(Value::Object(fields)) => {
+                rows.push(FileRecord { line, fields, raw: RawRecord::Text(text.trim().to_owned()) })
+            }
+            Ok(_) => faults.push(RowError::new(line, "is no JSON object: write one {…} per line")),
             Err(error) => faults.push(RowError::new(line, json_fault(text, &error))),
         }
     }
@@ -84,11 +83,11 @@ fn json_fault(text: &str, error: &serde_json::Error) -> String {
     format!("is not JSON (column {}): {reason}", error.column())
 }
 
-fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, WriteError> {
+fn rewrite(file: &OriginalFile<'_>, changed: &[ChangedRecord]) -> Result<Vec<u8>, WriteError> {
     let mut out = file.layout.mark().to_vec();
     for (row, changes) in changed {
         let line = match row.map(|i| &file.rows[i].raw) {
-            Some(Raw::Text(line)) => line.clone(),
+            Some(RawRecord::Text(line)) => line.clone(),
             _ => "{}".to_owned(),
         };
         out.extend(with_members(&line, changes).ok_or(WriteError::NoObject)?.bytes());

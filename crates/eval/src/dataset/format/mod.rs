@@ -4,12 +4,13 @@
 //! writes records: it knows nothing of questions.
 
 use super::fault::RowError;
-use super::rows::{Header, MARK, Row, without_mark};
+use super::rows::{FileRecord, MARK, TableHeader, without_mark};
+use crate::words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A format of files of records.
-pub(super) trait FileFormat {
+pub(super) trait RecordFormat {
     /// What a person calls it.
     fn title(&self) -> &'static str;
 
@@ -36,7 +37,7 @@ pub(super) trait FileFormat {
 
     /// Reads all records of a file without its byte order mark, and what is
     /// wrong with it.
-    fn read(&self, name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<RowError>);
+    fn read(&self, name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>);
 
     /// Whether all records have the columns of one header.
     fn has_header(&self) -> bool {
@@ -44,8 +45,8 @@ pub(super) trait FileFormat {
     }
 
     /// That header.
-    fn header(&self, _name: &str, _bytes: &[u8]) -> Header {
-        Header::default()
+    fn header(&self, _name: &str, _bytes: &[u8]) -> TableHeader {
+        TableHeader::default()
     }
 
     /// Writes records with these columns. What a record does not have, it does
@@ -61,7 +62,7 @@ pub(super) trait FileFormat {
 
 /// What a file is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum FileContent {
     /// Golden questions.
     Questions,
     /// What a system answered.
@@ -87,25 +88,25 @@ pub enum WriteError {
 }
 
 /// Makes the bytes of a changed file.
-pub(super) type Rewrite = fn(&Before<'_>, &[Changed]) -> Result<Vec<u8>, WriteError>;
+pub(super) type Rewrite = fn(&OriginalFile<'_>, &[ChangedRecord]) -> Result<Vec<u8>, WriteError>;
 
 /// A file as it was read.
-pub(super) struct Before<'a> {
-    pub(super) rows: &'a [Row],
-    pub(super) layout: &'a Layout,
+pub(super) struct OriginalFile<'a> {
+    pub(super) rows: &'a [FileRecord],
+    pub(super) layout: &'a FileLayout,
 }
 
 /// How a file is written, beside its records.
 #[derive(Debug)]
-pub(super) struct Layout {
-    pub(super) format: Format,
+pub(super) struct FileLayout {
+    pub(super) format: DatasetFormat,
     /// Whether it begins with a byte order mark.
     has_mark: bool,
     pub(super) line_end: &'static str,
-    pub(super) header: Header,
+    pub(super) header: TableHeader,
 }
 
-impl Layout {
+impl FileLayout {
     /// The byte order mark, if there is one.
     pub(super) fn mark(&self) -> &'static [u8] {
         if self.has_mark { MARK } else { b"" }
@@ -114,7 +115,7 @@ impl Layout {
 
 /// A question to be written: its row in the file, if it has one, and the
 /// fields that are not what the row says.
-pub(super) type Changed = (Option<usize>, Vec<(String, Value)>);
+pub(super) type ChangedRecord = (Option<usize>, Vec<(String, Value)>);
 
 macro_rules! formats {
     ($( $Variant:ident => $module:ident ),+ $(,)?) => {
@@ -123,17 +124,17 @@ macro_rules! formats {
         /// What a file of questions is written as.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum Format {
+        pub enum DatasetFormat {
             $( #[doc = concat!("`", stringify!($module), "`: see its file.")] $Variant, )+
         }
 
-        impl Format {
+        impl DatasetFormat {
             /// All formats.
             pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
 
             /// What the format says of itself.
-            pub(super) fn file(self) -> &'static dyn FileFormat {
-                match self { $( Self::$Variant => &self::$module::File, )+ }
+            pub(super) fn file(self) -> &'static dyn RecordFormat {
+                match self { $( Self::$Variant => &self::$module::$Variant, )+ }
             }
         }
     };
@@ -145,7 +146,7 @@ formats! {
     Parquet => parquet,
 }
 
-impl Format {
+impl DatasetFormat {
     /// The format that a file's name tells; none where it tells none.
     pub fn of_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
@@ -165,19 +166,19 @@ impl Format {
     }
 
     /// All formats.
-    pub fn all() -> Formats {
-        Formats(Self::ALL.to_vec())
+    pub fn all() -> DatasetFormats {
+        DatasetFormats(Self::ALL.to_vec())
     }
 
     /// Those that can be changed in place.
-    pub fn kept() -> Formats {
-        Formats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
+    pub fn kept() -> DatasetFormats {
+        DatasetFormats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
     }
 
     /// What a file is read as: by bytes that only one format begins with, else
     /// by its name, else by its first character.
     pub(super) fn of_file(name: &str, bytes: &[u8]) -> Self {
-        let find = |is: &dyn Fn(&dyn FileFormat) -> bool| Self::ALL.iter().copied().find(|format| is(format.file()));
+        let find = |is: &dyn Fn(&dyn RecordFormat) -> bool| Self::ALL.iter().copied().find(|format| is(format.file()));
         let extension = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
         let first = without_mark(bytes).iter().find(|byte| !byte.is_ascii_whitespace());
         find(&|format| format.is_sure(bytes))
@@ -188,46 +189,39 @@ impl Format {
 }
 
 /// How a file is written.
-pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
-    let format = Format::of_file(name, bytes);
+pub(super) fn layout(name: &str, bytes: &[u8]) -> FileLayout {
+    let format = DatasetFormat::of_file(name, bytes);
     let content = without_mark(bytes);
     let first_line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line_end = if first_line.ends_with(b"\r") { "\r\n" } else { "\n" };
-    Layout { format, has_mark: content.len() < bytes.len(), line_end, header: format.file().header(name, content) }
+    FileLayout { format, has_mark: content.len() < bytes.len(), line_end, header: format.file().header(name, content) }
 }
 
 /// Reads all records; the file may begin with a byte order mark.
-pub(super) fn read(name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<RowError>) {
-    Format::of_file(name, bytes).file().read(name, without_mark(bytes), holds)
+pub(super) fn read(name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
+    DatasetFormat::of_file(name, bytes).file().read(name, without_mark(bytes), holds)
 }
 
 /// Whether all records have the columns of one header.
 pub(super) fn has_header(name: &str, bytes: &[u8]) -> bool {
-    Format::of_file(name, bytes).file().has_header()
+    DatasetFormat::of_file(name, bytes).file().has_header()
 }
 
 /// Some formats, to be told of.
 #[derive(Debug, Clone)]
-pub struct Formats(Vec<Format>);
+pub struct DatasetFormats(Vec<DatasetFormat>);
 
-impl Formats {
+impl DatasetFormats {
     /// What they are called: `JSONL or CSV`.
     pub fn titles(&self) -> String {
-        either(self.0.iter().map(|format| format.file().title().to_owned()))
+        let titles: Vec<String> = self.0.iter().map(|format| format.file().title().to_owned()).collect();
+        words::alternatives(&titles)
     }
 
     /// How their files' names end: `.jsonl or .csv`.
     pub fn endings(&self) -> String {
-        either(self.0.iter().filter_map(|format| Some(format!(".{}", format.file().written_as().first()?))))
-    }
-}
-
-/// `a, b or c`.
-fn either(words: impl Iterator<Item = String>) -> String {
-    let words: Vec<String> = words.collect();
-    match words.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => words.concat(),
+        let first = |format: &DatasetFormat| Some(format!(".{}", format.file().written_as().first()?));
+        words::alternatives(&self.0.iter().filter_map(first).collect::<Vec<_>>())
     }
 }
 

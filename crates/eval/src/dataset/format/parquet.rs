@@ -1,10 +1,10 @@
 //! `parquet`: a table with lists, for programs that read columns. It is only
 //! written.
 
-use super::{FileFormat, Holds, WriteError};
+use super::{FileContent, RecordFormat, WriteError};
 use crate::dataset::cells::cell;
 use crate::dataset::fault::RowError;
-use crate::dataset::rows::Row;
+use crate::dataset::rows::FileRecord;
 use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray,
     builder::{ListBuilder, StringBuilder},
@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The format, for the list in [`super`].
-pub(super) struct File;
+pub(super) struct Parquet;
 
-impl FileFormat for File {
+impl RecordFormat for Parquet {
     fn title(&self) -> &'static str {
         "Parquet"
     }
@@ -33,13 +33,13 @@ impl FileFormat for File {
         bytes.starts_with(b"PAR1")
     }
 
-    fn read(&self, _: &str, _: &[u8], holds: Holds) -> (Vec<Row>, Vec<RowError>) {
+    fn read(&self, _: &str, _: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
         let how = match holds {
-            Holds::Questions => {
+            FileContent::Questions => {
                 "is a Parquet file, which is not read here: write CSV or JSONL (pandas: `frame.to_json(\"golden.jsonl\", \
                  orient=\"records\", lines=True)`)"
             }
-            Holds::Answers => {
+            FileContent::Answers => {
                 "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"answers.jsonl\", \
                  orient=\"records\", lines=True)`)"
             }

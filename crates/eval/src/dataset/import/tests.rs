@@ -2,7 +2,7 @@
 
 use super::super::{Origin, Review, Split};
 use super::*;
-use crate::dataset::{Kind, Length, Style};
+use crate::dataset::{Length, QuestionKind, QuestionStyle};
 use rag::Span;
 
 fn faults(name: &str, text: &str) -> Vec<(usize, String)> {
@@ -48,9 +48,9 @@ fn own_files_survive_a_round_trip() {
                 tags: Vec::new(),
                 answerable: false,
                 origin: Some(Origin {
-                    kind: Kind::Unanswerable,
+                    kind: QuestionKind::Unanswerable,
                     persona: Some("Nurse".into()),
-                    style: Style::WebSearch,
+                    style: QuestionStyle::WebSearch,
                     length: Length::Short,
                     model: "m".into(),
                 }),
@@ -201,7 +201,10 @@ fn rows_of_a_program_are_the_same_questions_and_are_told_by_their_numbers_from_0
     let faults =
         read_questions(&rows(r#"[{"question": "Why?"}, {"question": ""}, {"question": "Why?"}]"#)).unwrap_err();
     assert_eq!(faults.iter().map(|fault| fault.number).collect::<Vec<_>>(), [1, 2]);
-    assert!(faults[0].to_string().contains("remove the row") && faults[1].to_string().contains("of row 0"), "{faults:?}");
+    assert!(
+        faults[0].to_string().contains("remove the row") && faults[1].to_string().contains("of row 0"),
+        "{faults:?}"
+    );
 }
 
 #[test]

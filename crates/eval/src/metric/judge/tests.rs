@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-fn ask(fake: FakeJudge, items: &[&str]) -> Result<Vec<Verdict>, Missing> {
+fn ask(fake: FakeJudge, items: &[&str]) -> Result<Vec<ItemVerdict>, Missing> {
     let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
     let inquiry = Inquiry {
         shared: "<context>\nx\n</context>".to_owned(),
@@ -22,7 +22,7 @@ fn ask(fake: FakeJudge, items: &[&str]) -> Result<Vec<Verdict>, Missing> {
     wait(judge.verdicts(&inquiry, &mut Transcript::default()))
 }
 
-fn words(verdicts: &[Verdict]) -> Vec<Option<bool>> {
+fn words(verdicts: &[ItemVerdict]) -> Vec<Option<bool>> {
     verdicts.iter().map(|verdict| verdict.yes).collect()
 }
 
@@ -107,7 +107,7 @@ impl ChatModel for Ordered {
 }
 
 /// The verdicts of twenty scores that are made at once, each with its detail.
-fn verdicts_in_order(order: &[usize]) -> (Vec<(Vec<Verdict>, Value)>, usize) {
+fn verdicts_in_order(order: &[usize]) -> (Vec<(Vec<ItemVerdict>, Value)>, usize) {
     let identity = Identity {
         provider: "test".to_owned(),
         model: "ordered".to_owned(),

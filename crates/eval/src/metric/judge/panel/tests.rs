@@ -9,7 +9,7 @@ fn panel(fakes: Vec<FakeJudge>) -> Judge {
     Judge::new(Judges::of(&chats).unwrap(), 0.5)
 }
 
-fn ask(judge: &Judge, items: &[&str]) -> (Result<Vec<Verdict>, Missing>, Value) {
+fn ask(judge: &Judge, items: &[&str]) -> (Result<Vec<ItemVerdict>, Missing>, Value) {
     let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
     let inquiry =
         Inquiry { shared: "x".to_owned(), tag: "statement", items: &items, question: "Is it so?", per_call: 9 };
