@@ -70,15 +70,15 @@ use std::{
 };
 use voice::{Voice, Voices};
 
-/// The nearest passages that must not answer a question without an answer.
+/// The number of nearest passages that must not answer an unanswerable question.
 const NEAREST: usize = 3;
 
-/// After this many scenarios in a row at which it raised, a function is not
-/// called again: the error is in the function.
+/// A user's function that raises in this many scenarios in a row is not called
+/// again.
 const STRIKES: usize = 3;
 
-/// The share of a reference's words that an answer without any passage must
-/// have to be the same answer.
+/// The share of the reference's words from which on an answer without passages is
+/// the same answer.
 const KNOWN: f64 = 0.8;
 
 /// How questions are generated.
@@ -180,8 +180,8 @@ impl GenerateOptions {
         Ok(())
     }
 
-    /// How many questions of each kind: shares of the size by the largest
-    /// remainder, so that they add up.
+    /// The number of questions of each kind, by the largest remainder method, so that
+    /// they add up to the size.
     fn quotas(&self) -> Vec<(QuestionKind, usize)> {
         let sum: f64 = self.kinds.values().sum();
         let exact = |kind: &QuestionKind| self.kinds.get(kind).copied().unwrap_or(0.0) / sum * self.size as f64;
@@ -209,26 +209,25 @@ impl GenerateOptions {
     }
 }
 
-/// Golden questions, and what was rejected on the way to them.
+/// Generated questions, and what was rejected.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GeneratedQuestions {
     /// The questions, with anchored evidence.
     pub dataset: Dataset,
-    /// One for each scenario that was tried and gave no question, and for each
-    /// passage that was not worth trying.
+    /// A rejection for each scenario without a question, and for each unsuitable
+    /// passage.
     pub rejected: Vec<Rejection>,
-    /// Who asks.
+    /// The personas that ask.
     pub personas: Vec<Persona>,
-    /// How many scenarios were tried.
+    /// The number of scenarios that were tried.
     pub attempts: usize,
-    /// How many questions each kind lacks of its share.
+    /// The questions that each kind lacks of its share.
     pub lacking: BTreeMap<QuestionKind, usize>,
-    /// Names and terms that join passages.
+    /// The number of names and terms that connect passages.
     pub n_entities: usize,
-    /// Passages that were worth a question.
+    /// The number of suitable passages.
     pub n_passages: usize,
-    /// How often in a row, at the end, a function of the program's own raised
-    /// where it was to write.
+    /// How often in a row, at the end, the user's function raised.
     raised_in_a_row: usize,
 }
 
@@ -238,19 +237,18 @@ impl GeneratedQuestions {
         rejected::counts(&self.rejected)
     }
 
-    /// Whether a function that is to write raises whatever it is asked: it is
-    /// not called again.
+    /// Whether generation stopped because the user's function always raised.
     pub fn gave_up(&self) -> bool {
         self.raised_in_a_row >= STRIKES
     }
 
-    /// How many drafts were written, of which some were rejected.
+    /// The number of drafts, with those that were rejected.
     pub fn n_written(&self) -> usize {
         let rejected = self.rejected.iter().filter(|rejection| rejection.question.is_some());
         self.dataset.questions.len() + rejected.count()
     }
 
-    /// The failures of a function of the program's own that was to write.
+    /// The failures of the user's function.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
         self.rejected.iter().filter_map(|rejection| match &rejection.reason {
             RejectionReason::Function(failure) => Some(&**failure),
@@ -258,8 +256,7 @@ impl GeneratedQuestions {
         })
     }
 
-    /// Takes what became of a scenario: a question that is not there yet, or
-    /// why there is none.
+    /// Adds the outcome of a scenario: a new question, or a rejection.
     fn take(&mut self, scenario: &Scenario<'_>, outcome: AttemptOutcome) {
         self.attempts += 1;
         self.raised_in_a_row = match &outcome {
@@ -280,24 +277,24 @@ impl GeneratedQuestions {
     }
 }
 
-/// How far generation is.
+/// The progress of generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GenerateProgress {
-    /// Questions taken so far.
+    /// Questions accepted so far.
     pub accepted: usize,
     /// Questions wanted.
     pub size: usize,
     /// Scenarios tried so far.
     pub attempted: usize,
-    /// Scenarios that are tried at most.
+    /// The most scenarios.
     pub attempts: usize,
 }
 
-/// What one question is to be made of.
+/// The material for one question.
 struct Scenario<'a> {
     kind: QuestionKind,
     passages: Vec<&'a Chunk>,
-    /// What the passages both name.
+    /// The name that both passages share.
     shared: Option<String>,
     voice: Voice,
     language: Option<whatlang::Lang>,
@@ -307,8 +304,8 @@ struct Scenario<'a> {
 /// scenario.
 ///
 /// # Errors
-/// The model cannot be used at all (no key, no quota, cancelled, …). What it
-/// has answered by then is in the journal, and is not paid again.
+/// The model cannot be used at all (no key, no quota, cancelled, …). Its answers so
+/// far are in the journal, and are not paid again.
 pub async fn generate(
     options: &GenerateOptions,
     chunks: &[Chunk],
@@ -330,7 +327,7 @@ pub async fn generate(
         [] if options.n_personas > 0 => personas::make(options, &passages, chat).await?,
         given => given.to_vec(),
     };
-    let writer = QuestionWriter { options, graph: &graph, chat, judge: Judge::new(chat.clone(), options.threshold) };
+    let writer = QuestionWriter { options, graph: &graph, chat, judge: Judge::new(chat, &[], options.threshold) };
     let mut deck = Deck { singles: passages.clone(), taken: 0 };
     let mut open = options.quotas();
     let attempts: usize = open.iter().map(|(_, quota)| options.attempts(*quota)).sum();
@@ -338,7 +335,7 @@ pub async fn generate(
     let shares = open.clone();
     for i in 0..open.len() {
         let (kind, quota) = open[i];
-        // What a kind cannot give is asked of the one that needs least.
+        // This kind, which needs least, makes up for the others.
         let makes_up = kind == QuestionKind::SingleHopSpecific;
         let may_try = if makes_up { attempts - generated.attempts } else { options.attempts(quota) };
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);
@@ -354,7 +351,7 @@ pub async fn generate(
         let tried = writer.write(&scenarios, wanted, &mut generated, told).await?;
         deck.took(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
-        // Of its own share: what it makes up for another kind is lacking there.
+        // Of its own share; what it makes up for is lacking at the other kind.
         let of_share = shares[i].1.saturating_sub(generated.dataset.questions.len() - before);
         if of_share > 0 {
             generated.lacking.insert(kind, of_share);
@@ -366,14 +363,14 @@ pub async fn generate(
     Ok(generated)
 }
 
-/// The passages, each of which serves one question for one passage.
+/// The passages; each is used for at most one question about one passage.
 struct Deck<'a> {
     singles: Vec<&'a Chunk>,
     taken: usize,
 }
 
 impl<'a> Deck<'a> {
-    /// What a kind's questions can be made of, in the order of trying.
+    /// The scenarios of a kind, in the order of trying.
     fn scenarios(
         &self,
         kind: QuestionKind,
@@ -413,8 +410,8 @@ struct QuestionWriter<'a> {
 }
 
 impl QuestionWriter<'_> {
-    /// Tries scenarios until so many questions are there, and says how many
-    /// were tried.
+    /// Tries scenarios until there are `wanted` questions. Returns the number of
+    /// scenarios that were tried.
     async fn write(
         &self,
         scenarios: &[Scenario<'_>],
@@ -434,7 +431,7 @@ impl QuestionWriter<'_> {
             tried += 1;
             on_progress(generated);
         }
-        // What was begun is paid: its answers are kept for another time.
+        // Calls in flight are paid: they are awaited, so that the journal has their answers.
         enough.store(true, Ordering::Relaxed);
         while outcomes.next().await.is_some() {}
         Ok(tried)
@@ -479,7 +476,7 @@ impl QuestionWriter<'_> {
         })
     }
 
-    /// Why the model's own checks refuse a question.
+    /// The reason for which the model's own checks reject a question.
     async fn refused(
         &self,
         scenario: &Scenario<'_>,
@@ -501,7 +498,7 @@ impl QuestionWriter<'_> {
         if let [_, _, ..] = scenario.passages[..] {
             for passage in &scenario.passages {
                 let (alone, probability) = self.answers(&[*passage], &draft.question).await?;
-                // A judge that says yes to everything still says how firmly.
+                // The probabilities of a judge that always says yes still differ.
                 if alone && probability.zip(certainty).is_none_or(|(alone, together)| alone >= together) {
                     return Ok(Some(RejectionReason::OnePassageIsEnough));
                 }
@@ -513,8 +510,8 @@ impl QuestionWriter<'_> {
         Ok(None)
     }
 
-    /// Whether passages answer a question, as the model sees it, and how
-    /// probable that is where it says so.
+    /// Whether the model says that passages answer a question, with the probability
+    /// if it offers one.
     async fn answers(&self, passages: &[&Chunk], question: &str) -> Result<(bool, Option<f64>), Missing> {
         let items = [question.to_owned()];
         let (shared, question) = match passages {

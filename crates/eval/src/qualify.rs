@@ -1,8 +1,8 @@
-//! Qualification: whether a judge can tell right from wrong, before its
-//! numbers count.
+//! Qualification: tests whether a judge can tell right from wrong, before its
+//! scores count.
 //!
-//! A judge is asked, in the very words that the metrics use, about cases whose
-//! truth is known. For each kind of verdict:
+//! A judge is asked about labelled cases, with the prompts of the metrics. For each
+//! kind of verdict:
 //!
 //! - **AUC** of its probabilities: how often a true case gets a higher one than
 //!   a false case. 0.5 is guessing. Only for models that offer probabilities.
@@ -47,8 +47,7 @@ pub struct Qualification {
     pub n: usize,
     /// Cases without one: the reply could not be read.
     pub unreadable: usize,
-    /// What the verdicts were read from, as in a run. Records of earlier versions
-    /// do not say.
+    /// What the verdicts were read from. Missing in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_by: Option<VerdictForm>,
     /// The area under the ROC curve, where the model offers probabilities.
@@ -59,7 +58,7 @@ pub struct Qualification {
     pub balanced_accuracy: Option<f64>,
     /// Its 95 % interval.
     pub accuracy_interval: Option<Interval>,
-    /// The probability from which on yes is best taken for yes.
+    /// The best threshold: the probability from which on the verdict is yes.
     pub threshold: Option<f64>,
     /// Whether the judge's verdicts of this kind may choose a winner.
     pub qualified: bool,
@@ -70,13 +69,12 @@ pub struct Qualification {
 /// Tries a judge on labelled cases; one result per kind that has cases.
 ///
 /// # Errors
-/// If the model fails: a judge is not qualified by what it did not answer.
+/// If the model fails.
 pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, Missing> {
-    let judge = Judge::new(chat.clone(), 0.5);
+    let judge = Judge::new(chat, &[], 0.5);
     let Some((first, rest)) = cases.split_first() else { return Ok(Vec::new()) };
     let form = judge.form().await?;
-    // One case first: it shows whether a function of the program's own returns
-    // what it must.
+    // One case first: if a user's function returns the wrong type, one call shows it.
     let mut verdicts = vec![verdict(&judge, first, false).await?];
     let others = stream::iter(rest).map(|case| verdict(&judge, case, true)).buffered(chat.concurrency().max(1));
     verdicts.extend(others.try_collect::<Vec<_>>().await?);
@@ -92,12 +90,12 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
     Ok(VerdictKind::ALL.iter().copied().filter_map(of).collect())
 }
 
-/// Cases planted from golden questions, up to `n` for each kind, half of them
-/// true: a question with its own evidence, reference or quote, and with that of
-/// a question whose words have nothing to do with it.
+/// Makes labelled cases from golden questions, up to `n` for each kind, half of them
+/// true: a question with its own evidence, reference or quote, and with those of a
+/// question that shares few words with it.
 ///
-/// They are easier than real mistakes of a system: a judge that fails them is
-/// of no use, and one that passes should still be tried on labelled data.
+/// They are easier than the real mistakes of a system: a judge that fails them is
+/// useless, and a judge that passes should still be tried on labelled data.
 pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     let mut order: Vec<&Question> = questions.iter().filter(|question| !question.evidence.is_empty()).collect();
     Random::new(seed).shuffle(&mut order);
@@ -116,7 +114,7 @@ pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     for kind in VerdictKind::ALL {
         let mut of_kind = Vec::new();
         for (i, question) in order.iter().enumerate() {
-            // The next question that shares fewest words.
+            // The next question with the fewest shared words.
             let others = (1..order.len()).map(|step| (i + step) % order.len());
             let Some(other) = others.min_by_key(|&j| stems[i].intersection(&stems[j]).count()) else { break };
             of_kind.extend(kind.planted(question, order[other]).into_iter().flatten());
@@ -132,7 +130,7 @@ async fn verdict(judge: &Judge, case: &Case, known: bool) -> Result<ItemVerdict,
     let inquiry = case.kind.inquiry(case, &items);
     match judge.verdicts(&inquiry, &mut Transcript::default()).await {
         Ok(mut verdicts) => Ok(verdicts.pop().unwrap_or_default()),
-        // A judge that cannot be read is a bad one, not a missing one.
+        // An unreadable reply counts against the judge.
         Err(Missing::JudgeUnparsable(_)) => Ok(ItemVerdict::default()),
         Err(Missing::FunctionError(failure)) if known && failure.kind == FailureKind::Returned => {
             Ok(ItemVerdict::default())
@@ -184,11 +182,11 @@ fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&ItemVerdict, bool)
     }
 }
 
-/// (verdict, label) pairs, each by a threshold that was fitted without it.
+/// (verdict, label) pairs; the threshold of each is fitted without it.
 fn cross_fitted(cases: &[(f64, bool)]) -> Vec<(bool, bool)> {
     let mut order: Vec<usize> = (0..cases.len()).collect();
     Random::new(SEED).shuffle(&mut order);
-    // Folds with about as many true as false ones as there are in all.
+    // Stratified folds: the share of true cases is about the same in each.
     order.sort_by_key(|&i| cases[i].1);
     let mut said = vec![(false, false); cases.len()];
     for fold in 0..FOLDS {
@@ -203,8 +201,8 @@ fn cross_fitted(cases: &[(f64, bool)]) -> Vec<(bool, bool)> {
     said
 }
 
-/// The threshold with the highest balanced accuracy, in the middle between two
-/// neighbours; of several the one nearest to one half.
+/// The threshold with the highest balanced accuracy, halfway between two
+/// probabilities; of several, the one nearest to one half.
 fn best_threshold(cases: &[(f64, bool)]) -> f64 {
     let mut values: Vec<f64> = cases.iter().map(|case| case.0).collect();
     values.sort_by(f64::total_cmp);

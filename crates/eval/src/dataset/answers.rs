@@ -1,9 +1,8 @@
-//! Reads what any system answered, to be scored: JSONL and CSV files with a
-//! question, an answer, what was retrieved, and a reference.
+//! Reads answers of any system, to be scored: JSONL and CSV files with a question,
+//! an answer, retrieved passages, and a reference.
 //!
-//! When to use it: for answers that were not made by a trial. All faults of a
-//! file are told at once, each with its line and what to do, before anything
-//! is scored.
+//! When to use it: for answers that no trial gave. All errors of a file are
+//! reported at once, each with its line and what to do, before anything is scored.
 //!
 //! | what | columns |
 //! |---|---|
@@ -20,13 +19,13 @@
 //! a `document` and its place in the document's text (`places.rs`). A text alone has no place in a
 //! document, so metrics that look for evidence do not apply to it.
 //!
-//! What is not there at all (no column, `null`) is told from what is empty: a
-//! row without passages cannot be scored by what was retrieved, and one with an
-//! empty list retrieved nothing. Citations are numbers in brackets for which
-//! there is a passage (`[1]`, `[1, 3]`).
+//! A missing value (no column, `null`) differs from an empty one: a row without
+//! passages cannot be scored by metrics of retrieval, and a row with an empty list
+//! retrieved nothing. Citations are numbers in brackets for which there is a
+//! passage (`[1]`, `[1, 3]`).
 //!
-//! Other columns are for functions of the user's own as metrics; one whose name
-//! is nearly one of the above is refused.
+//! Other columns are passed to metrics that are the user's own functions. A
+//! misspelt column is an error.
 
 use super::cells::{is_blank, text, texts};
 use super::fault::{ImportError, RecordError, RowError};
@@ -52,27 +51,26 @@ const OTHER: &[&str] = &["evidence", "tags", "answerable", "is_impossible", "ref
 const OWN: [&[&str]; 5] = [QUESTION, ANSWER, PASSAGES, REFERENCE, &["evidence", "answerable", "is_impossible"]];
 const TEXT: &[&str] = &["text", "content", "page_content"];
 
-/// What a system made of one question.
+/// The answer of a system to one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnsweredRow {
     /// The line of the file, from 1; of a program's rows the number, from 0.
     pub line: usize,
-    /// The question, with what is known of it.
+    /// The question, with its reference and evidence if the row has them.
     pub question: Question,
-    /// What was retrieved, best first; none if the file does not tell.
+    /// The retrieved passages, best first; `None` if the row has no such column.
     pub passages: Option<Vec<Passage>>,
-    /// What was answered; none if the file does not tell.
+    /// The answer; `None` if the row has no such column.
     pub answer: Option<Answer>,
-    /// The row's other columns, by name: all that are none of the above, with
-    /// `id` and `tags`.
+    /// The row's other columns, by name, with `id` and `tags`.
     pub columns: Map<String, Value>,
 }
 
-/// Reads a file of answers. The name tells the format (`.jsonl`, `.csv`,
-/// `.tsv`); another name lets the content decide.
+/// Reads a file of answers. Its name decides the format (`.jsonl`, `.csv`,
+/// `.tsv`), or its content if the name is another.
 ///
 /// # Errors
-/// All faults of the file, in the order of their lines.
+/// All errors of the file, in the order of their lines.
 pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
     let (records, mut faults) = format::read(name, bytes, FileContent::Answers);
     if records.is_empty() && faults.is_empty() {
@@ -83,19 +81,19 @@ pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Resul
     read.map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
 }
 
-/// Reads answers that a program holds. `line` of what is returned is the row's
-/// number, from 0, as programs count. `documents` are those that places refer
-/// to, if they are known: places in characters need them, the others are held
-/// against them, and evidence is found in them.
+/// Reads answers from rows in memory. The `line` of a row is its number, from 0.
+/// `documents` are the documents that passages and evidence refer to, if they are
+/// known: places in characters need them, places in bytes are checked with them,
+/// and evidence is searched in them.
 ///
 /// # Errors
-/// All faults, each with the number of its row and what to do.
+/// All errors, each with the number of its row.
 pub fn read_answers(records: &[Map<String, Value>], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<RowError>> {
     let mut faults = Vec::new();
     if records.is_empty() {
         faults.push(RowError::new(0, "there are no rows: give one for each answer"));
     }
-    // Faults of columns that all rows have are told once.
+    // Errors of columns that all rows have are reported once.
     let is_table = rows::is_table(records.iter());
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().enumerate().collect();
     read_all(&records, is_table, Numbering::Row, documents, faults)
@@ -151,18 +149,17 @@ fn read_all(
     Err(faults)
 }
 
-/// The id of a row that has none of its own.
+/// The id of a row without one.
 fn numbered_id(numbering: Numbering, line: usize) -> String {
     format!("{}-{line}", numbering.word())
 }
 
-/// Whether the reader made this id from the row's number, because the row had
-/// no id of its own.
+/// Whether this id was made from the row's number, because the row has no id.
 pub fn is_numbered_id(id: &str, line: usize) -> bool {
     [Numbering::Line, Numbering::Row].into_iter().any(|numbering| id == numbered_id(numbering, line))
 }
 
-/// The first of some columns that a row has, unless it is null.
+/// The first of some columns that is present and not null.
 fn find<'a>(fields: &'a Map<String, Value>, names: &[&'static str]) -> Option<(&'static str, &'a Value)> {
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }

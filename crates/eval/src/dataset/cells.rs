@@ -1,5 +1,5 @@
-//! What stands in one cell of a file of records: a text, a list of texts, yes
-//! or no; and column names that are nearly known ones.
+//! Reads one cell of a file of records: a text, a list of texts, yes or no. Finds
+//! misspelt column names.
 //!
 //! The text of an error follows the column's name.
 
@@ -28,7 +28,7 @@ impl CellError {
     }
 }
 
-/// Whether a cell says nothing; pandas writes what is missing as `nan`.
+/// Whether a cell is empty; pandas writes missing values as `nan`.
 pub(super) fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -47,7 +47,7 @@ pub(super) fn text(value: &Value) -> Result<String, CellError> {
     }
 }
 
-/// A list of texts, also out of a cell; one text that is no list is a list of one.
+/// A list of texts; a single text is a list of one.
 pub(super) fn texts(value: &Value) -> Result<Vec<String>, CellError> {
     match value {
         Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(text).collect(),
@@ -57,7 +57,7 @@ pub(super) fn texts(value: &Value) -> Result<Vec<String>, CellError> {
     }
 }
 
-/// A cell: texts as they are, what is missing as nothing, the rest as JSON.
+/// Writes a cell: a text as it is, a missing value as nothing, the rest as JSON.
 pub(super) fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
@@ -68,8 +68,8 @@ pub(super) fn cell(value: Option<&Value>) -> String {
     }
 }
 
-/// How many letters have to be put in, taken out, replaced, or swapped with
-/// their neighbour to make one word of the other.
+/// The Damerau-Levenshtein distance: letters inserted, removed, replaced, or
+/// swapped with their neighbour.
 fn edit_distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
@@ -102,7 +102,7 @@ pub(super) fn boolean(value: &Value) -> Result<bool, CellError> {
     }
 }
 
-/// The known name that a column's name is nearly, if it is no known one.
+/// The known name that a column's name misspells; `None` if it is a known name.
 pub(super) fn nearly<'a>(column: &str, known: &[&'a str]) -> Option<&'a str> {
     if known.contains(&column) || column.chars().count() <= 3 {
         return None;

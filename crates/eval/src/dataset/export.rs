@@ -7,30 +7,30 @@
 //! | `ragas` | Ragas 0.4's test set: `user_input`, `reference_contexts`, `reference`, `synthesizer_name`, `persona_name`, `query_style`, `query_length` |
 //! | `dream` | Ragas 0.1's test set, which DREAM keeps: `question`, `contexts`, `ground_truth`, `evolution_type`, `metadata`, `episode_done` |
 //!
-//! Lists are JSON in CSV and lists of strings in Parquet. Ragas has no word for
-//! a question without an answer: its reference is then empty, its contexts too.
-//! Columns of others have no place for earlier messages of a conversation;
-//! [`ColumnSet::hold_turns`] tells.
+//! Lists are JSON in CSV and lists of strings in Parquet. Ragas cannot mark a
+//! question as unanswerable: its reference and its contexts are then empty.
+//! Only our own columns hold earlier messages of a conversation
+//! ([`ColumnSet::hold_turns`]).
 
 use super::{Dataset, DatasetFormat, Question, format::WriteError};
 use crate::dataset::QuestionKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Whose columns are written.
+/// The columns of an exported file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnSet {
     /// Our own.
     Reverie,
-    /// Those of Ragas 0.4.
+    /// The columns of Ragas 0.4.
     Ragas,
-    /// Those of Ragas 0.1, which DREAM keeps.
+    /// The columns of Ragas 0.1, which DREAM keeps.
     Dream,
 }
 
 impl ColumnSet {
-    /// Whether the earlier messages of a conversation have a place in them.
+    /// Whether they hold earlier messages of a conversation.
     pub fn hold_turns(self) -> bool {
         names(self).contains(&"turns")
     }
@@ -42,9 +42,9 @@ pub enum ExportError {
     /// The table could not be built.
     #[error("the table cannot be written as {format:?}")]
     Table {
-        /// As what.
+        /// The format.
         format: DatasetFormat,
-        /// Why.
+        /// The cause.
         #[source]
         cause: WriteError,
     },
@@ -102,7 +102,7 @@ fn names(columns: ColumnSet) -> &'static [&'static str] {
     }
 }
 
-/// A question as the columns want it. What is not there is null.
+/// A question in these columns; missing values are null.
 fn row(question: &Question, columns: ColumnSet) -> Map<String, Value> {
     let quotes: Vec<&str> = question.evidence.iter().map(|evidence| evidence.quote.as_str()).collect();
     let origin = question.origin.as_ref();
@@ -132,7 +132,7 @@ fn row(question: &Question, columns: ColumnSet) -> Map<String, Value> {
     }
 }
 
-/// The nearest of Ragas 0.4's words.
+/// The nearest synthesizer name of Ragas 0.4.
 fn synthesizer(kind: QuestionKind) -> &'static str {
     match kind {
         QuestionKind::SingleHopSpecific | QuestionKind::Conditional | QuestionKind::Unanswerable => {
@@ -154,7 +154,7 @@ fn style(style: crate::dataset::QuestionStyle) -> &'static str {
     }
 }
 
-/// The nearest of Ragas 0.1's words.
+/// The nearest evolution type of Ragas 0.1.
 fn evolution(kind: QuestionKind) -> &'static str {
     match kind {
         QuestionKind::SingleHopSpecific | QuestionKind::Unanswerable => "simple",

@@ -1,10 +1,9 @@
-//! A dataset together with the file that it was read from, so that what was
-//! changed goes back into the same rows of the same format: every other column
-//! and row stays as it was, also those that nothing here understands.
+//! A dataset with the file that it was read from. Changes are written into the same
+//! records in the same format; all other columns and records stay as they were.
 //!
-//! When to use it: for everything that writes into a file of questions. What
-//! was written is read again before it is given out; where it does not hold the
-//! questions as they should be, nothing is written.
+//! When to use it: for everything that writes into a file of questions. The new
+//! bytes are read back before they are returned, and refused if they do not hold
+//! the same questions.
 
 use super::columns::{DatasetReport, IgnoredColumn};
 use super::fault::ImportError;
@@ -19,35 +18,35 @@ use std::collections::HashMap;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnwritableFile {
-    /// Its format cannot be changed in place.
+    /// The format cannot be changed in place.
     #[error("{file}: a file of this format is only read: write the questions as {}", super::DatasetFormat::kept().titles())]
     NotInPlace {
         /// The file.
         file: String,
     },
-    /// There are none left.
+    /// No question is left.
     #[error("{file}: no question would be left in it: remove the file yourself")]
     Empty {
         /// The file.
         file: String,
     },
-    /// Its format or its columns have no place for something.
+    /// The format or the columns cannot hold some fields.
     #[error("{file}: {fields} of question `{question}` cannot be kept in this file")]
     Fields {
         /// The file.
         file: String,
-        /// What has no place.
+        /// The fields.
         fields: String,
         /// The question's id.
         question: String,
     },
-    /// Questions would be gone when it is read again.
+    /// Questions would be lost when the file is read again.
     #[error("{file}: some questions would be lost")]
     Questions {
         /// The file.
         file: String,
     },
-    /// It could not be read again.
+    /// The new bytes could not be read.
     #[error("{file}: what would be written could not be read again")]
     Unreadable {
         /// The file.
@@ -67,13 +66,13 @@ pub enum UnwritableFile {
     },
 }
 
-/// A file of questions, to be changed and written again.
+/// A file of questions that can be changed and written again.
 #[derive(Debug)]
 pub struct DatasetFile {
     name: String,
-    /// The questions. Their ids must stay.
+    /// The questions. Their ids must not change.
     pub dataset: Dataset,
-    /// Columns that are no part of the questions; they are kept.
+    /// Columns that are not used; they are kept.
     pub ignored: Vec<IgnoredColumn>,
     before: Vec<Question>,
     rows: Vec<FileRecord>,
@@ -91,15 +90,15 @@ impl DatasetFile {
         Ok(Self { name: name.to_owned(), dataset, ignored, before, rows, layout: format::layout(name, bytes) })
     }
 
-    /// What it gives a run.
+    /// Counts of the questions, and the unused columns.
     pub fn report(&self) -> DatasetReport {
         DatasetReport::of(&self.dataset, self.ignored.clone())
     }
 
-    /// The bytes of the file as it should be now.
+    /// The bytes of the file with all changes.
     ///
     /// # Errors
-    /// What would be lost, if the file's format or columns cannot hold it.
+    /// If the file's format or columns cannot hold the changes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, UnwritableFile> {
         let known: HashMap<&str, usize> =
             self.before.iter().enumerate().map(|(i, question)| (question.id.as_str(), i)).collect();
@@ -117,7 +116,7 @@ impl DatasetFile {
         Ok(bytes)
     }
 
-    /// The columns of a row that are other than they were.
+    /// The changed columns of a record.
     fn changes(&self, i: usize, now: &Question) -> Vec<(String, Value)> {
         let (before, fields) = (&self.before[i], &self.rows[i].fields);
         let column = |names: &[&'static str]| names.iter().find(|name| fields.contains_key(**name)).copied();
@@ -130,7 +129,7 @@ impl DatasetFile {
         }
         if now.question != before.question {
             set(column(import::QUESTION).unwrap_or("question"), json!(now.question));
-            // An id that was made of the words would be another one now.
+            // An id that is a hash of the words would change.
             let id = column(import::ID);
             if id.is_none_or(|id| super::cells::is_blank(&fields[id])) {
                 set(id.unwrap_or("id"), json!(now.id));
@@ -160,7 +159,7 @@ impl DatasetFile {
         changes
     }
 
-    /// Refuses bytes that would not be read as the questions that they hold.
+    /// Refuses bytes that are not read back as the same questions.
     fn verify(&self, bytes: &[u8]) -> Result<(), UnwritableFile> {
         let file = || self.name.clone();
         if self.dataset.questions.is_empty() {
@@ -183,7 +182,7 @@ impl DatasetFile {
     }
 }
 
-/// A question that was in no row.
+/// The fields of a new question.
 fn all_fields(question: &Question) -> Vec<(String, Value)> {
     match serde_json::to_value(question) {
         Ok(Value::Object(fields)) => fields.into_iter().collect(),

@@ -1,7 +1,7 @@
 //! Reads golden questions from JSONL and CSV files.
 //!
 //! When to use it: for questions that exist already, written by hand, exported
-//! from this program, or made by DREAM or Ragas. All faults of a file are told
+//! from this program, or made by DREAM or Ragas. All errors of a file are reported
 //! at once, each with its line and what to do.
 //!
 //! | what | columns |
@@ -19,12 +19,11 @@
 //! `contexts` means two things in Ragas 0.1: the golden passages in a test set,
 //! and the retrieved ones in a table of answers. It is evidence unless the row
 //! has an `answer`. An `answer` is the reference only in a row that has neither
-//! a reference column nor contexts. `retrieved_contexts` and `response` are
-//! what a system made of the questions, and no part of a golden dataset.
+//! a reference column nor contexts. `retrieved_contexts` and `response` are the
+//! output of a system, and no part of a golden dataset.
 //!
-//! Columns that are not known are told with [`FileQuestions::ignored`], unless they
-//! are nearly one that is: that is a fault. In CSV, lists are JSON or Python
-//! literals.
+//! Unknown columns are listed in [`FileQuestions::ignored`]; a misspelt column is an
+//! error. In CSV, lists are JSON or Python literals.
 
 use super::cells::{CellError, boolean, is_blank, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
@@ -47,8 +46,7 @@ const GROUPS: [&[&str]; 5] = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE];
 const OTHER: &[&str] =
     &["evidence", "reference_contexts", "contexts", "draft", "tags", "origin", "split", "review", "filter", "attack"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
-/// Known from Ragas, and no part of a golden dataset: never taken for a
-/// misspelt column.
+/// Columns of Ragas that are no part of a golden dataset, and no misspelling.
 pub(super) const IGNORED: &[&str] = &[
     "answer",
     "response",
@@ -66,45 +64,45 @@ pub(super) const IGNORED: &[&str] = &[
     "query_length",
 ];
 
-/// Reads a file of golden questions. The name tells the format (`.jsonl`,
-/// `.csv`, `.tsv`); another name lets the content decide.
+/// Reads a file of golden questions. Its name decides the format (`.jsonl`,
+/// `.csv`, `.tsv`), or its content if the name is another.
 ///
 /// # Errors
-/// All faults of the file, in the order of their lines. Nothing is imported
-/// then: half a dataset would give other means.
+/// All errors of the file, in the order of their lines. Nothing is imported
+/// then, because a part of a dataset has other means.
 pub fn import(name: &str, bytes: &[u8]) -> Result<Dataset, Vec<ImportError>> {
     read_file(name, bytes).map(|imported| imported.dataset)
 }
 
-/// What a file holds.
+/// The questions of a file.
 #[derive(Debug)]
 pub(super) struct FileQuestions {
     pub(super) dataset: Dataset,
-    /// Columns that are no part of the questions.
+    /// Columns that are not used.
     pub(super) ignored: Vec<IgnoredColumn>,
-    /// The rows of the questions, in the same order.
+    /// The record of each question, in the same order.
     pub(super) rows: Vec<rows::FileRecord>,
 }
 
-/// Questions that a program holds.
+/// The questions of rows in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowQuestions {
     /// The questions.
     pub dataset: Dataset,
-    /// The columns that are no part of them.
+    /// Columns that are not used.
     pub ignored: Vec<IgnoredColumn>,
 }
 
-/// Reads questions that a program holds.
+/// Reads questions from rows in memory.
 ///
 /// # Errors
-/// All faults, each with the number of its row (from 0) and what to do.
+/// All errors, each with the number of its row (from 0).
 pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Vec<RowError>> {
     let mut faults = Vec::new();
     if records.is_empty() {
         faults.push(RowError::new(0, "there are no rows: give one for each question"));
     }
-    // Faults of columns that all rows have are told once.
+    // Errors of columns that all rows have are reported once.
     let is_table = rows::is_table(records.iter());
     let row = |(line, fields): (usize, &Map<String, Value>)| rows::FileRecord {
         line,
@@ -134,7 +132,7 @@ fn read_rows(
     let mut dataset = Dataset::default();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     if let Some(first) = rows.first().filter(|_| has_header) {
-        // Every row has the header's columns: their faults are told once.
+        // Every row has the header's columns: their errors are reported once.
         columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS, IGNORED], numbering.first(), &mut faults);
     }
     for row in &rows {
@@ -163,7 +161,7 @@ fn read_rows(
     Err(faults)
 }
 
-/// All columns that something can be made of.
+/// All columns that can be used.
 fn known_columns() -> Vec<&'static str> {
     [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, QUOTE, DOCUMENT]
         .into_iter()
@@ -172,7 +170,7 @@ fn known_columns() -> Vec<&'static str> {
         .collect()
 }
 
-/// Whether a row's question was made of this column too.
+/// Whether a question uses this column.
 fn is_used(name: &str, fields: &Map<String, Value>) -> bool {
     match name {
         "answer" => reference_column(fields) == Some("answer"),
@@ -207,52 +205,38 @@ fn read_question(
             fault(RecordError::in_column("question")(cause));
             String::new()
         }
-        // Told with the columns.
+        // Reported with the columns.
         None => String::new(),
     };
     let said = TURNS.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
     let turns = said.map_or(Ok(Vec::new()), |(name, value)| {
         super::turns::read(value).map_err(|cause| RecordError::Turns { column: name, cause })
     });
-    let turns = turns.unwrap_or_else(|reason| {
-        fault(reason);
-        Vec::new()
-    });
+    let turns = turns.map_err(&mut fault).unwrap_or_default();
     let id = match ID.iter().find_map(|name| fields.get(*name)).map(text) {
         Some(Ok(id)) if !id.is_empty() => id,
         Some(Err(cause)) => {
             fault(RecordError::in_column("id")(cause));
             format!("line {line}")
         }
-        // A question that is missing or empty is a fault of its own.
+        // A missing or empty question is an error of its own.
         _ if question.is_empty() => format!("line {line}"),
         _ => id_of(&turns, &question),
     };
-    let reference = read_reference(fields).unwrap_or_else(|reason| {
-        fault(reason);
-        None
-    });
+    let reference = read_reference(fields).map_err(&mut fault).unwrap_or_default();
     let evidence = read_evidence(fields).unwrap_or_else(|reasons| {
         reasons.into_iter().for_each(&mut fault);
         Vec::new()
     });
-    let tags = read_tags(fields).unwrap_or_else(|reason| {
-        fault(reason);
-        Vec::new()
-    });
-    let answerable = read_answerable(fields).unwrap_or_else(|reason| {
-        fault(reason);
-        true
-    });
+    let tags = read_tags(fields).map_err(&mut fault).unwrap_or_default();
+    let answerable = read_answerable(fields).map_err(&mut fault).unwrap_or(true);
     if !answerable && !evidence.is_empty() {
         fault("is marked as unanswerable, but has evidence: remove one of them".into());
     }
     let origin = own(fields, "origin", &mut fault);
     let draft = fields.get("draft").filter(|value| !is_blank(value));
-    let draft = draft.map(text).transpose().unwrap_or_else(|cause| {
-        fault(RecordError::in_column("draft")(cause));
-        None
-    });
+    let draft = draft.map(text).transpose().map_err(RecordError::in_column("draft")).map_err(&mut fault);
+    let draft = draft.unwrap_or_default();
     let split = own(fields, "split", &mut fault);
     let review = own(fields, "review", &mut fault);
     let filter = own(fields, "filter", &mut fault);
@@ -274,14 +258,14 @@ fn read_question(
     }
 }
 
-/// The id of a question that has none. The same words after other messages are
+/// The id of a question without one. The same words after other messages are
 /// another question.
 pub(super) fn id_of(turns: &[Message], question: &str) -> String {
     let said = turns.iter().map(|message| message.content.as_str()).chain([question]);
     question_id('q', &said.collect::<Vec<_>>().join("\n"))
 }
 
-/// A field as this program writes it: JSON, or in a cell the text of it.
+/// A field that this program writes: JSON, or JSON in a cell.
 fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut impl FnMut(RecordError)) -> Option<T> {
     let value = fields.get(name).filter(|value| !is_blank(value))?;
     let read = serde_json::from_value(value.clone()).or_else(|error| match value {
@@ -291,7 +275,7 @@ fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut
     read.map_err(|error| fault(RecordError::in_column(name)(CellError::Json(error.to_string())))).ok()
 }
 
-/// Whether the documents hold an answer; they do unless the row says otherwise.
+/// Whether the documents hold an answer; the default is yes.
 pub(super) fn read_answerable(fields: &Map<String, Value>) -> Result<bool, RecordError> {
     let given = ANSWERABLE.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
     let Some((name, value)) = given else { return Ok(true) };
@@ -332,7 +316,7 @@ fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<Recor
     Ok(quotes.map(|quote| Evidence { document: String::new(), quote: quote.to_owned(), span: None }).collect())
 }
 
-/// Quotes in a column of their own, with their documents beside them.
+/// Quotes in a column of their own, with their documents in another.
 fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result<Vec<Evidence>, RecordError> {
     let quotes = texts(value).map_err(RecordError::in_column(name))?;
     let documents =
@@ -350,8 +334,8 @@ fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result
     Ok(pairs.map(|(quote, document)| Evidence { document: document.clone(), quote, span: None }).collect())
 }
 
-/// Evidence as it is written. What a row of a program calls `span` is no place in
-/// bytes; without one, the quote is looked for.
+/// Evidence in our own form. The `span` of a row in memory is ignored, because
+/// programs count characters; the quote is searched instead.
 pub(super) fn read_own_evidence(value: &Value, numbering: Numbering) -> Result<Vec<Evidence>, Vec<RecordError>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;

@@ -1,8 +1,8 @@
-//! Lists of texts as they stand in a cell of a CSV file.
+//! Reads lists of texts in a cell of a CSV file.
 //!
 //! pandas writes a list as Python shows it: `['it', "isn't"]`; NumPy arrays
-//! lack the commas: `['a' 'b']`; careful people write JSON: `["a", "b"]`. All
-//! three are read; nothing is ever evaluated.
+//! lack the commas: `['a' 'b']`; JSON is `["a", "b"]`. All three are read; nothing
+//! is evaluated.
 
 use serde_json::Value;
 

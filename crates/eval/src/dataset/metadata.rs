@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The column that names the document.
 const PATH: &str = "path";
 
-/// Fields that chunks have by themselves.
+/// Fields that come from the document itself.
 const OWN: &[&str] = &["title", "page", "heading"];
 
 /// A document's row.
@@ -20,15 +20,15 @@ const OWN: &[&str] = &["title", "page", "heading"];
 pub struct MetadataRow {
     /// The line of the file, from 1.
     pub line: usize,
-    /// What its columns say. Empty cells say nothing.
+    /// The values of its columns, without empty cells.
     pub metadata: Metadata,
 }
 
-/// The rows of a table by document. Cells of a CSV file are numbers, true or
-/// false where all cells of their column are, else texts.
+/// Reads the rows of a table by document. A column of a CSV file has numbers or
+/// booleans if all its cells can be read as such, else texts.
 ///
 /// # Errors
-/// All faults of the file, in the order of their lines: a row without a path,
+/// All errors of the file, in the order of their lines: a row without a path,
 /// two rows of one path, a value that is no text, number, true or false, nor a
 /// list of these.
 pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, MetadataRow>, Vec<ImportError>> {

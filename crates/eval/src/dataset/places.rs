@@ -1,5 +1,4 @@
-//! Places of texts in documents, as answers of a system state them, and whether
-//! they hold the texts.
+//! Reads the places of passages in documents, and checks that the text is there.
 //!
 //! | written as | counts |
 //! |---|---|
@@ -7,9 +6,9 @@
 //! | `start`, `end` | characters, as Python does; the document's text is needed |
 //! | `span: {start, end}` | bytes in a file, characters in rows of a program |
 //!
-//! A place in the wrong unit would give a wrong score, so it is refused: by the
-//! document's text where that is known, else by what the golden evidence says
-//! of the same bytes.
+//! A place in the wrong unit would give a wrong score, so it is refused. It is
+//! compared with the document's text if that is known, else with the golden
+//! evidence at the same bytes.
 
 use super::rows::Numbering;
 use super::{Evidence, cells::CellError};
@@ -17,10 +16,11 @@ use rag::{Document, Passage, Span};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// A shorter quote may stand at several places of a document by chance.
+/// Quotes below this length (characters without white space) may occur several
+/// times in a document by chance.
 const TELLING: usize = 24;
 
-/// How the documents are given.
+/// What to do without documents, in messages.
 const DOCUMENTS: &str = "give the documents that places refer to (`documents`)";
 
 /// Why a place cannot be used.
@@ -84,7 +84,7 @@ pub(super) enum PassagesError {
     Elsewhere { number: usize, elsewhere: usize, all: usize },
 }
 
-/// The texts that places refer to, by the documents' paths.
+/// The texts of documents, by path.
 #[derive(Debug, Default)]
 pub(super) struct DocumentTexts<'a>(HashMap<&'a str, &'a str>);
 
@@ -98,7 +98,7 @@ impl<'a> DocumentTexts<'a> {
     }
 }
 
-/// A pair of numbers in a row, null counting as absent.
+/// A pair of numbers in a row; null is absent.
 fn pair(fields: &Map<String, Value>, names: [&'static str; 2]) -> Result<Option<(usize, usize)>, PlaceError> {
     let [first, second] = names.map(|name| fields.get(name).filter(|value| !value.is_null()));
     let number = |value: &Value| {
@@ -117,8 +117,7 @@ fn pair(fields: &Map<String, Value>, names: [&'static str; 2]) -> Result<Option<
     }
 }
 
-/// The place of a passage or of evidence, which its row calls `what`; none if the
-/// row states no place.
+/// The place of a passage, in bytes; `None` if the row has none.
 pub(super) fn read(
     fields: &Map<String, Value>,
     document: &str,
@@ -160,7 +159,7 @@ pub(super) fn read(
     }
 }
 
-/// Whether the document holds the passage's text at its place.
+/// Checks that the document holds the passage's text at its place.
 pub(super) fn check(passage: &Passage, texts: &DocumentTexts<'_>) -> Result<(), PlaceError> {
     let Span { start, end } = passage.span;
     let (length, characters) = (passage.text.len(), passage.text.chars().count());
@@ -175,8 +174,8 @@ pub(super) fn check(passage: &Passage, texts: &DocumentTexts<'_>) -> Result<(), 
     };
     let there = text.get(start..end).map(solid);
     let own = solid(&passage.text);
-    // A text that was changed on the way, such as by a heading before it, holds
-    // what stands there; one that the document holds must stand there itself.
+    // A text that was changed, for example by a heading before it, contains the text
+    // at its place; an unchanged text must be there itself.
     let is_there = |there: &String| {
         there.contains(&own) || (!there.is_empty() && own.contains(there.as_str()) && !solid(text).contains(&own))
     };
@@ -187,9 +186,9 @@ pub(super) fn check(passage: &Passage, texts: &DocumentTexts<'_>) -> Result<(), 
     Err(PlaceError::OtherText { start, end, document: passage.document.clone(), there })
 }
 
-/// Places that cannot be right, by what the golden evidence says of the same
-/// documents. For answers whose documents are not known: for each row its line,
-/// its passages and its evidence. Each error comes with its line.
+/// Finds wrong places by the golden evidence of the same documents, for answers
+/// without documents. `rows` has the line, the passages and the evidence of each
+/// row; each error comes with its line.
 pub(super) fn compare<'a>(
     rows: impl Iterator<Item = (usize, &'a [Passage], &'a [Evidence])>,
 ) -> Vec<(usize, PassagesError)> {
@@ -211,7 +210,7 @@ pub(super) fn compare<'a>(
             }
         }
     }
-    // A quote may stand twice in a document; a wrong unit moves most of them.
+    // A quote may occur twice in a document, but a wrong unit moves most of them.
     if let Some(&(line, number)) = elsewhere.first().filter(|_| elsewhere.len() > agree) {
         let (elsewhere, all) = (elsewhere.len(), elsewhere.len() + agree);
         faults.push((line, PassagesError::Elsewhere { number, elsewhere, all }));
@@ -223,9 +222,9 @@ enum PlaceComparison {
     /// They have nothing in common.
     Unknown,
     Agree,
-    /// The passage holds the quote, and lies elsewhere by its place.
+    /// The passage holds the quote, but its place is elsewhere.
     Elsewhere,
-    /// Both say what stands at the same bytes, and say different things.
+    /// The texts at the same bytes differ.
     Differ,
 }
 
@@ -237,7 +236,7 @@ fn compared(passage: &Passage, golden: &Evidence) -> PlaceComparison {
         let holds = quote.len() >= TELLING && text.contains(&quote);
         return if holds { PlaceComparison::Elsewhere } else { PlaceComparison::Unknown };
     }
-    // A text that was changed on the way does not show what stands at a byte.
+    // In a changed text, bytes cannot be compared.
     if passage.text.len() != passage.span.len() {
         return PlaceComparison::Agree;
     }
@@ -256,7 +255,7 @@ fn compared(passage: &Passage, golden: &Evidence) -> PlaceComparison {
     }
 }
 
-/// A text without white space, in which quotes may differ from documents.
+/// A text without white space, which may differ between quote and document.
 fn solid(text: &str) -> String {
     text.split_whitespace().collect()
 }

@@ -1,21 +1,19 @@
-//! Files of records: what a file gives, whatever its format (`format/`).
-//!
-//! It knows nothing of questions: it gives fields with the line on which they
-//! stand, and every fault of the file, not only the first.
+//! Records of a file of any format (`format/`): fields with their line. Nothing
+//! here knows about questions.
 
 use serde_json::{Map, Value};
 
-/// A record and where it stands.
+/// A record and its line.
 #[derive(Debug)]
 pub(super) struct FileRecord {
     /// The line on which it begins, from 1.
     pub(super) line: usize,
     pub(super) fields: Map<String, Value>,
-    /// The same as it stands in the file.
+    /// The record as written in the file.
     pub(super) raw: RawRecord,
 }
 
-/// A record as it stands in its file.
+/// A record as written in its file.
 #[derive(Debug)]
 pub(super) enum RawRecord {
     /// Its text.
@@ -26,7 +24,7 @@ pub(super) enum RawRecord {
 
 pub(super) const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What the number of a record counts.
+/// How records are counted in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbering {
     /// Lines of a file, from 1.
@@ -43,7 +41,7 @@ impl Numbering {
         }
     }
 
-    /// Where a header stands.
+    /// The number of the header, or of the first row.
     pub(super) fn first(self) -> usize {
         match self {
             Self::Line => 1,
@@ -52,7 +50,7 @@ impl Numbering {
     }
 }
 
-/// Whether all records of a program have the same columns, as those of a table.
+/// Whether all records have the same columns, as in a table.
 pub(super) fn is_table<'a>(mut records: impl Iterator<Item = &'a Map<String, Value>>) -> bool {
     let Some(first) = records.next() else { return false };
     records.all(|record| record.keys().eq(first.keys()))
@@ -61,9 +59,9 @@ pub(super) fn is_table<'a>(mut records: impl Iterator<Item = &'a Map<String, Val
 /// The first line of a table.
 #[derive(Debug, Default)]
 pub(super) struct TableHeader {
-    /// The names of the columns, as they stand there.
+    /// The names of the columns, as written.
     pub(super) names: Vec<String>,
-    /// What stands between them.
+    /// The character between them.
     pub(super) delimiter: u8,
 }
 

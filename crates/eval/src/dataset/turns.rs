@@ -1,13 +1,13 @@
-//! What was said before a question, as files hold it: a list of messages, each
-//! with who says it and what is said.
+//! Reads the earlier messages of a conversation: a list of messages with role and
+//! content.
 //!
-//! | what | names |
+//! | meaning | names |
 //! |---|---|
-//! | who | `role`, `type` (LangChain, Ragas), `speaker` (MTRAG) |
-//! | what | `content`, `text` (MTRAG) |
-//! | the one who asks | `user`, `human` |
-//! | the one who answers | `assistant`, `ai`, `agent` |
-//! | instructions | `system` |
+//! | role | `role`, `type` (LangChain, Ragas), `speaker` (MTRAG) |
+//! | content | `content`, `text` (MTRAG) |
+//! | user | `user`, `human` |
+//! | assistant | `assistant`, `ai`, `agent` |
+//! | system | `system` |
 //!
 //! In a cell of a table the list is JSON.
 

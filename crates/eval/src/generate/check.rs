@@ -10,16 +10,16 @@ use regex::Regex;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// Longer texts are no question, but a passage retold.
+/// Longer texts retell the passage.
 const LONGEST_QUESTION: usize = 300;
-/// Shorter quotes hold a word and prove nothing.
+/// Shorter quotes prove nothing.
 const SHORTEST_QUOTE: usize = 15;
 /// Longer quotes are narrowed to the sentence with the answer.
 const LONGEST_QUOTE: usize = 600;
 /// The share of common words from which on two questions are the same.
 const SAME: f64 = 0.8;
 
-/// Words that point at a passage which the reader does not see.
+/// Words that refer to the passage, which the reader does not see.
 static SPEAKS_OF_PASSAGE: Pattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)
@@ -31,8 +31,8 @@ static SPEAKS_OF_PASSAGE: Pattern = LazyLock::new(|| {
     .ok()
 });
 
-/// A question whose subject is a pronoun and that ends soon after: nobody can
-/// tell what it asks about. `Why is it necessary to …` names it later.
+/// A short question with a pronoun as its subject, which does not say what it is
+/// about. `Why is it necessary to …` names its subject later.
 static NO_SUBJECT: Pattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)^\W*(what|why|how|when|where|who|which)\s+(is|are|was|were|does|do|did|can|could|should|must|will|has|have)\s+
@@ -41,14 +41,14 @@ static NO_SUBJECT: Pattern = LazyLock::new(|| {
     .ok()
 });
 
-/// A thing that is pointed at and not named.
+/// A demonstrative instead of a name.
 static POINTS: Pattern = LazyLock::new(|| Regex::new(r"(?i)\b(these|those|this)\s+\w+").ok());
 
-/// Fewer words that carry meaning name nothing.
+/// A question with fewer stems names nothing.
 const FEWEST_STEMS: usize = 2;
 
-/// Checks what the model wrote for these passages. Returns where the evidence
-/// lies in each of them; nothing for a question without an answer.
+/// Checks the draft for these passages. Returns the span of the evidence in each
+/// passage; nothing for an unanswerable question.
 pub(super) fn draft(
     draft: &QuestionDraft,
     passages: &[&str],
@@ -98,8 +98,8 @@ fn holds(text: &str, answer: &HashSet<String>, share: f64) -> bool {
     held as f64 >= share * answer.len() as f64
 }
 
-/// The quote, if it stands in the passage and holds the answer; else the
-/// sentence with the answer that has most in common with the question.
+/// The quote, if it is in the passage and holds the answer; else the sentence with
+/// the answer that shares most words with the question.
 fn evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<String>, share: f64) -> Option<Span> {
     let quote = draft.quotes.first().map_or("", String::as_str);
     let quoted = anchor(passage, quote, None).filter(|span| {
@@ -115,9 +115,8 @@ fn evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<String>, shar
     most_in_common(with_answer, &asked).and_then(|sentence| anchor(passage, sentence, None))
 }
 
-/// What one of several passages gives to an answer: a quote that stands in it,
-/// in whatever order the quotes were written; else the sentence with most
-/// words of question and answer.
+/// The evidence in one of several passages: any quote that is in it; else the
+/// sentence that shares most words with question and answer.
 fn part_of_evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<String>) -> Option<Span> {
     let quoted = draft.quotes.iter().find_map(|quote| {
         let span = anchor(passage, quote, None)?;
@@ -131,7 +130,7 @@ fn part_of_evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<Strin
     most_in_common(long, &wanted).and_then(|sentence| anchor(passage, sentence, None))
 }
 
-/// The first sentence with most of some words; none if no sentence has two.
+/// The first of the sentences that share most words with `wanted`.
 fn most_in_common<'a>(sentences: impl Iterator<Item = &'a str>, wanted: &HashSet<String>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     for sentence in sentences {
@@ -143,8 +142,8 @@ fn most_in_common<'a>(sentences: impl Iterator<Item = &'a str>, wanted: &HashSet
     best.map(|(_, sentence)| sentence)
 }
 
-/// A rule of kinds with two passages: question and answer together take words
-/// from each of them that the other does not have.
+/// The rule of kinds with two passages: question and answer together use words of
+/// each passage that the other does not have.
 pub(super) fn needs_both(draft: &QuestionDraft, passages: &[&str]) -> Result<(), RejectionReason> {
     let used: HashSet<String> = content_stems(&draft.question).union(&content_stems(&draft.answer)).cloned().collect();
     let stems: Vec<HashSet<String>> = passages.iter().map(|passage| content_stems(passage)).collect();

@@ -1,4 +1,4 @@
-//! What the model is asked for one question, and what it wrote.
+//! The request to the model for one question, and its reply.
 
 use super::{GenerateOptions, Scenario};
 use crate::dataset::QuestionKind;
@@ -6,13 +6,13 @@ use crate::prompt;
 use models::{ChatRequest, Message};
 use serde_json::{Map, Value, json};
 
-/// What the model wrote.
+/// A question as the model wrote it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct QuestionDraft {
     pub(super) question: String,
     /// Empty for a question without an answer.
     pub(super) answer: String,
-    /// One for each passage, in their order; empty where it was left out.
+    /// One for each passage, in order; empty if it is missing.
     pub(super) quotes: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn request(options: &GenerateOptions, scenario: &Scenario<'_>) -> Cha
     request
 }
 
-/// Where a passage stands: its book and heading.
+/// The source of a passage: its book and heading.
 fn source(chunk: &rag::Chunk) -> String {
     let parts: Vec<&str> = [&chunk.book, &chunk.heading].into_iter().flatten().map(String::as_str).collect();
     parts.join(": ")
@@ -108,7 +108,7 @@ pub(super) fn read(reply: &str, kind: QuestionKind) -> Result<QuestionDraft, Dra
     if !kind.is_answerable() {
         return Ok(QuestionDraft { question, answer: String::new(), quotes: Vec::new() });
     }
-    // A quote may be lacking: the sentence with the answer takes its place.
+    // A missing quote is replaced by the sentence with the answer.
     let quotes = QUOTES[..kind.hops()].iter().map(|name| field(name).unwrap_or_default()).collect();
     Ok(QuestionDraft { question, answer: field("answer")?, quotes })
 }

@@ -1,7 +1,7 @@
-//! The language of a text, where it can be told.
+//! The language of a text, if it can be recognised.
 //!
 //! By trigrams and script, through the crate `whatlang`. Short questions are
-//! often too short to tell; then nothing is said of them.
+//! often too short; then no language is returned.
 
 use super::RejectionReason;
 use whatlang::{Lang, detect};

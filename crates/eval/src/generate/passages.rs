@@ -1,4 +1,4 @@
-//! Which passages are worth a question, and in what order they are tried.
+//! Selects the passages that are suitable for questions, and their order.
 
 use super::{GenerateOptions, Rejection, RejectionReason};
 use crate::statistics::Random;
@@ -6,7 +6,7 @@ use crate::words;
 use rag::Chunk;
 use std::collections::{BTreeMap, HashSet};
 
-/// Headings under which there is nothing to ask.
+/// Headings of sections without content.
 const EMPTY_HEADINGS: &[&str] = &[
     "contents",
     "table of contents",
@@ -21,9 +21,9 @@ const EMPTY_HEADINGS: &[&str] = &[
     "acknowledgments",
 ];
 
-/// The passages to try, in the order of trying, and those that are not worth
-/// it. Documents take turns, so that a long book does not crowd out the short
-/// ones; within a document the order is random.
+/// The suitable passages, in the order of trying, and the rejected ones. Documents
+/// alternate, so that a long book does not dominate; within a document the order is
+/// random.
 pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&'a Chunk>, Vec<Rejection>) {
     let mut rejected = Vec::new();
     let mut by_document: BTreeMap<&str, Vec<&Chunk>> = BTreeMap::new();
@@ -52,10 +52,10 @@ pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&
     (order, rejected)
 }
 
-/// Why nothing can be asked about a passage.
+/// The reason for which a passage is unsuitable, if any.
 fn unfit(chunk: &Chunk, min_characters: usize) -> Option<RejectionReason> {
     let text = chunk.text.trim();
-    // A chunk whose text is not that of its span could not give evidence.
+    // A chunk with another text than its span cannot give evidence.
     if text.chars().count() < min_characters || chunk.text.len() != chunk.span.len() {
         return Some(RejectionReason::TooShort);
     }
@@ -66,7 +66,7 @@ fn unfit(chunk: &Chunk, min_characters: usize) -> Option<RejectionReason> {
     if is_prose(text) { None } else { Some(RejectionReason::NotProse) }
 }
 
-/// Leaders of dots, or lines of which most end in a page number.
+/// Whether a text has dot leaders, or most lines end in a page number.
 fn is_contents(text: &str) -> bool {
     let n_leaders = text.matches("....").count() + text.matches(". . .").count();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -74,7 +74,8 @@ fn is_contents(text: &str) -> bool {
     n_leaders >= 3 || (lines.len() >= 5 && n_numbered * 2 > lines.len())
 }
 
-/// Mostly letters, at least two sentences, and not the same words all over.
+/// Whether a text is mostly letters, has at least two sentences, and is not
+/// repetitive.
 fn is_prose(text: &str) -> bool {
     let n_letters = text.chars().filter(|c| c.is_alphabetic()).count();
     let n_visible = text.chars().filter(|c| !c.is_whitespace()).count();

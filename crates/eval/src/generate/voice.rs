@@ -1,5 +1,5 @@
-//! Who asks, in what style and at what length: questions of one voice test a
-//! system on one kind of user.
+//! Voices: persona, style and length of questions. Questions of one voice would test
+//! a system on one kind of user.
 
 use super::GenerateOptions;
 use crate::{
@@ -27,7 +27,7 @@ pub(super) struct Voice {
 }
 
 impl Voice {
-    /// What the model is told of the voice; empty for the plainest.
+    /// The instructions for the model; empty for the default voice.
     pub(super) fn instructions(&self) -> String {
         let asked_by = self.persona.as_ref().map(|persona| {
             let Persona { name, description } = persona;
@@ -38,8 +38,8 @@ impl Voice {
     }
 }
 
-/// Voices without end, so that each persona, style and length comes equally
-/// often: each is dealt from its own shuffled pack.
+/// An endless sequence of voices, in which each persona, style and length is equally
+/// frequent: each is dealt from its own shuffled pack.
 pub(super) struct Voices {
     random: Random,
     personas: Pack<Option<Persona>>,

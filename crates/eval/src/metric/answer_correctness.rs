@@ -67,7 +67,7 @@ impl Config {
         let metric = "answer_correctness";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         judge::check_threshold(metric, self.threshold)?;
-        judge::check_statements(metric, self.max_statements)?;
+        judge::check_not_zero(metric, "max_statements", self.max_statements)?;
         if !(self.beta > 0.0 && self.beta.is_finite()) {
             return refuse(format!("beta must be above 0, not {}", self.beta));
         }

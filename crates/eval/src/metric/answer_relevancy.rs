@@ -60,9 +60,7 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "answer_relevancy";
-        if self.strictness == 0 {
-            return Err(Error::Config { metric, reason: "strictness must be at least 1".into() });
-        }
+        judge::check_not_zero(metric, "strictness", self.strictness)?;
         if !(0.0..=2.0).contains(&self.temperature) {
             let reason = format!("temperature must be between 0 and 2, not {}", self.temperature);
             return Err(Error::Config { metric, reason });

@@ -41,7 +41,7 @@ pub struct Config(pub VerdictSettings);
 
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(CitationPrecision { judge: self.0.judge("citation_precision", cx)? }))
+        Ok(Box::new(CitationPrecision { judge: super::judge(cx, "citation_precision", self.0.threshold)? }))
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Config(pub VerdictSettings);
 
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(CitationRecall { judge: self.0.judge("citation_recall", cx)? }))
+        Ok(Box::new(CitationRecall { judge: super::judge(cx, "citation_recall", self.0.threshold)? }))
     }
 }
 

@@ -160,6 +160,19 @@ fn settings_survive_json_and_unknown_ones_are_refused() {
 }
 
 #[test]
+fn default_metrics_and_preferred_ones_need_no_judge() {
+    let names = |metrics: Vec<MetricConfig>| metrics.iter().map(MetricConfig::name).collect::<Vec<_>>();
+    let defaults: Vec<MetricConfig> = MetricConfig::default_metrics().collect();
+    assert_eq!(names(defaults), ["recall", "precision", "mrr", "ndcg", "hit_rate"]);
+    let with_role = |role| names(MetricConfig::defaults().into_iter().filter(|m| m.objective_role() == role).collect());
+    assert_eq!(with_role(ObjectiveRole::Preferred), ["ndcg", "token_f1", "answer_similarity"]);
+    assert_eq!(with_role(ObjectiveRole::Excluded), ["context_tokens", "attack_success", "personal_data"]);
+    for name in with_role(ObjectiveRole::Preferred) {
+        assert!(MetricConfig::named(name).is_some_and(|metric| !metric.judged()), "{name}");
+    }
+}
+
+#[test]
 fn metrics_are_found_by_name() {
     let names: HashSet<&str> = MetricConfig::NAMES.iter().copied().collect();
     assert_eq!(names.len(), MetricConfig::NAMES.len());

@@ -30,7 +30,7 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{ITEMS, Judge, JudgeCalls, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::JudgedMetric;
 use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
@@ -74,9 +74,7 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "context_entity_recall";
-        if self.max_entities == 0 {
-            return Err(Error::Config { metric, reason: "max_entities must be at least 1".into() });
-        }
+        judge::check_not_zero(metric, "max_entities", self.max_entities)?;
         Ok(Box::new(ContextEntityRecall { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }

@@ -38,7 +38,7 @@ pub struct Config(pub VerdictSettings);
 
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(ContextRecall { judge: self.0.judge("context_recall", cx)? }))
+        Ok(Box::new(ContextRecall { judge: super::judge(cx, "context_recall", self.0.threshold)? }))
     }
 }
 

@@ -1,6 +1,5 @@
-//! What can be told of a metric from its settings alone, before it is built
-//! and before anything is asked: what it looks at, to which questions it
-//! applies, and how often it asks its judges.
+//! Describes a metric by its settings alone, before it is built: what it needs, to
+//! which questions it applies, and how often it asks its judges.
 
 use super::{Error, JudgeCalls, Needs};
 use crate::verdict::VerdictKind;
@@ -19,12 +18,12 @@ pub enum ObjectiveRole {
     Excluded,
 }
 
-/// What can be told of a metric from its settings alone, before it is built.
+/// A description of a metric by its settings.
 pub(super) trait Describe {
-    /// What it looks at.
+    /// What it needs of a sample and of an evaluation.
     fn needs(&self) -> Needs;
 
-    /// What tells it from others, where that is not its name.
+    /// Its label, if that is not its name.
     fn label(&self) -> Option<String> {
         None
     }
@@ -34,7 +33,7 @@ pub(super) trait Describe {
         false
     }
 
-    /// Settings that work: those of a metric that has no such default.
+    /// Settings that work, for a metric whose default settings do not.
     #[cfg(test)]
     fn example() -> Self
     where
@@ -101,8 +100,8 @@ pub(super) trait Describe {
         false
     }
 
-    /// Whether a question that the documents do not answer has a score: not
-    /// where it is held against what such a question cannot have.
+    /// Whether an unanswerable question has a score: not if it is compared with
+    /// something that such a question cannot have.
     fn scores_unanswerable(&self) -> bool {
         let needs = self.needs();
         !(needs.reference || needs.evidence)
@@ -113,7 +112,7 @@ pub(super) fn unanswerable() -> Missing {
     Missing::NotApplicable("the question is marked as unanswerable: there is nothing to hold the result against".into())
 }
 
-/// The reference answer of a question. One without is no failure of a trial.
+/// The reference answer of a question. A missing one is no failure of a trial.
 pub(super) fn reference(question: &Question) -> Result<&str, Missing> {
     match question.reference.as_deref().map(str::trim) {
         _ if !question.answerable => Err(unanswerable()),

@@ -106,9 +106,7 @@ impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "factual_correctness";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
-        if self.max_claims == 0 {
-            return refuse("max_claims must be at least 1".into());
-        }
+        judge::check_not_zero(metric, "max_claims", self.max_claims)?;
         if !(self.beta > 0.0 && self.beta.is_finite()) {
             return refuse(format!("beta must be above 0, not {}", self.beta));
         }

@@ -55,7 +55,7 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        judge::check_statements("faithfulness", self.max_statements)?;
+        judge::check_not_zero("faithfulness", "max_statements", self.max_statements)?;
         let limit = self.max_statements as usize;
         Ok(Box::new(Faithfulness { judge: super::judge(cx, "faithfulness", self.threshold)?, limit }))
     }

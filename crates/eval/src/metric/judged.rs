@@ -1,17 +1,16 @@
-//! What the judged metrics share beside their judge: how a score with its
-//! transcript comes about, and the settings of those that ask for verdicts and
-//! nothing else.
+//! Shared code of the judged metrics: a score with its transcript, and the settings
+//! of metrics that ask for verdicts only.
 
-use super::judge::{Judge, Transcript};
-use super::{Error, Metric, MetricContext, Sample};
+use super::judge::Transcript;
+use super::{Metric, Sample};
 use crate::{Missing, Scored};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 /// A metric that asks judges.
 pub(super) trait JudgedMetric: Send + Sync {
-    /// The score. What a person needs to check it goes into the transcript as
-    /// it becomes known: it is shown also where there is no score.
+    /// The score. Details for a human check go into the transcript as they become
+    /// known, so that they are shown even if there is no score.
     fn try_score(
         &self,
         sample: &Sample<'_>,
@@ -41,12 +40,5 @@ pub struct VerdictSettings {
 impl Default for VerdictSettings {
     fn default() -> Self {
         Self { threshold: 0.5 }
-    }
-}
-
-impl VerdictSettings {
-    /// The judge of the metric of this name.
-    pub(super) fn judge(&self, metric: &'static str, cx: &MetricContext<'_>) -> Result<Judge, Error> {
-        super::judge(cx, metric, self.threshold)
     }
 }

@@ -30,7 +30,7 @@ use rag::{Answer, Models, Passage};
 use serde_json::{Map, Value};
 use store::registry::Read;
 
-/// The registry of metrics, and what can be told of each from its settings.
+/// The registry of metrics, with the description of each.
 macro_rules! metrics {
     ($( $Variant:ident => $module:ident ),+ $(,)?) => {
         store::registry! {
@@ -112,9 +112,8 @@ impl MetricConfig {
         Self::defaults().into_iter().filter(|metric| metric.description().is_default())
     }
 
-    /// What tells it from all others of an experiment: the name in its
-    /// settings if it has one, else its own, with the mode where there are
-    /// several.
+    /// Its label, unique in an experiment: the name in its settings if it has one,
+    /// else its own name, with the mode if it has several.
     pub fn label(&self) -> String {
         self.description().label().unwrap_or_else(|| self.name().to_owned())
     }
@@ -134,7 +133,7 @@ impl MetricConfig {
         self.description_mut().read_files(read)
     }
 
-    /// Whether the settings can work, as far as that can be told without models.
+    /// Checks the settings, as far as possible without models.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -146,36 +145,34 @@ impl MetricConfig {
         }
     }
 
-    /// Name and settings, without those that change nothing of what it gives:
-    /// what it is in keys.
+    /// Name and settings for keys, without settings that do not affect its scores.
     pub fn keyed(&self) -> serde_json::Value {
         let value = serde_json::to_value(self).unwrap_or_default();
         rag::without_settings(value, self.name(), self.description().unkeyed())
     }
 
-    /// Whether it calls a function of the user's own.
+    /// Whether it calls a user's function.
     pub fn runs_function(&self) -> bool {
         self.description().runs_function()
     }
 
-    /// How many calls of a function of the user's own may run at once; 0 if it
-    /// calls none.
+    /// How many calls of a user's function may run at once; 0 if it calls none.
     pub fn functions_at_once(&self) -> usize {
         self.description().functions_at_once()
     }
 
-    /// What it looks at.
+    /// What it needs of a sample and of an evaluation.
     pub fn needs(&self) -> Needs {
         self.description().needs()
     }
 
-    /// Whether a judge's opinion is part of it.
+    /// Whether a judge is part of it.
     pub fn judged(&self) -> bool {
         self.needs().judge
     }
 
-    /// The kind of verdict that its judges give; none where judges are not
-    /// asked, or asked something that no labelled cases are about.
+    /// The kind of verdict that its judges give; `None` if it has no judge, or if
+    /// there are no labelled cases of that kind.
     pub fn verdict(&self) -> Option<VerdictKind> {
         self.description().verdict().filter(|_| self.judged())
     }
@@ -200,8 +197,7 @@ impl MetricConfig {
         self.description().higher_is_better()
     }
 
-    /// About how often each judge is asked for the score of a sample with so
-    /// many passages.
+    /// The estimated calls of each judge for a sample with this number of passages.
     pub fn judge_calls(&self, passages: u64) -> JudgeCalls {
         if self.judged() { self.description().judge_calls(passages) } else { JudgeCalls::default() }
     }
@@ -211,8 +207,7 @@ impl MetricConfig {
         self.description().reads_one_passage()
     }
 
-    /// Whether there is anything to score in a question, whatever a trial
-    /// makes of it.
+    /// Whether the metric applies to a question, whatever the trial.
     ///
     /// # Errors
     /// [`Missing::NotApplicable`], with the reason.
@@ -226,14 +221,13 @@ impl MetricConfig {
         Ok(())
     }
 
-    /// The score of a sample by the metric that these settings built. A
-    /// question to which the metric does not apply asks nobody.
+    /// The score of a sample by the metric built from these settings. No model is
+    /// asked if the metric does not apply to the question.
     ///
-    /// An answer or a retrieval in which there is nothing to score (a refusal
-    /// under `faithfulness`) has the metric's worst value, and the detail says
-    /// why (`nothing_to_score`): a system must not look better because it
-    /// answers less. The one exception is an answer that rightly declines an
-    /// unanswerable question: the metric does not apply to it.
+    /// If there is nothing to score (a refusal under `faithfulness`), the score is the
+    /// metric's worst value, and the detail says why (`nothing_to_score`): a system
+    /// must not look better because it answers less. The exception is an answer that
+    /// rightly declines an unanswerable question: the metric does not apply to it.
     pub async fn score(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Scored {
         if let Some(scored) = self.compute(metric, sample) {
             return scored;
@@ -241,8 +235,8 @@ impl MetricConfig {
         self.with_worst(metric.score(sample).await, sample)
     }
 
-    /// The same score without waiting, where the metric asks no model and no
-    /// function, or does not apply to the question; else none.
+    /// The same score without waiting; `None` if the metric asks a model or a function
+    /// for it.
     pub fn compute(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Option<Scored> {
         match self.applies(sample.question) {
             Err(missing) => Some(Scored::missing(missing)),
@@ -250,7 +244,7 @@ impl MetricConfig {
         }
     }
 
-    /// The score, or the worst value where there was nothing to score.
+    /// The score, or the worst value if there was nothing to score.
     fn with_worst(&self, mut scored: Scored, sample: &Sample<'_>) -> Scored {
         let is_answered = sample.answer.is_some() || !self.needs().answer;
         if let Score::Missing(Missing::EmptyInput(reason)) = &scored.score
@@ -279,7 +273,7 @@ impl MetricConfig {
     }
 }
 
-/// What a metric cannot work without.
+/// Why a metric cannot be built.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -291,7 +285,7 @@ pub enum Error {
         /// The missing part.
         part: &'static str,
     },
-    /// A model that is named under `[evaluate]` cannot be had.
+    /// A model that is named under `[evaluate]` is not available.
     #[error("metric {metric}: {source}")]
     Model {
         /// The metric.
@@ -329,7 +323,8 @@ fn judge(cx: &MetricContext<'_>, metric: &'static str, threshold: f64) -> Result
     let Some(models) = cx.models else { return Err(missing) };
     let judges = cx.judges.iter().map(|name| models.chat(name)).collect::<Result<Vec<Chat>, _>>();
     let judges = judges.map_err(|source| Error::Model { metric, source })?;
-    Ok(judge::Judge::new(judge::Judges::of(&judges).ok_or(missing)?, threshold))
+    let (first, others) = judges.split_first().ok_or(missing)?;
+    Ok(judge::Judge::new(first, others, threshold))
 }
 
 /// The embedder for similarities: the same one for all trials.
@@ -340,7 +335,7 @@ fn embedder(cx: &MetricContext<'_>, metric: &'static str) -> Result<Embedder, Er
     models.embedder(name).map_err(|source| Error::Model { metric, source })
 }
 
-/// What a metric looks at, and so what must be there before it can run.
+/// What a metric needs before it can run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Golden evidence.
@@ -371,15 +366,14 @@ impl Needs {
     };
 }
 
-/// One question with what a trial made of it.
+/// One question with the passages and the answer of a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
     /// The golden question.
     pub question: &'a Question,
-    /// What was retrieved, best first. Empty means that retrieval ran and
-    /// found nothing.
+    /// The retrieved passages, best first. Empty if retrieval found nothing.
     pub passages: &'a [Passage],
-    /// What was answered, if anything.
+    /// The answer, if there is one.
     pub answer: Option<&'a Answer>,
     /// The other columns of its row, by name; none for questions of an
     /// experiment, which are no rows.
@@ -392,8 +386,8 @@ impl<'a> Sample<'a> {
         reference(self.question)
     }
 
-    /// Whether the answer says plainly that it is none, or may say so and a
-    /// judge had passages to look for more.
+    /// Whether the answer clearly declines, or may decline while a judge had passages to
+    /// check.
     fn declines(&self) -> bool {
         let Ok(answer) = self.answer_with_words() else { return false };
         match refusal::wording(&answer) {
@@ -411,7 +405,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// The answer without its citations, which must say something.
+    /// The answer without its citations; an error if it is empty.
     fn answer_with_words(&self) -> Result<String, Missing> {
         match self.answer_text()? {
             text if text.is_empty() => Err(Missing::EmptyInput("the answer is empty".into())),
@@ -424,13 +418,13 @@ impl<'a> Sample<'a> {
         self.passages.iter().map(|passage| passage.text.as_str())
     }
 
-    /// The passages as judges are shown them: numbered and fenced.
+    /// The passages for judges: numbered and fenced.
     fn fenced_context(&self) -> String {
         crate::prompt::fence_all("context", "passage", self.texts())
     }
 
-    /// The question as judges are shown it: fenced, below the earlier messages
-    /// of its conversation.
+    /// The question for judges: fenced, after the earlier messages of its
+    /// conversation.
     fn fenced_question(&self) -> String {
         let Question { question, turns, .. } = self.question;
         if turns.is_empty() {
@@ -448,8 +442,8 @@ impl<'a> Sample<'a> {
         crate::prompt::fence("question", &format!("{earlier}user: {question}"))
     }
 
-    /// What a judge of the user's own criteria is shown beside the answer,
-    /// fenced: the question, and what is asked for.
+    /// The fenced texts for a judge of the user's own criteria, apart from the answer:
+    /// the question, and the reference and the passages if wanted.
     fn shown(&self, reference: bool, passages: bool) -> Result<String, Missing> {
         let mut shown = Vec::new();
         if passages {
@@ -463,8 +457,8 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Refuses a name of the user's that could not stand in a table, or that is
-/// another metric's.
+/// Refuses a user's name with other characters than letters, digits, `-` and `_`, or
+/// that is another metric's.
 fn check_name(metric: &'static str, name: Option<&str>) -> Result<(), Error> {
     let Some(name) = name else { return Ok(()) };
     let usable = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);

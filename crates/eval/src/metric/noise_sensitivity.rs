@@ -83,7 +83,7 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "noise_sensitivity";
-        judge::check_statements(metric, self.max_statements)?;
+        judge::check_not_zero(metric, "max_statements", self.max_statements)?;
         Ok(Box::new(NoiseSensitivity { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }

@@ -1,9 +1,9 @@
-//! The interval of a statistic, and what all ways to compute one share.
+//! A confidence interval, and what the methods to compute one share.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// How many times the sample is drawn again.
+/// The number of resamples.
 pub(super) const RESAMPLES: usize = 10_000;
 
 /// The share of intervals that may miss the true value.
@@ -18,10 +18,25 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// How far the ends of an interval are from its middle, in standard errors:
-/// beyond those of a normal distribution, by more the fewer items there are.
+/// The distance from the middle of an interval to its ends, in standard errors:
+/// that of Student's t, expanded by √(n / (n − 1)).
 pub(super) fn reach(items: usize) -> Option<f64> {
     let n = items.max(2) as f64;
     let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
     Some((n / (n - 1.0)).sqrt() * student.inverse_cdf(1.0 - MISSED / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reach_is_that_of_students_t_expanded_for_small_samples() {
+        // t(0.975) of 1 and of 9 degrees of freedom, times √(n / (n − 1)).
+        for (items, expected) in [(2, 12.7062 * 2f64.sqrt()), (10, 2.262_157 * (10.0 / 9.0f64).sqrt())] {
+            assert!((reach(items).unwrap() - expected).abs() < 1e-3, "{items}: {:?}", reach(items));
+        }
+        assert!((reach(1_000_000).unwrap() - 1.96).abs() < 1e-3);
+        assert_eq!(reach(0), reach(2), "there is no interval of fewer than two items");
+    }
 }

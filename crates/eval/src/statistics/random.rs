@@ -1,13 +1,12 @@
 //! A small seeded generator of random numbers: SplitMix64.
 //!
-//! Used for resampling and for choosing passages, where results must be the
-//! same for the same seed in every version of every dependency, which no
-//! library promises. Not for secrets.
+//! Used for resampling and for choosing passages, where results must not change
+//! with the version of a dependency, which no library promises. Not for secrets.
 //!
 //! Source: G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom
 //! Number Generators", OOPSLA 2014.
 
-/// A stream of random numbers that depends on nothing but its seed.
+/// A stream of random numbers that depends on its seed alone.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,

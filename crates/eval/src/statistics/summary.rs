@@ -1,17 +1,16 @@
-//! The mean of a metric over questions, with what is unknown about it.
+//! The mean of a metric over questions, with its uncertainty.
 //!
-//! When to use it: for every number on a leaderboard. A row that failed never
-//! leaves silently: the mean is over the scored rows, and `worst` and `best`
-//! say where it could be if each failed row had the lowest or the highest
-//! score of the metric's range. Rows to which the metric does not apply, or
-//! which were left out on purpose, are not failures and not in the bounds:
-//! they are the same for every trial.
+//! When to use it: for every number on a leaderboard. Failed rows are not dropped:
+//! the mean is over the scored rows, and `worst` and `best` are the means if each
+//! failed row had the lowest or the highest score of the metric's range. Rows to
+//! which the metric does not apply, or which were left out on purpose, are no
+//! failures, because they are the same for every trial.
 
 use super::{bootstrap_mean, mean};
 use crate::Score;
 use serde::{Deserialize, Serialize};
 
-/// A mean and how far it can be trusted.
+/// A mean with its interval, counts and bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The mean of the scored rows; none if there are none.
@@ -24,7 +23,7 @@ pub struct Summary {
     pub n_scored: usize,
     /// Rows that should have a score and have none.
     pub n_failed: usize,
-    /// All rows, with those that do not apply or were not asked.
+    /// All rows, also those that do not apply or were not asked.
     pub n_total: usize,
     /// The mean if every failed row had the lowest score.
     pub worst: Option<f64>,

@@ -12,7 +12,7 @@ pub(crate) fn inquiry<'a>(question: &str, reference: &str, statements: &'a [Stri
     Inquiry::of_statements(shared, statements, question)
 }
 
-/// A reference, held against itself.
+/// A reference, compared with itself.
 fn planted(own: &Question, other: &Question) -> Option<PlantedCases> {
     let right = own.reference.clone()?;
     Some(PlantedCases { against: right.clone(), right, wrong: other.reference.clone()? })

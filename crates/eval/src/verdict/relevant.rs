@@ -18,7 +18,7 @@ pub(crate) fn inquiry<'a>(question: &str, answer: &str, passages: &'a [String]) 
     }
 }
 
-/// Evidence, held against the reference of its question.
+/// Evidence, compared with the reference of its question.
 fn planted(own: &Question, other: &Question) -> Option<PlantedCases> {
     Some(PlantedCases { against: own.reference.clone()?, right: quotes(own), wrong: quotes(other) })
 }

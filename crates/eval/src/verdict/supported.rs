@@ -1,5 +1,5 @@
 //! `supported`: does the context support the statement? Faithfulness asks so,
-//! and metrics that hold statements against texts are qualified by it.
+//! and metrics that compare statements with texts are qualified by it.
 
 use super::{PlantedCases, Rule, quotes};
 use crate::{Question, prompt, verdict::Inquiry};
@@ -12,7 +12,7 @@ pub(crate) fn inquiry<'p, 'a>(passages: impl IntoIterator<Item = &'p str>, state
     Inquiry::of_statements(prompt::fence_all("context", "passage", passages), statements, question)
 }
 
-/// Evidence, held against all evidence of its own question.
+/// Evidence, compared with all evidence of its question.
 fn planted(own: &Question, other: &Question) -> Option<PlantedCases> {
     let first = |question: &Question| Some(question.evidence.first()?.quote.clone());
     Some(PlantedCases { against: quotes(own), right: first(own)?, wrong: first(other)? })

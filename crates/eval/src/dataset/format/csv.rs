@@ -33,11 +33,22 @@ impl RecordFormat for Csv {
     }
 
     fn header(&self, name: &str, bytes: &[u8]) -> TableHeader {
-        header(bytes, delimiter(name, bytes))
+        let delimiter = delimiter(name, bytes);
+        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
+        let names = match reader.byte_headers() {
+            Ok(names) => names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
+            Err(_) => Vec::new(),
+        };
+        TableHeader { names, delimiter }
     }
 
     fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
-        Ok(write_table(rows, columns, b',')?)
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(columns)?;
+        for row in rows {
+            writer.write_record(columns.iter().map(|name| cell(row.get(*name))))?;
+        }
+        Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
     }
 
     fn rewrite(&self) -> Option<Rewrite> {
@@ -45,18 +56,8 @@ impl RecordFormat for Csv {
     }
 }
 
-/// The header of a table.
-pub(super) fn header(bytes: &[u8], delimiter: u8) -> TableHeader {
-    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
-    let names = match reader.byte_headers() {
-        Ok(names) => names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
-        Err(_) => Vec::new(),
-    };
-    TableHeader { names, delimiter }
-}
-
 /// The records of a table.
-pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<FileRecord>, Vec<RowError>) {
+fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<FileRecord>, Vec<RowError>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
     let header: Vec<String> = match reader.byte_headers() {
@@ -135,19 +136,9 @@ impl LineCounter<'_> {
     }
 }
 
-/// A table with these columns.
-pub(super) fn write_table(rows: &[Map<String, Value>], columns: &[&str], delimiter: u8) -> Result<Vec<u8>, csv::Error> {
-    let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(Vec::new());
-    writer.write_record(columns)?;
-    for row in rows {
-        writer.write_record(columns.iter().map(|name| cell(row.get(*name))))?;
-    }
-    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
-}
-
 /// A changed table: with the delimiter, the mark and the line ends that it had,
 /// and new columns at its end.
-pub(super) fn rewrite(file: &OriginalFile<'_>, changed: &[ChangedRecord]) -> Result<Vec<u8>, WriteError> {
+fn rewrite(file: &OriginalFile<'_>, changed: &[ChangedRecord]) -> Result<Vec<u8>, WriteError> {
     let mut header = file.layout.header.names.clone();
     for (name, _) in changed.iter().flat_map(|(_, changes)| changes) {
         if !header.iter().any(|known| known.trim() == name) {

@@ -1,7 +1,7 @@
 //! Formats of files of questions: one file each, and one line below.
 //!
-//! A format says how its files are called and told from others, and reads and
-//! writes records: it knows nothing of questions.
+//! A format recognises its files by name or content, and reads and writes
+//! records. It knows nothing about questions.
 
 use super::fault::RowError;
 use super::rows::{FileRecord, MARK, TableHeader, without_mark};
@@ -11,32 +11,31 @@ use serde_json::{Map, Value};
 
 /// A format of files of records.
 pub(super) trait RecordFormat {
-    /// What a person calls it.
+    /// Its name in messages.
     fn title(&self) -> &'static str;
 
-    /// How the names of files end that are written so, in lower case; the first
-    /// is the usual one.
+    /// File name extensions that are written in this format, in lower case; the
+    /// first is the default.
     fn written_as(&self) -> &'static [&'static str];
 
-    /// How the names of files end that are read so.
+    /// File name extensions that are read in this format.
     fn read_as(&self) -> &'static [&'static str] {
         self.written_as()
     }
 
-    /// Whether a file begins as none of another format does: then its name
-    /// says nothing.
+    /// Whether the first bytes belong to this format alone. The file's name is then
+    /// ignored.
     fn is_sure(&self, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Whether a file whose name says nothing is of this format, by its first
-    /// character that is no white space.
+    /// Whether a file with an unknown extension is of this format, by its first
+    /// character that is not white space.
     fn may_begin_with(&self, _first: u8) -> bool {
         false
     }
 
-    /// Reads all records of a file without its byte order mark, and what is
-    /// wrong with it.
+    /// Reads all records of a file without its byte order mark, and all errors.
     fn read(&self, name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>);
 
     /// Whether all records have the columns of one header.
@@ -44,17 +43,17 @@ pub(super) trait RecordFormat {
         false
     }
 
-    /// That header.
+    /// The header, if records have one.
     fn header(&self, _name: &str, _bytes: &[u8]) -> TableHeader {
         TableHeader::default()
     }
 
-    /// Writes records with these columns. What a record does not have, it does
-    /// not say.
+    /// Writes records with these columns. Missing fields are left out, or empty in
+    /// a table.
     fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError>;
 
-    /// How records are changed in a file where all else stays as it is; none
-    /// for a format that cannot be changed in place.
+    /// Changes records of a file and leaves the rest as it is; `None` if files of
+    /// this format cannot be changed in place.
     fn rewrite(&self) -> Option<Rewrite> {
         None
     }
@@ -65,7 +64,7 @@ pub(super) trait RecordFormat {
 pub(super) enum FileContent {
     /// Golden questions.
     Questions,
-    /// What a system answered.
+    /// Answers of a system.
     Answers,
 }
 
@@ -96,7 +95,7 @@ pub(super) struct OriginalFile<'a> {
     pub(super) layout: &'a FileLayout,
 }
 
-/// How a file is written, beside its records.
+/// How a file is written, apart from its records.
 #[derive(Debug)]
 pub(super) struct FileLayout {
     pub(super) format: DatasetFormat,
@@ -113,15 +112,15 @@ impl FileLayout {
     }
 }
 
-/// A question to be written: its row in the file, if it has one, and the
-/// fields that are not what the row says.
+/// A question to be written: the index of its record in the file, if it has one,
+/// and the fields that changed.
 pub(super) type ChangedRecord = (Option<usize>, Vec<(String, Value)>);
 
 macro_rules! formats {
     ($( $Variant:ident => $module:ident ),+ $(,)?) => {
         $( mod $module; )+
 
-        /// What a file of questions is written as.
+        /// A format of files of questions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum DatasetFormat {
@@ -132,7 +131,7 @@ macro_rules! formats {
             /// All formats.
             pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
 
-            /// What the format says of itself.
+            /// The implementation of the format.
             pub(super) fn file(self) -> &'static dyn RecordFormat {
                 match self { $( Self::$Variant => &self::$module::$Variant, )+ }
             }
@@ -147,15 +146,14 @@ formats! {
 }
 
 impl DatasetFormat {
-    /// The format that a file's name tells; none where it tells none.
+    /// The format of a file name, by its extension.
     pub fn of_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
         let extension = extension.to_ascii_lowercase();
         Self::ALL.iter().copied().find(|format| format.file().written_as().contains(&extension.as_str()))
     }
 
-    /// The same, if files of this format can be changed in place, as reviews
-    /// change them.
+    /// The same, if files of this format can be changed in place, as a review does.
     pub fn of_kept_name(name: &str) -> Option<Self> {
         Self::of_name(name).filter(|format| format.is_changed_in_place())
     }
@@ -170,13 +168,13 @@ impl DatasetFormat {
         DatasetFormats(Self::ALL.to_vec())
     }
 
-    /// Those that can be changed in place.
+    /// The formats that can be changed in place.
     pub fn kept() -> DatasetFormats {
         DatasetFormats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
     }
 
-    /// What a file is read as: by bytes that only one format begins with, else
-    /// by its name, else by its first character.
+    /// The format of a file: by first bytes that only one format has, else by its
+    /// name, else by its first character.
     pub(super) fn of_file(name: &str, bytes: &[u8]) -> Self {
         let find = |is: &dyn Fn(&dyn RecordFormat) -> bool| Self::ALL.iter().copied().find(|format| is(format.file()));
         let extension = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -188,7 +186,7 @@ impl DatasetFormat {
     }
 }
 
-/// How a file is written.
+/// The layout of a file.
 pub(super) fn layout(name: &str, bytes: &[u8]) -> FileLayout {
     let format = DatasetFormat::of_file(name, bytes);
     let content = without_mark(bytes);
@@ -207,18 +205,18 @@ pub(super) fn has_header(name: &str, bytes: &[u8]) -> bool {
     DatasetFormat::of_file(name, bytes).file().has_header()
 }
 
-/// Some formats, to be told of.
+/// A list of formats, for messages.
 #[derive(Debug, Clone)]
 pub struct DatasetFormats(Vec<DatasetFormat>);
 
 impl DatasetFormats {
-    /// What they are called: `JSONL or CSV`.
+    /// Their names: `JSONL or CSV`.
     pub fn titles(&self) -> String {
         let titles: Vec<String> = self.0.iter().map(|format| format.file().title().to_owned()).collect();
         words::alternatives(&titles)
     }
 
-    /// How their files' names end: `.jsonl or .csv`.
+    /// Their extensions: `.jsonl or .csv`.
     pub fn endings(&self) -> String {
         let first = |format: &DatasetFormat| Some(format!(".{}", format.file().written_as().first()?));
         words::alternatives(&self.0.iter().filter_map(first).collect::<Vec<_>>())

@@ -1,18 +1,17 @@
 //! Kinds of questions: one file each, and one line in the list of [`dataset::kind`](crate::dataset).
 //!
-//! A kind says what the model is told, shows it an example, and has the rules
-//! that only its questions must keep.
+//! A kind has the task for the model, an example, and a rule for its questions.
 
 use super::{QuestionDraft, RejectionReason};
 use crate::dataset::{QuestionKind, every_kind};
 
-/// What a kind asks of the model and of its questions.
+/// How questions of a kind are made and checked.
 pub(super) struct Recipe {
-    /// What the model is told to do.
+    /// The task for the model.
     pub(super) task: &'static str,
-    /// Passages as an example. As many as a question of this kind needs.
+    /// Example passages, as many as a question of this kind needs.
     pub(super) example_passages: &'static [&'static str],
-    /// What a model should make of them: a draft as JSON.
+    /// The reply to the example: a draft as JSON.
     pub(super) example_reply: &'static str,
     /// The share of the answer's words that its passages must hold.
     pub(super) held: f64,

@@ -274,7 +274,6 @@ fn median(mut numbers: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::{FakeJudge, wait};
-    use super::super::Judges;
     use super::*;
 
     fn choose(judge: &Judge) -> (Result<ScaleChoice, Missing>, Value) {
@@ -286,7 +285,7 @@ mod tests {
 
     fn judges(fakes: Vec<FakeJudge>) -> Judge {
         let chats: Vec<_> = fakes.into_iter().map(FakeJudge::chat).collect();
-        Judge::new(Judges::of(&chats).unwrap(), 0.5)
+        Judge::new(&chats[0], &chats[1..], 0.5)
     }
 
     #[test]

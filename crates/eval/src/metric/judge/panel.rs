@@ -22,26 +22,6 @@ use futures::future::join_all;
 use models::Chat;
 use serde_json::{Map, Value, json};
 
-/// The models that judge: at least one.
-pub(crate) struct Judges {
-    first: Chat,
-    others: Vec<Chat>,
-}
-
-impl Judges {
-    /// The judges of a list; none of an empty one.
-    pub(crate) fn of(models: &[Chat]) -> Option<Self> {
-        let (first, others) = models.split_first()?;
-        Some(Self { first: first.clone(), others: others.to_vec() })
-    }
-}
-
-impl From<Chat> for Judges {
-    fn from(first: Chat) -> Self {
-        Self { first, others: Vec::new() }
-    }
-}
-
 /// Gives verdicts, by one model or by the majority of several.
 pub(crate) struct Judge {
     pub(super) first: PanelMember,
@@ -49,15 +29,14 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// A judge that says yes from this probability on.
-    pub(crate) fn new(judges: impl Into<Judges>, threshold: f64) -> Self {
-        let Judges { first, others } = judges.into();
-        let several = !others.is_empty();
-        let member = |chat: Chat| {
-            let name = several.then(|| chat.identity().model.clone());
-            PanelMember::new(chat, threshold, name)
+    /// A judge that says yes from this probability on; with `others`, the majority
+    /// decides.
+    pub(crate) fn new(first: &Chat, others: &[Chat], threshold: f64) -> Self {
+        let member = |chat: &Chat| {
+            let name = (!others.is_empty()).then(|| chat.identity().model.clone());
+            PanelMember::new(chat.clone(), threshold, name)
         };
-        Self { first: member(first), others: others.into_iter().map(member).collect() }
+        Self { first: member(first), others: others.iter().map(member).collect() }
     }
 
     /// What the first judge's verdicts are read from.

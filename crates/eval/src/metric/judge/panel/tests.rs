@@ -6,7 +6,7 @@ use super::*;
 
 fn panel(fakes: Vec<FakeJudge>) -> Judge {
     let chats: Vec<Chat> = fakes.into_iter().map(FakeJudge::chat).collect();
-    Judge::new(Judges::of(&chats).unwrap(), 0.5)
+    Judge::new(&chats[0], &chats[1..], 0.5)
 }
 
 fn ask(judge: &Judge, items: &[&str]) -> (Result<Vec<ItemVerdict>, Missing>, Value) {
