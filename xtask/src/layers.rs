@@ -51,10 +51,6 @@ pub(crate) const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     ("models", "local::llama", "engine worker"),
     // `remote_chat` chooses the protocol, and each protocol uses what all chat providers share.
     ("models", "remote", "chat_openai remote_chat translated"),
-    // Files of questions: the formats are a list, and each format reads rows.
-    ("eval", "dataset", "columns file format import rows answers places"),
-    // Both compute the same intervals: `bootstrap` for few scores, `large_sample` for many.
-    ("eval", "statistics", "bootstrap large_sample"),
     ("lab", "board", "notes turns"),
     ("lab", "spec", "engine evaluate resolve space track"),
 ];
