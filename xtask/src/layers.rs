@@ -47,10 +47,6 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[(
 pub(crate) const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     // Two classes of Python that hold one another.
     ("python", "", "attempt run"),
-    // Files of questions: the formats are a list, and each format reads rows.
-    ("eval", "dataset", "columns file format import rows answers places"),
-    // Both compute the same intervals: `bootstrap` for few scores, `large_sample` for many.
-    ("eval", "statistics", "bootstrap large_sample"),
     ("lab", "board", "notes turns"),
     ("lab", "spec", "engine evaluate resolve space track"),
 ];

@@ -10,10 +10,10 @@
 #![allow(clippy::print_stdout)]
 
 use async_trait::async_trait;
-use eval::{MetricConfig, Question, Sample, statistics::Summary};
+use eval::{MetricConfig, Question, Sample, metric::MetricContext, statistics::Summary};
 use futures::{StreamExt, stream};
 use models::{ChatModel, ChatRequest, ChatResponse, Client, Error, Finish, Identity, Model, Usage};
-use rag::{Answer, Context, NamedModels, Passage, Span};
+use rag::{Answer, NamedModels, Passage, Span};
 use serde_json::{Value, json};
 use std::{
     sync::Arc,
@@ -132,7 +132,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let judge = Arc::new(Slow(identity, AtomicUsize::new(0)));
     let chat = Client::new(None).chat(judge.clone());
     let models = NamedModels { chats: [("judge".to_owned(), chat)].into(), ..NamedModels::default() };
-    let context = Context { models: Some(&models), embedder: None, judges: &["judge".to_owned()], pipeline: None };
+    let context = MetricContext { models: Some(&models), embedder: None, judges: &["judge".to_owned()] };
     let configs: Vec<MetricConfig> = METRICS.iter().filter_map(|name| MetricConfig::named(name)).collect();
     let metrics = configs.iter().map(|config| config.build(&context)).collect::<Result<Vec<_>, _>>()?;
     let samples: Vec<(Question, Vec<Passage>, Answer)> = (0..n).map(sample).collect();

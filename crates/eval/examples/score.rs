@@ -24,12 +24,12 @@
 //! once more, it repeats what it said.
 
 use async_trait::async_trait;
-use eval::{Evidence, MetricConfig, Question, Sample, Score};
+use eval::{Evidence, MetricConfig, Question, Sample, Score, metric::MetricContext};
 use models::{
     ChatModel, ChatRequest, ChatResponse, Client, EmbeddingModel, Error, Finish, Identity, InputKind, Matrix, Model,
     Usage,
 };
-use rag::{Answer, Context, NamedModels, Passage, Span};
+use rag::{Answer, NamedModels, Passage, Span};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -247,8 +247,7 @@ async fn score(request: Request) -> Result<Score, Failure> {
         embedders: [("embedder".to_owned(), embedder)].into(),
         ..NamedModels::default()
     };
-    let context =
-        Context { models: Some(&models), embedder: Some("embedder"), judges: &["judge".to_owned()], pipeline: None };
+    let context = MetricContext { models: Some(&models), embedder: Some("embedder"), judges: &["judge".to_owned()] };
     let evidence = evidence.into_iter().map(|place| Evidence {
         document: place.document,
         quote: place.text,

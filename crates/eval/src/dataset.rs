@@ -1,9 +1,9 @@
-//! Golden questions: what is asked, what the answer should be, and where in
-//! the documents the evidence stands.
+//! Golden questions: the question, the right answer, and the evidence for it in
+//! the documents.
 //!
 //! Evidence is a quote and its byte span in a document's extracted text, never
-//! a chunk's id, so that it survives re-chunking. Where a document was parsed
-//! anew, the quote finds the new span: see [`Dataset::anchoring`].
+//! a chunk's id, so that it survives re-chunking. After a document is parsed
+//! again, the quote finds the new span: see [`Dataset::anchoring`].
 
 use models::Message;
 use rag::Span;
@@ -16,6 +16,7 @@ mod cells;
 mod columns;
 mod difference;
 mod export;
+mod fault;
 mod file;
 mod format;
 mod import;
@@ -30,36 +31,37 @@ mod style;
 mod traffic;
 mod turns;
 
-pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
+pub use anchor::{AnchorError, AnchorErrorKind, Anchoring, anchor};
 pub use answers::{AnsweredRow, import_answers, is_numbered_id, read_answers};
 pub use attack::{Attack, AttackKind};
 pub use columns::{DatasetReport, IgnoredColumn};
 pub use difference::{ChangedQuestion, DatasetDifference};
-pub use export::{Columns, ExportError};
+pub use export::{ColumnSet, ExportError};
+pub use fault::{ImportError, RowError};
 pub use file::{DatasetFile, UnwritableFile};
-pub use format::{Format, Formats};
-pub use import::{ImportError, RowQuestions, import, read_questions};
-pub use kind::Kind;
+pub use format::{DatasetFormat, DatasetFormats, WriteError};
+pub use import::{RowQuestions, import, read_questions};
+pub use kind::QuestionKind;
 pub(crate) use kind::every_kind;
 pub use metadata::{MetadataRow, read_metadata};
 pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
-pub use style::{Length, Style};
-pub use traffic::{BadLine, TrafficChoice, TrafficQuestions, TrafficReport, Verdict, import_traffic};
+pub use style::{Length, QuestionStyle};
+pub use traffic::{BadLine, TrafficChoice, TrafficQuestions, TrafficReport, UserVerdict, import_traffic};
 
-/// Where the answer stands: a span of a document's extracted text, and the
-/// words there, so that it survives re-chunking and re-parsing.
+/// A place in a document that holds the answer: a span of the extracted text, and
+/// the words there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// The document's path below the corpus' root; empty if it is not known,
-    /// and then the first document (by path) that holds the quote.
+    /// The document's path below the corpus' root. If it is empty, the first
+    /// document (by path) that holds the quote.
     #[serde(default)]
     pub document: String,
-    /// The words, as they stand in the document but for white space.
+    /// The words of the document; white space may differ.
     pub quote: String,
-    /// Where the quote was found. Checked against the quote, and found anew
-    /// where it does not match.
+    /// Where the quote was found, in bytes. It is searched again if the text there
+    /// is not the quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
 }
@@ -70,48 +72,48 @@ pub struct Evidence {
 pub struct Question {
     /// Unique in its dataset.
     pub id: String,
-    /// What is asked.
+    /// The words of the question.
     pub question: String,
-    /// What was said before it, oldest first; empty where it stands alone.
+    /// The earlier messages of the conversation, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Message>,
     /// The reference answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// What a system answered, for the person who reviews the question. It is
-    /// compared with nothing until that person makes it the reference.
+    /// The answer of a system, for the reviewer of the question. No metric uses it
+    /// until the reviewer makes it the reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<String>,
-    /// Where it stands. Every item is needed.
+    /// The evidence for the answer. All items are needed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
-    /// Free words for grouping.
+    /// Labels for grouping.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Whether the documents hold an answer. Where they do not, a system
-    /// should say so; such a question has no evidence.
+    /// Whether the documents hold an answer. If they do not, a system should say
+    /// so, and the question has no evidence.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub answerable: bool,
-    /// How it was generated; none for one that somebody wrote.
+    /// How it was generated; `None` for a question that a person wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// Which part of the dataset it belongs to, where the dataset is split.
+    /// Its part of the dataset, if the dataset is split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
-    /// What a person said of it.
+    /// The decision of a reviewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<Review>,
-    /// Which chunks are searched for it, whatever the pipeline; all if there is none.
+    /// The chunks that are searched for it, in every pipeline; all if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<rag::Filter>,
-    /// How it is attacked by a planted document; none for an honest question.
+    /// The attack by a planted document; `None` for an ordinary question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attack: Option<Attack>,
 }
 
 impl Question {
-    /// A person takes it as it stands; where there is no reference, the draft is
-    /// one from now on.
+    /// Accepts the question unchanged. The draft becomes the reference if there is
+    /// none.
     pub fn accept(&mut self) {
         self.settle_draft();
         self.review = Some(Review::Accepted);
@@ -122,8 +124,8 @@ impl Question {
         self.reference = self.reference.take().or(draft);
     }
 
-    /// A person changes its words; what is blank stays as it was. The id stays:
-    /// it is still the same question.
+    /// Changes question and reference; a blank text changes nothing. The id stays
+    /// the same.
     pub fn edit(&mut self, question: &str, reference: &str) {
         if !question.trim().is_empty() {
             question.trim().clone_into(&mut self.question);
@@ -135,7 +137,7 @@ impl Question {
         self.review = Some(Review::Edited);
     }
 
-    /// The record of a person's rejection, for the file of rejected questions.
+    /// The record of a reviewer's rejection, for the file of rejected questions.
     pub fn rejection(&self) -> serde_json::Value {
         serde_json::json!({ "reason": "review", "question": self.question, "removed": self })
     }
@@ -165,13 +167,13 @@ impl Default for Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// What it asks for.
-    pub kind: Kind,
-    /// Whose voice it has, by the persona's name.
+    /// The kind of question.
+    pub kind: QuestionKind,
+    /// The name of the persona that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
     /// How it is written.
-    pub style: Style,
+    pub style: QuestionStyle,
     /// How long it is.
     pub length: Length,
     /// The model that wrote it.
@@ -182,19 +184,19 @@ pub struct Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// To choose by.
+    /// Trials are chosen by these questions.
     Tune,
-    /// To report by: no choice was made on it.
+    /// Results are reported on these questions; nothing is chosen by them.
     Test,
 }
 
-/// What a person said of a question. Rejected ones leave the dataset.
+/// The decision of a reviewer. Rejected questions leave the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Review {
-    /// Taken as it stands.
+    /// Accepted unchanged.
     Accepted,
-    /// Changed, and then taken.
+    /// Accepted with changes.
     Edited,
 }
 
@@ -228,18 +230,18 @@ impl Dataset {
         Ok(out)
     }
 
-    /// Begins to look for the evidence in documents, which are shown one after
-    /// the other, in any order.
+    /// Starts a search for the evidence in documents, which are visited one by one,
+    /// in any order.
     pub fn anchoring(&mut self) -> Anchoring<'_> {
         Anchoring::new(self)
     }
 
-    /// Looks for the evidence in (path, text) pairs. What is returned was not
-    /// found: the question's retrieval cannot be scored.
+    /// Searches the evidence in documents (path, text). Returns the evidence that
+    /// was not found, for which retrieval cannot be scored.
     pub fn anchor<P: AsRef<str>, T: AsRef<str>>(
         &mut self,
         documents: impl IntoIterator<Item = (P, T)>,
-    ) -> Vec<Unanchored> {
+    ) -> Vec<AnchorError> {
         let mut anchoring = self.anchoring();
         for (path, text) in documents {
             anchoring.visit(path.as_ref(), text.as_ref());
@@ -248,8 +250,8 @@ impl Dataset {
     }
 }
 
-/// The id of a question that has none: by its words, so that it stays the same
-/// where other questions are added or the file is sorted.
+/// The id of a question without one: a hash of its words, so that it does not
+/// change when the file is sorted or grows.
 pub(crate) fn question_id(prefix: char, question: &str) -> String {
     format!("{prefix}-{}", store::Key::of_bytes(question.as_bytes()).short())
 }

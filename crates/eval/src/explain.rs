@@ -1,12 +1,10 @@
-//! How a score came about, in words: what [`crate::Scored::detail`] holds, for
-//! people. Whoever shows scores shows these lines, and no metric has to say
-//! anything for it: the parts of a detail are told by their form.
+//! Explains a score in words, from [`crate::Scored::detail`]. The parts of a detail
+//! are recognised by their form, so metrics need no code of their own for it.
 
 use serde_json::{Map, Value};
 
-/// What a score's detail says, a line for each thing; lines that belong to the
-/// one above begin with two spaces. The calls of judges are counted, not told:
-/// they stand in the detail itself.
+/// Describes a score's detail in lines. Lines that belong to the one above begin
+/// with two spaces. Calls of judges are only counted; the detail holds them.
 pub fn explain(detail: &Value) -> Vec<String> {
     match detail {
         Value::Null => Vec::new(),
@@ -74,8 +72,8 @@ fn evidence(item: &Value) -> String {
     }
 }
 
-/// An item with what was said of it: first the verdict, then the item, then
-/// how sure and why.
+/// Describes an item: first the verdict, then the item, then the probability and
+/// the reason.
 fn row(number: usize, fields: &Map<String, Value>) -> String {
     let mut rest: Vec<(&str, &Value)> =
         fields.iter().map(|(name, value)| (name.as_str(), value)).filter(|(_, value)| !value.is_null()).collect();
@@ -122,7 +120,7 @@ fn row(number: usize, fields: &Map<String, Value>) -> String {
     }
 }
 
-/// A value without the marks of JSON around it.
+/// A value as plain text instead of JSON.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),

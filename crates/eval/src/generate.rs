@@ -45,19 +45,19 @@ mod rejected;
 mod voice;
 
 pub use estimate::GenerateEstimate;
-pub use rejected::{Rejected, Rejection};
+pub use rejected::{Rejection, RejectionReason};
 pub use voice::Persona;
 
-use crate::dataset::{Kind, Length, Origin, Style, question_id};
+use crate::dataset::{Length, Origin, QuestionKind, QuestionStyle, question_id};
 use crate::words::content_stems;
 use crate::{Dataset, Evidence, Missing, Question, prompt};
 use crate::{
     metric::judge::{Judge, Transcript},
     verdict::Inquiry,
 };
-use draft::{Draft, read as read_draft};
+use draft::{QuestionDraft, read as read_draft};
 use futures::{StreamExt, future, stream};
-use graph::Graph;
+use graph::PassageGraph;
 use models::{Chat, ChatRequest, Message};
 use rag::{
     Chunk, Span,
@@ -70,15 +70,15 @@ use std::{
 };
 use voice::{Voice, Voices};
 
-/// The nearest passages that must not answer a question without an answer.
+/// The number of nearest passages that must not answer an unanswerable question.
 const NEAREST: usize = 3;
 
-/// After this many scenarios in a row at which it raised, a function is not
-/// called again: the error is in the function.
+/// A user's function that raises in this many scenarios in a row is not called
+/// again.
 const STRIKES: usize = 3;
 
-/// The share of a reference's words that an answer without any passage must
-/// have to be the same answer.
+/// The share of the reference's words from which on an answer without passages is
+/// the same answer.
 const KNOWN: f64 = 0.8;
 
 /// How questions are generated.
@@ -91,14 +91,14 @@ pub struct GenerateOptions {
     pub seed: u64,
     /// The share of each kind; what is not named has none. All kinds with
     /// their own shares if left out.
-    pub kinds: BTreeMap<Kind, f64>,
+    pub kinds: BTreeMap<QuestionKind, f64>,
     /// Who asks, in turns; nobody in particular if empty.
     pub personas: Vec<Persona>,
     /// How many personas the model makes up from the corpus, where none are
     /// given.
     pub n_personas: usize,
     /// How questions are written, in turns.
-    pub styles: Vec<Style>,
+    pub styles: Vec<QuestionStyle>,
     /// How long questions are, in turns.
     pub lengths: Vec<Length>,
     /// Whether questions are rejected that the model answers without passages.
@@ -121,10 +121,10 @@ impl Default for GenerateOptions {
         Self {
             size: 20,
             seed: 0,
-            kinds: Kind::ALL.iter().map(|kind| (*kind, kind.default_share())).collect(),
+            kinds: QuestionKind::ALL.iter().map(|kind| (*kind, kind.default_share())).collect(),
             personas: Vec::new(),
             n_personas: 0,
-            styles: vec![Style::Plain],
+            styles: vec![QuestionStyle::Plain],
             lengths: vec![Length::Medium],
             closed_book: true,
             max_tokens: 300,
@@ -136,40 +136,62 @@ impl Default for GenerateOptions {
     }
 }
 
+/// Options that cannot work, and what to write instead.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateOptionsError {
+    /// No question is wanted.
+    #[error("`size` must be at least 1")]
+    Size,
+    /// The shares of the kinds do not add up to anything.
+    #[error(
+        "`kinds` must be shares of at least 0 of which one is above 0, such as {{ multi_hop = 0.3, single_hop_specific = \
+         0.7 }}"
+    )]
+    Kinds,
+    /// The threshold is no probability.
+    #[error("`threshold` must be between 0 and 1, not {0}")]
+    Threshold(f64),
+    /// There is no style or no length.
+    #[error("`styles` and `lengths` must name at least one each")]
+    Voices,
+}
+
 impl GenerateOptions {
-    /// What cannot be.
+    /// Checks the options.
     ///
     /// # Errors
-    /// The mistake and what to write instead.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), GenerateOptionsError> {
         if self.size == 0 {
-            return Err("`size` must be at least 1".into());
+            return Err(GenerateOptionsError::Size);
         }
         if self.kinds.values().any(|share| !share.is_finite() || *share < 0.0)
             || self.kinds.values().sum::<f64>() <= 0.0
         {
-            return Err("`kinds` must be shares of at least 0 of which one is above 0, such as { multi_hop = 0.3, single_hop_specific = 0.7 }".into());
+            return Err(GenerateOptionsError::Kinds);
         }
         if !(self.threshold > 0.0 && self.threshold < 1.0) {
-            return Err(format!("`threshold` must be between 0 and 1, not {}", self.threshold));
+            return Err(GenerateOptionsError::Threshold(self.threshold));
         }
         if self.styles.is_empty() || self.lengths.is_empty() {
-            return Err("`styles` and `lengths` must name at least one each".into());
+            return Err(GenerateOptionsError::Voices);
         }
         Ok(())
     }
 
-    /// How many questions of each kind: shares of the size by the largest
-    /// remainder, so that they add up.
-    fn quotas(&self) -> Vec<(Kind, usize)> {
+    /// The number of questions of each kind, by the largest remainder method, so that
+    /// they add up to the size.
+    fn quotas(&self) -> Vec<(QuestionKind, usize)> {
         let sum: f64 = self.kinds.values().sum();
-        let exact = |kind: &Kind| self.kinds.get(kind).copied().unwrap_or(0.0) / sum * self.size as f64;
-        let mut quotas: Vec<(Kind, usize)> = Kind::ALL.iter().map(|kind| (*kind, exact(kind) as usize)).collect();
+        let exact = |kind: &QuestionKind| self.kinds.get(kind).copied().unwrap_or(0.0) / sum * self.size as f64;
+        let mut quotas: Vec<(QuestionKind, usize)> =
+            QuestionKind::ALL.iter().map(|kind| (*kind, exact(kind) as usize)).collect();
         let mut left = self.size.saturating_sub(quotas.iter().map(|quota| quota.1).sum());
         let mut by_remainder: Vec<usize> = (0..quotas.len()).collect();
-        let remainder = |i: &usize| exact(&Kind::ALL[*i]).fract();
+        let remainder = |i: &usize| exact(&QuestionKind::ALL[*i]).fract();
         by_remainder.sort_by(|a, b| remainder(b).total_cmp(&remainder(a)));
-        for i in by_remainder.into_iter().filter(|i| exact(&Kind::ALL[*i]) > 0.0).cycle().take(self.size) {
+        for i in by_remainder.into_iter().filter(|i| exact(&QuestionKind::ALL[*i]) > 0.0).cycle().take(self.size) {
             if left == 0 {
                 break;
             }
@@ -187,66 +209,65 @@ impl GenerateOptions {
     }
 }
 
-/// Golden questions, and what was rejected on the way to them.
+/// Generated questions, and what was rejected.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Generated {
+pub struct GeneratedQuestions {
     /// The questions, with anchored evidence.
     pub dataset: Dataset,
-    /// One for each scenario that was tried and gave no question, and for each
-    /// passage that was not worth trying.
+    /// A rejection for each scenario without a question, and for each unsuitable
+    /// passage.
     pub rejected: Vec<Rejection>,
-    /// Who asks.
+    /// The personas that ask.
     pub personas: Vec<Persona>,
-    /// How many scenarios were tried.
+    /// The number of scenarios that were tried.
     pub attempts: usize,
-    /// How many questions each kind lacks of its share.
-    pub lacking: BTreeMap<Kind, usize>,
-    /// Names and terms that join passages.
+    /// The questions that each kind lacks of its share.
+    pub lacking: BTreeMap<QuestionKind, usize>,
+    /// The number of names and terms that connect passages.
     pub n_entities: usize,
-    /// Passages that were worth a question.
+    /// The number of suitable passages.
     pub n_passages: usize,
-    /// How often in a row, at the end, a function of the program's own raised
-    /// where it was to write.
+    /// How often in a row, at the end, the user's function raised.
     raised_in_a_row: usize,
 }
 
-impl Generated {
+impl GeneratedQuestions {
     /// How often each reason led to a rejection.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         rejected::counts(&self.rejected)
     }
 
-    /// Whether a function that is to write raises whatever it is asked: it is
-    /// not called again.
+    /// Whether generation stopped because the user's function always raised.
     pub fn gave_up(&self) -> bool {
         self.raised_in_a_row >= STRIKES
     }
 
-    /// How many drafts were written, of which some were rejected.
+    /// The number of drafts, with those that were rejected.
     pub fn n_written(&self) -> usize {
         let rejected = self.rejected.iter().filter(|rejection| rejection.question.is_some());
         self.dataset.questions.len() + rejected.count()
     }
 
-    /// The failures of a function of the program's own that was to write.
+    /// The failures of the user's function.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
         self.rejected.iter().filter_map(|rejection| match &rejection.reason {
-            Rejected::Function(failure) => Some(&**failure),
+            RejectionReason::Function(failure) => Some(&**failure),
             _ => None,
         })
     }
 
-    /// Takes what became of a scenario: a question that is not there yet, or
-    /// why there is none.
-    fn take(&mut self, scenario: &Scenario<'_>, outcome: Outcome) {
+    /// Adds the outcome of a scenario: a new question, or a rejection.
+    fn take(&mut self, scenario: &Scenario<'_>, outcome: AttemptOutcome) {
         self.attempts += 1;
         self.raised_in_a_row = match &outcome {
-            Err((Rejected::Function(failure), _)) if failure.kind == FailureKind::Raised => self.raised_in_a_row + 1,
+            Err((RejectionReason::Function(failure), _)) if failure.kind == FailureKind::Raised => {
+                self.raised_in_a_row + 1
+            }
             _ => 0,
         };
         let (reason, question) = match outcome {
             Ok(question) if check::is_repeated(&question, &self.dataset.questions) => {
-                (Rejected::Duplicate, Some(question.question))
+                (RejectionReason::Duplicate, Some(question.question))
             }
             Ok(question) => return self.dataset.questions.push(question),
             Err(rejected) => rejected,
@@ -256,24 +277,24 @@ impl Generated {
     }
 }
 
-/// How far generation is.
+/// The progress of generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GenerateProgress {
-    /// Questions taken so far.
+    /// Questions accepted so far.
     pub accepted: usize,
     /// Questions wanted.
     pub size: usize,
     /// Scenarios tried so far.
     pub attempted: usize,
-    /// Scenarios that are tried at most.
+    /// The most scenarios.
     pub attempts: usize,
 }
 
-/// What one question is to be made of.
+/// The material for one question.
 struct Scenario<'a> {
-    kind: Kind,
+    kind: QuestionKind,
     passages: Vec<&'a Chunk>,
-    /// What the passages both name.
+    /// The name that both passages share.
     shared: Option<String>,
     voice: Voice,
     language: Option<whatlang::Lang>,
@@ -283,18 +304,22 @@ struct Scenario<'a> {
 /// scenario.
 ///
 /// # Errors
-/// The model cannot be used at all (no key, no quota, cancelled, …). What it
-/// has answered by then is in the journal, and is not paid again.
+/// The model cannot be used at all (no key, no quota, cancelled, …). Its answers so
+/// far are in the journal, and are not paid again.
 pub async fn generate(
     options: &GenerateOptions,
     chunks: &[Chunk],
     chat: &Chat,
     mut on_progress: impl FnMut(GenerateProgress),
-) -> Result<Generated, models::Error> {
+) -> Result<GeneratedQuestions, models::Error> {
     let (passages, rejected) = passages::draw(chunks, options);
-    let graph = Graph::build(&passages);
-    let mut generated =
-        Generated { rejected, n_entities: graph.n_entities(), n_passages: passages.len(), ..Generated::default() };
+    let graph = PassageGraph::build(&passages);
+    let mut generated = GeneratedQuestions {
+        rejected,
+        n_entities: graph.n_entities(),
+        n_passages: passages.len(),
+        ..GeneratedQuestions::default()
+    };
     if options.size == 0 || passages.is_empty() {
         return Ok(generated);
     }
@@ -302,7 +327,7 @@ pub async fn generate(
         [] if options.n_personas > 0 => personas::make(options, &passages, chat).await?,
         given => given.to_vec(),
     };
-    let writer = Writer { options, graph: &graph, chat, judge: Judge::new(chat.clone(), options.threshold) };
+    let writer = QuestionWriter { options, graph: &graph, chat, judge: Judge::new(chat, &[], options.threshold) };
     let mut deck = Deck { singles: passages.clone(), taken: 0 };
     let mut open = options.quotas();
     let attempts: usize = open.iter().map(|(_, quota)| options.attempts(*quota)).sum();
@@ -310,8 +335,8 @@ pub async fn generate(
     let shares = open.clone();
     for i in 0..open.len() {
         let (kind, quota) = open[i];
-        // What a kind cannot give is asked of the one that needs least.
-        let makes_up = kind == Kind::SingleHopSpecific;
+        // This kind, which needs least, makes up for the others.
+        let makes_up = kind == QuestionKind::SingleHopSpecific;
         let may_try = if makes_up { attempts - generated.attempts } else { options.attempts(quota) };
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);
         let voices = Voices::new(options, &generated.personas, seed);
@@ -319,45 +344,45 @@ pub async fn generate(
         let scenarios = deck.scenarios(kind, &graph, seed, may_try, voices);
         let before = generated.dataset.questions.len();
         let wanted = before + quota;
-        let told = |generated: &Generated| {
+        let told = |generated: &GeneratedQuestions| {
             let accepted = generated.dataset.questions.len();
             on_progress(GenerateProgress { accepted, size: options.size, attempted: generated.attempts, attempts });
         };
         let tried = writer.write(&scenarios, wanted, &mut generated, told).await?;
         deck.took(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
-        // Of its own share: what it makes up for another kind is lacking there.
+        // Of its own share; what it makes up for is lacking at the other kind.
         let of_share = shares[i].1.saturating_sub(generated.dataset.questions.len() - before);
         if of_share > 0 {
             generated.lacking.insert(kind, of_share);
         }
-        if let Some(next) = open.last_mut().filter(|next| !makes_up && next.0 == Kind::SingleHopSpecific) {
+        if let Some(next) = open.last_mut().filter(|next| !makes_up && next.0 == QuestionKind::SingleHopSpecific) {
             next.1 += lacking;
         }
     }
     Ok(generated)
 }
 
-/// The passages, each of which serves one question for one passage.
+/// The passages; each is used for at most one question about one passage.
 struct Deck<'a> {
     singles: Vec<&'a Chunk>,
     taken: usize,
 }
 
 impl<'a> Deck<'a> {
-    /// What a kind's questions can be made of, in the order of trying.
+    /// The scenarios of a kind, in the order of trying.
     fn scenarios(
         &self,
-        kind: Kind,
-        graph: &Graph<'a>,
+        kind: QuestionKind,
+        graph: &PassageGraph<'a>,
         seed: u64,
         most: usize,
         mut voices: Voices,
     ) -> Vec<Scenario<'a>> {
         let of_pair = |pair: graph::Pair| (vec![self.singles[pair.first], self.singles[pair.second]], pair.shared);
         let of: Vec<(Vec<&'a Chunk>, Option<String>)> = match kind {
-            Kind::MultiHop => graph.by_entity(seed).into_iter().take(most).map(of_pair).collect(),
-            Kind::Comparative => graph.by_similarity().take(most).map(of_pair).collect(),
+            QuestionKind::MultiHop => graph.by_entity(seed).into_iter().take(most).map(of_pair).collect(),
+            QuestionKind::Comparative => graph.by_similarity().take(most).map(of_pair).collect(),
             _ => self.singles[self.taken..].iter().take(most).map(|passage| (vec![*passage], None)).collect(),
         };
         let scenario = |(passages, shared): (Vec<&'a Chunk>, Option<String>)| {
@@ -367,7 +392,7 @@ impl<'a> Deck<'a> {
         of.into_iter().map(scenario).collect()
     }
 
-    fn took(&mut self, kind: Kind, tried: usize) {
+    fn took(&mut self, kind: QuestionKind, tried: usize) {
         if kind.hops() == 1 {
             self.taken += tried;
         }
@@ -375,24 +400,24 @@ impl<'a> Deck<'a> {
 }
 
 /// A question, or why there is none, with the question if one was written.
-type Outcome = Result<Question, (Rejected, Option<String>)>;
+type AttemptOutcome = Result<Question, (RejectionReason, Option<String>)>;
 
-struct Writer<'a> {
+struct QuestionWriter<'a> {
     options: &'a GenerateOptions,
-    graph: &'a Graph<'a>,
+    graph: &'a PassageGraph<'a>,
     chat: &'a Chat,
     judge: Judge,
 }
 
-impl Writer<'_> {
-    /// Tries scenarios until so many questions are there, and says how many
-    /// were tried.
+impl QuestionWriter<'_> {
+    /// Tries scenarios until there are `wanted` questions. Returns the number of
+    /// scenarios that were tried.
     async fn write(
         &self,
         scenarios: &[Scenario<'_>],
         wanted: usize,
-        generated: &mut Generated,
-        mut on_progress: impl FnMut(&Generated),
+        generated: &mut GeneratedQuestions,
+        mut on_progress: impl FnMut(&GeneratedQuestions),
     ) -> Result<usize, models::Error> {
         let enough = AtomicBool::new(false);
         let mut outcomes = stream::iter(scenarios)
@@ -406,25 +431,27 @@ impl Writer<'_> {
             tried += 1;
             on_progress(generated);
         }
-        // What was begun is paid: its answers are kept for another time.
+        // Calls in flight are paid: they are awaited, so that the journal has their answers.
         enough.store(true, Ordering::Relaxed);
         while outcomes.next().await.is_some() {}
         Ok(tried)
     }
 
-    async fn attempt(&self, scenario: &Scenario<'_>) -> Result<Outcome, models::Error> {
+    async fn attempt(&self, scenario: &Scenario<'_>) -> Result<AttemptOutcome, models::Error> {
         let response = match self.chat.chat(&draft::request(self.options, scenario)).await {
             Ok(response) => response,
             Err(error @ models::Error::SchemaMismatch { .. }) => {
-                return Ok(Err((Rejected::Unreadable(error.to_string()), None)));
+                return Ok(Err((RejectionReason::Unreadable(error.to_string()), None)));
             }
-            Err(models::Error::Function(failed)) => return Ok(Err((Rejected::of_function(*failed), None))),
-            Err(error) if concerns_one_passage(&error) => return Ok(Err((Rejected::Model(error.to_string()), None))),
+            Err(models::Error::Function(failed)) => return Ok(Err((RejectionReason::of_function(*failed), None))),
+            Err(error) if concerns_one_passage(&error) => {
+                return Ok(Err((RejectionReason::Model(error.to_string()), None)));
+            }
             Err(error) => return Err(error),
         };
         let draft = match read_draft(&response.text, scenario.kind) {
             Ok(draft) => draft,
-            Err(reason) => return Ok(Err((Rejected::Unreadable(reason), None))),
+            Err(error) => return Ok(Err((RejectionReason::Unreadable(error.to_string()), None))),
         };
         let asked = Some(draft.question.clone());
         let texts: Vec<&str> = scenario.passages.iter().map(|chunk| chunk.text.as_str()).collect();
@@ -437,11 +464,11 @@ impl Writer<'_> {
         let refused = match self.refused(scenario, &draft).await {
             Ok(refused) => refused,
             Err(Missing::Cancelled) => return Err(models::Error::Cancelled),
-            Err(Missing::ProviderError(reason) | Missing::Budget(reason)) => Some(Rejected::Model(reason)),
+            Err(Missing::ProviderError(reason) | Missing::Budget(reason)) => Some(RejectionReason::Model(reason)),
             Err(Missing::FunctionError(failure)) => {
-                Some(Rejected::Function(Box::new(Failure { stage: rejected::WRITER.to_owned(), ..*failure })))
+                Some(RejectionReason::Function(Box::new(Failure { stage: rejected::WRITER.to_owned(), ..*failure })))
             }
-            Err(missing) => Some(Rejected::Unreadable(missing.to_string())),
+            Err(missing) => Some(RejectionReason::Unreadable(missing.to_string())),
         };
         Ok(match refused {
             Some(reason) => Err((reason, asked)),
@@ -449,38 +476,42 @@ impl Writer<'_> {
         })
     }
 
-    /// Why the model's own checks refuse a question.
-    async fn refused(&self, scenario: &Scenario<'_>, draft: &Draft) -> Result<Option<Rejected>, Missing> {
+    /// The reason for which the model's own checks reject a question.
+    async fn refused(
+        &self,
+        scenario: &Scenario<'_>,
+        draft: &QuestionDraft,
+    ) -> Result<Option<RejectionReason>, Missing> {
         if !scenario.kind.is_answerable() {
             let nearest = self.graph.nearest(&draft.question, NEAREST);
             for passage in scenario.passages.iter().copied().chain(nearest) {
                 if self.answers(&[passage], &draft.question).await?.0 {
-                    return Ok(Some(Rejected::Answerable));
+                    return Ok(Some(RejectionReason::Answerable));
                 }
             }
             return Ok(None);
         }
         let (together, certainty) = self.answers(&scenario.passages, &draft.question).await?;
         if !together {
-            return Ok(Some(Rejected::NotAnswered));
+            return Ok(Some(RejectionReason::NotAnswered));
         }
         if let [_, _, ..] = scenario.passages[..] {
             for passage in &scenario.passages {
                 let (alone, probability) = self.answers(&[*passage], &draft.question).await?;
-                // A judge that says yes to everything still says how firmly.
+                // The probabilities of a judge that always says yes still differ.
                 if alone && probability.zip(certainty).is_none_or(|(alone, together)| alone >= together) {
-                    return Ok(Some(Rejected::OnePassageIsEnough));
+                    return Ok(Some(RejectionReason::OnePassageIsEnough));
                 }
             }
         }
         if self.options.closed_book && self.knows(draft).await? {
-            return Ok(Some(Rejected::KnownWithout));
+            return Ok(Some(RejectionReason::KnownWithout));
         }
         Ok(None)
     }
 
-    /// Whether passages answer a question, as the model sees it, and how
-    /// probable that is where it says so.
+    /// Whether the model says that passages answer a question, with the probability
+    /// if it offers one.
     async fn answers(&self, passages: &[&Chunk], question: &str) -> Result<(bool, Option<f64>), Missing> {
         let items = [question.to_owned()];
         let (shared, question) = match passages {
@@ -500,7 +531,7 @@ impl Writer<'_> {
     }
 
     /// Whether the model gives the reference answer without any passage.
-    async fn knows(&self, draft: &Draft) -> Result<bool, Missing> {
+    async fn knows(&self, draft: &QuestionDraft) -> Result<bool, Missing> {
         let question = prompt::fence("question", &draft.question);
         let task = "Answer the question in as few words as you can. If you do not know the answer, write: unknown.";
         let request = ChatRequest::new(vec![Message::user(format!("{question}\n\n{task}"))], 60);
@@ -510,7 +541,7 @@ impl Writer<'_> {
         Ok(!wanted.is_empty() && common >= KNOWN * wanted.len() as f64)
     }
 
-    fn question(&self, scenario: &Scenario<'_>, draft: Draft, spans: &[Span]) -> Question {
+    fn question(&self, scenario: &Scenario<'_>, draft: QuestionDraft, spans: &[Span]) -> Question {
         let evidence = scenario.passages.iter().zip(spans).map(|(chunk, span)| Evidence {
             document: chunk.document.clone(),
             quote: chunk.text[span.start..span.end].to_owned(),

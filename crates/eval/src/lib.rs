@@ -13,10 +13,11 @@ pub mod statistics;
 pub mod verdict;
 mod words;
 
-pub use dataset::{Dataset, Evidence, Kind, Length, Question, Style};
+pub use dataset::{Dataset, Evidence, Length, Question, QuestionKind, QuestionStyle};
 pub use explain::explain;
 pub use generate::{
-    GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Persona, Rejected, Rejection, generate,
+    GenerateEstimate, GenerateOptions, GenerateOptionsError, GenerateProgress, GeneratedQuestions, Persona, Rejection,
+    RejectionReason, generate,
 };
 pub use metric::{Metric, MetricConfig, Sample, redacted};
-pub use score::{Missing, Score, Scored, Unplaced};
+pub use score::{Missing, MissingPlace, Score, Scored};

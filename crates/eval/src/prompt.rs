@@ -1,9 +1,9 @@
-//! Text put into prompts as data.
+//! Fences text as data in prompts.
 //!
-//! Retrieved text, answers and references may hold anything, also something
-//! that reads like an instruction, like the end of our fence, or like a chat
-//! template's own marks. They are put between tags, and whatever could pass
-//! for one of these tags is escaped, so that nothing inside can end the fence.
+//! Retrieved text, answers and references may contain anything: instructions, the
+//! end of our fence, the marks of a chat template. They are put between tags, and
+//! everything inside that looks like one of these tags is escaped, so that it
+//! cannot end the fence.
 
 use rag::fence::marks;
 use regex::{Captures, Regex};
@@ -25,14 +25,14 @@ const TAGS: [&str; 18] = [
     "statements",
     "entity",
     "entities",
-    // The list of entities in a prompt has this name.
+    // The tag of the list of entities: the item tag with an `s`.
     "entitys",
     "text",
     "texts",
     "data",
 ];
 
-/// What could end a fence or a turn.
+/// Text that could end a fence or a chat turn.
 static MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&TAGS, &[]));
 
 /// Text between `<tag>` and `</tag>`.
@@ -56,7 +56,7 @@ fn escape(text: &str) -> String {
     MARKS.replace_all(text, harmless).into_owned()
 }
 
-/// The beginning and the end of a text, for a person to recognise it by.
+/// The beginning and the end of a text, so that a reader recognises it.
 pub(crate) fn shorten(text: &str, limit: usize) -> String {
     let n_characters = text.chars().count();
     if n_characters <= limit {

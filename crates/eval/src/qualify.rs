@@ -1,8 +1,8 @@
-//! Qualification: whether a judge can tell right from wrong, before its
-//! numbers count.
+//! Qualification: tests whether a judge can tell right from wrong, before its
+//! scores count.
 //!
-//! A judge is asked, in the very words that the metrics use, about cases whose
-//! truth is known. For each kind of verdict:
+//! A judge is asked about labelled cases, with the prompts of the metrics. For each
+//! kind of verdict:
 //!
 //! - **AUC** of its probabilities: how often a true case gets a higher one than
 //!   a false case. 0.5 is guessing. Only for models that offer probabilities.
@@ -20,7 +20,7 @@
 
 use crate::{
     Missing, Question,
-    metric::judge::{Judge, Transcript, Verdict, VerdictForm},
+    metric::judge::{ItemVerdict, Judge, Transcript, VerdictForm},
     statistics::{Interval, Random, auc, balanced_accuracy, balanced_accuracy_interval, bootstrap},
     verdict::{Case, VerdictKind, quotes},
     words::content_stems,
@@ -47,8 +47,7 @@ pub struct Qualification {
     pub n: usize,
     /// Cases without one: the reply could not be read.
     pub unreadable: usize,
-    /// What the verdicts were read from, as in a run. Records of earlier versions
-    /// do not say.
+    /// What the verdicts were read from. Missing in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_by: Option<VerdictForm>,
     /// The area under the ROC curve, where the model offers probabilities.
@@ -59,7 +58,7 @@ pub struct Qualification {
     pub balanced_accuracy: Option<f64>,
     /// Its 95 % interval.
     pub accuracy_interval: Option<Interval>,
-    /// The probability from which on yes is best taken for yes.
+    /// The best threshold: the probability from which on the verdict is yes.
     pub threshold: Option<f64>,
     /// Whether the judge's verdicts of this kind may choose a winner.
     pub qualified: bool,
@@ -70,18 +69,17 @@ pub struct Qualification {
 /// Tries a judge on labelled cases; one result per kind that has cases.
 ///
 /// # Errors
-/// If the model fails: a judge is not qualified by what it did not answer.
+/// If the model fails.
 pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, Missing> {
-    let judge = Judge::new(chat.clone(), 0.5);
+    let judge = Judge::new(chat, &[], 0.5);
     let Some((first, rest)) = cases.split_first() else { return Ok(Vec::new()) };
     let form = judge.form().await?;
-    // One case first: it shows whether a function of the program's own returns
-    // what it must.
+    // One case first: if a user's function returns the wrong type, one call shows it.
     let mut verdicts = vec![verdict(&judge, first, false).await?];
     let others = stream::iter(rest).map(|case| verdict(&judge, case, true)).buffered(chat.concurrency().max(1));
     verdicts.extend(others.try_collect::<Vec<_>>().await?);
     let of = |kind: VerdictKind| {
-        let known: Vec<(&Verdict, bool)> = cases
+        let known: Vec<(&ItemVerdict, bool)> = cases
             .iter()
             .zip(&verdicts)
             .filter(|(case, _)| case.kind == kind)
@@ -92,12 +90,12 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
     Ok(VerdictKind::ALL.iter().copied().filter_map(of).collect())
 }
 
-/// Cases planted from golden questions, up to `n` for each kind, half of them
-/// true: a question with its own evidence, reference or quote, and with that of
-/// a question whose words have nothing to do with it.
+/// Makes labelled cases from golden questions, up to `n` for each kind, half of them
+/// true: a question with its own evidence, reference or quote, and with those of a
+/// question that shares few words with it.
 ///
-/// They are easier than real mistakes of a system: a judge that fails them is
-/// of no use, and one that passes should still be tried on labelled data.
+/// They are easier than the real mistakes of a system: a judge that fails them is
+/// useless, and a judge that passes should still be tried on labelled data.
 pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     let mut order: Vec<&Question> = questions.iter().filter(|question| !question.evidence.is_empty()).collect();
     Random::new(seed).shuffle(&mut order);
@@ -116,7 +114,7 @@ pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     for kind in VerdictKind::ALL {
         let mut of_kind = Vec::new();
         for (i, question) in order.iter().enumerate() {
-            // The next question that shares fewest words.
+            // The next question with the fewest shared words.
             let others = (1..order.len()).map(|step| (i + step) % order.len());
             let Some(other) = others.min_by_key(|&j| stems[i].intersection(&stems[j]).count()) else { break };
             of_kind.extend(kind.planted(question, order[other]).into_iter().flatten());
@@ -127,21 +125,21 @@ pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     cases
 }
 
-async fn verdict(judge: &Judge, case: &Case, known: bool) -> Result<Verdict, Missing> {
+async fn verdict(judge: &Judge, case: &Case, known: bool) -> Result<ItemVerdict, Missing> {
     let items = [case.item.clone()];
     let inquiry = case.kind.inquiry(case, &items);
     match judge.verdicts(&inquiry, &mut Transcript::default()).await {
         Ok(mut verdicts) => Ok(verdicts.pop().unwrap_or_default()),
-        // A judge that cannot be read is a bad one, not a missing one.
-        Err(Missing::JudgeUnparsable(_)) => Ok(Verdict::default()),
+        // An unreadable reply counts against the judge.
+        Err(Missing::JudgeUnparsable(_)) => Ok(ItemVerdict::default()),
         Err(Missing::FunctionError(failure)) if known && failure.kind == FailureKind::Returned => {
-            Ok(Verdict::default())
+            Ok(ItemVerdict::default())
         }
         Err(missing) => Err(missing),
     }
 }
 
-fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&Verdict, bool)]) -> Qualification {
+fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&ItemVerdict, bool)]) -> Qualification {
     let unreadable = answered.iter().filter(|(verdict, _)| verdict.yes.is_none()).count();
     let probable: Vec<(f64, bool)> =
         answered.iter().filter_map(|(verdict, label)| Some((verdict.probability?, *label))).collect();
@@ -184,11 +182,11 @@ fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&Verdict, bool)]) -
     }
 }
 
-/// (verdict, label) pairs, each by a threshold that was fitted without it.
+/// (verdict, label) pairs; the threshold of each is fitted without it.
 fn cross_fitted(cases: &[(f64, bool)]) -> Vec<(bool, bool)> {
     let mut order: Vec<usize> = (0..cases.len()).collect();
     Random::new(SEED).shuffle(&mut order);
-    // Folds with about as many true as false ones as there are in all.
+    // Stratified folds: the share of true cases is about the same in each.
     order.sort_by_key(|&i| cases[i].1);
     let mut said = vec![(false, false); cases.len()];
     for fold in 0..FOLDS {
@@ -203,8 +201,8 @@ fn cross_fitted(cases: &[(f64, bool)]) -> Vec<(bool, bool)> {
     said
 }
 
-/// The threshold with the highest balanced accuracy, in the middle between two
-/// neighbours; of several the one nearest to one half.
+/// The threshold with the highest balanced accuracy, halfway between two
+/// probabilities; of several, the one nearest to one half.
 fn best_threshold(cases: &[(f64, bool)]) -> f64 {
     let mut values: Vec<f64> = cases.iter().map(|case| case.0).collect();
     values.sort_by(f64::total_cmp);
@@ -327,12 +325,12 @@ mod tests {
         assert!(found.iter().all(|one| one.measured_by == Some(VerdictForm::Words)), "{found:?}");
     }
 
-    fn probable(probability: f64) -> Verdict {
-        Verdict { yes: Some(probability >= 0.5), probability: Some(probability), ..Verdict::default() }
+    fn probable(probability: f64) -> ItemVerdict {
+        ItemVerdict { yes: Some(probability >= 0.5), probability: Some(probability), ..ItemVerdict::default() }
     }
 
-    fn assessed(cases: &[(Verdict, bool)]) -> Qualification {
-        let known: Vec<(&Verdict, bool)> = cases.iter().map(|(verdict, label)| (verdict, *label)).collect();
+    fn assessed(cases: &[(ItemVerdict, bool)]) -> Qualification {
+        let known: Vec<(&ItemVerdict, bool)> = cases.iter().map(|(verdict, label)| (verdict, *label)).collect();
         let form = if cases.iter().any(|case| case.0.probability.is_some()) {
             VerdictForm::Probability
         } else {
@@ -342,7 +340,7 @@ mod tests {
     }
 
     /// Probabilities of true cases around one value, of false ones around another.
-    fn judged(right: f64, wrong: f64, n: usize) -> Vec<(Verdict, bool)> {
+    fn judged(right: f64, wrong: f64, n: usize) -> Vec<(ItemVerdict, bool)> {
         let mut random = Random::new(11);
         let mut near = |center: f64| (center + 0.5 * (random.open_unit() - 0.5)).clamp(0.0, 1.0);
         (0..n).flat_map(|_| [(probable(near(right)), true), (probable(near(wrong)), false)]).collect()
@@ -360,7 +358,7 @@ mod tests {
     fn one_reply_in_words_leaves_the_threshold_of_the_others() {
         let mut cases = judged(0.95, 0.6, 50);
         let whole = assessed(&cases);
-        cases[0].0 = Verdict { yes: Some(true), ..Verdict::default() };
+        cases[0].0 = ItemVerdict { yes: Some(true), ..ItemVerdict::default() };
         let found = assessed(&cases);
         assert_eq!((found.n, found.measured_by), (whole.n, Some(VerdictForm::Probability)));
         assert!(found.qualified && (found.threshold.unwrap() - whole.threshold.unwrap()).abs() < 0.05, "{found:?}");
@@ -385,8 +383,8 @@ mod tests {
 
     #[test]
     fn a_judge_that_always_says_yes_in_words_is_not_qualified() {
-        let yes = Verdict { yes: Some(true), ..Verdict::default() };
-        let cases: Vec<(Verdict, bool)> = (0..60).map(|i| (yes.clone(), i % 2 == 0)).collect();
+        let yes = ItemVerdict { yes: Some(true), ..ItemVerdict::default() };
+        let cases: Vec<(ItemVerdict, bool)> = (0..60).map(|i| (yes.clone(), i % 2 == 0)).collect();
         let found = assessed(&cases);
         assert_eq!((found.balanced_accuracy, found.auc, found.qualified), (Some(0.5), None, false));
     }
@@ -394,7 +392,7 @@ mod tests {
     #[test]
     fn a_judge_that_cannot_be_read_is_not_qualified() {
         let mut cases = judged(0.95, 0.05, 30);
-        cases.iter_mut().take(10).for_each(|case| case.0 = Verdict::default());
+        cases.iter_mut().take(10).for_each(|case| case.0 = ItemVerdict::default());
         let found = assessed(&cases);
         assert_eq!(found.unreadable, 10);
         assert!(!found.qualified && found.reason.contains("cannot be read"), "{found:?}");
@@ -402,7 +400,7 @@ mod tests {
 
     #[test]
     fn cases_of_one_class_qualify_nobody() {
-        let cases: Vec<(Verdict, bool)> = (0..30).map(|_| (probable(0.9), true)).collect();
+        let cases: Vec<(ItemVerdict, bool)> = (0..30).map(|_| (probable(0.9), true)).collect();
         assert!(!assessed(&cases).qualified);
     }
 }

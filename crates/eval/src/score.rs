@@ -14,17 +14,17 @@ pub enum Missing {
     /// The model that answers or judges failed.
     #[error("provider error: {0}")]
     ProviderError(String),
-    /// The budget was reached before the model was asked. A run with a larger one asks.
+    /// The budget was reached before the model was asked. A larger budget allows the call.
     #[error("not asked: {0}")]
     Budget(String),
     /// A function of the user's own failed.
     #[error("{0}")]
     FunctionError(Box<rag::python::Failure>),
-    /// The judge's reply does not say what it was asked.
+    /// The judge's reply does not answer its question.
     #[error("the judge's reply cannot be read: {0}")]
     JudgeUnparsable(String),
-    /// What is to be scored is empty. [`MetricConfig::score`] makes the metric's
-    /// worst value of it, because it is the system that gave nothing to score.
+    /// There is nothing to score. [`MetricConfig::score`] turns it into the metric's
+    /// worst value, because the system gave nothing.
     ///
     /// [`MetricConfig::score`]: crate::MetricConfig::score
     #[error("empty input: {0}")]
@@ -41,7 +41,7 @@ pub enum Missing {
     /// The formula gave no finite number: a fault of the metric.
     #[error("the formula gave {0}")]
     NotFinite(String),
-    /// The run was stopped first, by a person or because answers cannot be kept. Never to be kept as a result.
+    /// The run was stopped first. Never stored as a result.
     #[error("cancelled before it was scored")]
     Cancelled,
     /// The question was left out on purpose (a limit on answered or judged questions).
@@ -49,12 +49,12 @@ pub enum Missing {
     NotAsked(String),
 }
 
-/// What has no place in a document.
+/// What has no place in a document, so that retrieval cannot be scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unplaced {
-    /// Golden evidence: it can be looked for in the documents.
+pub enum MissingPlace {
+    /// Golden evidence. It can be searched in the documents.
     Evidence,
-    /// Passages: only the system that found them knows.
+    /// Passages. Only the system that retrieved them knows their places.
     Passages,
 }
 
@@ -75,7 +75,7 @@ impl Missing {
         }
     }
 
-    /// The reason in words behind a number, as in `30 not asked: budget`.
+    /// The reason in words after a number, as in `30 not asked: budget`.
     pub fn words(name: &str) -> String {
         match name {
             "budget" => "not asked: budget".to_owned(),
@@ -84,24 +84,24 @@ impl Missing {
     }
 
     /// What has no place in a document, if that is the reason.
-    pub fn unplaced(&self) -> Option<Unplaced> {
+    pub fn missing_place(&self) -> Option<MissingPlace> {
         match self {
-            Self::NoPlace(_) => Some(Unplaced::Evidence),
-            Self::PassagesWithoutPlace => Some(Unplaced::Passages),
+            Self::NoPlace(_) => Some(MissingPlace::Evidence),
+            Self::PassagesWithoutPlace => Some(MissingPlace::Passages),
             _ => None,
         }
     }
 
-    /// Whether running again asks for the score: its call failed, was not paid
-    /// for, or ran a function that may be mended. Other scores stay missing.
+    /// Whether another run tries again: the call failed, was not paid for, or ran a
+    /// function that may be fixed. Other scores stay missing.
     pub fn can_be_retried(&self) -> bool {
         matches!(self, Self::ProviderError(_) | Self::Budget(_) | Self::FunctionError(_) | Self::Cancelled)
     }
 
-    /// Whether there should have been a score. What does not apply, or was
-    /// left out on purpose, is the same for every trial and no failure.
+    /// Whether a score is missing that should exist. A metric that does not apply, or
+    /// a question left out on purpose, is the same for every trial and no failure.
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::NotApplicable(_) | Self::NotAsked(_)) && self.unplaced().is_none()
+        !matches!(self, Self::NotApplicable(_) | Self::NotAsked(_)) && self.missing_place().is_none()
     }
 }
 
@@ -151,8 +151,8 @@ impl Score {
         matches!(self, Self::Missing(missing) if missing.is_failure())
     }
 
-    /// The lowest and the highest value it can have: itself, or the metric's
-    /// range where it failed. None where there should be no value.
+    /// The lowest and the highest possible value: the value itself, or the metric's
+    /// range if it failed. `None` if there should be no value.
     pub fn bounds(&self, range: (f64, f64)) -> Option<(f64, f64)> {
         match self {
             Self::Value(value) => Some((*value, *value)),
@@ -162,7 +162,7 @@ impl Score {
     }
 }
 
-/// A score and how it came about.
+/// A score with its explanation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
     /// The score.
@@ -180,5 +180,23 @@ impl Scored {
     /// No score, with the reason.
     pub fn missing(missing: Missing) -> Self {
         Self::plain(Score::Missing(missing))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_score_can_be_anywhere_in_the_range_and_one_that_does_not_apply_nowhere() {
+        let range = (-1.0, 1.0);
+        assert_eq!(Score::finite(0.5).bounds(range), Some((0.5, 0.5)));
+        assert_eq!(Score::finite(f64::NAN).bounds(range), Some(range));
+        assert_eq!(Score::Missing(Missing::ProviderError("down".into())).bounds(range), Some(range));
+        for missing in
+            [Missing::NotApplicable("x".into()), Missing::NotAsked("x".into()), Missing::PassagesWithoutPlace]
+        {
+            assert_eq!(Score::Missing(missing.clone()).bounds(range), None, "{missing}");
+        }
     }
 }

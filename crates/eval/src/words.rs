@@ -1,4 +1,4 @@
-//! Text made comparable: citations taken off, words normalised, sentences cut.
+//! Text functions: citations removed, words normalised, sentences split.
 //!
 //! Shared by the text metrics, the judged ones and the generation of
 //! questions.
@@ -8,21 +8,24 @@
 //! single spaces. Two differences: typographic punctuation goes as ASCII
 //! punctuation does, and dashes longer than a hyphen part words.
 
+use regex::Regex;
 use rust_stemmers::{Algorithm, Stemmer};
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::LazyLock};
 
-/// No answer cites a passage with a higher number: nobody shows a model so many.
+/// A constant pattern. `None` cannot happen; it would find nothing.
+pub(crate) type Pattern = LazyLock<Option<Regex>>;
+
+/// The highest number that counts as a citation. No model gets more passages.
 const MOST_PASSAGES: u32 = 99;
 
-/// Takes citations such as ` [1]` or `[1, 3]` off an answer. Only the numbers
-/// that the answer cites count, and not within backticks, so that `x[1]` in
-/// code survives.
+/// Removes citations such as ` [1]` or `[1, 3]` from an answer. Only `citations`
+/// count, and not within backticks, so that `x[1]` in code survives.
 pub(crate) fn without_citations(text: &str, citations: &[u32]) -> String {
     take_citations(text, citations).0.trim().to_owned()
 }
 
-/// A text without its citations, and each citation with the byte of that text
-/// at which it stood.
+/// A text without its citations, and the position of each citation in that text,
+/// in bytes.
 fn take_citations(text: &str, citations: &[u32]) -> (String, Vec<(usize, u32)>) {
     let mut out = String::with_capacity(text.len());
     let mut taken = Vec::new();
@@ -47,8 +50,8 @@ fn take_citations(text: &str, citations: &[u32]) -> (String, Vec<(usize, u32)>) 
 }
 
 /// The sentences of an answer without citations, each with the numbers that it
-/// cites, once each and in order. A citation belongs to the sentence in which
-/// it stands, or behind which: `So it is. [1]`.
+/// cites, once each and in order. A citation belongs to the sentence that it is in
+/// or that it follows: `So it is. [1]`.
 pub(crate) fn cited_sentences(text: &str, citations: &[u32]) -> Vec<(String, Vec<u32>)> {
     let (plain, taken) = take_citations(text, citations);
     let mut found: Vec<(usize, String, Vec<u32>)> = Vec::new();
@@ -67,9 +70,8 @@ pub(crate) fn cited_sentences(text: &str, citations: &[u32]) -> Vec<(String, Vec
     found.into_iter().map(|(_, sentence, cited)| (sentence, cited)).collect()
 }
 
-/// The numbers of passages that a text cites, for texts of other systems: any
-/// number in brackets for which there is a passage, not within backticks; each
-/// once, in order.
+/// The passages that a text of another system cites: numbers in brackets for which
+/// there is a passage, not within backticks; each once, in order.
 pub(crate) fn citations(text: &str, n_passages: usize) -> Vec<u32> {
     let possible: Vec<u32> = (1..=u32::try_from(n_passages).unwrap_or(u32::MAX)).collect();
     let mut cited = Vec::new();
@@ -81,10 +83,9 @@ pub(crate) fn citations(text: &str, n_passages: usize) -> Vec<u32> {
     cited
 }
 
-/// The same where nobody tells which passages there were: numbers up to
-/// [`MOST_PASSAGES`] in brackets behind a space, a full stop or the like, or
-/// another citation, as in `Paris [1].`; `a[1]`, `[1] Paris` and `[2024]` are
-/// none.
+/// The same if the passages are unknown: numbers up to [`MOST_PASSAGES`] in brackets
+/// after a space, punctuation or another citation, as in `Paris [1].`; `a[1]`,
+/// `[1] Paris` and `[2024]` are no citations.
 pub(crate) fn unchecked_citations(text: &str) -> Vec<u32> {
     let possible: Vec<u32> = (1..=MOST_PASSAGES).collect();
     let (mut cited, mut before, mut in_code) = (Vec::new(), None, false);
@@ -116,6 +117,14 @@ fn citation_length(text: &str, citations: &[u32]) -> Option<usize> {
     text[1..end].split([',', ';']).all(cites).then_some(end + 1)
 }
 
+/// `a, b or c`.
+pub(crate) fn alternatives(words: &[String]) -> String {
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 /// The words of SQuAD's normal form.
 pub(crate) fn squad_words(text: &str) -> Vec<String> {
     let mut plain = String::with_capacity(text.len());
@@ -134,9 +143,8 @@ fn is_punctuation(c: char) -> bool {
         || matches!(c, '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205E}' | '\u{3001}'..='\u{3003}' | '«' | '»' | '¡' | '¿' | '·')
 }
 
-/// Whether two texts are both nothing in the normal form and yet the same, or
-/// none where the normal form can tell them apart. A reference of `+`, or of
-/// `A` for vitamin A, would else equal every other such answer.
+/// Compares two texts without words in the normal form, such as `+`, or `A` for
+/// vitamin A; otherwise all such texts would be equal. `None` if one has words.
 pub(crate) fn equal_without_words(left: &[String], right: &[String], texts: (&str, &str)) -> Option<bool> {
     if !left.is_empty() || !right.is_empty() {
         return None;
@@ -159,8 +167,8 @@ pub(crate) fn tokens(text: &str, stem: bool) -> Vec<String> {
         .collect()
 }
 
-/// Words that say little: they are left out where two questions are compared
-/// or an answer is looked for in a passage.
+/// Stop words, which are ignored when questions are compared or an answer is
+/// searched in a passage.
 const STOP_WORDS: &[&str] = &[
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has",
     "have", "how", "if", "in", "into", "is", "it", "its", "must", "not", "of", "on", "or", "should", "so", "such",
@@ -168,7 +176,7 @@ const STOP_WORDS: &[&str] = &[
     "what", "when", "where", "which", "who", "whom", "why", "will", "with", "would", "you", "your",
 ];
 
-/// The stems of a text that carry meaning.
+/// The stems of a text without stop words.
 pub(crate) fn content_stems(text: &str) -> HashSet<String> {
     let lower = text.to_lowercase();
     let kept: Vec<&str> =
@@ -176,7 +184,7 @@ pub(crate) fn content_stems(text: &str) -> HashSet<String> {
     tokens(&kept.join(" "), true).into_iter().collect()
 }
 
-/// Short forms after which a full stop ends no sentence.
+/// Abbreviations; the full stop after them does not end a sentence.
 const ABBREVIATIONS: &[&str] = &[
     "e.g", "i.e", "cf", "vs", "mr", "mrs", "ms", "dr", "prof", "st", "no", "fig", "sec", "vol", "pp", "approx", "resp",
 ];

@@ -60,7 +60,7 @@ pub enum Error {
         /// The model that was to write.
         model: String,
         /// What was rejected, and why.
-        generated: Box<eval::Generated>,
+        generated: Box<eval::GeneratedQuestions>,
     },
     /// A worker could not keep what it made, so no worker goes on.
     #[error("{0}")]
@@ -140,7 +140,7 @@ pub fn failed_function(error: &Error) -> Option<&rag::python::Failure> {
 }
 
 /// Why generation gave no question, with how often each reason was one.
-fn no_question(model: &str, generated: &eval::Generated) -> String {
+fn no_question(model: &str, generated: &eval::GeneratedQuestions) -> String {
     let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name} {n}")).collect();
     let counts = counts.join(", ");
     let (tries, written, passages) = (generated.attempts, generated.n_written(), generated.n_passages);

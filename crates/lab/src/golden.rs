@@ -17,8 +17,8 @@ use crate::{
     spec::GenerateSpec,
 };
 use eval::{
-    Dataset, GenerateOptions, GenerateProgress, Generated, Kind, Persona,
-    dataset::{ChangedQuestion, Columns, DatasetDifference, Format, Unanchored},
+    Dataset, GenerateOptions, GenerateProgress, GeneratedQuestions, Persona, QuestionKind,
+    dataset::{AnchorError, ChangedQuestion, ColumnSet, DatasetDifference, DatasetFormat},
 };
 use models::Identity;
 use rag::{Chunk, Context, Document, chunk::ChunkerConfig};
@@ -116,7 +116,7 @@ impl Documents<'_> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Anchored {
     /// What was not found.
-    pub lost: Vec<Unanchored>,
+    pub lost: Vec<AnchorError>,
     /// All pieces of evidence.
     pub evidence: usize,
     /// What changed in the dataset.
@@ -155,7 +155,7 @@ pub struct Manifest {
     /// Questions by kind.
     pub kinds: BTreeMap<String, usize>,
     /// How many questions each kind lacks of its share.
-    pub lacking: BTreeMap<Kind, usize>,
+    pub lacking: BTreeMap<QuestionKind, usize>,
     /// Rejections by reason.
     pub rejected: BTreeMap<String, usize>,
     /// Who asks.
@@ -165,7 +165,7 @@ pub struct Manifest {
 /// A dataset that was generated.
 pub struct Golden {
     /// The questions and the rejections.
-    pub generated: Generated,
+    pub generated: GeneratedQuestions,
     /// Where they came from.
     pub manifest: Manifest,
 }
@@ -190,15 +190,15 @@ impl Golden {
             rejections.push(b'\n');
         }
         let name = path.display().to_string();
-        let Some(format) = Format::of_kept_name(&name) else {
-            let kept = Format::kept();
+        let Some(format) = DatasetFormat::of_kept_name(&name) else {
+            let kept = DatasetFormat::kept();
             return Err(Error::Refused(vec![format!(
                 "{name}: questions that are generated are written as {}: let the name end in {}",
                 kept.titles(),
                 kept.endings()
             )]));
         };
-        let questions = self.generated.dataset.export(format, Columns::Reverie).map_err(Error::table)?;
+        let questions = self.generated.dataset.export(format, ColumnSet::Reverie).map_err(Error::table)?;
         let manifest = serde_json::to_vec_pretty(&self.manifest).map_err(Error::table)?;
         let paths = [path.to_owned(), path.with_extension("manifest.json"), path.with_extension("rejected.jsonl")];
         if !replace {

@@ -32,7 +32,7 @@ use crate::{
 };
 use eval::{
     MetricConfig, Missing, Sample, Score, Scored,
-    dataset::{AnsweredRow, import_answers, read_answers},
+    dataset::{AnsweredRow, RowError, import_answers, read_answers},
     statistics::Summary,
 };
 use futures::{StreamExt, stream};
@@ -100,7 +100,7 @@ impl Scoring {
         documents: &[rag::Document],
         setup: Setup,
     ) -> Result<Self, Error> {
-        let told = |(row, message): (usize, String)| format!("{name}, row {row} (from 0): {message}");
+        let told = |error: RowError| format!("{name}, row {} (from 0): {error}", error.number);
         let rows =
             read_answers(rows, documents).map_err(|faults| Error::Refused(faults.into_iter().map(told).collect()))?;
         Self::of(spec, name.to_owned(), rows, !documents.is_empty(), setup).await
@@ -391,7 +391,7 @@ fn read(name: &str, bytes: Vec<u8>, documents: &[rag::Document]) -> Result<Vec<A
     let table = parquet::jsonl(bytes).map_err(|reason| vec![format!("{name}: {reason}")])?;
     // This name tells the importer the format of the rows; the file's own name may tell another.
     import_answers("rows.jsonl", &table, documents).map_err(|errors| {
-        let row = |error: eval::dataset::ImportError| format!("{name}: row {}: {}", error.line, error.message);
+        let row = |error: eval::dataset::ImportError| format!("{name}: row {}: {}", error.line, error.reason());
         errors.into_iter().map(row).collect()
     })
 }

@@ -12,7 +12,8 @@ use app::library::of_tables;
 use eval::{
     Dataset, GenerateEstimate, GenerateProgress, Question,
     dataset::{
-        Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, SplitError, read_questions,
+        ColumnSet, DatasetDifference, DatasetFile, DatasetFormat, DatasetReport, IgnoredColumn, RowError, SplitError,
+        read_questions,
     },
 };
 use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
@@ -76,7 +77,7 @@ impl Questions {
             let read = read.map_err(|errors| all(errors.iter().map(ToString::to_string).collect()))?;
             return Ok(Self { dataset: read.dataset, ignored: read.ignored });
         }
-        let told = |(row, message): (usize, String)| format!("questions, row {row} (from 0): {message}");
+        let told = |error: RowError| format!("questions, row {} (from 0): {error}", error.number);
         let read = read_questions(&rows::rows(data, "questions")?);
         let read = read.map_err(|faults| all(faults.into_iter().map(told).collect()))?;
         Ok(Self { dataset: read.dataset, ignored: read.ignored })
@@ -186,10 +187,10 @@ impl Questions {
 
     /// Writes the questions in these columns; the name's ending decides the format.
     fn write(&self, path: PathBuf, columns: &str, replace: bool) -> PyResult<()> {
-        let columns: Columns = settings::read("columns", columns.into())?;
+        let columns: ColumnSet = settings::read("columns", columns.into())?;
         let name = path.display().to_string();
-        let Some(format) = Format::of_name(&name).filter(|_| !store::is_url(&name)) else {
-            let endings = Format::all().endings();
+        let Some(format) = DatasetFormat::of_name(&name).filter(|_| !store::is_url(&name)) else {
+            let endings = DatasetFormat::all().endings();
             return Err(PyValueError::new_err(format!("{name}: give the path of a file that ends in {endings}")));
         };
         let bytes = self.dataset.export(format, columns);

@@ -2,7 +2,7 @@
 //! its errors are raised as Python's.
 
 use crate::remote::runtime;
-use eval::{Generated, Rejection};
+use eval::{GeneratedQuestions, Rejection};
 use lab::{Error, FunctionFailure, Progress};
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError},
@@ -41,7 +41,7 @@ fn function_error(text: &str, failure: &rag::python::Failure) -> PyResult<PyErr>
 }
 
 /// `reverie.exceptions.GenerationError`, with what was rejected.
-fn no_questions(text: &str, generated: &eval::Generated) -> PyResult<PyErr> {
+fn no_questions(text: &str, generated: &eval::GeneratedQuestions) -> PyResult<PyErr> {
     Python::attach(|py| {
         let kind = py.import("reverie.exceptions")?.getattr("GenerationError")?;
         let told = value!({
@@ -157,7 +157,7 @@ pub(crate) fn without_nothing(value: Value) -> Value {
 }
 
 /// What was rejected, and why.
-pub(crate) fn rejected(generated: &Generated) -> Vec<Value> {
+pub(crate) fn rejected(generated: &GeneratedQuestions) -> Vec<Value> {
     let told = generated.rejected.iter().map(|rejection| {
         let Rejection { reason, kind, document, span, question } = rejection;
         value!({
@@ -169,7 +169,7 @@ pub(crate) fn rejected(generated: &Generated) -> Vec<Value> {
 }
 
 /// The failures of a function of the caller's own that was to write.
-pub(crate) fn failures(generated: &Generated) -> Vec<FunctionFailure> {
+pub(crate) fn failures(generated: &GeneratedQuestions) -> Vec<FunctionFailure> {
     let told = |failure: &rag::python::Failure| FunctionFailure {
         trial: String::new(),
         label: failure.stage.clone(),

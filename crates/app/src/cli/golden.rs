@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{environment, render};
 use eval::{
-    Dataset, GenerateEstimate, Kind, Length, Style,
-    dataset::{Columns, DatasetDifference, DatasetFile, Format},
+    Dataset, GenerateEstimate, Length, QuestionKind, QuestionStyle,
+    dataset::{ColumnSet, DatasetDifference, DatasetFile, DatasetFormat},
 };
 use lab::{Anchored, Documents, GenerateSpec, Session};
 use serde::de::DeserializeOwned;
@@ -134,8 +134,8 @@ The name's ending decides the format. Access to object stores: AWS_… variables
         /// The questions.
         file: PathBuf,
         /// Whose columns: reverie, ragas (0.4) or dream (Ragas 0.1).
-        #[arg(long, default_value = "reverie", value_parser = named::<Columns>)]
-        columns: Columns,
+        #[arg(long, default_value = "reverie", value_parser = named::<ColumnSet>)]
+        columns: ColumnSet,
         /// Where to: a path or URL that ends in .jsonl, .csv or .parquet.
         #[arg(long, value_name = "FILE")]
         output: String,
@@ -168,13 +168,13 @@ struct GenerateArguments {
     seed: Option<u64>,
     /// A kind of question and its share, such as multi_hop=0.3; may be given more than once.
     #[arg(long = "kind", value_name = "KIND=SHARE", value_parser = share)]
-    kinds: Vec<(Kind, f64)>,
+    kinds: Vec<(QuestionKind, f64)>,
     /// How many personas the model makes up.
     #[arg(long, value_name = "N")]
     personas: Option<usize>,
     /// A style, in turns with others: plain, web_search, misspelled, poor_grammar.
-    #[arg(long = "style", value_parser = named::<Style>)]
-    styles: Vec<Style>,
+    #[arg(long = "style", value_parser = named::<QuestionStyle>)]
+    styles: Vec<QuestionStyle>,
     /// A length, in turns with others: short, medium, long.
     #[arg(long = "length", value_parser = named::<Length>)]
     lengths: Vec<Length>,
@@ -257,7 +257,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             let opened = open(&file)?;
             let report = opened.report();
             let format = writable_format(&output)?;
-            let bytes = opened.dataset.export(format, Columns::Reverie).map_err(Failure::work)?;
+            let bytes = opened.dataset.export(format, ColumnSet::Reverie).map_err(Failure::work)?;
             if !question.dry_run {
                 put(&output, &bytes, yes)?;
             }
@@ -418,9 +418,12 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     Ok(if lost.is_empty() { 0 } else { 3 })
 }
 
-async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, yes: bool) -> Result<u8, Failure> {
-    let Some(format) = Format::of_name(to) else {
-        return Err(Failure::usage(format!("`{to}` tells no format: let it end in {}", Format::all().endings())));
+async fn export(cx: &Context, file: &Path, columns: ColumnSet, to: &str, yes: bool) -> Result<u8, Failure> {
+    let Some(format) = DatasetFormat::of_name(to) else {
+        return Err(Failure::usage(format!(
+            "`{to}` tells no format: let it end in {}",
+            DatasetFormat::all().endings()
+        )));
     };
     let opened = open(file)?;
     tell_ignored(cx, &opened);
@@ -475,7 +478,7 @@ fn open_to_change(path: &Path) -> Result<(DatasetFile, Key), Failure> {
     }
     let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     let read = DatasetFile::read(&path.display().to_string(), &bytes).map_err(|errors| {
-        let mistakes = errors.iter().map(|error| Mistake::of_line(&error.file, error.line, &error.message)).collect();
+        let mistakes = errors.iter().map(|error| Mistake::of_line(&error.file, error.line, error.reason())).collect();
         Failure::listed(mistakes, errors.iter().map(ToString::to_string), None)
     });
     Ok((read?, Key::of_bytes(&bytes)))
@@ -521,9 +524,9 @@ fn tell_unread(cx: &Context, corpus: &lab::LoadedCorpus) {
 }
 
 /// The format in which a file of questions is written, by its name.
-fn writable_format(path: &Path) -> Result<Format, Failure> {
-    Format::of_kept_name(&path.to_string_lossy()).ok_or_else(|| {
-        let kept = Format::kept();
+fn writable_format(path: &Path) -> Result<DatasetFormat, Failure> {
+    DatasetFormat::of_kept_name(&path.to_string_lossy()).ok_or_else(|| {
+        let kept = DatasetFormat::kept();
         Failure::usage(format!(
             "{}: questions are kept as {}: let the name end in {}",
             path.display(),
@@ -548,7 +551,7 @@ fn named<T: DeserializeOwned + Clone + Send + Sync + 'static>(text: &str) -> Res
     serde_json::from_value(json!(text)).map_err(|error| error.to_string())
 }
 
-fn share(text: &str) -> Result<(Kind, f64), String> {
+fn share(text: &str) -> Result<(QuestionKind, f64), String> {
     let (kind, share) = text.split_once('=').ok_or_else(|| format!("`{text}` is no share: write multi_hop=0.3"))?;
     let share = share.parse().map_err(|_| format!("`{share}` is no number"))?;
     Ok((named(kind)?, share))

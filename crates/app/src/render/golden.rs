@@ -6,7 +6,7 @@ use crate::environment::Watched;
 use eval::{
     GenerateEstimate, GenerateProgress,
     dataset::{
-        DatasetDifference, DatasetReport, DatasetStatistics, IgnoredColumn, TrafficChoice, TrafficReport, Verdict,
+        DatasetDifference, DatasetReport, DatasetStatistics, IgnoredColumn, TrafficChoice, TrafficReport, UserVerdict,
     },
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -102,7 +102,7 @@ pub fn traffic_report(report: &TrafficReport, choice: &TrafficChoice) -> Vec<Str
     told.extend(some(equal, format!("{equal} asked what another one asked, in the same words")));
     told.extend(some(similar, format!("{similar} asked it in nearly the same words")));
     let (unwanted, beyond) = (report.without_verdict, report.beyond_size);
-    let verdict = if choice.only == Some(Verdict::Up) { "praised" } else { "found bad" };
+    let verdict = if choice.only == Some(UserVerdict::Up) { "praised" } else { "found bad" };
     told.extend(some(unwanted, format!("{unwanted} left out: no answer to them was {verdict}")));
     told.extend(some(beyond, format!("{beyond} left out: --size was reached")));
     told.extend(some(

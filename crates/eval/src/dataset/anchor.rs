@@ -1,24 +1,24 @@
 //! Finds quotes in documents.
 //!
 //! When to use it: for every dataset, before anything is run on it. A span that
-//! still holds its quote is kept. Else the quote is searched, first as it
-//! stands, then without regard to white space, kinds of quotation marks and
-//! dashes, ligatures and invisible characters, and last also without hyphens,
-//! which PDF extraction puts or drops at line ends. Of several places, the one
-//! nearest to the old span is taken, or the first.
+//! still holds its quote is kept. Otherwise the quote is searched: first exactly,
+//! then ignoring white space, kinds of quotation marks and dashes, ligatures and
+//! invisible characters, and last also ignoring hyphens, which PDF extraction adds
+//! or drops at line ends. Of several places, the one nearest to the old span is
+//! taken, or the first.
 //!
-//! Time is linear in the length of the text; positions are found by folding the
-//! text a second time, so that no table of offsets is kept.
+//! Time is linear in the length of the text. Positions are found by folding the
+//! text a second time, so no table of offsets is needed.
 
 use super::{Dataset, Evidence};
 use rag::Span;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-/// Evidence that is not where the dataset says.
+/// Evidence that was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("question `{question}`: the evidence “{quote}” cannot be used: {reason}")]
-pub struct Unanchored {
+pub struct AnchorError {
     /// The question's id.
     pub question: String,
     /// The document as the dataset names it; empty if it names none.
@@ -26,13 +26,13 @@ pub struct Unanchored {
     /// The beginning of the quote.
     pub quote: String,
     /// Why.
-    pub reason: Unfound,
+    pub reason: AnchorErrorKind,
 }
 
 /// Why evidence was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unfound {
+pub enum AnchorErrorKind {
     /// The corpus has no such document.
     #[error("the corpus has no document `{document}`{}", similar.as_ref().map_or(String::new(), |path| format!("; did you mean `{path}`?")))]
     Document {
@@ -46,9 +46,9 @@ pub enum Unfound {
     Quote {
         /// The document's name.
         document: String,
-        /// Whether the dataset says where it stood: then the document changed.
+        /// Whether the dataset has a span for it, so that the document has changed.
         was_there: bool,
-        /// The words of the document that are most like it, if any are.
+        /// The most similar words of the document, if any are similar.
         nearest: Option<String>,
     },
     /// No document holds the quote.
@@ -56,22 +56,22 @@ pub enum Unfound {
     Nowhere,
 }
 
-/// Finds a quote in a text: its span in bytes, at character boundaries. The
-/// hint is where it was before, and is preferred.
+/// Finds a quote in a text: its span in bytes, at character boundaries. The place
+/// nearest to `hint`, the old span, is preferred.
 pub fn anchor(document_text: &str, quote: &str, hint: Option<Span>) -> Option<Span> {
     Haystack::new(document_text).find(quote, hint)
 }
 
-/// How much two texts may differ and still be the same.
+/// In what two texts may differ and still be equal.
 #[derive(Debug, Clone, Copy)]
 enum Fold {
-    /// In white space and typography.
+    /// White space and typography.
     Typography,
-    /// In hyphens too.
+    /// Hyphens too.
     Hyphens,
 }
 
-/// A text to search in, with its folded forms once they are needed.
+/// A text to search in, with its folded forms, which are made on demand.
 struct Haystack<'a> {
     text: &'a str,
     typography: OnceCell<String>,
@@ -90,7 +90,7 @@ impl<'a> Haystack<'a> {
             return None;
         }
         if let Some(span) = hint {
-            // A span that is reversed, too long or within a character holds nothing.
+            // A span that is reversed, too long or inside a character has no text.
             let there = self.text.get(span.start..span.end).unwrap_or_default();
             if folded(there, Fold::Typography) == needle {
                 return Some(span);
@@ -120,7 +120,7 @@ impl<'a> Haystack<'a> {
         self.unfold(found, found + needle.len(), level)
     }
 
-    /// The span of the text that was folded to these bytes.
+    /// The span of the text for these bytes of its folded form.
     fn unfold(&self, first: usize, end: usize, level: Fold) -> Option<Span> {
         let mut position = 0;
         let mut span: Option<Span> = None;
@@ -138,7 +138,7 @@ impl<'a> Haystack<'a> {
     }
 }
 
-/// The place of a needle that is nearest to a hint, or the first.
+/// The occurrence of a needle nearest to a hint, or the first.
 fn nearest(haystack: &str, needle: &str, hint: Option<usize>) -> Option<usize> {
     let mut places = haystack.match_indices(needle).map(|(place, _)| place);
     match hint {
@@ -151,7 +151,7 @@ fn folded(text: &str, level: Fold) -> String {
     fold(text, level).map(|(c, _, _)| c).collect()
 }
 
-/// The characters that count, each with the bytes of the text that it stands for.
+/// The characters of the folded form, each with its start and end in the text.
 fn fold(text: &str, level: Fold) -> impl Iterator<Item = (char, usize, usize)> + '_ {
     text.char_indices().flat_map(move |(start, c)| {
         let end = start + c.len_utf8();
@@ -181,31 +181,31 @@ fn fold(text: &str, level: Fold) -> impl Iterator<Item = (char, usize, usize)> +
 }
 
 /// Evidence by its place in the dataset: (question, item).
-type Place = (usize, usize);
+type EvidencePosition = (usize, usize);
 
-/// A dataset whose evidence is being looked for. Documents may come in any
-/// order; the result is the same.
+/// A search for the evidence of a dataset. The order of documents does not change
+/// the result.
 pub struct Anchoring<'a> {
     dataset: &'a mut Dataset,
-    by_document: HashMap<String, Vec<Place>>,
-    by_file_name: HashMap<String, Vec<Place>>,
-    unnamed: Vec<Place>,
-    found: HashMap<Place, (String, Span)>,
-    seen: HashMap<Place, Seen>,
+    by_document: HashMap<String, Vec<EvidencePosition>>,
+    by_file_name: HashMap<String, Vec<EvidencePosition>>,
+    unnamed: Vec<EvidencePosition>,
+    found: HashMap<EvidencePosition, (String, Span)>,
+    seen: HashMap<EvidencePosition, DocumentMatch>,
 }
 
-/// What was seen of a named document that did not give its evidence.
-enum Seen {
-    /// The document itself, with its words that are nearest to the quote.
+/// What is known of the document that evidence names.
+enum DocumentMatch {
+    /// It was visited; with its words that are nearest to the quote.
     Document(Option<String>),
-    /// Another document of the same name.
+    /// Only another document with the same file name was visited.
     Similar(String),
 }
 
 impl<'a> Anchoring<'a> {
     pub(super) fn new(dataset: &'a mut Dataset) -> Self {
-        let mut by_document: HashMap<String, Vec<Place>> = HashMap::new();
-        let mut by_file_name: HashMap<String, Vec<Place>> = HashMap::new();
+        let mut by_document: HashMap<String, Vec<EvidencePosition>> = HashMap::new();
+        let mut by_file_name: HashMap<String, Vec<EvidencePosition>> = HashMap::new();
         let mut unnamed = Vec::new();
         for (i, question) in dataset.questions.iter().enumerate() {
             for (j, Evidence { document, .. }) in question.evidence.iter().enumerate() {
@@ -220,29 +220,29 @@ impl<'a> Anchoring<'a> {
         Self { dataset, by_document, by_file_name, unnamed, found: HashMap::new(), seen: HashMap::new() }
     }
 
-    /// Looks into one document.
+    /// Searches one document.
     pub fn visit(&mut self, path: &str, text: &str) {
         let haystack = Haystack::new(text);
         let mut suggestions = 0;
         for &place in self.by_document.get(path).into_iter().flatten() {
             let evidence = &self.dataset.questions[place.0].evidence[place.1];
             if let Some(span) = haystack.find(&evidence.quote, evidence.span) {
-                self.seen.insert(place, Seen::Document(None));
+                self.seen.insert(place, DocumentMatch::Document(None));
                 self.found.insert(place, (path.to_owned(), span));
             } else {
                 suggestions += 1;
                 let is_worth_it = suggestions <= MOST_SUGGESTIONS && text.len() <= MOST_SEARCHED;
                 let nearest = if is_worth_it { nearest_words(text, &evidence.quote) } else { None };
-                self.seen.insert(place, Seen::Document(nearest));
+                self.seen.insert(place, DocumentMatch::Document(nearest));
             }
         }
         for &place in self.by_file_name.get(file_name(path)).into_iter().flatten() {
             match self.seen.get(&place) {
-                Some(Seen::Document(_)) => {}
+                Some(DocumentMatch::Document(_)) => {}
                 // The first path by name, so that the order of visits does not matter.
-                Some(Seen::Similar(known)) if known.as_str() <= path => {}
+                Some(DocumentMatch::Similar(known)) if known.as_str() <= path => {}
                 _ => {
-                    self.seen.insert(place, Seen::Similar(path.to_owned()));
+                    self.seen.insert(place, DocumentMatch::Similar(path.to_owned()));
                 }
             }
         }
@@ -257,8 +257,9 @@ impl<'a> Anchoring<'a> {
         }
     }
 
-    /// Writes what was found into the dataset, and tells what was not.
-    pub fn finish(mut self) -> Vec<Unanchored> {
+    /// Writes the found spans into the dataset, and returns the evidence that was not
+    /// found.
+    pub fn finish(mut self) -> Vec<AnchorError> {
         let mut unanchored = Vec::new();
         for (i, question) in self.dataset.questions.iter_mut().enumerate() {
             for (j, evidence) in question.evidence.iter_mut().enumerate() {
@@ -270,26 +271,30 @@ impl<'a> Anchoring<'a> {
                 let was_there = evidence.span.take().is_some();
                 let document = evidence.document.clone();
                 let reason = match self.seen.remove(&(i, j)) {
-                    _ if document.is_empty() => Unfound::Nowhere,
-                    Some(Seen::Document(nearest)) => Unfound::Quote { document: document.clone(), was_there, nearest },
-                    Some(Seen::Similar(path)) => Unfound::Document { document: document.clone(), similar: Some(path) },
-                    None => Unfound::Document { document: document.clone(), similar: None },
+                    _ if document.is_empty() => AnchorErrorKind::Nowhere,
+                    Some(DocumentMatch::Document(nearest)) => {
+                        AnchorErrorKind::Quote { document: document.clone(), was_there, nearest }
+                    }
+                    Some(DocumentMatch::Similar(path)) => {
+                        AnchorErrorKind::Document { document: document.clone(), similar: Some(path) }
+                    }
+                    None => AnchorErrorKind::Document { document: document.clone(), similar: None },
                 };
                 let quote = crate::prompt::shorten(&evidence.quote, 80);
-                unanchored.push(Unanchored { question: question.id.clone(), document, quote, reason });
+                unanchored.push(AnchorError { question: question.id.clone(), document, quote, reason });
             }
         }
         unanchored
     }
 }
 
-/// For so many quotes of a document something similar is looked for, and in
-/// documents of so many bytes at most: it takes a second for 100 MB.
+/// Limits of the search for similar words: quotes per document, and bytes of a
+/// document. 100 MB take a second.
 const MOST_SUGGESTIONS: usize = 20;
 const MOST_SEARCHED: usize = 8 << 20;
 
-/// The words of a text that have most words in common with a quote, at least
-/// half of them: what somebody who quoted from memory may have meant.
+/// The part of a text that shares most words with a quote, at least half of them.
+/// The quote may have been written from memory.
 fn nearest_words(text: &str, quote: &str) -> Option<String> {
     let plain = |word: &str| -> String {
         word.chars().filter(|character| character.is_alphanumeric()).flat_map(char::to_lowercase).collect()

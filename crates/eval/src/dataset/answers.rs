@@ -1,9 +1,8 @@
-//! Reads what any system answered, to be scored: JSONL and CSV files with a
-//! question, an answer, what was retrieved, and a reference.
+//! Reads answers of any system, to be scored: JSONL and CSV files with a question,
+//! an answer, retrieved passages, and a reference.
 //!
-//! When to use it: for answers that were not made by a trial. All faults of a
-//! file are told at once, each with its line and what to do, before anything
-//! is scored.
+//! When to use it: for answers that no trial gave. All errors of a file are
+//! reported at once, each with its line and what to do, before anything is scored.
 //!
 //! | what | columns |
 //! |---|---|
@@ -20,20 +19,21 @@
 //! a `document` and its place in the document's text (`places.rs`). A text alone has no place in a
 //! document, so metrics that look for evidence do not apply to it.
 //!
-//! What is not there at all (no column, `null`) is told from what is empty: a
-//! row without passages cannot be scored by what was retrieved, and one with an
-//! empty list retrieved nothing. Citations are numbers in brackets for which
-//! there is a passage (`[1]`, `[1, 3]`).
+//! A missing value (no column, `null`) differs from an empty one: a row without
+//! passages cannot be scored by metrics of retrieval, and a row with an empty list
+//! retrieved nothing. Citations are numbers in brackets for which there is a
+//! passage (`[1]`, `[1, 3]`).
 //!
-//! Other columns are for functions of the user's own as metrics; one whose name
-//! is nearly one of the above is refused.
+//! Other columns are passed to metrics that are the user's own functions. A
+//! misspelt column is an error.
 
-use super::cells::{is_blank, nearly, text, texts};
-use super::format::Holds;
+use super::cells::{is_blank, text, texts};
+use super::fault::{ImportError, RecordError, RowError};
+use super::format::{self, FileContent};
 use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
-use super::places::{self, Texts};
-use super::rows::Place;
-use super::{Dataset, ImportError, Question, rows};
+use super::places::{self, DocumentTexts, PassagesError};
+use super::rows::Numbering;
+use super::{Dataset, Question, columns, rows};
 use crate::words;
 use rag::{Answer, Document, Passage, Span};
 use serde_json::{Map, Value};
@@ -44,94 +44,98 @@ const QUESTION: &[&str] = &["question", "user_input", "query", "input"];
 const ANSWER: &[&str] = &["answer", "response", "actual_output", "prediction", "output"];
 const PASSAGES: &[&str] = &["contexts", "retrieved_contexts", "retrieval_context", "passages"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths", "expected_output", "expected"];
+/// The columns of which a row may have one each; the second group is the question.
+const GROUPS: [&[&str]; 5] = [ID, QUESTION, ANSWER, PASSAGES, REFERENCE];
 const OTHER: &[&str] = &["evidence", "tags", "answerable", "is_impossible", "reference_contexts"];
 /// The columns that are read into a row's own fields.
 const OWN: [&[&str]; 5] = [QUESTION, ANSWER, PASSAGES, REFERENCE, &["evidence", "answerable", "is_impossible"]];
 const TEXT: &[&str] = &["text", "content", "page_content"];
 
-/// What a system made of one question.
+/// The answer of a system to one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnsweredRow {
     /// The line of the file, from 1; of a program's rows the number, from 0.
     pub line: usize,
-    /// The question, with what is known of it.
+    /// The question, with its reference and evidence if the row has them.
     pub question: Question,
-    /// What was retrieved, best first; none if the file does not tell.
+    /// The retrieved passages, best first; `None` if the row has no such column.
     pub passages: Option<Vec<Passage>>,
-    /// What was answered; none if the file does not tell.
+    /// The answer; `None` if the row has no such column.
     pub answer: Option<Answer>,
-    /// The row's other columns, by name: all that are none of the above, with
-    /// `id` and `tags`.
+    /// The row's other columns, by name, with `id` and `tags`.
     pub columns: Map<String, Value>,
 }
 
-/// Reads a file of answers. The name tells the format (`.jsonl`, `.csv`,
-/// `.tsv`); another name lets the content decide.
+/// Reads a file of answers. Its name decides the format (`.jsonl`, `.csv`,
+/// `.tsv`), or its content if the name is another.
 ///
 /// # Errors
-/// All faults of the file, in the order of their lines.
+/// All errors of the file, in the order of their lines.
 pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
-    let (records, mut faults) = rows::read(name, bytes, Holds::Answers);
+    let (records, mut faults) = format::read(name, bytes, FileContent::Answers);
     if records.is_empty() && faults.is_empty() {
-        faults.push((1, "holds no answer: write one JSON object per line, or a CSV file with a header".to_owned()));
+        faults.push(RowError::new(1, "holds no answer: write one JSON object per line, or a CSV file with a header"));
     }
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().map(|row| (row.line, &row.fields)).collect();
-    let read = read_all(&records, rows::has_header(name, bytes), Place::Line, documents, faults);
-    let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
-    read.map_err(|faults| faults.into_iter().map(fault).collect())
+    let read = read_all(&records, format::has_header(name, bytes), Numbering::Line, documents, faults);
+    read.map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
 }
 
-/// Reads answers that a program holds. `line` of what is returned is the row's
-/// number, from 0, as programs count. `documents` are those that places refer
-/// to, if they are known: places in characters need them, the others are held
-/// against them, and evidence is found in them.
+/// Reads answers from rows in memory. The `line` of a row is its number, from 0.
+/// `documents` are the documents that passages and evidence refer to, if they are
+/// known: places in characters need them, places in bytes are checked with them,
+/// and evidence is searched in them.
 ///
 /// # Errors
-/// All faults, each with the number of its row and what to do.
-pub fn read_answers(
-    records: &[Map<String, Value>],
-    documents: &[Document],
-) -> Result<Vec<AnsweredRow>, Vec<(usize, String)>> {
+/// All errors, each with the number of its row.
+pub fn read_answers(records: &[Map<String, Value>], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<RowError>> {
     let mut faults = Vec::new();
     if records.is_empty() {
-        faults.push((0, "there are no rows: give one for each answer".to_owned()));
+        faults.push(RowError::new(0, "there are no rows: give one for each answer"));
     }
-    // Faults of columns that all rows have are told once.
+    // Errors of columns that all rows have are reported once.
     let is_table = rows::is_table(records.iter());
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().enumerate().collect();
-    read_all(&records, is_table, Place::Row, documents, faults)
+    read_all(&records, is_table, Numbering::Row, documents, faults)
 }
 
 fn read_all(
     records: &[(usize, &Map<String, Value>)],
     has_header: bool,
-    place: Place,
+    numbering: Numbering,
     documents: &[Document],
-    mut faults: Vec<rows::Fault>,
-) -> Result<Vec<AnsweredRow>, Vec<rows::Fault>> {
+    mut faults: Vec<RowError>,
+) -> Result<Vec<AnsweredRow>, Vec<RowError>> {
     if let Some((_, fields)) = records.first().filter(|_| has_header) {
-        check_columns(fields, place.first(), &mut faults);
+        columns::check(fields, &GROUPS, &[OTHER, IGNORED], numbering.first(), &mut faults);
     }
-    let mut answered = Vec::new();
-    let texts = Texts::of(documents);
+    let mut answered: Vec<AnsweredRow> = Vec::new();
+    let texts = DocumentTexts::of(documents);
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     for (line, fields) in records {
         let line = *line;
         if !has_header {
-            check_columns(fields, line, &mut faults);
+            columns::check(fields, &GROUPS, &[OTHER, IGNORED], line, &mut faults);
         }
-        let read = read(fields, line, place, &texts, &mut faults);
+        let read = read(fields, line, numbering, &texts, &mut faults);
         let id = &read.question.id;
         if let Some(known) = lines_of_ids.get(id) {
-            faults.push((line, format!("has the id `{id}` of {} {known}: ids must differ", place.word())));
+            faults.push(RowError::new(
+                line,
+                format!("has the id `{id}` of {} {known}: ids must differ", numbering.word()),
+            ));
         }
         lines_of_ids.entry(id.clone()).or_insert(line);
         answered.push(read);
     }
     if documents.is_empty() {
-        faults.extend(places::compare(&answered));
+        let rows = answered
+            .iter()
+            .map(|row| (row.line, row.passages.as_deref().unwrap_or_default(), row.question.evidence.as_slice()));
+        let fault = |(line, cause)| RowError::new(line, RecordError::Passages { column: "contexts", cause });
+        faults.extend(places::compare(rows).into_iter().map(fault));
     } else {
-        let questions = answered.iter().map(|row: &AnsweredRow| row.question.clone()).collect();
+        let questions = answered.iter().map(|row| row.question.clone()).collect();
         let mut dataset = Dataset { questions };
         dataset.anchor(documents.iter().map(|document| (&document.path, &document.text)));
         for (row, question) in answered.iter_mut().zip(dataset.questions) {
@@ -141,41 +145,21 @@ fn read_all(
     if faults.is_empty() {
         return Ok(answered);
     }
-    faults.sort_by_key(|fault| fault.0);
+    faults.sort_by_key(|fault| fault.number);
     Err(faults)
 }
 
-fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
-    let groups = [ID, QUESTION, ANSWER, PASSAGES, REFERENCE];
-    let known: Vec<&str> = groups.into_iter().chain([OTHER, IGNORED]).flatten().copied().collect();
-    for column in fields.keys() {
-        if let Some(near) = nearly(column, &known) {
-            faults.push((line, format!("has a column `{column}`: write `{near}`, or rename it")));
-        }
-    }
-    if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
-        faults.push((line, "has no column with the question: name it `question` or `user_input`".to_owned()));
-    }
-    for names in groups {
-        let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
-        if let [first, second, ..] = given[..] {
-            faults.push((line, format!("has both `{first}` and `{second}`: keep one")));
-        }
-    }
+/// The id of a row without one.
+fn numbered_id(numbering: Numbering, line: usize) -> String {
+    format!("{}-{line}", numbering.word())
 }
 
-/// The id of a row that has none of its own.
-fn numbered_id(place: Place, line: usize) -> String {
-    format!("{}-{line}", place.word())
-}
-
-/// Whether the reader made this id from the row's number, because the row had
-/// no id of its own.
+/// Whether this id was made from the row's number, because the row has no id.
 pub fn is_numbered_id(id: &str, line: usize) -> bool {
-    [Place::Line, Place::Row].into_iter().any(|place| id == numbered_id(place, line))
+    [Numbering::Line, Numbering::Row].into_iter().any(|numbering| id == numbered_id(numbering, line))
 }
 
-/// The first of some columns that a row has, unless it is null.
+/// The first of some columns that is present and not null.
 fn find<'a>(fields: &'a Map<String, Value>, names: &[&'static str]) -> Option<(&'static str, &'a Value)> {
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }
@@ -183,11 +167,11 @@ fn find<'a>(fields: &'a Map<String, Value>, names: &[&'static str]) -> Option<(&
 fn read(
     fields: &Map<String, Value>,
     line: usize,
-    place: Place,
-    documents: &Texts<'_>,
-    faults: &mut Vec<rows::Fault>,
+    numbering: Numbering,
+    documents: &DocumentTexts<'_>,
+    faults: &mut Vec<RowError>,
 ) -> AnsweredRow {
-    let mut fault = |message: String| faults.push((line, message));
+    let mut fault = |cause: RecordError| faults.push(RowError::new(line, cause));
     let mut read_text = |names: &[&'static str]| {
         let (name, value) = find(fields, names)?;
         let read = if name == "ground_truths" {
@@ -195,28 +179,32 @@ fn read(
         } else {
             text(value)
         };
-        read.map_err(|reason| fault(format!("`{name}` {reason}"))).ok()
+        read.map_err(|cause| fault(RecordError::in_column(name)(cause))).ok()
     };
-    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| numbered_id(place, line));
+    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| numbered_id(numbering, line));
     let question = read_text(QUESTION);
     let answer = read_text(ANSWER);
     let reference = read_text(REFERENCE).filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case("nan"));
     let has_column = QUESTION.iter().any(|name| fields.contains_key(*name));
     if question.as_deref().is_none_or(str::is_empty) && has_column {
-        fault(format!("has an empty question: write one, or remove the {}", place.word()));
+        fault(format!("has an empty question: write one, or remove the {}", numbering.word()).into());
     }
     let passages = find(fields, PASSAGES).filter(|(_, value)| !is_blank(value)).and_then(|(name, value)| {
-        read_passages(value, place, documents).map_err(|reason| fault(format!("`{name}` {reason}"))).ok()
+        let read = read_passages(value, numbering, documents);
+        read.map_err(|cause| fault(RecordError::Passages { column: name, cause })).ok()
     });
-    let evidence =
-        match fields.get("evidence").filter(|value| !is_blank(value)).map(|value| read_own_evidence(value, place)) {
-            Some(Ok(evidence)) => evidence,
-            Some(Err(reasons)) => {
-                reasons.into_iter().for_each(&mut fault);
-                Vec::new()
-            }
-            None => Vec::new(),
-        };
+    let evidence = match fields
+        .get("evidence")
+        .filter(|value| !is_blank(value))
+        .map(|value| read_own_evidence(value, numbering))
+    {
+        Some(Ok(evidence)) => evidence,
+        Some(Err(reasons)) => {
+            reasons.into_iter().for_each(&mut fault);
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
     let tags = read_tags(fields).map_err(&mut fault).unwrap_or_default();
     let answerable = read_answerable(fields).map_err(&mut fault).unwrap_or(true);
     let citations = |text: &str| match &passages {
@@ -236,7 +224,11 @@ fn read(
     }
 }
 
-fn read_passages(value: &Value, place: Place, documents: &Texts<'_>) -> Result<Vec<Passage>, String> {
+fn read_passages(
+    value: &Value,
+    numbering: Numbering,
+    documents: &DocumentTexts<'_>,
+) -> Result<Vec<Passage>, PassagesError> {
     let parsed;
     let items = match value {
         Value::Array(items) => items,
@@ -246,8 +238,8 @@ fn read_passages(value: &Value, place: Place, documents: &Texts<'_>) -> Result<V
                 parsed = items;
                 &parsed
             }
-            Ok(_) => return Err("must be a list of passages".to_owned()),
-            Err(error) => return Err(format!("is no JSON list: {error}")),
+            Ok(_) => return Err(PassagesError::NoList),
+            Err(error) => return Err(PassagesError::NotJson(error.to_string())),
         },
         other => {
             parsed = texts(other)?.into_iter().map(Value::String).collect();
@@ -258,11 +250,16 @@ fn read_passages(value: &Value, place: Place, documents: &Texts<'_>) -> Result<V
         .iter()
         .filter(|item| !item.is_null())
         .enumerate()
-        .map(|(i, item)| passage(i + 1, item, place, documents))
+        .map(|(i, item)| passage(i + 1, item, numbering, documents))
         .collect()
 }
 
-fn passage(number: usize, item: &Value, place: Place, documents: &Texts<'_>) -> Result<Passage, String> {
+fn passage(
+    number: usize,
+    item: &Value,
+    numbering: Numbering,
+    documents: &DocumentTexts<'_>,
+) -> Result<Passage, PassagesError> {
     let plain = |text: String| Passage {
         document: String::new(),
         span: Span { start: 0, end: 0 },
@@ -275,17 +272,18 @@ fn passage(number: usize, item: &Value, place: Place, documents: &Texts<'_>) -> 
         parts: Vec::new(),
     };
     let Value::Object(fields) = item else {
-        return text(item).map(plain).map_err(|reason| format!("at {number} {reason}"));
+        return text(item).map(plain).map_err(|cause| PassagesError::Text { number, cause });
     };
     let Some((name, value)) = find(fields, TEXT) else {
-        return Err(format!("at {number} has no `text`: write a text, or {{\"text\": \"…\"}}"));
+        return Err(PassagesError::NoText { number });
     };
-    let mut passage = plain(text(value).map_err(|reason| format!("at {number}: `{name}` {reason}"))?);
+    let field = |column, value| text(value).map_err(|cause| PassagesError::Field { number, column, cause });
+    let mut passage = plain(field(name, value)?);
     if let Some((name, value)) = find(fields, &["document", "source"]) {
-        passage.document = text(value).map_err(|reason| format!("at {number}: `{name}` {reason}"))?;
+        passage.document = field(name, value)?;
     }
-    let wrong = |reason: String| format!("at {number}: {reason}");
-    if let Some(span) = places::read(fields, &passage.document, place, documents).map_err(wrong)? {
+    let wrong = |cause| PassagesError::Place { number, cause };
+    if let Some(span) = places::read(fields, &passage.document, numbering, documents).map_err(wrong)? {
         passage.span = span;
         places::check(&passage, documents).map_err(wrong)?;
     }

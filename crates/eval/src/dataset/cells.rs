@@ -1,12 +1,34 @@
-//! What stands in one cell of a file of records: a text, a list of texts, yes
-//! or no; and column names that are nearly known ones.
+//! Reads one cell of a file of records: a text, a list of texts, yes or no. Finds
+//! misspelt column names.
 //!
-//! Every reader says what is wrong in words that go behind the column's name.
+//! The text of an error follows the column's name.
 
-use super::literal;
+use super::literal::{self, LiteralError};
 use serde_json::Value;
 
-/// Whether a cell says nothing; pandas writes what is missing as `nan`.
+/// Why a cell cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CellError {
+    #[error("must be a text, not {0}")]
+    NotText(String),
+    #[error("must be a list of texts, not {0}")]
+    NotTexts(String),
+    #[error("must be true or false, not {0}")]
+    NotBoolean(String),
+    #[error("cannot be read: {0}")]
+    Literal(#[from] LiteralError),
+    /// A field of our own that serde refuses.
+    #[error("cannot be read: {0}")]
+    Json(String),
+}
+
+impl CellError {
+    fn new(kind: fn(String) -> Self, value: &Value) -> Self {
+        kind(crate::prompt::shorten(&value.to_string(), 40))
+    }
+}
+
+/// Whether a cell is empty; pandas writes missing values as `nan`.
 pub(super) fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -16,28 +38,26 @@ pub(super) fn is_blank(value: &Value) -> bool {
 }
 
 /// A text, trimmed; a number counts as one (ids often are).
-pub(super) fn text(value: &Value) -> Result<String, String> {
+pub(super) fn text(value: &Value) -> Result<String, CellError> {
     match value {
         Value::String(text) => Ok(text.trim().to_owned()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Null => Ok(String::new()),
-        other => Err(format!("must be a text, not {}", crate::prompt::shorten(&other.to_string(), 40))),
+        other => Err(CellError::new(CellError::NotText, other)),
     }
 }
 
-/// A list of texts, also out of a cell; one text that is no list is a list of one.
-pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
+/// A list of texts; a single text is a list of one.
+pub(super) fn texts(value: &Value) -> Result<Vec<String>, CellError> {
     match value {
         Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(text).collect(),
-        Value::String(cell) if cell.trim_start().starts_with(['[', '(']) => {
-            literal::list_of_texts(cell).map_err(|reason| format!("cannot be read: {reason}"))
-        }
+        Value::String(cell) if cell.trim_start().starts_with(['[', '(']) => Ok(literal::list_of_texts(cell)?),
         Value::String(text) => Ok(vec![text.trim().to_owned()]),
-        other => Err(format!("must be a list of texts, not {}", crate::prompt::shorten(&other.to_string(), 40))),
+        other => Err(CellError::new(CellError::NotTexts, other)),
     }
 }
 
-/// A cell: texts as they are, what is missing as nothing, the rest as JSON.
+/// Writes a cell: a text as it is, a missing value as nothing, the rest as JSON.
 pub(super) fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
@@ -48,8 +68,8 @@ pub(super) fn cell(value: Option<&Value>) -> String {
     }
 }
 
-/// How many letters have to be put in, taken out, replaced, or swapped with
-/// their neighbour to make one word of the other.
+/// The Damerau-Levenshtein distance: letters inserted, removed, replaced, or
+/// swapped with their neighbour.
 fn edit_distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
@@ -69,7 +89,7 @@ fn edit_distance(left: &str, right: &str) -> usize {
 }
 
 /// Yes or no, as JSON, Python and spreadsheets write it.
-pub(super) fn boolean(value: &Value) -> Result<bool, String> {
+pub(super) fn boolean(value: &Value) -> Result<bool, CellError> {
     let word = match value {
         Value::Bool(value) => return Ok(*value),
         Value::String(text) => text.trim().to_lowercase(),
@@ -78,11 +98,11 @@ pub(super) fn boolean(value: &Value) -> Result<bool, String> {
     match word.as_str() {
         "true" | "yes" | "1" | "1.0" => Ok(true),
         "false" | "no" | "0" | "0.0" => Ok(false),
-        _ => Err(format!("must be true or false, not {}", crate::prompt::shorten(&value.to_string(), 40))),
+        _ => Err(CellError::new(CellError::NotBoolean, value)),
     }
 }
 
-/// The known name that a column's name is nearly, if it is no known one.
+/// The known name that a column's name misspells; `None` if it is a known name.
 pub(super) fn nearly<'a>(column: &str, known: &[&'a str]) -> Option<&'a str> {
     if known.contains(&column) || column.chars().count() <= 3 {
         return None;

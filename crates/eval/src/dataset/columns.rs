@@ -1,18 +1,18 @@
-//! What a file of questions holds and what of it is used: counts, and the
-//! columns that are no part of the questions, each with what to do about it.
+//! Reports on a file of questions: counts, and the columns that are not used, each
+//! with a hint.
 
 use super::cells::{is_blank, nearly};
-use super::{Dataset, rows::Row};
+use super::{Dataset, fault::RowError, rows::FileRecord};
 use crate::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The words of the evidence, one quote in a cell or a list.
+/// Columns with the words of the evidence: one quote or a list.
 pub(super) const QUOTE: &[&str] = &["quote", "evidence_quote", "evidence_text"];
-/// The document of those words.
+/// Columns with the document of those words.
 pub(super) const DOCUMENT: &[&str] = &["document", "evidence_document"];
 
-/// Names that others give to columns, and what they may be here.
+/// Common names of columns in other files, and the hint for each.
 const ALIASES: &[(&[&str], &str)] = &[
     (
         &[
@@ -81,37 +81,36 @@ const ALIASES: &[(&[&str], &str)] = &[
     (&["tag", "type", "category", "topic", "kind", "difficulty"], "to group by it, name it `tags`"),
 ];
 
-/// A column that is no part of the questions.
+/// A column that is not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IgnoredColumn {
     /// Its name.
     pub name: String,
-    /// How many rows have something in it.
+    /// Rows with a value in it.
     pub rows: usize,
-    /// Why it is not used, or under which name it would be.
+    /// Why it is not used, or the name under which it would be.
     pub hint: Option<String>,
 }
 
-/// What a dataset gives a run, in numbers, and what of its file is not used.
+/// Counts of a dataset, and the columns of its file that are not used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetReport {
     /// All questions.
     pub questions: usize,
-    /// Those with a reference answer.
+    /// Questions with a reference answer.
     pub with_reference: usize,
-    /// Those with evidence.
+    /// Questions with evidence.
     pub with_evidence: usize,
-    /// Those that the documents answer, but that have no evidence: nothing that
-    /// was retrieved for them can be scored.
+    /// Answerable questions without evidence, whose retrieval cannot be scored.
     pub without_evidence: usize,
-    /// Those that the documents do not answer.
+    /// Questions that the documents do not answer.
     pub unanswerable: usize,
-    /// Columns that are no part of the questions.
+    /// Columns that are not used.
     pub ignored_columns: Vec<IgnoredColumn>,
 }
 
 impl DatasetReport {
-    /// Counts.
+    /// Counts the questions of a dataset.
     pub fn of(dataset: &Dataset, ignored_columns: Vec<IgnoredColumn>) -> Self {
         let count = |holds: fn(&Question) -> bool| dataset.questions.iter().filter(|question| holds(question)).count();
         Self {
@@ -125,9 +124,36 @@ impl DatasetReport {
     }
 }
 
-/// The columns of a file that nothing was made of, in their order.
+/// Refuses columns that are nearly known ones, that exclude each other, or that
+/// lack the question. A row may have one column of each group; the second group
+/// is the question.
+pub(super) fn check(
+    fields: &Map<String, Value>,
+    groups: &[&[&str]; 5],
+    others: &[&[&str]],
+    number: usize,
+    faults: &mut Vec<RowError>,
+) {
+    let known: Vec<&str> = groups.iter().chain(others).copied().flatten().copied().collect();
+    for column in fields.keys() {
+        if let Some(near) = nearly(column, &known) {
+            faults.push(RowError::new(number, format!("has a column `{column}`: write `{near}`, or rename it")));
+        }
+    }
+    if !groups[1].iter().any(|name| fields.contains_key(*name)) {
+        faults.push(RowError::new(number, "has no column with the question: name it `question` or `user_input`"));
+    }
+    for names in groups {
+        let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
+        if let [first, second, ..] = given[..] {
+            faults.push(RowError::new(number, format!("has both `{first}` and `{second}`: keep one")));
+        }
+    }
+}
+
+/// The columns of a file that are not used, in their order.
 pub(super) fn ignored(
-    rows: &[Row],
+    rows: &[FileRecord],
     is_used: impl Fn(&str, &Map<String, Value>) -> bool,
     known: &[&str],
 ) -> Vec<IgnoredColumn> {
@@ -166,4 +192,29 @@ fn hint(name: &str, known: &[&str]) -> Option<String> {
     let alone =
         || DOCUMENT.contains(&plain.as_str()).then(|| "it needs a column `quote` with the words there".to_owned());
     alone().or_else(of_answers).or_else(by_case).or_else(by_alias).or_else(near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Evidence;
+
+    #[test]
+    fn a_report_counts_each_question_by_what_it_has() {
+        let evidence = vec![Evidence { document: "a.txt".into(), quote: "x".into(), span: None }];
+        let questions = vec![
+            Question { reference: Some("r".into()), evidence, ..Question::default() },
+            Question { reference: Some("r".into()), ..Question::default() },
+            Question { answerable: false, ..Question::default() },
+        ];
+        let expected = DatasetReport {
+            questions: 3,
+            with_reference: 2,
+            with_evidence: 1,
+            without_evidence: 1,
+            unanswerable: 1,
+            ignored_columns: Vec::new(),
+        };
+        assert_eq!(DatasetReport::of(&Dataset { questions }, Vec::new()), expected);
+    }
 }

@@ -4,16 +4,16 @@ use super::{Dataset, Question};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What one version has and the other does not.
+/// The difference between two versions of a dataset.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DatasetDifference {
-    /// Only in the newer one.
+    /// Questions of the newer version only.
     pub added: Vec<Question>,
-    /// Only in the older one.
+    /// Questions of the older version only.
     pub removed: Vec<Question>,
-    /// In both, with fields that differ.
+    /// Questions of both versions, with fields that differ.
     pub changed: Vec<ChangedQuestion>,
-    /// Equal in both.
+    /// The number of questions that are equal in both.
     pub unchanged: usize,
 }
 
@@ -24,15 +24,14 @@ pub struct ChangedQuestion {
     pub id: String,
     /// The names of the fields that differ.
     pub fields: Vec<String>,
-    /// As it was.
+    /// The older version.
     pub before: Question,
-    /// As it is.
+    /// The newer version.
     pub after: Question,
 }
 
 impl DatasetDifference {
-    /// What leads from one version to the other; questions are the same where
-    /// their ids are.
+    /// Compares two versions. Questions are matched by id.
     pub fn between(before: &Dataset, after: &Dataset) -> Self {
         let old: BTreeMap<&str, &Question> =
             before.questions.iter().map(|question| (question.id.as_str(), question)).collect();
@@ -60,7 +59,7 @@ impl DatasetDifference {
     }
 }
 
-/// By their names in files.
+/// The names of the fields that differ, as in files.
 pub(super) fn fields_that_differ(before: &Question, after: &Question) -> Vec<String> {
     let (Ok(before), Ok(after)) = (serde_json::to_value(before), serde_json::to_value(after)) else {
         return Vec::new();

@@ -7,30 +7,30 @@
 //! | `ragas` | Ragas 0.4's test set: `user_input`, `reference_contexts`, `reference`, `synthesizer_name`, `persona_name`, `query_style`, `query_length` |
 //! | `dream` | Ragas 0.1's test set, which DREAM keeps: `question`, `contexts`, `ground_truth`, `evolution_type`, `metadata`, `episode_done` |
 //!
-//! Lists are JSON in CSV and lists of strings in Parquet. Ragas has no word for
-//! a question without an answer: its reference is then empty, its contexts too.
-//! Columns of others have no place for earlier messages of a conversation;
-//! [`Columns::hold_turns`] tells.
+//! Lists are JSON in CSV and lists of strings in Parquet. Ragas cannot mark a
+//! question as unanswerable: its reference and its contexts are then empty.
+//! Only our own columns hold earlier messages of a conversation
+//! ([`ColumnSet::hold_turns`]).
 
-use super::{Dataset, Format, Question};
-use crate::dataset::Kind;
+use super::{Dataset, DatasetFormat, Question, format::WriteError};
+use crate::dataset::QuestionKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Whose columns are written.
+/// The columns of an exported file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Columns {
+pub enum ColumnSet {
     /// Our own.
     Reverie,
-    /// Those of Ragas 0.4.
+    /// The columns of Ragas 0.4.
     Ragas,
-    /// Those of Ragas 0.1, which DREAM keeps.
+    /// The columns of Ragas 0.1, which DREAM keeps.
     Dream,
 }
 
-impl Columns {
-    /// Whether the earlier messages of a conversation have a place in them.
+impl ColumnSet {
+    /// Whether they hold earlier messages of a conversation.
     pub fn hold_turns(self) -> bool {
         names(self).contains(&"turns")
     }
@@ -40,12 +40,13 @@ impl Columns {
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The table could not be built.
-    #[error("the table cannot be written as {format:?}: {reason}")]
+    #[error("the table cannot be written as {format:?}")]
     Table {
-        /// As what.
-        format: Format,
-        /// Why.
-        reason: String,
+        /// The format.
+        format: DatasetFormat,
+        /// The cause.
+        #[source]
+        cause: WriteError,
     },
 }
 
@@ -54,7 +55,7 @@ impl Dataset {
     ///
     /// # Errors
     /// None that a dataset can cause; the writers' types have some.
-    pub fn export(&self, format: Format, columns: Columns) -> Result<Vec<u8>, ExportError> {
+    pub fn export(&self, format: DatasetFormat, columns: ColumnSet) -> Result<Vec<u8>, ExportError> {
         let rows: Vec<Map<String, Value>> = self.questions.iter().map(|question| row(question, columns)).collect();
         let has = |has: fn(&Question) -> bool| self.questions.iter().any(has);
         let is_left_out = |name: &str| match name {
@@ -65,15 +66,15 @@ impl Dataset {
             _ => false,
         };
         let names: Vec<&str> = names(columns).iter().copied().filter(|name| !is_left_out(name)).collect();
-        format.file().write(&rows, &names).map_err(|reason| ExportError::Table { format, reason })
+        format.file().write(&rows, &names).map_err(|cause| ExportError::Table { format, cause })
     }
 }
 
 /// The names of the columns, in order. A dataset without conversations is
 /// written without `turns`; the same goes for `draft`, `filter` and `attack`.
-fn names(columns: Columns) -> &'static [&'static str] {
+fn names(columns: ColumnSet) -> &'static [&'static str] {
     match columns {
-        Columns::Reverie => &[
+        ColumnSet::Reverie => &[
             "id",
             "question",
             "turns",
@@ -88,7 +89,7 @@ fn names(columns: Columns) -> &'static [&'static str] {
             "filter",
             "attack",
         ],
-        Columns::Ragas => &[
+        ColumnSet::Ragas => &[
             "user_input",
             "reference_contexts",
             "reference",
@@ -97,17 +98,17 @@ fn names(columns: Columns) -> &'static [&'static str] {
             "query_style",
             "query_length",
         ],
-        Columns::Dream => &["question", "contexts", "ground_truth", "evolution_type", "metadata", "episode_done"],
+        ColumnSet::Dream => &["question", "contexts", "ground_truth", "evolution_type", "metadata", "episode_done"],
     }
 }
 
-/// A question as the columns want it. What is not there is null.
-fn row(question: &Question, columns: Columns) -> Map<String, Value> {
+/// A question in these columns; missing values are null.
+fn row(question: &Question, columns: ColumnSet) -> Map<String, Value> {
     let quotes: Vec<&str> = question.evidence.iter().map(|evidence| evidence.quote.as_str()).collect();
     let origin = question.origin.as_ref();
     let value = match columns {
-        Columns::Reverie => serde_json::to_value(question).unwrap_or_default(),
-        Columns::Ragas => json!({
+        ColumnSet::Reverie => serde_json::to_value(question).unwrap_or_default(),
+        ColumnSet::Ragas => json!({
             "user_input": question.question,
             "reference_contexts": quotes,
             "reference": question.reference.as_deref().unwrap_or_default(),
@@ -116,7 +117,7 @@ fn row(question: &Question, columns: Columns) -> Map<String, Value> {
             "query_style": origin.map(|origin| style(origin.style)),
             "query_length": origin.map(|origin| origin.length.name().to_uppercase()),
         }),
-        Columns::Dream => json!({
+        ColumnSet::Dream => json!({
             "question": question.question,
             "contexts": quotes,
             "ground_truth": question.reference,
@@ -131,33 +132,35 @@ fn row(question: &Question, columns: Columns) -> Map<String, Value> {
     }
 }
 
-/// The nearest of Ragas 0.4's words.
-fn synthesizer(kind: Kind) -> &'static str {
+/// The nearest synthesizer name of Ragas 0.4.
+fn synthesizer(kind: QuestionKind) -> &'static str {
     match kind {
-        Kind::SingleHopSpecific | Kind::Conditional | Kind::Unanswerable => "single_hop_specific_query_synthesizer",
-        Kind::SingleHopAbstract => "single_hop_abstract_query_synthesizer",
-        Kind::MultiHop => "multi_hop_specific_query_synthesizer",
-        Kind::Comparative => "multi_hop_abstract_query_synthesizer",
+        QuestionKind::SingleHopSpecific | QuestionKind::Conditional | QuestionKind::Unanswerable => {
+            "single_hop_specific_query_synthesizer"
+        }
+        QuestionKind::SingleHopAbstract => "single_hop_abstract_query_synthesizer",
+        QuestionKind::MultiHop => "multi_hop_specific_query_synthesizer",
+        QuestionKind::Comparative => "multi_hop_abstract_query_synthesizer",
     }
 }
 
-fn style(style: crate::dataset::Style) -> &'static str {
-    use crate::dataset::Style;
+fn style(style: crate::dataset::QuestionStyle) -> &'static str {
+    use crate::dataset::QuestionStyle;
     match style {
-        Style::Plain => "PERFECT_GRAMMAR",
-        Style::WebSearch => "WEB_SEARCH_LIKE",
-        Style::Misspelled => "MISSPELLED",
-        Style::PoorGrammar => "POOR_GRAMMAR",
+        QuestionStyle::Plain => "PERFECT_GRAMMAR",
+        QuestionStyle::WebSearch => "WEB_SEARCH_LIKE",
+        QuestionStyle::Misspelled => "MISSPELLED",
+        QuestionStyle::PoorGrammar => "POOR_GRAMMAR",
     }
 }
 
-/// The nearest of Ragas 0.1's words.
-fn evolution(kind: Kind) -> &'static str {
+/// The nearest evolution type of Ragas 0.1.
+fn evolution(kind: QuestionKind) -> &'static str {
     match kind {
-        Kind::SingleHopSpecific | Kind::Unanswerable => "simple",
-        Kind::SingleHopAbstract => "reasoning",
-        Kind::Conditional => "conditional",
-        Kind::MultiHop | Kind::Comparative => "multi_context",
+        QuestionKind::SingleHopSpecific | QuestionKind::Unanswerable => "simple",
+        QuestionKind::SingleHopAbstract => "reasoning",
+        QuestionKind::Conditional => "conditional",
+        QuestionKind::MultiHop | QuestionKind::Comparative => "multi_context",
     }
 }
 
@@ -166,16 +169,16 @@ mod tests {
     use super::super::{Origin, Split, import};
     use super::*;
     use crate::Evidence;
-    use crate::dataset::{Length, Style};
+    use crate::dataset::{Length, QuestionStyle};
     use arrow_array::Array;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     fn dataset() -> Dataset {
         let evidence = |quote: &str| Evidence { document: "a.txt".into(), quote: quote.into(), span: None };
         let origin = Origin {
-            kind: Kind::MultiHop,
+            kind: QuestionKind::MultiHop,
             persona: Some("Nurse".into()),
-            style: Style::WebSearch,
+            style: QuestionStyle::WebSearch,
             length: Length::Short,
             model: "m".into(),
         };
@@ -198,8 +201,8 @@ mod tests {
 
     #[test]
     fn our_own_columns_are_read_back_without_loss() {
-        for (format, name) in [(Format::Jsonl, "a.jsonl"), (Format::Csv, "a.csv")] {
-            let bytes = dataset().export(format, Columns::Reverie).unwrap();
+        for (format, name) in [(DatasetFormat::Jsonl, "a.jsonl"), (DatasetFormat::Csv, "a.csv")] {
+            let bytes = dataset().export(format, ColumnSet::Reverie).unwrap();
             assert_eq!(import(name, &bytes), Ok(dataset()), "{}", String::from_utf8_lossy(&bytes));
         }
     }
@@ -209,19 +212,21 @@ mod tests {
         use models::Message;
         let mut with = dataset();
         with.questions[0].turns = vec![Message::user("Is it, \"so\"?"), Message::assistant("Yes,\nit is.")];
-        for (format, name) in [(Format::Jsonl, "a.jsonl"), (Format::Csv, "a.csv")] {
-            let (bytes, without) =
-                (with.export(format, Columns::Reverie).unwrap(), dataset().export(format, Columns::Reverie).unwrap());
+        for (format, name) in [(DatasetFormat::Jsonl, "a.jsonl"), (DatasetFormat::Csv, "a.csv")] {
+            let (bytes, without) = (
+                with.export(format, ColumnSet::Reverie).unwrap(),
+                dataset().export(format, ColumnSet::Reverie).unwrap(),
+            );
             assert_eq!(import(name, &bytes), Ok(with.clone()), "{}", String::from_utf8_lossy(&bytes));
             assert!(!String::from_utf8_lossy(&without).contains("turns"));
         }
-        assert!(with.export(Format::Parquet, Columns::Reverie).is_ok());
+        assert!(with.export(DatasetFormat::Parquet, ColumnSet::Reverie).is_ok());
     }
 
     #[test]
     fn the_columns_of_ragas_and_dream_are_read_back_as_questions() {
-        for columns in [Columns::Ragas, Columns::Dream] {
-            for (format, name) in [(Format::Jsonl, "a.jsonl"), (Format::Csv, "a.csv")] {
+        for columns in [ColumnSet::Ragas, ColumnSet::Dream] {
+            for (format, name) in [(DatasetFormat::Jsonl, "a.jsonl"), (DatasetFormat::Csv, "a.csv")] {
                 let bytes = dataset().export(format, columns).unwrap();
                 let read = import(name, &bytes).unwrap();
                 assert_eq!(read.questions[0].question, "Why, \"then\"?");
@@ -235,8 +240,8 @@ mod tests {
 
     #[test]
     fn parquet_has_the_same_columns_with_lists() {
-        for columns in [Columns::Reverie, Columns::Ragas, Columns::Dream] {
-            let bytes = dataset().export(Format::Parquet, columns).unwrap();
+        for columns in [ColumnSet::Reverie, ColumnSet::Ragas, ColumnSet::Dream] {
+            let bytes = dataset().export(DatasetFormat::Parquet, columns).unwrap();
             let mut reader =
                 ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).unwrap().build().unwrap();
             let batch = reader.next().unwrap().unwrap();
@@ -248,7 +253,7 @@ mod tests {
                 .collect();
             assert_eq!(fields, names);
             assert_eq!(batch.num_rows(), 2);
-            if columns == Columns::Ragas {
+            if columns == ColumnSet::Ragas {
                 let contexts = batch.column_by_name("reference_contexts").unwrap();
                 assert_eq!(contexts.as_any().downcast_ref::<arrow_array::ListArray>().unwrap().value(0).len(), 2);
             }

@@ -1,15 +1,15 @@
-//! A dataset together with the file that it was read from, so that what was
-//! changed goes back into the same rows of the same format: every other column
-//! and row stays as it was, also those that nothing here understands.
+//! A dataset with the file that it was read from. Changes are written into the same
+//! records in the same format; all other columns and records stay as they were.
 //!
-//! When to use it: for everything that writes into a file of questions. What
-//! was written is read again before it is given out; where it does not hold the
-//! questions as they should be, nothing is written.
+//! When to use it: for everything that writes into a file of questions. The new
+//! bytes are read back before they are returned, and refused if they do not hold
+//! the same questions.
 
 use super::columns::{DatasetReport, IgnoredColumn};
-use super::format::Before;
-use super::import::{self, ImportError, Imported};
-use super::rows::{self, Row};
+use super::fault::ImportError;
+use super::format::{self, FileLayout, OriginalFile, WriteError};
+use super::import::{self, FileQuestions};
+use super::rows::FileRecord;
 use super::{Dataset, Question};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -18,35 +18,35 @@ use std::collections::HashMap;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnwritableFile {
-    /// Its format cannot be changed in place.
-    #[error("{file}: a file of this format is only read: write the questions as {}", super::Format::kept().titles())]
+    /// The format cannot be changed in place.
+    #[error("{file}: a file of this format is only read: write the questions as {}", super::DatasetFormat::kept().titles())]
     NotInPlace {
         /// The file.
         file: String,
     },
-    /// There are none left.
+    /// No question is left.
     #[error("{file}: no question would be left in it: remove the file yourself")]
     Empty {
         /// The file.
         file: String,
     },
-    /// Its format or its columns have no place for something.
+    /// The format or the columns cannot hold some fields.
     #[error("{file}: {fields} of question `{question}` cannot be kept in this file")]
     Fields {
         /// The file.
         file: String,
-        /// What has no place.
+        /// The fields.
         fields: String,
         /// The question's id.
         question: String,
     },
-    /// Questions would be gone when it is read again.
+    /// Questions would be lost when the file is read again.
     #[error("{file}: some questions would be lost")]
     Questions {
         /// The file.
         file: String,
     },
-    /// It could not be read again.
+    /// The new bytes could not be read.
     #[error("{file}: what would be written could not be read again")]
     Unreadable {
         /// The file.
@@ -55,34 +55,28 @@ pub enum UnwritableFile {
         #[source]
         first: Option<ImportError>,
     },
-    /// A line that was read is no JSON object.
-    #[error("{file}: a line is no JSON object")]
-    NoObject {
+    /// Its format cannot hold the records.
+    #[error("{file}: it cannot be written")]
+    Write {
         /// The file.
         file: String,
-    },
-    /// CSV cannot hold it.
-    #[error("{file}: it cannot be written as CSV")]
-    Csv {
-        /// The file.
-        file: String,
-        /// What the writer said.
+        /// Why.
         #[source]
-        source: csv::Error,
+        cause: WriteError,
     },
 }
 
-/// A file of questions, to be changed and written again.
+/// A file of questions that can be changed and written again.
 #[derive(Debug)]
 pub struct DatasetFile {
     name: String,
-    /// The questions. Their ids must stay.
+    /// The questions. Their ids must not change.
     pub dataset: Dataset,
-    /// Columns that are no part of the questions; they are kept.
+    /// Columns that are not used; they are kept.
     pub ignored: Vec<IgnoredColumn>,
     before: Vec<Question>,
-    rows: Vec<Row>,
-    layout: rows::Layout,
+    rows: Vec<FileRecord>,
+    layout: FileLayout,
 }
 
 impl DatasetFile {
@@ -91,20 +85,20 @@ impl DatasetFile {
     /// # Errors
     /// As [`import`](super::import).
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Vec<ImportError>> {
-        let Imported { dataset, ignored, rows } = import::read_file(name, bytes)?;
+        let FileQuestions { dataset, ignored, rows } = import::read_file(name, bytes)?;
         let before = dataset.questions.clone();
-        Ok(Self { name: name.to_owned(), dataset, ignored, before, rows, layout: rows::layout(name, bytes) })
+        Ok(Self { name: name.to_owned(), dataset, ignored, before, rows, layout: format::layout(name, bytes) })
     }
 
-    /// What it gives a run.
+    /// Counts of the questions, and the unused columns.
     pub fn report(&self) -> DatasetReport {
         DatasetReport::of(&self.dataset, self.ignored.clone())
     }
 
-    /// The bytes of the file as it should be now.
+    /// The bytes of the file with all changes.
     ///
     /// # Errors
-    /// What would be lost, if the file's format or columns cannot hold it.
+    /// If the file's format or columns cannot hold the changes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, UnwritableFile> {
         let known: HashMap<&str, usize> =
             self.before.iter().enumerate().map(|(i, question)| (question.id.as_str(), i)).collect();
@@ -116,20 +110,26 @@ impl DatasetFile {
         let Some(rewrite) = self.layout.format.file().rewrite() else {
             return Err(UnwritableFile::NotInPlace { file: self.name.clone() });
         };
-        let bytes = rewrite(&Before { name: &self.name, rows: &self.rows, layout: &self.layout }, &changed)?;
+        let bytes = rewrite(&OriginalFile { rows: &self.rows, layout: &self.layout }, &changed)
+            .map_err(|cause| UnwritableFile::Write { file: self.name.clone(), cause })?;
         self.verify(&bytes)?;
         Ok(bytes)
     }
 
-    /// The columns of a row that are other than they were.
+    /// The changed columns of a record.
     fn changes(&self, i: usize, now: &Question) -> Vec<(String, Value)> {
         let (before, fields) = (&self.before[i], &self.rows[i].fields);
         let column = |names: &[&'static str]| names.iter().find(|name| fields.contains_key(**name)).copied();
         let mut changes: Vec<(String, Value)> = Vec::new();
         let mut set = |name: &str, value: Value| changes.push((name.to_owned(), value));
+        macro_rules! set_changed {
+            ($($field:ident),+) => {
+                $( if now.$field != before.$field { set(stringify!($field), json!(now.$field)); } )+
+            };
+        }
         if now.question != before.question {
             set(column(import::QUESTION).unwrap_or("question"), json!(now.question));
-            // An id that was made of the words would be another one now.
+            // An id that is a hash of the words would change.
             let id = column(import::ID);
             if id.is_none_or(|id| super::cells::is_blank(&fields[id])) {
                 set(id.unwrap_or("id"), json!(now.id));
@@ -138,9 +138,7 @@ impl DatasetFile {
         if now.turns != before.turns {
             set(column(import::TURNS).unwrap_or("turns"), json!(now.turns));
         }
-        if now.filter != before.filter {
-            set("filter", json!(now.filter));
-        }
+        set_changed!(filter);
         if now.reference != before.reference {
             let name = import::reference_column(fields).unwrap_or("reference");
             let value = match fields.get(name) {
@@ -157,31 +155,11 @@ impl DatasetFile {
             let name = column(import::ANSWERABLE).unwrap_or("answerable");
             set(name, json!(now.answerable == (name == "answerable")));
         }
-        if now.evidence != before.evidence {
-            set("evidence", json!(now.evidence));
-        }
-        if now.tags != before.tags {
-            set("tags", json!(now.tags));
-        }
-        if now.origin != before.origin {
-            set("origin", json!(now.origin));
-        }
-        if now.split != before.split {
-            set("split", json!(now.split));
-        }
-        if now.attack != before.attack {
-            set("attack", json!(now.attack));
-        }
-        if now.draft != before.draft {
-            set("draft", json!(now.draft));
-        }
-        if now.review != before.review {
-            set("review", json!(now.review));
-        }
+        set_changed!(evidence, tags, origin, split, attack, draft, review);
         changes
     }
 
-    /// Refuses bytes that would not be read as the questions that they hold.
+    /// Refuses bytes that are not read back as the same questions.
     fn verify(&self, bytes: &[u8]) -> Result<(), UnwritableFile> {
         let file = || self.name.clone();
         if self.dataset.questions.is_empty() {
@@ -204,7 +182,7 @@ impl DatasetFile {
     }
 }
 
-/// A question that was in no row.
+/// The fields of a new question.
 fn all_fields(question: &Question) -> Vec<(String, Value)> {
     match serde_json::to_value(question) {
         Ok(Value::Object(fields)) => fields.into_iter().collect(),

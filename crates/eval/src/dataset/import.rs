@@ -1,7 +1,7 @@
 //! Reads golden questions from JSONL and CSV files.
 //!
 //! When to use it: for questions that exist already, written by hand, exported
-//! from this program, or made by DREAM or Ragas. All faults of a file are told
+//! from this program, or made by DREAM or Ragas. All errors of a file are reported
 //! at once, each with its line and what to do.
 //!
 //! | what | columns |
@@ -19,17 +19,17 @@
 //! `contexts` means two things in Ragas 0.1: the golden passages in a test set,
 //! and the retrieved ones in a table of answers. It is evidence unless the row
 //! has an `answer`. An `answer` is the reference only in a row that has neither
-//! a reference column nor contexts. `retrieved_contexts` and `response` are
-//! what a system made of the questions, and no part of a golden dataset.
+//! a reference column nor contexts. `retrieved_contexts` and `response` are the
+//! output of a system, and no part of a golden dataset.
 //!
-//! Columns that are not known are told with [`Imported::ignored`], unless they
-//! are nearly one that is: that is a fault. In CSV, lists are JSON or Python
-//! literals.
+//! Unknown columns are listed in [`FileQuestions::ignored`]; a misspelt column is an
+//! error. In CSV, lists are JSON or Python literals.
 
-use super::cells::{boolean, is_blank, nearly, text, texts};
+use super::cells::{CellError, boolean, is_blank, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
-use super::format::Holds;
-use super::rows::Place;
+use super::fault::{ImportError, RecordError, RowError};
+use super::format::{self, FileContent};
+use super::rows::Numbering;
 use super::{Dataset, Evidence, Question, question_id, rows};
 use models::Message;
 use serde::de::DeserializeOwned;
@@ -41,11 +41,12 @@ pub(super) const QUESTION: &[&str] = &["question", "user_input"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
 pub(super) const TURNS: &[&str] = &["turns", "history", "chat_history"];
 pub(super) const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
+/// The columns of which a row may have one each; the second group is the question.
+const GROUPS: [&[&str]; 5] = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE];
 const OTHER: &[&str] =
     &["evidence", "reference_contexts", "contexts", "draft", "tags", "origin", "split", "review", "filter", "attack"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
-/// Known from Ragas, and no part of a golden dataset: never taken for a
-/// misspelt column.
+/// Columns of Ragas that are no part of a golden dataset, and no misspelling.
 pub(super) const IGNORED: &[&str] = &[
     "answer",
     "response",
@@ -63,99 +64,86 @@ pub(super) const IGNORED: &[&str] = &[
     "query_length",
 ];
 
-/// What is wrong with a line of a file of questions.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {message}")]
-pub struct ImportError {
-    /// The file's name.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong and what to do.
-    pub message: String,
-}
-
-/// Reads a file of golden questions. The name tells the format (`.jsonl`,
-/// `.csv`, `.tsv`); another name lets the content decide.
+/// Reads a file of golden questions. Its name decides the format (`.jsonl`,
+/// `.csv`, `.tsv`), or its content if the name is another.
 ///
 /// # Errors
-/// All faults of the file, in the order of their lines. Nothing is imported
-/// then: half a dataset would give other means.
+/// All errors of the file, in the order of their lines. Nothing is imported
+/// then, because a part of a dataset has other means.
 pub fn import(name: &str, bytes: &[u8]) -> Result<Dataset, Vec<ImportError>> {
     read_file(name, bytes).map(|imported| imported.dataset)
 }
 
-/// What a file holds.
+/// The questions of a file.
 #[derive(Debug)]
-pub(super) struct Imported {
+pub(super) struct FileQuestions {
     pub(super) dataset: Dataset,
-    /// Columns that are no part of the questions.
+    /// Columns that are not used.
     pub(super) ignored: Vec<IgnoredColumn>,
-    /// The rows of the questions, in the same order.
-    pub(super) rows: Vec<rows::Row>,
+    /// The record of each question, in the same order.
+    pub(super) rows: Vec<rows::FileRecord>,
 }
 
-/// Questions that a program holds.
+/// The questions of rows in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowQuestions {
     /// The questions.
     pub dataset: Dataset,
-    /// The columns that are no part of them.
+    /// Columns that are not used.
     pub ignored: Vec<IgnoredColumn>,
 }
 
-/// Reads questions that a program holds.
+/// Reads questions from rows in memory.
 ///
 /// # Errors
-/// All faults, each with the number of its row (from 0) and what to do.
-pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Vec<(usize, String)>> {
+/// All errors, each with the number of its row (from 0).
+pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Vec<RowError>> {
     let mut faults = Vec::new();
     if records.is_empty() {
-        faults.push((0, "there are no rows: give one for each question".to_owned()));
+        faults.push(RowError::new(0, "there are no rows: give one for each question"));
     }
-    // Faults of columns that all rows have are told once.
+    // Errors of columns that all rows have are reported once.
     let is_table = rows::is_table(records.iter());
-    let row = |(line, fields): (usize, &Map<String, Value>)| rows::Row {
+    let row = |(line, fields): (usize, &Map<String, Value>)| rows::FileRecord {
         line,
         fields: fields.clone(),
-        raw: rows::Raw::Cells(Vec::new()),
+        raw: rows::RawRecord::Cells(Vec::new()),
     };
     let rows = records.iter().enumerate().map(row).collect();
-    let Imported { dataset, ignored, .. } = read_rows(rows, is_table, Place::Row, faults)?;
+    let FileQuestions { dataset, ignored, .. } = read_rows(rows, is_table, Numbering::Row, faults)?;
     Ok(RowQuestions { dataset, ignored })
 }
 
-pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<ImportError>> {
-    let (rows, mut faults) = rows::read(name, bytes, Holds::Questions);
+pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<FileQuestions, Vec<ImportError>> {
+    let (rows, mut faults) = format::read(name, bytes, FileContent::Questions);
     if rows.is_empty() && faults.is_empty() {
-        faults.push((1, "holds no question: write one JSON object per line, or a CSV file with a header".to_owned()));
+        faults.push(RowError::new(1, "holds no question: write one JSON object per line, or a CSV file with a header"));
     }
-    let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
-    read_rows(rows, rows::has_header(name, bytes), Place::Line, faults)
-        .map_err(|faults| faults.into_iter().map(fault).collect())
+    read_rows(rows, format::has_header(name, bytes), Numbering::Line, faults)
+        .map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
 }
 
 fn read_rows(
-    rows: Vec<rows::Row>,
+    rows: Vec<rows::FileRecord>,
     has_header: bool,
-    place: Place,
-    mut faults: Vec<rows::Fault>,
-) -> Result<Imported, Vec<rows::Fault>> {
+    numbering: Numbering,
+    mut faults: Vec<RowError>,
+) -> Result<FileQuestions, Vec<RowError>> {
     let mut dataset = Dataset::default();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     if let Some(first) = rows.first().filter(|_| has_header) {
-        // Every row has the header's columns: their faults are told once.
-        check_columns(&first.fields, place.first(), &mut faults);
+        // Every row has the header's columns: their errors are reported once.
+        columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS, IGNORED], numbering.first(), &mut faults);
     }
     for row in &rows {
         let n_faults = faults.len();
         if !has_header {
-            check_columns(&row.fields, row.line, &mut faults);
+            columns::check(&row.fields, &GROUPS, &[OTHER, EXTRA_TAGS, IGNORED], row.line, &mut faults);
         }
-        let question = read_question(&row.fields, row.line, place, &mut faults);
+        let question = read_question(&row.fields, row.line, numbering, &mut faults);
         if let Some(known) = lines_of_ids.get(&question.id) {
-            let (id, word) = (&question.id, place.word());
-            faults.push((
+            let (id, word) = (&question.id, numbering.word());
+            faults.push(RowError::new(
                 row.line,
                 format!("has the id `{id}` of {word} {known}: ids must differ, and a question stands only once"),
             ));
@@ -167,13 +155,13 @@ fn read_rows(
     }
     if faults.is_empty() {
         let ignored = columns::ignored(&rows, is_used, &known_columns());
-        return Ok(Imported { dataset, ignored, rows });
+        return Ok(FileQuestions { dataset, ignored, rows });
     }
-    faults.sort_by_key(|fault| fault.0);
+    faults.sort_by_key(|fault| fault.number);
     Err(faults)
 }
 
-/// All columns that something can be made of.
+/// All columns that can be used.
 fn known_columns() -> Vec<&'static str> {
     [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, QUOTE, DOCUMENT]
         .into_iter()
@@ -182,7 +170,7 @@ fn known_columns() -> Vec<&'static str> {
         .collect()
 }
 
-/// Whether a row's question was made of this column too.
+/// Whether a question uses this column.
 fn is_used(name: &str, fields: &Map<String, Value>) -> bool {
     match name {
         "answer" => reference_column(fields) == Some("answer"),
@@ -199,87 +187,56 @@ pub(super) fn reference_column(fields: &Map<String, Value>) -> Option<&'static s
     named.or_else(|| is_answer.then_some("answer"))
 }
 
-fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
-    let known: Vec<&str> = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, IGNORED]
-        .into_iter()
-        .flatten()
-        .copied()
-        .collect();
-    for column in fields.keys() {
-        if let Some(near) = nearly(column, &known) {
-            faults.push((line, format!("has a column `{column}`: write `{near}`, or rename it")));
-        }
-    }
-    if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
-        faults.push((line, "has no column with the question: name it `question` or `user_input`".to_owned()));
-    }
-    for names in [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE] {
-        let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
-        if let [first, second, ..] = given[..] {
-            faults.push((line, format!("has both `{first}` and `{second}`: keep one")));
-        }
-    }
-}
-
-fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec<rows::Fault>) -> Question {
-    let mut fault = |message: String| faults.push((line, message));
+fn read_question(
+    fields: &Map<String, Value>,
+    line: usize,
+    numbering: Numbering,
+    faults: &mut Vec<RowError>,
+) -> Question {
+    let mut fault = |cause: RecordError| faults.push(RowError::new(line, cause));
     let asked = QUESTION.iter().find_map(|name| fields.get(*name));
     let question = match asked.map(text) {
         Some(Ok(question)) if !question.is_empty() => question,
         Some(Ok(_)) => {
-            fault(format!("has an empty question: write one, or remove the {}", place.word()));
+            fault(format!("has an empty question: write one, or remove the {}", numbering.word()).into());
             String::new()
         }
-        Some(Err(reason)) => {
-            fault(format!("`question` {reason}"));
+        Some(Err(cause)) => {
+            fault(RecordError::in_column("question")(cause));
             String::new()
         }
-        // Told with the columns.
+        // Reported with the columns.
         None => String::new(),
     };
     let said = TURNS.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
     let turns = said.map_or(Ok(Vec::new()), |(name, value)| {
-        super::turns::read(value).map_err(|reason| format!("`{name}` {reason}"))
+        super::turns::read(value).map_err(|cause| RecordError::Turns { column: name, cause })
     });
-    let turns = turns.unwrap_or_else(|reason| {
-        fault(reason);
-        Vec::new()
-    });
+    let turns = turns.map_err(&mut fault).unwrap_or_default();
     let id = match ID.iter().find_map(|name| fields.get(*name)).map(text) {
         Some(Ok(id)) if !id.is_empty() => id,
-        Some(Err(reason)) => {
-            fault(format!("`id` {reason}"));
+        Some(Err(cause)) => {
+            fault(RecordError::in_column("id")(cause));
             format!("line {line}")
         }
-        // A question that is missing or empty is a fault of its own.
+        // A missing or empty question is an error of its own.
         _ if question.is_empty() => format!("line {line}"),
         _ => id_of(&turns, &question),
     };
-    let reference = read_reference(fields).unwrap_or_else(|reason| {
-        fault(reason);
-        None
-    });
+    let reference = read_reference(fields).map_err(&mut fault).unwrap_or_default();
     let evidence = read_evidence(fields).unwrap_or_else(|reasons| {
         reasons.into_iter().for_each(&mut fault);
         Vec::new()
     });
-    let tags = read_tags(fields).unwrap_or_else(|reason| {
-        fault(reason);
-        Vec::new()
-    });
-    let answerable = read_answerable(fields).unwrap_or_else(|reason| {
-        fault(reason);
-        true
-    });
+    let tags = read_tags(fields).map_err(&mut fault).unwrap_or_default();
+    let answerable = read_answerable(fields).map_err(&mut fault).unwrap_or(true);
     if !answerable && !evidence.is_empty() {
-        fault("is marked as unanswerable, but has evidence: remove one of them".to_owned());
+        fault("is marked as unanswerable, but has evidence: remove one of them".into());
     }
     let origin = own(fields, "origin", &mut fault);
     let draft = fields.get("draft").filter(|value| !is_blank(value));
-    let draft = draft.map(text).transpose().unwrap_or_else(|reason| {
-        fault(format!("`draft` {reason}"));
-        None
-    });
+    let draft = draft.map(text).transpose().map_err(RecordError::in_column("draft")).map_err(&mut fault);
+    let draft = draft.unwrap_or_default();
     let split = own(fields, "split", &mut fault);
     let review = own(fields, "review", &mut fault);
     let filter = own(fields, "filter", &mut fault);
@@ -301,32 +258,32 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
     }
 }
 
-/// The id of a question that has none. The same words after other messages are
+/// The id of a question without one. The same words after other messages are
 /// another question.
 pub(super) fn id_of(turns: &[Message], question: &str) -> String {
     let said = turns.iter().map(|message| message.content.as_str()).chain([question]);
     question_id('q', &said.collect::<Vec<_>>().join("\n"))
 }
 
-/// A field as this program writes it: JSON, or in a cell the text of it.
-fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut impl FnMut(String)) -> Option<T> {
+/// A field that this program writes: JSON, or JSON in a cell.
+fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut impl FnMut(RecordError)) -> Option<T> {
     let value = fields.get(name).filter(|value| !is_blank(value))?;
     let read = serde_json::from_value(value.clone()).or_else(|error| match value {
         Value::String(cell) => serde_json::from_str(cell).map_err(|_| error),
         _ => Err(error),
     });
-    read.map_err(|error| fault(format!("`{name}` cannot be read: {error}"))).ok()
+    read.map_err(|error| fault(RecordError::in_column(name)(CellError::Json(error.to_string())))).ok()
 }
 
-/// Whether the documents hold an answer; they do unless the row says otherwise.
-pub(super) fn read_answerable(fields: &Map<String, Value>) -> Result<bool, String> {
+/// Whether the documents hold an answer; the default is yes.
+pub(super) fn read_answerable(fields: &Map<String, Value>) -> Result<bool, RecordError> {
     let given = ANSWERABLE.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
     let Some((name, value)) = given else { return Ok(true) };
-    let value = boolean(value).map_err(|reason| format!("`{name}` {reason}"))?;
+    let value = boolean(value).map_err(RecordError::in_column(name))?;
     Ok(value == (name == "answerable"))
 }
 
-fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, String> {
+fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, RecordError> {
     let Some(name) = reference_column(fields) else { return Ok(None) };
     let value = &fields[name];
     let reference = if name == "ground_truths" {
@@ -334,14 +291,14 @@ fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, String>
     } else {
         text(value)
     };
-    let reference = reference.map_err(|reason| format!("`{name}` {reason}"))?;
+    let reference = reference.map_err(RecordError::in_column(name))?;
     // pandas writes what is missing as `nan`.
     Ok(Some(reference).filter(|reference| !reference.is_empty() && !reference.eq_ignore_ascii_case("nan")))
 }
 
-fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<String>> {
+fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<RecordError>> {
     if let Some(value) = fields.get("evidence").filter(|value| !is_blank(value)) {
-        return read_own_evidence(value, Place::Line);
+        return read_own_evidence(value, Numbering::Line);
     }
     if let Some((name, value)) =
         QUOTE.iter().find_map(|name| Some((*name, fields.get(*name)?))).filter(|(_, value)| !is_blank(value))
@@ -354,34 +311,32 @@ fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<Strin
         .filter(|name| *name == "reference_contexts" || is_golden)
         .find_map(|name| fields.get(name).filter(|value| !is_blank(value)).map(|value| (name, value)));
     let Some((name, value)) = given else { return Ok(Vec::new()) };
-    let contexts = texts(value).map_err(|reason| vec![format!("`{name}` {reason}")])?;
+    let contexts = texts(value).map_err(|cause| vec![RecordError::in_column(name)(cause)])?;
     let quotes = contexts.iter().map(|context| without_hop(context)).filter(|quote| !quote.is_empty());
     Ok(quotes.map(|quote| Evidence { document: String::new(), quote: quote.to_owned(), span: None }).collect())
 }
 
-/// Quotes in a column of their own, with their documents beside them.
-fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result<Vec<Evidence>, String> {
-    let quotes = texts(value).map_err(|reason| format!("`{name}` {reason}"))?;
+/// Quotes in a column of their own, with their documents in another.
+fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result<Vec<Evidence>, RecordError> {
+    let quotes = texts(value).map_err(RecordError::in_column(name))?;
     let documents =
         match DOCUMENT.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?))) {
-            Some((name, value)) => texts(value).map_err(|reason| format!("`{name}` {reason}"))?,
+            Some((name, value)) => texts(value).map_err(RecordError::in_column(name))?,
             None => vec![String::new()],
         };
     if documents.len() != 1 && documents.len() != quotes.len() {
-        return Err(format!(
-            "has {} quotes and {} documents: give one document, or one for each quote",
-            quotes.len(),
-            documents.len()
-        ));
+        let (quotes, documents) = (quotes.len(), documents.len());
+        let rule = "give one document, or one for each quote";
+        return Err(format!("has {quotes} quotes and {documents} documents: {rule}").into());
     }
     let documents = documents.iter().cycle();
     let pairs = quotes.into_iter().zip(documents).filter(|(quote, _)| !quote.is_empty());
     Ok(pairs.map(|(quote, document)| Evidence { document: document.clone(), quote, span: None }).collect())
 }
 
-/// Evidence as it is written. What a row of a program calls `span` is no place in
-/// bytes; without one, the quote is looked for.
-pub(super) fn read_own_evidence(value: &Value, place: Place) -> Result<Vec<Evidence>, Vec<String>> {
+/// Evidence in our own form. The `span` of a row in memory is ignored, because
+/// programs count characters; the quote is searched instead.
+pub(super) fn read_own_evidence(value: &Value, numbering: Numbering) -> Result<Vec<Evidence>, Vec<RecordError>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;
     let value = match value {
@@ -391,51 +346,53 @@ pub(super) fn read_own_evidence(value: &Value, place: Place) -> Result<Vec<Evide
                 parsed = value;
                 &parsed
             }
-            Err(error) => return Err(vec![format!("`evidence` is not JSON ({error}): {SHAPE}")]),
+            Err(error) => return Err(vec![format!("`evidence` is not JSON ({error}): {SHAPE}").into()]),
         },
         value => value,
     };
-    let Value::Array(items) = value else { return Err(vec![format!("`evidence` is no list: {SHAPE}")]) };
+    let Value::Array(items) = value else { return Err(vec![format!("`evidence` is no list: {SHAPE}").into()]) };
     let mut evidence = Vec::new();
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<RecordError> = Vec::new();
     for (i, item) in items.iter().enumerate() {
         let number = i + 1;
-        match own_evidence(item, place) {
+        match own_evidence(item, numbering) {
             Ok(item) if item.quote.trim().is_empty() => {
-                reasons.push(format!("evidence {number} has an empty quote: copy the words from the document"));
+                reasons.push(format!("evidence {number} has an empty quote: copy the words from the document").into());
             }
             Ok(item) if item.span.is_some_and(|span| span.start >= span.end) => {
-                reasons.push(format!("evidence {number} has a span that ends before it starts: correct or remove it"));
+                reasons.push(
+                    format!("evidence {number} has a span that ends before it starts: correct or remove it").into(),
+                );
             }
             Ok(item) => evidence.push(item),
-            Err(error) => reasons.push(format!("evidence {number}: {error}; {SHAPE}")),
+            Err(error) => reasons.push(format!("evidence {number}: {error}; {SHAPE}").into()),
         }
     }
     if reasons.is_empty() { Ok(evidence) } else { Err(reasons) }
 }
 
-fn own_evidence(item: &Value, place: Place) -> Result<Evidence, String> {
+fn own_evidence(item: &Value, numbering: Numbering) -> Result<Evidence, serde_json::Error> {
     let mut item = item.clone();
     if let Value::Object(fields) = &mut item {
         let places = ["start", "end", "start_byte", "end_byte"].map(|name| (name, fields.remove(name)));
         let [_, _, start, end] = places.map(|(_, value)| value.filter(|value| !value.is_null()));
-        if place == Place::Row {
+        if numbering == Numbering::Row {
             fields.remove("span");
         }
         if let Some((start, end)) = start.zip(end) {
             fields.insert("span".to_owned(), serde_json::json!({ "start": start, "end": end }));
         }
     }
-    serde_json::from_value(item).map_err(|error| error.to_string())
+    serde_json::from_value(item)
 }
 
-pub(super) fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
+pub(super) fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, RecordError> {
     let mut tags = match fields.get("tags") {
         // A cell that is no list holds words between commas.
         Some(Value::String(cell)) if !cell.trim_start().starts_with(['[', '(']) => {
             cell.split(',').map(|tag| tag.trim().to_owned()).collect()
         }
-        Some(value) if !is_blank(value) => texts(value).map_err(|reason| format!("`tags` {reason}"))?,
+        Some(value) if !is_blank(value) => texts(value).map_err(RecordError::in_column("tags"))?,
         _ => Vec::new(),
     };
     for name in EXTRA_TAGS {

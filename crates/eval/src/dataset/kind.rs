@@ -30,9 +30,10 @@ macro_rules! kinds {
         /// What a question asks for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "snake_case")]
-        pub enum Kind { $( $(#[$doc])* $Variant ),+ }
+        #[schemars(rename = "Kind")]
+        pub enum QuestionKind { $( $(#[$doc])* $Variant ),+ }
 
-        impl Kind {
+        impl QuestionKind {
             /// All kinds, in the order in which they are generated.
             pub const ALL: &[Self] = &[$( Self::$Variant ),+];
 
@@ -51,7 +52,7 @@ macro_rules! kinds {
 
 every_kind!(kinds);
 
-impl Kind {
+impl QuestionKind {
     /// Whether the documents answer such questions.
     pub(crate) fn is_answerable(self) -> bool {
         self != Self::Unanswerable

@@ -1,34 +1,53 @@
-//! Lists of texts as they stand in a cell of a CSV file.
+//! Reads lists of texts in a cell of a CSV file.
 //!
 //! pandas writes a list as Python shows it: `['it', "isn't"]`; NumPy arrays
-//! lack the commas: `['a' 'b']`; careful people write JSON: `["a", "b"]`. All
-//! three are read; nothing is ever evaluated.
+//! lack the commas: `['a' 'b']`; JSON is `["a", "b"]`. All three are read; nothing
+//! is evaluated.
 
 use serde_json::Value;
 
+/// Why a cell holds no list of texts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LiteralError {
+    #[error("a list of texts is needed, but it holds {0}")]
+    NotText(String),
+    #[error("a list such as [\"one text\", \"another\"] is needed")]
+    NoList,
+    #[error("there is more after the list: {0:.40}")]
+    TrailingText(String),
+    #[error("a text in quotation marks is needed at: {0:.40}")]
+    NoQuotationMark(String),
+    #[error("the list has no end")]
+    OpenList,
+    #[error("a text of the list has no end: it lacks its quotation mark")]
+    OpenText,
+    #[error("`{0}` is no character code")]
+    NoCharacterCode(String),
+}
+
 /// The texts of a list; empty elements (`None`, `null`, `nan`) are left out.
-pub(super) fn list_of_texts(cell: &str) -> Result<Vec<String>, String> {
+pub(super) fn list_of_texts(cell: &str) -> Result<Vec<String>, LiteralError> {
     match serde_json::from_str::<Value>(cell) {
         Ok(Value::Array(items)) => items
             .into_iter()
             .filter(|item| !item.is_null())
             .map(|item| match item {
                 Value::String(text) => Ok(text),
-                other => Err(format!("a list of texts is needed, but it holds {other}")),
+                other => Err(LiteralError::NotText(other.to_string())),
             })
             .collect(),
-        _ => Parser { rest: cell.trim() }.list(),
+        _ => ListParser { rest: cell.trim() }.list(),
     }
 }
 
-struct Parser<'a> {
+struct ListParser<'a> {
     rest: &'a str,
 }
 
-impl Parser<'_> {
-    fn list(mut self) -> Result<Vec<String>, String> {
+impl ListParser<'_> {
+    fn list(mut self) -> Result<Vec<String>, LiteralError> {
         if !self.take("[") && !self.take("(") {
-            return Err("a list such as [\"one text\", \"another\"] is needed".to_owned());
+            return Err(LiteralError::NoList);
         }
         let mut texts = Vec::new();
         loop {
@@ -41,11 +60,7 @@ impl Parser<'_> {
             }
             texts.push(self.text()?);
         }
-        if self.rest.trim().is_empty() {
-            Ok(texts)
-        } else {
-            Err(format!("there is more after the list: {:.40}", self.rest))
-        }
+        if self.rest.trim().is_empty() { Ok(texts) } else { Err(LiteralError::TrailingText(self.rest.to_owned())) }
     }
 
     fn take(&mut self, token: &str) -> bool {
@@ -58,12 +73,12 @@ impl Parser<'_> {
         }
     }
 
-    fn text(&mut self) -> Result<String, String> {
+    fn text(&mut self) -> Result<String, LiteralError> {
         let mut characters = self.rest.chars();
         let quote = match characters.next() {
             Some(quote @ ('\'' | '"')) => quote,
-            Some(_) => return Err(format!("a text in quotation marks is needed at: {:.40}", self.rest)),
-            None => return Err("the list has no end".to_owned()),
+            Some(_) => return Err(LiteralError::NoQuotationMark(self.rest.to_owned())),
+            None => return Err(LiteralError::OpenList),
         };
         let mut text = String::new();
         while let Some(c) = characters.next() {
@@ -87,17 +102,17 @@ impl Parser<'_> {
                 c => text.push(c),
             }
         }
-        Err("a text of the list has no end: it lacks its quotation mark".to_owned())
+        Err(LiteralError::OpenText)
     }
 }
 
-fn code_point(characters: &mut std::str::Chars<'_>, n_digits: usize) -> Result<char, String> {
+fn code_point(characters: &mut std::str::Chars<'_>, n_digits: usize) -> Result<char, LiteralError> {
     let digits: String = characters.by_ref().take(n_digits).collect();
     u32::from_str_radix(&digits, 16)
         .ok()
         .filter(|_| digits.len() == n_digits)
         .and_then(char::from_u32)
-        .ok_or_else(|| format!("`{digits}` is no character code"))
+        .ok_or(LiteralError::NoCharacterCode(digits))
 }
 
 #[cfg(test)]

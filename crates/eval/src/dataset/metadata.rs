@@ -1,7 +1,10 @@
 //! Reads a table of metadata: JSONL, CSV or Parquet with a column `path` and
 //! columns of any other names, one row for each document.
 
-use super::{ImportError, format::Format, format::Holds, rows};
+use super::{
+    fault::{ImportError, RowError},
+    format::{self, DatasetFormat, FileContent},
+};
 use rag::Metadata;
 use serde_json::{Number, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The column that names the document.
 const PATH: &str = "path";
 
-/// Fields that chunks have by themselves.
+/// Fields that come from the document itself.
 const OWN: &[&str] = &["title", "page", "heading"];
 
 /// A document's row.
@@ -17,33 +20,35 @@ const OWN: &[&str] = &["title", "page", "heading"];
 pub struct MetadataRow {
     /// The line of the file, from 1.
     pub line: usize,
-    /// What its columns say. Empty cells say nothing.
+    /// The values of its columns, without empty cells.
     pub metadata: Metadata,
 }
 
-/// The rows of a table by document. Cells of a CSV file are numbers, true or
-/// false where all cells of their column are, else texts.
+/// Reads the rows of a table by document. A column of a CSV file has numbers or
+/// booleans if all its cells can be read as such, else texts.
 ///
 /// # Errors
-/// All faults of the file, in the order of their lines: a row without a path,
+/// All errors of the file, in the order of their lines: a row without a path,
 /// two rows of one path, a value that is no text, number, true or false, nor a
 /// list of these.
 pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, MetadataRow>, Vec<ImportError>> {
-    let (records, mut faults) = rows::read(name, bytes, Holds::Answers);
-    let is_text = Format::of_file(name, bytes) == Format::Csv;
+    let (records, mut faults) = format::read(name, bytes, FileContent::Answers);
+    let is_text = DatasetFormat::of_file(name, bytes) == DatasetFormat::Csv;
     let mut found: BTreeMap<String, MetadataRow> = BTreeMap::new();
     for row in records {
         let mut fields = row.fields;
         let path = fields.remove(PATH).and_then(|path| path.as_str().map(|path| path.trim().to_owned()));
         let Some(path) = path.filter(|path| !path.is_empty()) else {
-            faults
-                .push((row.line, format!("names no document: give its path below the corpus in the column `{PATH}`")));
+            faults.push(RowError::new(
+                row.line,
+                format!("names no document: give its path below the corpus in the column `{PATH}`"),
+            ));
             continue;
         };
         let mut metadata = Metadata::new();
         for (column, value) in fields {
             if OWN.contains(&column.as_str()) {
-                faults.push((
+                faults.push(RowError::new(
                     row.line,
                     format!("`{column}` is what the document itself says: give the column another name"),
                 ));
@@ -52,22 +57,27 @@ pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Metada
             match kept(value) {
                 Ok(None) => {}
                 Ok(Some(value)) => drop(metadata.insert(column, value)),
-                Err(reason) => faults.push((row.line, format!("`{column}` {reason}"))),
+                Err(reason) => faults.push(RowError::new(row.line, format!("`{column}` {reason}"))),
             }
         }
         if let Some(earlier) = found.get(&path) {
-            faults.push((row.line, format!("`{path}` has a row already, in line {}: remove one", earlier.line)));
+            faults.push(RowError::new(
+                row.line,
+                format!("`{path}` has a row already, in line {}: remove one", earlier.line),
+            ));
             continue;
         }
         found.insert(path, MetadataRow { line: row.line, metadata });
     }
     if found.is_empty() && faults.is_empty() {
-        faults.push((1, format!("holds no row: write a header with the column `{PATH}`, and a row for each document")));
+        faults.push(RowError::new(
+            1,
+            format!("holds no row: write a header with the column `{PATH}`, and a row for each document"),
+        ));
     }
     if !faults.is_empty() {
-        faults.sort();
-        let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
-        return Err(faults.into_iter().map(fault).collect());
+        faults.sort_by_key(|fault| (fault.number, fault.to_string()));
+        return Err(faults.into_iter().map(|fault| fault.in_file(name)).collect());
     }
     if is_text {
         typed(&mut found);

@@ -1,12 +1,11 @@
-//! Parts a dataset into questions to choose by and questions to report by.
+//! Splits a dataset into questions to choose by and questions to report on.
 //!
-//! When to use it: wherever a winner is chosen. The best of many trials looks
-//! better on the questions that chose it than it is; on questions that no
-//! choice was made on, it does not.
+//! When to use it: wherever a winner is chosen. The best of many trials is overrated
+//! by the questions that it was chosen by (selection bias), and not by others.
 //!
-//! Whole documents go to one part, so that nothing that was tuned on is tested
-//! on: documents that one question needs together stay together. Questions
-//! without evidence are spread by chance.
+//! All questions of a document go to one part, so that nothing is tuned and tested
+//! on the same document; documents that one question needs together stay together.
+//! Questions without evidence are spread at random.
 
 use super::{Dataset, Split};
 use crate::statistics::Random;
@@ -15,10 +14,10 @@ use std::collections::BTreeMap;
 /// Why a dataset is not split.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SplitError {
-    /// The test part is no part.
+    /// The share is not between 0 and 1.
     #[error("the test part must be a share between 0 and 1, not {0}")]
     NoShare(f64),
-    /// No part would be free of the other.
+    /// All evidence is in one group of documents.
     #[error(
         "all evidence is in one document, or in documents that questions tie together: parts by document would leave \
          one of them empty"
@@ -43,7 +42,7 @@ pub enum SplitError {
     },
 }
 
-/// Some questions by their ids, and how many others.
+/// The first ids, and the number of the others.
 fn questions(ids: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<String> = ids.iter().take(SHOWN).map(|id| format!("`{id}`")).collect();
@@ -52,28 +51,27 @@ fn questions(ids: &[String]) -> String {
     format!("{} {}{more}", if ids.len() == 1 { "question" } else { "questions" }, shown.join(", "))
 }
 
-/// What a split came to.
+/// The sizes of a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct SplitCounts {
     /// Questions to choose by.
     pub tune: usize,
     /// Questions to report by.
     pub test: usize,
-    /// Groups of documents that hang together by questions.
+    /// Groups of documents that share questions.
     pub groups: usize,
 }
 
 impl Dataset {
     /// Marks every question as [`Split::Tune`] or [`Split::Test`], so that
-    /// about `test_share` of them are to report by. An earlier split is
-    /// forgotten. The same seed gives the same split. No part stays empty: if
-    /// every group is too large for the share, the one nearest to it is taken.
+    /// about `test_share` of them are in the test part. An earlier split is
+    /// replaced. The same seed gives the same split. No part is empty: if every
+    /// group is too large for the share, the group nearest to it is taken.
     ///
     /// # Errors
-    /// If the share is not between 0 and 1, evidence names no document, all
-    /// evidence hangs together in one group of documents, so that no part would
-    /// be free of the other, or there are too few questions for two parts. The
-    /// dataset is then as it was.
+    /// If the share is not between 0 and 1, evidence names no document, all evidence
+    /// is in one group of documents, or there are too few questions for two parts.
+    /// The dataset is then unchanged.
     pub fn split(&mut self, test_share: f64, seed: u64) -> Result<SplitCounts, SplitError> {
         if !(test_share > 0.0 && test_share < 1.0) {
             return Err(SplitError::NoShare(test_share));
@@ -125,7 +123,7 @@ impl Dataset {
         Ok(SplitCounts { tune: all - test.len(), test: test.len(), groups: groups.len() })
     }
 
-    /// The questions with evidence, in groups that share no document.
+    /// Groups of questions with evidence; no two groups share a document.
     fn groups(&self) -> Vec<Vec<usize>> {
         let mut group_of: BTreeMap<&str, usize> = BTreeMap::new();
         let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -152,9 +150,9 @@ impl Dataset {
     }
 }
 
-/// Which groups, by their sizes, are to report by: one is taken where that
-/// brings the part nearer to the wanted size. If none does, it is the one whose
-/// size is nearest, so that the part is not empty.
+/// Selects groups for the test part by their sizes: a group is taken if it brings
+/// the part nearer to the wanted size. If none does, the group of the nearest size
+/// is taken, so that the part is not empty.
 fn test_groups(sizes: &[usize], wanted: f64) -> Vec<bool> {
     let all: usize = sizes.iter().sum();
     let distance = |size: usize| (size as f64 - wanted).abs();

@@ -1,4 +1,4 @@
-//! What is in a dataset, in numbers.
+//! Counts of a dataset.
 
 use super::{Dataset, DatasetReport, Review, Split};
 use serde::Serialize;
@@ -9,27 +9,27 @@ use std::collections::BTreeMap;
 pub struct DatasetStatistics {
     /// The digest that names this version of the questions.
     pub version: String,
-    /// What a run is told of it. Columns that are no part of the questions are
-    /// filled in by whoever read the file.
+    /// The report for a run. Its unused columns are filled in by the reader of the
+    /// file.
     #[serde(flatten)]
     pub report: DatasetReport,
-    /// By kind; `written` for those that were not generated.
+    /// Questions by kind; `written` if they were not generated.
     pub kinds: BTreeMap<String, usize>,
-    /// By style, of those that were generated.
+    /// Generated questions by style.
     pub styles: BTreeMap<String, usize>,
-    /// By persona, of those that have one.
+    /// Questions with a persona, by persona.
     pub personas: BTreeMap<String, usize>,
-    /// By document of the evidence; a question may have several.
+    /// Evidence by document.
     pub documents: BTreeMap<String, usize>,
-    /// Questions to choose by and to report by; neither where it is not split.
+    /// Questions to choose by; 0 if the dataset is not split.
     pub tune: usize,
     /// Questions to report by.
     pub test: usize,
-    /// Those that a person took as they stood.
+    /// Questions that a reviewer accepted unchanged.
     pub accepted: usize,
-    /// Those that a person changed and took.
+    /// Questions that a reviewer accepted with changes.
     pub edited: usize,
-    /// Those that come after earlier messages of a conversation.
+    /// Questions with earlier messages of a conversation.
     #[serde(skip_serializing_if = "is_zero")]
     pub with_turns: usize,
     /// The median of words of a question.
@@ -39,7 +39,7 @@ pub struct DatasetStatistics {
 }
 
 impl Dataset {
-    /// The digest of the questions: what names this version of the dataset.
+    /// The digest of the questions, which names this version of the dataset.
     pub fn version(&self) -> String {
         let mut builder = store::KeyBuilder::new("dataset");
         for question in &self.questions {
@@ -48,7 +48,7 @@ impl Dataset {
         builder.finish().short()
     }
 
-    /// Counts what is in it.
+    /// Counts the questions.
     pub fn statistics(&self) -> DatasetStatistics {
         let report = DatasetReport::of(self, Vec::new());
         let mut found = DatasetStatistics { version: self.version(), report, ..Default::default() };

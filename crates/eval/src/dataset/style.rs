@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// How a question is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Style {
+#[schemars(rename = "Style")]
+pub enum QuestionStyle {
     /// A whole, correct sentence.
     Plain,
     /// Key words, as typed into a search box.
@@ -16,7 +17,7 @@ pub enum Style {
     PoorGrammar,
 }
 
-impl Style {
+impl QuestionStyle {
     /// Its name in files.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,20 +1,21 @@
-//! Makes golden questions of questions that people asked a service.
+//! Makes golden questions from the traffic of a service.
 //!
-//! When to use it: for the lines that `serve --traffic` kept, with what people
-//! thought of the answers. What is asked in production is what a pipeline
-//! should be chosen by.
+//! When to use it: for the lines that `serve --traffic` kept, with the feedback of
+//! users. A pipeline should be chosen by what is asked in production.
 //!
-//! Equal questions are joined, and questions that are nearly equal: those that
-//! share most of their words and of their pairs of neighbouring words (Broder,
-//! On the resemblance and containment of documents, 1997). A number or a sign
-//! that differs (`2.4` and `2.6`, `C` and `C++`) makes another question, and so
-//! do other messages before it.
+//! Equal and nearly equal questions are merged. Nearly equal questions share most of
+//! their words and of their pairs of neighbouring words (Broder, On the resemblance
+//! and containment of documents, 1997). Questions with different numbers or signs
+//! (`2.4` and `2.6`, `C` and `C++`) or different earlier messages stay apart.
 //!
-//! An answer that was given is at most a draft for the person who reviews the
-//! question, and the passages that were found are no evidence: otherwise the
-//! system would be its own judge.
+//! The answer of the service is at most a draft for the reviewer of the question,
+//! and its passages are no evidence: otherwise the system would be its own judge.
 
-use super::{Dataset, Question, import::id_of, turns};
+use super::{
+    Dataset, Question,
+    import::id_of,
+    turns::{self, TurnsError},
+};
 use crate::words::tokens;
 use models::Message;
 use serde::{Deserialize, Serialize};
@@ -27,17 +28,17 @@ use std::{
 /// The tag of all questions from traffic.
 const TAG: &str = "traffic";
 
-/// What a person thought of an answer.
+/// The feedback of a user on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It helped.
+pub enum UserVerdict {
+    /// The answer helped.
     Up,
-    /// It did not.
+    /// The answer did not help.
     Down,
 }
 
-impl Verdict {
+impl UserVerdict {
     fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -46,21 +47,21 @@ impl Verdict {
     }
 }
 
-/// Which questions are taken.
+/// Which questions are selected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrafficChoice {
-    /// Only those of which somebody thought so.
-    pub only: Option<Verdict>,
+    /// Only questions with this feedback.
+    pub only: Option<UserVerdict>,
     /// The most questions; all if not set.
     pub size: Option<usize>,
-    /// Whether these are chosen to differ from each other as much as they can.
+    /// Whether the selected questions differ from each other as much as possible.
     /// Otherwise those with bad answers come first, then the most frequent.
     pub spread: bool,
-    /// Two questions are nearly equal if they share this share of their words
-    /// and pairs of words: above 0, at most 1. Default 0.8.
+    /// The share of common words and pairs of words from which on two questions are
+    /// nearly equal: above 0, at most 1. Default 0.8.
     pub similarity: f64,
-    /// Whether the answer that was given becomes [`Question::draft`]. Default
-    /// no. An answer that somebody thought badly of never does.
+    /// Whether the answer becomes [`Question::draft`]. Default no. An answer with
+    /// negative feedback never does.
     pub drafts: bool,
 }
 
@@ -79,54 +80,54 @@ pub struct BadLine {
     pub reason: String,
 }
 
-/// What became of every line: `lines` is the sum of `bad_lines`, `shadows`, `equal`,
+/// Counts of all lines: `lines` is the sum of `bad_lines`, `shadows`, `equal`,
 /// `similar`, `without_verdict`, `beyond_size` and `questions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TrafficReport {
     /// Lines of traffic that are not blank.
     pub lines: usize,
-    /// Those that could not be used.
+    /// Lines that could not be used.
     pub bad_lines: Vec<BadLine>,
-    /// Those with what a shadow answered, which nobody saw: the question stands in
-    /// the line of the answer that was given.
+    /// Lines with the answer of a shadow. The same question is in the line of the
+    /// answer that the user got.
     pub shadows: usize,
-    /// Those that asked what another one asked, in the same words.
+    /// Lines with the same question as an earlier one.
     pub equal: usize,
-    /// Those that asked it in nearly the same words.
+    /// Questions that are nearly equal to another.
     pub similar: usize,
-    /// Questions left out because nobody thought of them what was wanted.
+    /// Questions without the requested feedback.
     pub without_verdict: usize,
-    /// Questions left out because enough were taken.
+    /// Questions beyond the requested size.
     pub beyond_size: usize,
-    /// Questions taken.
+    /// Selected questions.
     pub questions: usize,
-    /// Questions among these that come after earlier messages.
+    /// Selected questions with earlier messages.
     pub follow_ups: usize,
-    /// Questions among these with a draft of an answer.
+    /// Selected questions with a draft of an answer.
     pub drafts: usize,
     /// Lines of feedback that are not blank.
     pub feedback: usize,
     /// Lines of feedback that could not be used.
     pub bad_feedback: Vec<BadLine>,
-    /// Answers with a verdict whose question is not in the traffic: a service
+    /// Answers with feedback whose question is not in the traffic, because a service
     /// keeps only a share of it.
     pub feedback_elsewhere: usize,
-    /// Lines of traffic without an id, which no verdict can be about.
+    /// Lines of traffic without an id, which cannot have feedback.
     pub without_id: usize,
 }
 
-/// Questions that people asked, and what was left out of them.
+/// Questions from traffic, and counts of what was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrafficQuestions {
-    /// The questions, none of which anybody reviewed.
+    /// The questions, which are not reviewed.
     pub dataset: Dataset,
-    /// What became of every line.
+    /// Counts of all lines.
     pub report: TrafficReport,
 }
 
-/// A line of traffic. What else it says is not needed.
+/// The fields of a line of traffic that are used.
 #[derive(Deserialize)]
-struct Line {
+struct TrafficLine {
     #[serde(default)]
     id: Option<String>,
     question: String,
@@ -141,44 +142,44 @@ struct Line {
 #[derive(Deserialize)]
 struct FeedbackLine {
     request_id: String,
-    verdict: Verdict,
+    verdict: UserVerdict,
 }
 
-/// What was asked, as often as it was asked.
-struct Asked {
+/// A question with the number of times it was asked.
+struct CountedQuestion {
     question: String,
     turns: Vec<Message>,
     times: usize,
     ups: usize,
     downs: usize,
-    /// The answer that may be a draft, and whether somebody praised it.
+    /// The answer that may become a draft, and whether a user praised it.
     answer: Option<(String, bool)>,
 }
 
-/// Makes questions of lines of traffic, and of verdicts on their answers. Lines
-/// that cannot be used are told, and the others are used.
+/// Makes questions from lines of traffic and of feedback. Lines that cannot be used
+/// are reported, and the others are used.
 pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficChoice) -> TrafficQuestions {
     let mut report = TrafficReport::default();
-    let mut verdicts: HashMap<String, Verdict> = HashMap::new();
+    let mut verdicts: HashMap<String, UserVerdict> = HashMap::new();
     for (line, read) in lines::<FeedbackLine>(feedback.unwrap_or_default()) {
         report.feedback += 1;
         match read {
-            // Who changes their mind means the last one.
+            // The last feedback for a request wins.
             Ok(told) => {
                 verdicts.insert(request(&told.request_id).to_owned(), told.verdict);
             }
-            Err(reason) => report.bad_feedback.push(BadLine { line, reason }),
+            Err(error) => report.bad_feedback.push(BadLine { line, reason: error.to_string() }),
         }
     }
     let mut known: HashSet<String> = HashSet::new();
     let mut places: HashMap<(String, String), usize> = HashMap::new();
-    let mut asked: Vec<Asked> = Vec::new();
-    for (number, read) in lines::<Line>(traffic) {
+    let mut asked: Vec<CountedQuestion> = Vec::new();
+    for (number, read) in lines::<TrafficLine>(traffic) {
         report.lines += 1;
         let (line, turns) = match read.and_then(usable) {
             Ok(usable) => usable,
-            Err(reason) => {
-                report.bad_lines.push(BadLine { line: number, reason });
+            Err(error) => {
+                report.bad_lines.push(BadLine { line: number, reason: error.to_string() });
                 continue;
             }
         };
@@ -194,7 +195,7 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
         });
         let place = *places.entry((said(&turns), folded(&line.question))).or_insert_with(|| {
             let question = line.question.trim().to_owned();
-            asked.push(Asked { question, turns, times: 0, ups: 0, downs: 0, answer: None });
+            asked.push(CountedQuestion { question, turns, times: 0, ups: 0, downs: 0, answer: None });
             asked.len() - 1
         });
         asked[place].add(verdict, line.answer);
@@ -210,8 +211,8 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
     let all = asked.len();
     asked.retain(|(asked, _)| match choice.only {
         None => true,
-        Some(Verdict::Up) => asked.ups > 0,
-        Some(Verdict::Down) => asked.downs > 0,
+        Some(UserVerdict::Up) => asked.ups > 0,
+        Some(UserVerdict::Down) => asked.downs > 0,
     });
     report.without_verdict = all - asked.len();
     let all = asked.len();
@@ -226,15 +227,15 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
     TrafficQuestions { dataset: Dataset { questions }, report }
 }
 
-impl Asked {
-    fn add(&mut self, verdict: Option<Verdict>, answer: Option<String>) {
+impl CountedQuestion {
+    fn add(&mut self, verdict: Option<UserVerdict>, answer: Option<String>) {
         self.times += 1;
-        self.ups += usize::from(verdict == Some(Verdict::Up));
-        self.downs += usize::from(verdict == Some(Verdict::Down));
-        let praised = verdict == Some(Verdict::Up);
+        self.ups += usize::from(verdict == Some(UserVerdict::Up));
+        self.downs += usize::from(verdict == Some(UserVerdict::Down));
+        let praised = verdict == Some(UserVerdict::Up);
         let is_better = self.answer.as_ref().is_none_or(|(_, known)| praised || !known);
         if let Some(answer) = answer.filter(|answer| !answer.trim().is_empty())
-            && verdict != Some(Verdict::Down)
+            && verdict != Some(UserVerdict::Down)
             && is_better
         {
             self.answer = Some((answer.trim().to_owned(), praised));
@@ -242,7 +243,7 @@ impl Asked {
     }
 
     fn into_question(self, drafts: bool) -> Question {
-        let voted = [(Verdict::Down, self.downs), (Verdict::Up, self.ups)];
+        let voted = [(UserVerdict::Down, self.downs), (UserVerdict::Up, self.ups)];
         let voted = voted.into_iter().filter(|(_, times)| *times > 0).map(|(verdict, _)| verdict.name());
         Question {
             id: id_of(&self.turns, &self.question),
@@ -255,38 +256,51 @@ impl Asked {
     }
 }
 
+/// Why a line cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum TrafficLineError {
+    #[error("is not UTF-8")]
+    NotUtf8(#[from] std::str::Utf8Error),
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    #[error("has an empty question")]
+    NoQuestion,
+    #[error("`turns` {0}")]
+    Turns(#[from] TurnsError),
+}
+
 /// The lines that are not blank, with their numbers from 1.
-fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<T, String>)> {
+fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<T, TrafficLineError>)> {
     let numbered = (1..).zip(bytes.split(|byte| *byte == b'\n'));
     numbered.filter(|(_, line)| !line.trim_ascii().is_empty()).map(|(number, line)| {
-        let read = std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned());
-        (number, read.and_then(|line| serde_json::from_str(line).map_err(|error| error.to_string())))
+        let read = std::str::from_utf8(line).map_err(TrafficLineError::from);
+        (number, read.and_then(|line| Ok(serde_json::from_str(line)?)))
     })
 }
 
 /// A line with its earlier messages, if it asks something.
-fn usable(line: Line) -> Result<(Line, Vec<Message>), String> {
+fn usable(line: TrafficLine) -> Result<(TrafficLine, Vec<Message>), TrafficLineError> {
     if line.question.trim().is_empty() {
-        return Err("has an empty question".to_owned());
+        return Err(TrafficLineError::NoQuestion);
     }
     let turns = match &line.turns {
         Value::Null => Vec::new(),
-        value => turns::read(value).map_err(|reason| format!("`turns` {reason}"))?,
+        value => turns::read(value)?,
     };
     Ok((line, turns))
 }
 
-/// The request's own id: an answer in OpenAI's form has one that ends with it.
+/// The id of the request, with which the id of an answer in OpenAI's form ends.
 fn request(id: &str) -> &str {
     id.find("req-").map_or(id, |at| &id[at..])
 }
 
-/// What was said before a question, in one text.
+/// The earlier messages as one text.
 fn said(turns: &[Message]) -> String {
     turns.iter().map(|message| format!("{:?} {}\n", message.role, folded(&message.content))).collect()
 }
 
-/// A text without regard to case, white space and its last sign.
+/// A text in lower case, with single spaces, without its last punctuation.
 fn folded(text: &str) -> String {
     let lower = text.to_lowercase();
     let words: Vec<&str> = lower.split_whitespace().collect();
@@ -298,15 +312,14 @@ fn folded(text: &str) -> String {
 struct Features {
     /// Stems, and pairs of neighbouring stems.
     words: BTreeSet<String>,
-    /// What must be the same: words with digits, and signs that are not those of
-    /// a sentence.
+    /// What must be equal: words with digits, and signs that are not punctuation.
     marks: Vec<String>,
-    /// What was said before.
+    /// The earlier messages.
     said: String,
 }
 
 impl Features {
-    fn of(asked: &Asked) -> Self {
+    fn of(asked: &CountedQuestion) -> Self {
         let stems = tokens(&asked.question, true);
         let pairs = stems.windows(2).map(|pair| pair.join(" "));
         let lower = asked.question.to_lowercase();
@@ -328,15 +341,15 @@ impl Features {
     }
 }
 
-/// Joins each question with the first one before it that is nearly equal.
-fn joined(asked: Vec<Asked>, similarity: f64) -> Vec<(Asked, Features)> {
+/// Merges each question into the first earlier one that is nearly equal.
+fn joined(asked: Vec<CountedQuestion>, similarity: f64) -> Vec<(CountedQuestion, Features)> {
     let features: Vec<Features> = asked.iter().map(Features::of).collect();
     let mut frequency: HashMap<&str, usize> = HashMap::new();
     for word in features.iter().flat_map(|features| &features.words) {
         *frequency.entry(word).or_default() += 1;
     }
-    // Two sets of which so much is shared share one of their rarest words, so
-    // that only a few must be compared.
+    // Two sets that share this much share one of their rarest words, so only a few
+    // sets must be compared.
     let rarest = |features: &Features| {
         let mut words: Vec<(usize, String)> =
             features.words.iter().map(|word| (frequency[word.as_str()], word.clone())).collect();
@@ -346,7 +359,7 @@ fn joined(asked: Vec<Asked>, similarity: f64) -> Vec<(Asked, Features)> {
         words.into_iter().map(|(_, word)| word).collect::<Vec<_>>()
     };
     let mut holding: HashMap<String, Vec<usize>> = HashMap::new();
-    let mut kept: Vec<(Asked, Features)> = Vec::new();
+    let mut kept: Vec<(CountedQuestion, Features)> = Vec::new();
     for (asked, features) in asked.into_iter().zip(&features) {
         let words = rarest(features);
         let near: BTreeSet<usize> = words.iter().filter_map(|word| holding.get(word)).flatten().copied().collect();
@@ -368,14 +381,14 @@ fn joined(asked: Vec<Asked>, similarity: f64) -> Vec<(Asked, Features)> {
     kept
 }
 
-/// So many questions, each as far as can be from those before it; the first
-/// stays the first. Source: Gonzalez, Clustering to minimize the maximum
+/// Selects `size` questions, each as far as possible from those before it; the
+/// first stays the first. Source: Gonzalez, Clustering to minimize the maximum
 /// intercluster distance, 1985.
-fn spread_out(asked: Vec<(Asked, Features)>, size: usize) -> Vec<(Asked, Features)> {
-    let mut left: Vec<((Asked, Features), f64)> = asked.into_iter().map(|one| (one, 0.0)).collect();
+fn spread_out(asked: Vec<(CountedQuestion, Features)>, size: usize) -> Vec<(CountedQuestion, Features)> {
+    let mut left: Vec<((CountedQuestion, Features), f64)> = asked.into_iter().map(|one| (one, 0.0)).collect();
     let mut chosen = Vec::new();
     while chosen.len() < size && !left.is_empty() {
-        // Of equally near ones the first.
+        // The first of several at the same distance.
         let mut next = 0;
         for (at, (_, nearest)) in left.iter().enumerate() {
             if *nearest < left[next].1 {
@@ -485,7 +498,7 @@ mod tests {
                 .iter()
                 .map(|question| {
                     let (question, turns) = (question.question.clone(), Vec::new());
-                    Features::of(&Asked { question, turns, times: 1, ups: 0, downs: 0, answer: None })
+                    Features::of(&CountedQuestion { question, turns, times: 1, ups: 0, downs: 0, answer: None })
                 })
                 .collect();
             for (i, one) in kept.iter().enumerate() {
@@ -541,7 +554,7 @@ mod tests {
         assert_eq!(drafts, [None, Some("Yes, of 1701 [1]."), Some("Mice.")]);
         assert_eq!(read.dataset.questions[0].tags, ["traffic", "down"]);
         assert_eq!((read.report.feedback, read.report.feedback_elsewhere, read.report.drafts), (4, 1, 2));
-        for (only, expected) in [(Verdict::Down, "Who owns the barn?"), (Verdict::Up, "Is the mill old?")] {
+        for (only, expected) in [(UserVerdict::Down, "Who owns the barn?"), (UserVerdict::Up, "Is the mill old?")] {
             let read = import_traffic(&traffic, Some(&feedback), &TrafficChoice { only: Some(only), ..choice.clone() });
             assert_eq!(texts(&read), [expected]);
             all_lines_are_accounted_for(&read.report);

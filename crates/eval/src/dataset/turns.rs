@@ -1,13 +1,13 @@
-//! What was said before a question, as files hold it: a list of messages, each
-//! with who says it and what is said.
+//! Reads the earlier messages of a conversation: a list of messages with role and
+//! content.
 //!
-//! | what | names |
+//! | meaning | names |
 //! |---|---|
-//! | who | `role`, `type` (LangChain, Ragas), `speaker` (MTRAG) |
-//! | what | `content`, `text` (MTRAG) |
-//! | the one who asks | `user`, `human` |
-//! | the one who answers | `assistant`, `ai`, `agent` |
-//! | instructions | `system` |
+//! | role | `role`, `type` (LangChain, Ragas), `speaker` (MTRAG) |
+//! | content | `content`, `text` (MTRAG) |
+//! | user | `user`, `human` |
+//! | assistant | `assistant`, `ai`, `agent` |
+//! | system | `system` |
 //!
 //! In a cell of a table the list is JSON.
 
@@ -16,32 +16,47 @@ use serde_json::Value;
 
 const SHAPE: &str = "write [{\"role\": \"user\", \"content\": \"…\"}, {\"role\": \"assistant\", \"content\": \"…\"}]";
 
+/// Why earlier messages cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TurnsError {
+    #[error("is not JSON ({0}): {SHAPE}")]
+    NotJson(String),
+    #[error("is no list: {SHAPE}")]
+    NoList,
+    #[error("message {number} is of `{role}`: name it user, assistant or system")]
+    UnknownRole { number: usize, role: String },
+    #[error("message {0} does not say who says it: {SHAPE}")]
+    NoRole(usize),
+    #[error("message {0} says nothing: {SHAPE}")]
+    NoContent(usize),
+}
+
 /// The messages of a cell.
-pub(super) fn read(value: &Value) -> Result<Vec<Message>, String> {
+pub(super) fn read(value: &Value) -> Result<Vec<Message>, TurnsError> {
     let parsed;
     let value = match value {
         Value::String(cell) => {
-            parsed = serde_json::from_str(cell).map_err(|error| format!("is not JSON ({error}): {SHAPE}"))?;
+            parsed = serde_json::from_str(cell).map_err(|error| TurnsError::NotJson(error.to_string()))?;
             &parsed
         }
         value => value,
     };
-    let Value::Array(items) = value else { return Err(format!("is no list: {SHAPE}")) };
+    let Value::Array(items) = value else { return Err(TurnsError::NoList) };
     (1..).zip(items).map(|(number, item)| message(number, item)).collect()
 }
 
-fn message(number: usize, item: &Value) -> Result<Message, String> {
+fn message(number: usize, item: &Value) -> Result<Message, TurnsError> {
     let text = |names: &[&str]| names.iter().find_map(|name| item.get(*name)?.as_str()).map(str::trim);
     let role = match text(&["role", "type", "speaker"]).map(str::to_lowercase).as_deref() {
         Some("user" | "human") => Role::User,
         Some("assistant" | "ai" | "agent") => Role::Assistant,
         Some("system") => Role::System,
-        Some(other) => return Err(format!("message {number} is of `{other}`: name it user, assistant or system")),
-        None => return Err(format!("message {number} does not say who says it: {SHAPE}")),
+        Some(role) => return Err(TurnsError::UnknownRole { number, role: role.to_owned() }),
+        None => return Err(TurnsError::NoRole(number)),
     };
     match text(&["content", "text"]) {
         Some(content) if !content.is_empty() => Ok(Message { role, content: content.to_owned() }),
-        _ => Err(format!("message {number} says nothing: {SHAPE}")),
+        _ => Err(TurnsError::NoContent(number)),
     }
 }
 
@@ -72,7 +87,7 @@ mod tests {
             (json!([{ "content": "x" }]), "does not say who"),
             (json!([{ "role": "user", "content": " " }]), "says nothing"),
         ] {
-            let error = read(&value).expect_err(part);
+            let error = read(&value).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
     }

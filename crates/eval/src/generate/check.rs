@@ -1,26 +1,26 @@
 //! The fixed rules for what is a golden question.
 
-use super::{Draft, Rejected};
+use super::{QuestionDraft, RejectionReason};
 use crate::Question;
-use crate::dataset::Kind;
+use crate::dataset::QuestionKind;
 use crate::dataset::anchor;
-use crate::words::{content_stems, sentences};
+use crate::words::{Pattern, content_stems, sentences};
 use rag::Span;
 use regex::Regex;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// Longer texts are no question, but a passage retold.
+/// Longer texts retell the passage.
 const LONGEST_QUESTION: usize = 300;
-/// Shorter quotes hold a word and prove nothing.
+/// Shorter quotes prove nothing.
 const SHORTEST_QUOTE: usize = 15;
 /// Longer quotes are narrowed to the sentence with the answer.
 const LONGEST_QUOTE: usize = 600;
 /// The share of common words from which on two questions are the same.
 const SAME: f64 = 0.8;
 
-/// Words that point at a passage which the reader does not see.
-static SPEAKS_OF_PASSAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+/// Words that refer to the passage, which the reader does not see.
+static SPEAKS_OF_PASSAGE: Pattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)
         \b(this|above|following|given|provided|preceding|previous)\s+
@@ -31,9 +31,9 @@ static SPEAKS_OF_PASSAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// A question whose subject is a pronoun and that ends soon after: nobody can
-/// tell what it asks about. `Why is it necessary to …` names it later.
-static NO_SUBJECT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+/// A short question with a pronoun as its subject, which does not say what it is
+/// about. `Why is it necessary to …` names its subject later.
+static NO_SUBJECT: Pattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)^\W*(what|why|how|when|where|who|which)\s+(is|are|was|were|does|do|did|can|could|should|must|will|has|have)\s+
           (it|they|this|that|these|those|he|she|we|i)(\s+\w+)?\s*\?*$",
@@ -41,20 +41,24 @@ static NO_SUBJECT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// A thing that is pointed at and not named.
-static POINTS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(these|those|this)\s+\w+").ok());
+/// A demonstrative instead of a name.
+static POINTS: Pattern = LazyLock::new(|| Regex::new(r"(?i)\b(these|those|this)\s+\w+").ok());
 
-/// Fewer words that carry meaning name nothing.
+/// A question with fewer stems names nothing.
 const FEWEST_STEMS: usize = 2;
 
-/// Checks what the model wrote for these passages. Returns where the evidence
-/// lies in each of them; nothing for a question without an answer.
-pub(super) fn draft(draft: &Draft, passages: &[&str], kind: Kind) -> Result<Vec<Span>, Rejected> {
+/// Checks the draft for these passages. Returns the span of the evidence in each
+/// passage; nothing for an unanswerable question.
+pub(super) fn draft(
+    draft: &QuestionDraft,
+    passages: &[&str],
+    kind: QuestionKind,
+) -> Result<Vec<Span>, RejectionReason> {
     if draft.question.chars().count() > LONGEST_QUESTION {
-        return Err(Rejected::Unreadable("the question is too long".into()));
+        return Err(RejectionReason::Unreadable("the question is too long".into()));
     }
     if SPEAKS_OF_PASSAGE.as_ref().is_some_and(|pattern| pattern.is_match(&draft.question)) {
-        return Err(Rejected::SpeaksOfPassage);
+        return Err(RejectionReason::SpeaksOfPassage);
     }
     let asked = content_stems(&draft.question);
     // Scripts without spaces have no words that could be counted.
@@ -64,7 +68,7 @@ pub(super) fn draft(draft: &Draft, passages: &[&str], kind: Kind) -> Result<Vec<
             .iter()
             .any(|pattern| pattern.as_ref().is_some_and(|pattern| pattern.is_match(&draft.question)))
     {
-        return Err(Rejected::NotSelfContained);
+        return Err(RejectionReason::NotSelfContained);
     }
     let recipe = kind.recipe();
     if !kind.is_answerable() {
@@ -73,18 +77,18 @@ pub(super) fn draft(draft: &Draft, passages: &[&str], kind: Kind) -> Result<Vec<
     }
     let answer = content_stems(&draft.answer);
     if !answer.is_empty() && answer.is_subset(&asked) {
-        return Err(Rejected::AnswerInQuestion);
+        return Err(RejectionReason::AnswerInQuestion);
     }
     let all = passages.join("\n");
     if !holds(&all, &answer, recipe.held) {
-        return Err(Rejected::AnswerNotInPassage);
+        return Err(RejectionReason::AnswerNotInPassage);
     }
     (recipe.rule)(draft, passages)?;
     let spans: Option<Vec<Span>> = match passages {
         [one] => evidence(draft, one, &answer, recipe.held).map(|span| vec![span]),
         several => several.iter().map(|passage| part_of_evidence(draft, passage, &answer)).collect(),
     };
-    spans.ok_or(Rejected::NoEvidence)
+    spans.ok_or(RejectionReason::NoEvidence)
 }
 
 /// Whether a text holds most of an answer's words. An answer of small words
@@ -94,9 +98,9 @@ fn holds(text: &str, answer: &HashSet<String>, share: f64) -> bool {
     held as f64 >= share * answer.len() as f64
 }
 
-/// The quote, if it stands in the passage and holds the answer; else the
-/// sentence with the answer that has most in common with the question.
-fn evidence(draft: &Draft, passage: &str, answer: &HashSet<String>, share: f64) -> Option<Span> {
+/// The quote, if it is in the passage and holds the answer; else the sentence with
+/// the answer that shares most words with the question.
+fn evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<String>, share: f64) -> Option<Span> {
     let quote = draft.quotes.first().map_or("", String::as_str);
     let quoted = anchor(passage, quote, None).filter(|span| {
         let quote = &passage[span.start..span.end];
@@ -111,10 +115,9 @@ fn evidence(draft: &Draft, passage: &str, answer: &HashSet<String>, share: f64) 
     most_in_common(with_answer, &asked).and_then(|sentence| anchor(passage, sentence, None))
 }
 
-/// What one of several passages gives to an answer: a quote that stands in it,
-/// in whatever order the quotes were written; else the sentence with most
-/// words of question and answer.
-fn part_of_evidence(draft: &Draft, passage: &str, answer: &HashSet<String>) -> Option<Span> {
+/// The evidence in one of several passages: any quote that is in it; else the
+/// sentence that shares most words with question and answer.
+fn part_of_evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<String>) -> Option<Span> {
     let quoted = draft.quotes.iter().find_map(|quote| {
         let span = anchor(passage, quote, None)?;
         (SHORTEST_QUOTE..=LONGEST_QUOTE).contains(&span.len()).then_some(span)
@@ -127,7 +130,7 @@ fn part_of_evidence(draft: &Draft, passage: &str, answer: &HashSet<String>) -> O
     most_in_common(long, &wanted).and_then(|sentence| anchor(passage, sentence, None))
 }
 
-/// The first sentence with most of some words; none if no sentence has two.
+/// The first of the sentences that share most words with `wanted`.
 fn most_in_common<'a>(sentences: impl Iterator<Item = &'a str>, wanted: &HashSet<String>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     for sentence in sentences {
@@ -139,15 +142,15 @@ fn most_in_common<'a>(sentences: impl Iterator<Item = &'a str>, wanted: &HashSet
     best.map(|(_, sentence)| sentence)
 }
 
-/// A rule of kinds with two passages: question and answer together take words
-/// from each of them that the other does not have.
-pub(super) fn needs_both(draft: &Draft, passages: &[&str]) -> Result<(), Rejected> {
+/// The rule of kinds with two passages: question and answer together use words of
+/// each passage that the other does not have.
+pub(super) fn needs_both(draft: &QuestionDraft, passages: &[&str]) -> Result<(), RejectionReason> {
     let used: HashSet<String> = content_stems(&draft.question).union(&content_stems(&draft.answer)).cloned().collect();
     let stems: Vec<HashSet<String>> = passages.iter().map(|passage| content_stems(passage)).collect();
     for (i, own) in stems.iter().enumerate() {
         let elsewhere = |stem: &String| stems.iter().enumerate().any(|(j, other)| j != i && other.contains(stem));
         if !used.iter().any(|stem| own.contains(stem) && !elsewhere(stem)) {
-            return Err(Rejected::OnePassageIsEnough);
+            return Err(RejectionReason::OnePassageIsEnough);
         }
     }
     Ok(())
@@ -169,9 +172,9 @@ mod tests {
     use super::super::tests::PROSE;
     use super::*;
 
-    fn check(question: &str, answer: &str, quote: &str) -> Result<&'static str, Rejected> {
-        let draft_of = Draft { question: question.into(), answer: answer.into(), quotes: vec![quote.into()] };
-        draft(&draft_of, &[PROSE], Kind::SingleHopSpecific).map(|spans| &PROSE[spans[0].start..spans[0].end])
+    fn check(question: &str, answer: &str, quote: &str) -> Result<&'static str, RejectionReason> {
+        let draft_of = QuestionDraft { question: question.into(), answer: answer.into(), quotes: vec![quote.into()] };
+        draft(&draft_of, &[PROSE], QuestionKind::SingleHopSpecific).map(|spans| &PROSE[spans[0].start..spans[0].end])
     }
 
     const SENTENCE: &str = "It was first released in 1998 by a small team of volunteers.";
@@ -196,21 +199,21 @@ mod tests {
         for question in
             ["What does this passage say?", "According to the text, when did APT come out?", "What is listed above?"]
         {
-            assert_eq!(check(question, "1998", ""), Err(Rejected::SpeaksOfPassage), "{question}");
+            assert_eq!(check(question, "1998", ""), Err(RejectionReason::SpeaksOfPassage), "{question}");
         }
     }
 
     #[test]
     fn answers_that_are_given_away_or_made_up_are_rejected() {
-        assert_eq!(check("Was APT released in 1998?", "1998", ""), Err(Rejected::AnswerInQuestion));
-        assert_eq!(check("Who wrote APT?", "Ada Lovelace", ""), Err(Rejected::AnswerNotInPassage));
+        assert_eq!(check("Was APT released in 1998?", "1998", ""), Err(RejectionReason::AnswerInQuestion));
+        assert_eq!(check("Who wrote APT?", "Ada Lovelace", ""), Err(RejectionReason::AnswerNotInPassage));
     }
 
     #[test]
     fn an_answer_that_no_sentence_holds_has_no_evidence() {
         assert_eq!(
             check("What belongs to APT?", "1998, volunteers, directory, mirror, Debian", ""),
-            Err(Rejected::NoEvidence)
+            Err(RejectionReason::NoEvidence)
         );
     }
 
@@ -219,7 +222,7 @@ mod tests {
         for question in
             ["What is it called?", "Why do they?", "When?", "What was this?", "When did these volunteers release APT?"]
         {
-            assert_eq!(check(question, "1998", ""), Err(Rejected::NotSelfContained), "{question}");
+            assert_eq!(check(question, "1998", ""), Err(RejectionReason::NotSelfContained), "{question}");
         }
         assert!(check("Where does it say that APT was released?", "1998", "").is_ok());
     }
@@ -227,11 +230,14 @@ mod tests {
     const MILL: &str = "The Ostra mill was built by Jan Tesch in 1790. It ground rye.";
     const TESCH: &str = "Jan Tesch was born in Lindow and walked as far as Riga.";
 
-    fn pair(question: &str, answer: &str, quotes: [&str; 2]) -> Result<Vec<String>, Rejected> {
+    fn pair(question: &str, answer: &str, quotes: [&str; 2]) -> Result<Vec<String>, RejectionReason> {
         let quotes = quotes.map(str::to_owned).to_vec();
         let passages = [MILL, TESCH];
-        let spans =
-            draft(&Draft { question: question.into(), answer: answer.into(), quotes }, &passages, Kind::MultiHop);
+        let spans = draft(
+            &QuestionDraft { question: question.into(), answer: answer.into(), quotes },
+            &passages,
+            QuestionKind::MultiHop,
+        );
         let quoted = |spans: Vec<Span>| {
             spans.into_iter().zip(passages).map(|(span, text)| text[span.start..span.end].to_owned())
         };
@@ -250,8 +256,8 @@ mod tests {
 
     #[test]
     fn a_question_that_one_passage_answers_needs_no_other() {
-        assert_eq!(pair("Where was Jan Tesch born?", "Lindow", ["", ""]), Err(Rejected::OnePassageIsEnough));
-        assert_eq!(pair("When was the Ostra mill built?", "1790", ["", ""]), Err(Rejected::OnePassageIsEnough));
+        assert_eq!(pair("Where was Jan Tesch born?", "Lindow", ["", ""]), Err(RejectionReason::OnePassageIsEnough));
+        assert_eq!(pair("When was the Ostra mill built?", "1790", ["", ""]), Err(RejectionReason::OnePassageIsEnough));
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! What the model is asked for one question, and what it wrote.
+//! The request to the model for one question, and its reply.
 
 use super::{GenerateOptions, Scenario};
-use crate::dataset::Kind;
+use crate::dataset::QuestionKind;
 use crate::prompt;
 use models::{ChatRequest, Message};
 use serde_json::{Map, Value, json};
 
-/// What the model wrote.
+/// A question as the model wrote it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Draft {
+pub(super) struct QuestionDraft {
     pub(super) question: String,
     /// Empty for a question without an answer.
     pub(super) answer: String,
-    /// One for each passage, in their order; empty where it was left out.
+    /// One for each passage, in order; empty if it is missing.
     pub(super) quotes: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn request(options: &GenerateOptions, scenario: &Scenario<'_>) -> Cha
     request
 }
 
-/// Where a passage stands: its book and heading.
+/// The source of a passage: its book and heading.
 fn source(chunk: &rag::Chunk) -> String {
     let parts: Vec<&str> = [&chunk.book, &chunk.heading].into_iter().flatten().map(String::as_str).collect();
     parts.join(": ")
@@ -72,7 +72,7 @@ fn language(scenario: &Scenario<'_>) -> String {
     }
 }
 
-fn fields(kind: Kind) -> Vec<&'static str> {
+fn fields(kind: QuestionKind) -> Vec<&'static str> {
     let mut fields = vec!["question"];
     if kind.is_answerable() {
         fields.push("answer");
@@ -81,28 +81,34 @@ fn fields(kind: Kind) -> Vec<&'static str> {
     fields
 }
 
-fn schema(kind: Kind) -> Value {
+fn schema(kind: QuestionKind) -> Value {
     let fields = fields(kind);
     let properties: Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), json!({ "type": "string" }))).collect();
     json!({ "type": "object", "properties": properties, "required": fields, "additionalProperties": false })
 }
 
+/// Why a reply is no draft.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DraftError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("`{0}` is missing or empty")]
+    Field(&'static str),
+}
+
 /// Reads a reply.
-///
-/// # Errors
-/// What is missing.
-pub(super) fn read(reply: &str, kind: Kind) -> Result<Draft, String> {
-    let object: Value = serde_json::from_str(reply).map_err(|error| error.to_string())?;
-    let field = |name: &str| match object.get(name).and_then(Value::as_str).map(str::trim) {
+pub(super) fn read(reply: &str, kind: QuestionKind) -> Result<QuestionDraft, DraftError> {
+    let object: Value = serde_json::from_str(reply)?;
+    let field = |name: &'static str| match object.get(name).and_then(Value::as_str).map(str::trim) {
         Some(text) if text.chars().any(char::is_alphanumeric) => Ok(text.to_owned()),
-        _ => Err(format!("`{name}` is missing or empty")),
+        _ => Err(DraftError::Field(name)),
     };
     let question = field("question")?;
     if !kind.is_answerable() {
-        return Ok(Draft { question, answer: String::new(), quotes: Vec::new() });
+        return Ok(QuestionDraft { question, answer: String::new(), quotes: Vec::new() });
     }
-    // A quote may be lacking: the sentence with the answer takes its place.
+    // A missing quote is replaced by the sentence with the answer.
     let quotes = QUOTES[..kind.hops()].iter().map(|name| field(name).unwrap_or_default()).collect();
-    Ok(Draft { question, answer: field("answer")?, quotes })
+    Ok(QuestionDraft { question, answer: field("answer")?, quotes })
 }

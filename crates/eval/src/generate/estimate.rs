@@ -1,44 +1,44 @@
-//! What generation should cost, told before the first call.
+//! Estimates the cost of generation before the first call.
 //!
-//! How many drafts a model needs for a good question is only known once it has
-//! written some, so there are two figures: a usual one, with three drafts for
-//! each question, and the most that the limits allow.
+//! The number of drafts that a model needs for a good question is not known before,
+//! so there are two numbers: a typical one, with three drafts per question, and the
+//! most that the limits allow.
 
 use super::{GenerateOptions, draft, passages};
 use super::{Scenario, voice::Voices};
 use rag::Chunk;
 use serde::Serialize;
 
-/// Drafts for a question that is taken, with a model that does well.
+/// Drafts per accepted question, with a good model.
 const USUAL_DRAFTS: usize = 3;
 /// Bytes of text per token.
 const BYTES_PER_TOKEN: usize = 4;
-/// What a draft has in tokens, and an answer without passages.
+/// Tokens of a draft, and of an answer without passages.
 const DRAFT_TOKENS: usize = 110;
 const ANSWER_TOKENS: usize = 20;
 /// Instructions around a passage in a check.
 const CHECK_TOKENS: usize = 120;
 
-/// Calls and tokens that questions take.
+/// Calls and tokens of generation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct GenerateEstimate {
-    /// Scenarios that should be tried.
+    /// The expected scenarios.
     pub attempts: usize,
-    /// Calls that should be made.
+    /// The expected calls.
     pub calls: usize,
-    /// Tokens read, for so many calls.
+    /// Tokens read by the expected calls.
     pub prompt_tokens: usize,
-    /// Tokens written, for so many calls.
+    /// Tokens written by the expected calls.
     pub completion_tokens: usize,
-    /// Calls that are made at most.
+    /// The most calls.
     pub most_calls: usize,
-    /// Passages that are worth a question.
+    /// Suitable passages.
     pub n_passages: usize,
 }
 
 impl GenerateEstimate {
-    /// What it should cost in US dollars, at these prices of a million tokens
-    /// read and written.
+    /// The expected cost in US dollars, at these prices per million tokens read and
+    /// written.
     pub fn cost_usd(&self, (read, written): (f64, f64)) -> f64 {
         (self.prompt_tokens as f64 * read + self.completion_tokens as f64 * written) / 1e6
     }

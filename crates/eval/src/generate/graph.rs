@@ -1,14 +1,12 @@
-//! What passages have to do with each other: a graph whose nodes are passages,
-//! joined where they name the same thing or use the same words.
+//! A graph of passages, connected if they name the same thing or use the same words.
 //!
-//! When to use it: to find passages that a question can need together. Both
-//! kinds of edges are found by rule, so the graph costs no model call and is
-//! the same every time.
+//! When to use it: to find passages that one question can need together. Both kinds
+//! of edges are found by rules, so the graph needs no model and is always the same.
 //!
 //! - **Entities** are names and terms: words with a capital inside a sentence,
 //!   runs of them, and words that no dictionary has (`apt-get`, `/etc/fstab`,
-//!   `IPv6`). What stands in many passages joins nothing worth asking about,
-//!   so an entity counts while it is in few.
+//!   `IPv6`). Entities in many passages are ignored, because they connect nothing
+//!   worth asking about.
 //! - **Similarity** is that of BM25, as a share of the score that the passage
 //!   has for itself.
 //!
@@ -20,34 +18,34 @@ use crate::words::{content_stems, sentences};
 use rag::{Chunk, index::Bm25Index};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// An entity in more passages than this share (or 3) joins too much.
+/// Entities in more passages than this share (or 3) are ignored.
 const COMMON: f64 = 0.02;
-/// A partner with a larger share of the own score says the same once more.
+/// A partner with a larger share of the passage's own score repeats it.
 const SAME: f64 = 0.7;
-/// One with a smaller share speaks of something else.
+/// A partner with a smaller share has another topic.
 const RELATED: f64 = 0.12;
 /// Shorter names are mostly initials.
 const SHORTEST_ENTITY: usize = 3;
-/// How many similar passages are looked at for a partner.
+/// The number of similar passages among which a partner is searched.
 const NEIGHBOURS: usize = 12;
 
-/// Two passages, by their places in the list that the graph was built from.
+/// Two passages, by their indices in the list of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) first: usize,
     pub(super) second: usize,
-    /// What both name, as it is written; none where they are merely similar.
+    /// The name in both, as written; `None` if they are only similar.
     pub(super) shared: Option<String>,
 }
 
-pub(super) struct Graph<'a> {
+pub(super) struct PassageGraph<'a> {
     passages: Vec<&'a Chunk>,
     index: Bm25Index,
-    /// Entities that join, with their passages in order.
+    /// Entities by lower-case name: as written, with their passages in order.
     entities: BTreeMap<String, (String, Vec<usize>)>,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> PassageGraph<'a> {
     pub(super) fn build(passages: &[&'a Chunk]) -> Self {
         let texts: Vec<&str> = passages.iter().map(|chunk| chunk.text.as_str()).collect();
         let mut found: BTreeMap<String, (String, Vec<usize>)> = BTreeMap::new();
@@ -62,7 +60,7 @@ impl<'a> Graph<'a> {
         Self { passages: passages.to_vec(), index: Bm25Index::build(&texts), entities: found }
     }
 
-    /// How many entities join passages.
+    /// The number of entities that connect passages.
     pub(super) fn n_entities(&self) -> usize {
         self.entities.len()
     }
@@ -98,8 +96,8 @@ impl<'a> Graph<'a> {
         pairs
     }
 
-    /// Pairs of passages that speak of related things, in the order of the
-    /// passages. No passage comes twice.
+    /// Pairs of passages with related topics, in the order of the passages. No passage
+    /// comes twice.
     pub(super) fn by_similarity(&self) -> impl Iterator<Item = Pair> {
         let mut used = HashSet::new();
         (0..self.passages.len()).filter_map(move |first| {
@@ -166,7 +164,7 @@ fn entities(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Whether a word is no plain word: it has marks, digits or capitals inside.
+/// Whether a word is a term: it has marks, digits or capitals inside.
 fn is_term(word: &str) -> bool {
     let letters = word.chars().filter(|c| c.is_alphabetic()).count();
     let inside = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -202,7 +200,7 @@ mod tests {
     fn passages_that_name_the_same_thing_are_joined_across_documents_first() {
         let passages = passages();
         let list: Vec<&Chunk> = passages.iter().collect();
-        let graph = Graph::build(&list);
+        let graph = PassageGraph::build(&list);
         let pairs = graph.by_entity(1);
         assert_eq!(pairs, [Pair { first: 0, second: 2, shared: Some("Jan Tesch".into()) }]);
         assert_eq!(graph.n_entities(), 1);
@@ -212,7 +210,7 @@ mod tests {
     fn similar_passages_are_joined_and_neighbours_are_not() {
         let passages = passages();
         let list: Vec<&Chunk> = passages.iter().collect();
-        let pairs: Vec<Pair> = Graph::build(&list).by_similarity().collect();
+        let pairs: Vec<Pair> = PassageGraph::build(&list).by_similarity().collect();
         assert!(pairs.contains(&Pair { first: 0, second: 3, shared: None }), "{pairs:?}");
         assert!(pairs.iter().all(|pair| !(pair.first == 0 && pair.second == 1)), "{pairs:?}");
     }
@@ -222,6 +220,6 @@ mod tests {
         let passages: Vec<Chunk> =
             (0..9).map(|i| chunk("a.txt", i * 3, &format!("It is known that Debian has part {i} of it."))).collect();
         let list: Vec<&Chunk> = passages.iter().collect();
-        assert!(Graph::build(&list).by_entity(0).is_empty());
+        assert!(PassageGraph::build(&list).by_entity(0).is_empty());
     }
 }

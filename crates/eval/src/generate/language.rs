@@ -1,9 +1,9 @@
-//! The language of a text, where it can be told.
+//! The language of a text, if it can be recognised.
 //!
 //! By trigrams and script, through the crate `whatlang`. Short questions are
-//! often too short to tell; then nothing is said of them.
+//! often too short; then no language is returned.
 
-use super::Rejected;
+use super::RejectionReason;
 use whatlang::{Lang, detect};
 
 /// The language, if it is certain.
@@ -12,9 +12,9 @@ pub(super) fn of(text: &str) -> Option<Lang> {
 }
 
 /// Refuses a question in another language than its passage.
-pub(super) fn check(question: &str, passage: Option<Lang>) -> Result<(), Rejected> {
+pub(super) fn check(question: &str, passage: Option<Lang>) -> Result<(), RejectionReason> {
     match (passage, of(question)) {
-        (Some(passage), Some(question)) if passage != question => Err(Rejected::OtherLanguage {
+        (Some(passage), Some(question)) if passage != question => Err(RejectionReason::OtherLanguage {
             passage: passage.eng_name().to_owned(),
             question: question.eng_name().to_owned(),
         }),
@@ -32,7 +32,7 @@ mod tests {
     fn a_question_in_another_language_is_refused() {
         let english = "In which year was the lighthouse lit for the first time, and who was there to see it?";
         assert_eq!(of(GERMAN), Some(Lang::Deu));
-        assert!(matches!(check(english, of(GERMAN)), Err(Rejected::OtherLanguage { .. })));
+        assert!(matches!(check(english, of(GERMAN)), Err(RejectionReason::OtherLanguage { .. })));
         assert_eq!(check("Wann wurde der Leuchtturm zum ersten Mal entzündet?", of(GERMAN)), Ok(()));
     }
 

@@ -1,12 +1,12 @@
-//! Which passages are worth a question, and in what order they are tried.
+//! Selects the passages that are suitable for questions, and their order.
 
-use super::{GenerateOptions, Rejected, Rejection};
+use super::{GenerateOptions, Rejection, RejectionReason};
 use crate::statistics::Random;
 use crate::words;
 use rag::Chunk;
 use std::collections::{BTreeMap, HashSet};
 
-/// Headings under which there is nothing to ask.
+/// Headings of sections without content.
 const EMPTY_HEADINGS: &[&str] = &[
     "contents",
     "table of contents",
@@ -21,9 +21,9 @@ const EMPTY_HEADINGS: &[&str] = &[
     "acknowledgments",
 ];
 
-/// The passages to try, in the order of trying, and those that are not worth
-/// it. Documents take turns, so that a long book does not crowd out the short
-/// ones; within a document the order is random.
+/// The suitable passages, in the order of trying, and the rejected ones. Documents
+/// alternate, so that a long book does not dominate; within a document the order is
+/// random.
 pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&'a Chunk>, Vec<Rejection>) {
     let mut rejected = Vec::new();
     let mut by_document: BTreeMap<&str, Vec<&Chunk>> = BTreeMap::new();
@@ -52,21 +52,21 @@ pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&
     (order, rejected)
 }
 
-/// Why nothing can be asked about a passage.
-fn unfit(chunk: &Chunk, min_characters: usize) -> Option<Rejected> {
+/// The reason for which a passage is unsuitable, if any.
+fn unfit(chunk: &Chunk, min_characters: usize) -> Option<RejectionReason> {
     let text = chunk.text.trim();
-    // A chunk whose text is not that of its span could not give evidence.
+    // A chunk with another text than its span cannot give evidence.
     if text.chars().count() < min_characters || chunk.text.len() != chunk.span.len() {
-        return Some(Rejected::TooShort);
+        return Some(RejectionReason::TooShort);
     }
     let heading = chunk.heading.as_deref().and_then(|heading| heading.rsplit(" > ").next()).unwrap_or_default();
     if EMPTY_HEADINGS.contains(&heading.trim().to_lowercase().as_str()) || is_contents(text) {
-        return Some(Rejected::Contents);
+        return Some(RejectionReason::Contents);
     }
-    if is_prose(text) { None } else { Some(Rejected::NotProse) }
+    if is_prose(text) { None } else { Some(RejectionReason::NotProse) }
 }
 
-/// Leaders of dots, or lines of which most end in a page number.
+/// Whether a text has dot leaders, or most lines end in a page number.
 fn is_contents(text: &str) -> bool {
     let n_leaders = text.matches("....").count() + text.matches(". . .").count();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -74,7 +74,8 @@ fn is_contents(text: &str) -> bool {
     n_leaders >= 3 || (lines.len() >= 5 && n_numbered * 2 > lines.len())
 }
 
-/// Mostly letters, at least two sentences, and not the same words all over.
+/// Whether a text is mostly letters, has at least two sentences, and is not
+/// repetitive.
 fn is_prose(text: &str) -> bool {
     let n_letters = text.chars().filter(|c| c.is_alphabetic()).count();
     let n_visible = text.chars().filter(|c| !c.is_whitespace()).count();
@@ -92,7 +93,7 @@ mod tests {
     use super::super::tests::{PROSE, chunk};
     use super::*;
 
-    fn reason(text: &str) -> Option<Rejected> {
+    fn reason(text: &str) -> Option<RejectionReason> {
         unfit(&chunk("a.txt", 0, text), 200)
     }
 
@@ -103,17 +104,17 @@ mod tests {
 
     #[test]
     fn contents_tables_and_fragments_are_not() {
-        assert_eq!(reason("Short."), Some(Rejected::TooShort));
-        assert_eq!(reason(&"1.2 Installing packages ........ 17\n".repeat(8)), Some(Rejected::Contents));
+        assert_eq!(reason("Short."), Some(RejectionReason::TooShort));
+        assert_eq!(reason(&"1.2 Installing packages ........ 17\n".repeat(8)), Some(RejectionReason::Contents));
         assert_eq!(
             reason(&"Installing packages from a disc 17\nRemoving them 18\n".repeat(6)),
-            Some(Rejected::Contents)
+            Some(RejectionReason::Contents)
         );
-        assert_eq!(reason(&"0.12 | 4.5e-3 | -7 | x\n".repeat(20)), Some(Rejected::NotProse));
-        assert_eq!(reason(&"word list without any sentence at all ".repeat(9)), Some(Rejected::NotProse));
-        assert_eq!(reason(&"The same words are here again. ".repeat(20)), Some(Rejected::NotProse));
+        assert_eq!(reason(&"0.12 | 4.5e-3 | -7 | x\n".repeat(20)), Some(RejectionReason::NotProse));
+        assert_eq!(reason(&"word list without any sentence at all ".repeat(9)), Some(RejectionReason::NotProse));
+        assert_eq!(reason(&"The same words are here again. ".repeat(20)), Some(RejectionReason::NotProse));
         let under_index = Chunk { heading: Some("Guide > Index".into()), ..chunk("a.txt", 0, PROSE) };
-        assert_eq!(unfit(&under_index, 200), Some(Rejected::Contents));
+        assert_eq!(unfit(&under_index, 200), Some(RejectionReason::Contents));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who might ask about these documents, made up by the model.
+//! Personas that might ask about these documents, written by the model.
 
 use super::{GenerateOptions, Persona, concerns_one_passage};
 use crate::prompt;
@@ -7,13 +7,12 @@ use models::{Chat, ChatRequest, Message};
 use rag::Chunk;
 use serde_json::{Value, json};
 
-/// How many passages the model is shown, and how much of each.
+/// The number of passages that the model gets, and the characters of each.
 const PASSAGES: usize = 12;
 const CHARACTERS: usize = 240;
 
-/// Asks once for all personas. Fewer than wanted come where the model writes
-/// fewer, none where its reply cannot be read: questions then have no persona,
-/// which the result tells.
+/// Asks once for all personas. Returns fewer if the model writes fewer, and none if
+/// its reply cannot be read; questions then have no persona.
 ///
 /// # Errors
 /// The model cannot be used at all.

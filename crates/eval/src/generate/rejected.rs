@@ -1,15 +1,15 @@
-//! Why a passage or a question was not taken, and how often.
+//! Reasons for which passages and questions are rejected, with counts.
 
-use crate::dataset::Kind;
+use crate::dataset::QuestionKind;
 use rag::{Span, python::Failure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Why a passage or a question was not taken.
+/// The reason for which a passage or a question was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 #[non_exhaustive]
-pub enum Rejected {
+pub enum RejectionReason {
     /// The passage is too short.
     #[error("the passage is too short")]
     TooShort,
@@ -22,7 +22,7 @@ pub enum Rejected {
     /// The model failed for this passage.
     #[error("the model failed: {0}")]
     Model(String),
-    /// A function of the program's own, in the place of the model, failed.
+    /// The user's function, in place of the model, failed.
     #[error("{0}")]
     Function(Box<Failure>),
     /// The model's reply is not what was asked for.
@@ -71,16 +71,16 @@ pub enum Rejected {
     Duplicate,
 }
 
-/// What a function is that writes questions and checks them.
+/// The stage name of a function that writes and checks questions.
 pub(super) const WRITER: &str = "writer";
 
-impl Rejected {
-    /// A function failed that was to write.
+impl RejectionReason {
+    /// The reason for a failed function.
     pub(super) fn of_function(failed: models::FunctionError) -> Self {
         Self::Function(Box::new(Failure::of_model(WRITER, failed)))
     }
 
-    /// The reason in one word, for counting.
+    /// The name of the reason, for counts.
     pub fn name(&self) -> &'static str {
         match self {
             Self::TooShort => "too_short",
@@ -110,21 +110,20 @@ impl Rejected {
 pub struct Rejection {
     /// Why.
     #[serde(flatten)]
-    pub reason: Rejected,
-    /// What kind of question was wanted; none where the passage was not even
-    /// tried.
+    pub reason: RejectionReason,
+    /// The kind of question; `None` if the passage was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
+    pub kind: Option<QuestionKind>,
     /// The first passage's document.
     pub document: String,
-    /// Where the first passage lies.
+    /// The first passage's span.
     pub span: Span,
     /// The question, if one was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
 
-/// How often each reason led to a rejection.
+/// The number of rejections by reason.
 pub(super) fn counts(rejections: &[Rejection]) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for rejection in rejections {

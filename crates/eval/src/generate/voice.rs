@@ -1,9 +1,9 @@
-//! Who asks, in what style and at what length: questions of one voice test a
-//! system on one kind of user.
+//! Voices: persona, style and length of questions. Questions of one voice would test
+//! a system on one kind of user.
 
 use super::GenerateOptions;
 use crate::{
-    dataset::{Length, Style},
+    dataset::{Length, QuestionStyle},
     statistics::Random,
 };
 use serde::{Deserialize, Serialize};
@@ -22,12 +22,12 @@ pub struct Persona {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Voice {
     pub(super) persona: Option<Persona>,
-    pub(super) style: Style,
+    pub(super) style: QuestionStyle,
     pub(super) length: Length,
 }
 
 impl Voice {
-    /// What the model is told of the voice; empty for the plainest.
+    /// The instructions for the model; empty for the default voice.
     pub(super) fn instructions(&self) -> String {
         let asked_by = self.persona.as_ref().map(|persona| {
             let Persona { name, description } = persona;
@@ -38,12 +38,12 @@ impl Voice {
     }
 }
 
-/// Voices without end, so that each persona, style and length comes equally
-/// often: each is dealt from its own shuffled pack.
+/// An endless sequence of voices, in which each persona, style and length is equally
+/// frequent: each is dealt from its own shuffled pack.
 pub(super) struct Voices {
     random: Random,
     personas: Pack<Option<Persona>>,
-    styles: Pack<Style>,
+    styles: Pack<QuestionStyle>,
     lengths: Pack<Length>,
 }
 
@@ -64,7 +64,7 @@ impl Voices {
     pub(super) fn next(&mut self) -> Voice {
         Voice {
             persona: self.personas.deal(&mut self.random).flatten(),
-            style: self.styles.deal(&mut self.random).unwrap_or(Style::Plain),
+            style: self.styles.deal(&mut self.random).unwrap_or(QuestionStyle::Plain),
             length: self.lengths.deal(&mut self.random).unwrap_or(Length::Medium),
         }
     }
@@ -96,9 +96,12 @@ mod tests {
 
     #[test]
     fn each_style_comes_equally_often() {
-        let options = GenerateOptions { styles: vec![Style::Plain, Style::WebSearch], ..GenerateOptions::default() };
+        let options = GenerateOptions {
+            styles: vec![QuestionStyle::Plain, QuestionStyle::WebSearch],
+            ..GenerateOptions::default()
+        };
         let mut voices = Voices::new(&options, &[], 7);
-        let mut seen: BTreeMap<Style, usize> = BTreeMap::new();
+        let mut seen: BTreeMap<QuestionStyle, usize> = BTreeMap::new();
         for _ in 0..20 {
             *seen.entry(voices.next().style).or_default() += 1;
         }
@@ -107,10 +110,10 @@ mod tests {
 
     #[test]
     fn the_plainest_voice_needs_no_words() {
-        let plain = Voice { persona: None, style: Style::Plain, length: Length::Medium };
+        let plain = Voice { persona: None, style: QuestionStyle::Plain, length: Length::Medium };
         assert_eq!(plain.instructions(), "");
         let persona = Persona { name: "A student".into(), description: "reads it for the first time".into() };
-        let voice = Voice { persona: Some(persona), style: Style::WebSearch, length: Length::Short };
+        let voice = Voice { persona: Some(persona), style: QuestionStyle::WebSearch, length: Length::Short };
         assert!(voice.instructions().contains("A student") && voice.instructions().contains("10 words"));
     }
 }

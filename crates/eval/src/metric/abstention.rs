@@ -27,9 +27,9 @@
 //! for SQuAD", ACL 2018.
 
 use super::judge::{self, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
+use super::judged::JudgedMetric;
 use super::refusal::{self, Wording};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::Inquiry;
 use serde::{Deserialize, Serialize};
@@ -56,14 +56,12 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("abstention", self.threshold)?;
         let judge = if self.judge { Some(super::judge(cx, "abstention", self.threshold)?) } else { None };
         Ok(Box::new(Abstention { judge }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -79,7 +77,7 @@ struct Abstention {
     judge: Option<Judge>,
 }
 
-impl Judged for Abstention {
+impl JudgedMetric for Abstention {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let answerable = sample.question.answerable;

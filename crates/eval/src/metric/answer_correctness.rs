@@ -30,8 +30,8 @@
 
 use super::answer_similarity::similarity;
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::verdict::{VerdictKind, correct};
 use crate::{Missing, prompt};
@@ -63,11 +63,11 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "answer_correctness";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         judge::check_threshold(metric, self.threshold)?;
-        judge::check_statements(metric, self.max_statements)?;
+        judge::check_not_zero(metric, "max_statements", self.max_statements)?;
         if !(self.beta > 0.0 && self.beta.is_finite()) {
             return refuse(format!("beta must be above 0, not {}", self.beta));
         }
@@ -81,8 +81,6 @@ impl Config {
         Ok(Box::new(AnswerCorrectness { judge, embedder, config: self.clone() }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -112,7 +110,7 @@ struct AnswerCorrectness {
     config: Config,
 }
 
-impl Judged for AnswerCorrectness {
+impl JudgedMetric for AnswerCorrectness {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
@@ -168,7 +166,7 @@ fn f_measure(true_positive: usize, false_positive: usize, false_negative: usize,
     }
     let precision = true_positive as f64 / (true_positive + false_positive) as f64;
     let recall = true_positive as f64 / (true_positive + false_negative) as f64;
-    (1.0 + beta * beta) * precision * recall / (beta * beta * precision + recall)
+    judge::f_measure(precision, recall, beta)
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@
 
 use super::answer_similarity::cosine;
 use super::judge::{self, Judge, JudgeCalls, Sampling, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use models::{Embedder, InputKind};
@@ -58,12 +58,9 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "answer_relevancy";
-        judge::check_threshold(metric, self.threshold)?;
-        if self.strictness == 0 {
-            return Err(Error::Config { metric, reason: "strictness must be at least 1".into() });
-        }
+        judge::check_not_zero(metric, "strictness", self.strictness)?;
         if !(0.0..=2.0).contains(&self.temperature) {
             let reason = format!("temperature must be between 0 and 2, not {}", self.temperature);
             return Err(Error::Config { metric, reason });
@@ -75,8 +72,6 @@ impl Config {
         }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -103,7 +98,7 @@ struct AnswerRelevancy {
     config: Config,
 }
 
-impl Judged for AnswerRelevancy {
+impl JudgedMetric for AnswerRelevancy {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let by_probability = self.noncommittal(&answer, transcript).await?;

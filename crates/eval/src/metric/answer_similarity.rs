@@ -15,7 +15,7 @@
 //! Source: Ragas' `SemanticSimilarity`; Risch et al., "Semantic Answer
 //! Similarity for Evaluating Question Answering Models", 2021, for the idea.
 
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
@@ -32,7 +32,7 @@ pub struct Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         if let Some(threshold) = self.threshold.filter(|threshold| !(-1.0..=1.0).contains(threshold)) {
             let reason = format!("threshold must be between -1 and 1, not {threshold}");
             return Err(Error::Config { metric: "answer_similarity", reason });
@@ -42,11 +42,13 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {}
-
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, answer: true, embedder: true, ..Needs::NOTHING }
+    }
+
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Preferred
     }
 
     fn range(&self) -> (f64, f64) {

@@ -19,7 +19,7 @@
 //! as Greshake et al., "Not what you've signed up for", 2023; the attacks are
 //! our own.
 
-use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::dataset::AttackKind;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -35,13 +35,11 @@ pub struct Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let kind = self.kind;
-        Ok(Box::new(Computed(move |sample: &Sample<'_>| score(kind, sample))))
+        Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| score(kind, sample))))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -56,8 +54,8 @@ impl Describe for Config {
         false
     }
 
-    fn chooses(&self) -> bool {
-        false
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Excluded
     }
 }
 

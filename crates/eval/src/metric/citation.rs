@@ -5,19 +5,19 @@
 //! belongs to the sentence in or behind which it stands.
 
 use super::Sample;
-use super::judge::{Judge, Transcript, Verdict};
+use super::judge::{ItemVerdict, Judge, Transcript};
 use super::refusal::{self, Wording};
 use crate::verdict::Inquiry;
 use crate::words;
 use crate::{Missing, prompt};
 
 /// A sentence of an answer, without citations, and the numbers it cites.
-pub(super) type Cited = (String, Vec<u32>);
+pub(super) type CitedSentence = (String, Vec<u32>);
 
 const QUESTION: &str = "The statement is part of an answer to the question. Does the context support all that it says?";
 
 /// The sentences of a sample's answer; at least one.
-pub(super) fn sentences(sample: &Sample<'_>) -> Result<Vec<Cited>, Missing> {
+pub(super) fn sentences(sample: &Sample<'_>) -> Result<Vec<CitedSentence>, Missing> {
     let answer = sample.answer_with_words()?;
     if sample.passages.is_empty() {
         return Err(Missing::EmptyInput("nothing was retrieved that could be cited".into()));
@@ -38,10 +38,10 @@ pub(super) fn sentences(sample: &Sample<'_>) -> Result<Vec<Cited>, Missing> {
 pub(super) async fn supported(
     judge: &Judge,
     sample: &Sample<'_>,
-    cited: &[Cited],
+    cited: &[CitedSentence],
     transcript: &mut Transcript,
-) -> Result<Vec<Verdict>, Missing> {
-    let mut verdicts = vec![Verdict { yes: Some(false), ..Verdict::default() }; cited.len()];
+) -> Result<Vec<ItemVerdict>, Missing> {
+    let mut verdicts = vec![ItemVerdict { yes: Some(false), ..ItemVerdict::default() }; cited.len()];
     // Sentences with the same passages are asked about together.
     let mut lists: Vec<&Vec<u32>> = Vec::new();
     for (_, numbers) in cited {

@@ -23,10 +23,10 @@
 //! Source: T. Gao et al., "Enabling Large Language Models to Generate Text with
 //! Citations", EMNLP 2023 (ALCE).
 
-use super::citation::Cited;
+use super::citation::CitedSentence;
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::{Judged, Settings};
-use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
+use super::judged::{JudgedMetric, VerdictSettings};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, citation};
 use crate::Missing;
 use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
@@ -37,15 +37,13 @@ pub(super) const VERSION: u32 = 2;
 /// Settings of citation precision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
-pub struct Config(pub Settings);
+pub struct Config(pub VerdictSettings);
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(CitationPrecision { judge: self.0.judge("citation_precision", cx)? }))
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(CitationPrecision { judge: super::judge(cx, "citation_precision", self.0.threshold)? }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -67,39 +65,39 @@ struct CitationPrecision {
 }
 
 /// One citation of a sentence, and what was found out about it.
-struct Citation<'a> {
-    sentence: &'a Cited,
+struct SentenceCitation<'a> {
+    sentence: &'a CitedSentence,
     number: u32,
     /// Whether others of its sentence may do without it.
     doubtful: bool,
     needed: bool,
 }
 
-impl Judged for CitationPrecision {
+impl JudgedMetric for CitationPrecision {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
-        let sentences: Vec<Cited> =
+        let sentences: Vec<CitedSentence> =
             citation::sentences(sample)?.into_iter().filter(|(_, numbers)| !numbers.is_empty()).collect();
         let together = self.supported(sample, &sentences, "together", transcript).await?;
-        let mut citations: Vec<Citation<'_>> = Vec::new();
+        let mut citations: Vec<SentenceCitation<'_>> = Vec::new();
         for (sentence, &supported) in sentences.iter().zip(&together) {
             // What is supported by its one citation needs it.
             let only = sentence.1.len() == 1;
             let (doubtful, needed) = (supported && !only, supported && only);
-            citations.extend(sentence.1.iter().map(|&number| Citation { sentence, number, doubtful, needed }));
+            citations.extend(sentence.1.iter().map(|&number| SentenceCitation { sentence, number, doubtful, needed }));
         }
         // Of supported sentences with several: does each do it alone?
         let open: Vec<usize> = (0..citations.len()).filter(|&i| citations[i].doubtful).collect();
-        let alone: Vec<Cited> =
+        let alone: Vec<CitedSentence> =
             open.iter().map(|&i| (citations[i].sentence.0.clone(), vec![citations[i].number])).collect();
         let alone = self.supported(sample, &alone, "alone", transcript).await?;
         // Those that do not: do the others do it without them?
         let (able, open): (Vec<_>, Vec<_>) = open.into_iter().zip(alone).partition(|(_, alone)| *alone);
         able.into_iter().for_each(|(i, _)| citations[i].needed = true);
         let without = |&(i, _): &(usize, bool)| {
-            let Citation { sentence, number, .. } = &citations[i];
+            let SentenceCitation { sentence, number, .. } = &citations[i];
             (sentence.0.clone(), sentence.1.iter().copied().filter(|other| other != number).collect())
         };
-        let others: Vec<Cited> = open.iter().map(without).collect();
+        let others: Vec<CitedSentence> = open.iter().map(without).collect();
         let others = self.supported(sample, &others, "without", transcript).await?;
         open.into_iter().zip(others).for_each(|((i, _), others)| citations[i].needed = !others);
         let needed = citations.iter().filter(|citation| citation.needed).count();
@@ -120,7 +118,7 @@ impl CitationPrecision {
     async fn supported(
         &self,
         sample: &Sample<'_>,
-        cited: &[Cited],
+        cited: &[CitedSentence],
         purpose: &str,
         transcript: &mut Transcript,
     ) -> Result<Vec<bool>, Missing> {

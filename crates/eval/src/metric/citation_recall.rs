@@ -25,8 +25,8 @@
 //! Citations", EMNLP 2023 (ALCE).
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::{Judged, Settings};
-use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
+use super::judged::{JudgedMetric, VerdictSettings};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, citation};
 use crate::Missing;
 use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
@@ -37,15 +37,13 @@ pub(super) const VERSION: u32 = 2;
 /// Settings of citation recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
-pub struct Config(pub Settings);
+pub struct Config(pub VerdictSettings);
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(CitationRecall { judge: self.0.judge("citation_recall", cx)? }))
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(CitationRecall { judge: super::judge(cx, "citation_recall", self.0.threshold)? }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -65,7 +63,7 @@ struct CitationRecall {
     judge: Judge,
 }
 
-impl Judged for CitationRecall {
+impl JudgedMetric for CitationRecall {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let cited = citation::sentences(sample)?;
         let verdicts = citation::supported(&self.judge, sample, &cited, transcript).await?;

@@ -136,7 +136,12 @@ fn a_metric_is_refused_exactly_where_a_model_that_it_needs_is_missing() {
     for config in MetricConfig::examples() {
         assert_eq!(config.build(&unjudged().context()).is_err(), config.judged(), "{}", config.name());
         let needs = config.needs();
-        assert_eq!(config.build(&Context::default()).is_err(), needs.judge || needs.embedder, "{}", config.name());
+        assert_eq!(
+            config.build(&MetricContext::default()).is_err(),
+            needs.judge || needs.embedder,
+            "{}",
+            config.name()
+        );
     }
 }
 
@@ -151,6 +156,19 @@ fn settings_survive_json_and_unknown_ones_are_refused() {
         assert_eq!(serde_json::from_value::<MetricConfig>(empty).unwrap(), config);
         let unknown = serde_json::json!({ config.name(): { "no_such_setting": 1 } });
         assert!(serde_json::from_value::<MetricConfig>(unknown).is_err(), "{}", config.name());
+    }
+}
+
+#[test]
+fn default_metrics_and_preferred_ones_need_no_judge() {
+    let names = |metrics: Vec<MetricConfig>| metrics.iter().map(MetricConfig::name).collect::<Vec<_>>();
+    let defaults: Vec<MetricConfig> = MetricConfig::default_metrics().collect();
+    assert_eq!(names(defaults), ["recall", "precision", "mrr", "ndcg", "hit_rate"]);
+    let with_role = |role| names(MetricConfig::defaults().into_iter().filter(|m| m.objective_role() == role).collect());
+    assert_eq!(with_role(ObjectiveRole::Preferred), ["ndcg", "token_f1", "answer_similarity"]);
+    assert_eq!(with_role(ObjectiveRole::Excluded), ["context_tokens", "attack_success", "personal_data"]);
+    for name in with_role(ObjectiveRole::Preferred) {
+        assert!(MetricConfig::named(name).is_some_and(|metric| !metric.judged()), "{name}");
     }
 }
 

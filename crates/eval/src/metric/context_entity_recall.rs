@@ -31,8 +31,8 @@
 //! Source: Ragas' documentation.
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::words;
 use crate::{Missing, prompt};
@@ -72,17 +72,12 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "context_entity_recall";
-        judge::check_threshold(metric, self.threshold)?;
-        if self.max_entities == 0 {
-            return Err(Error::Config { metric, reason: "max_entities must be at least 1".into() });
-        }
+        judge::check_not_zero(metric, "max_entities", self.max_entities)?;
         Ok(Box::new(ContextEntityRecall { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -99,7 +94,7 @@ struct ContextEntityRecall {
     config: Config,
 }
 
-impl Judged for ContextEntityRecall {
+impl JudgedMetric for ContextEntityRecall {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         if sample.passages.is_empty() {

@@ -22,8 +22,8 @@
 //! Generation", EACL 2024, and Ragas' documentation.
 
 use super::judge::{self, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, relevant};
 use serde::{Deserialize, Serialize};
@@ -59,16 +59,13 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        judge::check_threshold("context_precision", self.threshold)?;
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         Ok(Box::new(ContextPrecision {
             judge: super::judge(cx, "context_precision", self.threshold)?,
             against: self.against,
         }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -99,7 +96,7 @@ struct ContextPrecision {
     against: Against,
 }
 
-impl Judged for ContextPrecision {
+impl JudgedMetric for ContextPrecision {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = match self.against {
             Against::Reference => sample.reference()?.to_owned(),

@@ -21,8 +21,8 @@
 //! Generation", EACL 2024, and Ragas' documentation.
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::{Judged, Settings};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::{JudgedMetric, VerdictSettings};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::Inquiry;
 use crate::verdict::VerdictKind;
@@ -34,15 +34,13 @@ pub(super) const VERSION: u32 = 2;
 /// Settings of context recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
-pub struct Config(pub Settings);
+pub struct Config(pub VerdictSettings);
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(ContextRecall { judge: self.0.judge("context_recall", cx)? }))
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(ContextRecall { judge: super::judge(cx, "context_recall", self.0.threshold)? }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -62,7 +60,7 @@ struct ContextRecall {
     judge: Judge,
 }
 
-impl Judged for ContextRecall {
+impl JudgedMetric for ContextRecall {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let sentences: Vec<String> = words::sentences(sample.reference()?).into_iter().map(str::to_owned).collect();
         if sentences.is_empty() {

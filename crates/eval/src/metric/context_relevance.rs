@@ -23,7 +23,7 @@
 //! Source: Ragas' documentation.
 
 use super::judge::JudgeCalls;
-use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, two_ratings};
 use crate::Missing;
 use serde::{Deserialize, Serialize};
 
@@ -35,12 +35,10 @@ pub(super) const VERSION: u32 = 2;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         two_ratings::build("context_relevance", cx, [0, 1, 2], prompts)
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {

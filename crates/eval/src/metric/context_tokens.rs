@@ -12,7 +12,7 @@
 //!
 //! Source: our own.
 
-use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
 use crate::{Score, Scored};
 use rag::chunk::TokenCounter;
 use serde::{Deserialize, Serialize};
@@ -35,21 +35,19 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         if self.most == 0 {
             let reason = "most must be at least 1: it is the greatest score".to_owned();
             return Err(Error::Config { metric: "context_tokens", reason });
         }
         let most = self.most as usize;
-        Ok(Box::new(Computed(move |sample: &Sample<'_>| {
+        Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| {
             let tokens: usize = sample.texts().map(|text| TokenCounter::shared().count(text)).sum();
             let detail = serde_json::json!({ "passages": sample.passages.len(), "tokens": tokens });
             Ok(Scored { score: Score::finite(tokens.min(most) as f64), detail })
         })))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -64,8 +62,8 @@ impl Describe for Config {
         false
     }
 
-    fn chooses(&self) -> bool {
-        false
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Excluded
     }
 }
 
@@ -76,7 +74,7 @@ mod tests {
     use rag::Passage;
 
     fn tokens(most: u32, texts: &[&str]) -> f64 {
-        let metric = Config { most }.build(&Context::default()).unwrap();
+        let metric = Config { most }.build(&MetricContext::default()).unwrap();
         let of = |text: &&str| Passage { text: (*text).to_owned(), ..passage("a.txt", 0, 9) };
         let passages: Vec<Passage> = texts.iter().map(of).collect();
         score(&*metric, &sample(&question("What?", None), &passages, None)).score.value().unwrap()
@@ -91,11 +89,11 @@ mod tests {
     #[test]
     fn the_score_stays_in_its_range() {
         assert_eq!(tokens(5, &["The old mill.", "The old mill."]), 5.0);
-        assert!(Config { most: 0 }.build(&Context::default()).is_err());
+        assert!(Config { most: 0 }.build(&MetricContext::default()).is_err());
     }
 
     #[test]
     fn fewer_are_better_and_nothing_is_chosen_by_it() {
-        assert!(!Config::default().higher_is_better() && !Config::default().chooses());
+        assert!(!Config::default().higher_is_better() && Config::default().objective_role() == ObjectiveRole::Excluded);
     }
 }

@@ -25,8 +25,8 @@
 //! Source: Ragas' documentation.
 
 use super::judge::{self, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,8 @@ pub(super) const VERSION: u32 = 2;
 /// What the score is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Scale {
+#[schemars(rename = "Scale")]
+pub enum CriterionScale {
     /// 1 or 0.
     #[default]
     YesNo,
@@ -53,7 +54,7 @@ pub struct Config {
     /// What is to be so, as a sentence about the answer.
     pub criterion: String,
     /// What the score is: `yes_no` or `degree`.
-    pub scale: Scale,
+    pub scale: CriterionScale,
     /// Whether an answer that meets the criterion is better.
     pub higher_is_better: bool,
     /// Whether the judge sees the reference answer.
@@ -70,7 +71,7 @@ impl Default for Config {
         Self {
             name: None,
             criterion: String::new(),
-            scale: Scale::YesNo,
+            scale: CriterionScale::YesNo,
             higher_is_better: true,
             reference: false,
             passages: false,
@@ -80,10 +81,9 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "criteria";
         check_name(metric, self.name.as_deref())?;
-        judge::check_threshold(metric, self.threshold)?;
         if self.criterion.trim().is_empty() {
             let reason = "`criterion` is missing: write what is to be so, such as \"The answer is polite.\"".to_owned();
             return Err(Error::Config { metric, reason });
@@ -91,8 +91,6 @@ impl Config {
         Ok(Box::new(Criteria { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -128,19 +126,19 @@ struct Criteria {
     config: Config,
 }
 
-impl Judged for Criteria {
+impl JudgedMetric for Criteria {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let shown = sample.shown(self.config.reference, self.config.passages)?;
         let criterion = self.config.criterion.trim();
         match self.config.scale {
-            Scale::YesNo => {
+            CriterionScale::YesNo => {
                 let question = format!("Criterion: {criterion}\nDoes the answer meet the criterion?");
                 let items = [answer];
                 let inquiry = Inquiry { shared: shown, tag: "answer", items: &items, question: &question, per_call: 1 };
                 judge::share(&self.judge.decided(&inquiry, "answers", transcript).await?)
             }
-            Scale::Degree => {
+            CriterionScale::Degree => {
                 let prompt = format!(
                     "{shown}\n\n{}\n\nCriterion: {criterion}\nHow far does the answer meet the criterion? 0: not at \
                      all. 1: fully.",
@@ -181,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_degree_is_a_number_from_zero_to_one() {
-        let config = Config { scale: Scale::Degree, ..Config::example() };
+        let config = Config { scale: CriterionScale::Degree, ..Config::example() };
         let degree = |reply: &str| criteria(&config, FakeJudge::new().replies(&[reply])).score;
         assert_eq!(degree(r#"{"reason": "so", "number": 0.75}"#), Score::Value(0.75));
         let beyond = degree(r#"{"reason": "so", "number": 75}"#);
@@ -190,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_judge_sees_the_criterion_and_what_the_settings_show() {
-        for scale in [Scale::YesNo, Scale::Degree] {
+        for scale in [CriterionScale::YesNo, CriterionScale::Degree] {
             for shown in [true, false] {
                 let fake = FakeJudge::new();
                 let seen = fake.seen();

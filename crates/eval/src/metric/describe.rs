@@ -1,18 +1,29 @@
-//! What can be told of a metric from its settings alone, before it is built
-//! and before anything is asked: what it looks at, to which questions it
-//! applies, and how often it asks its judges.
+//! Describes a metric by its settings alone, before it is built: what it needs, to
+//! which questions it applies, and how often it asks its judges.
 
-use super::{JudgeCalls, Needs};
+use super::{Error, JudgeCalls, Needs};
 use crate::verdict::VerdictKind;
 use crate::{Missing, Question};
-use rag::Component;
+use store::registry::Read;
 
-/// What can be told of a metric from its settings alone, before it is built.
-pub(super) trait Describe: Component {
-    /// What it looks at.
+/// The part of a metric in an objective that the experiment does not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectiveRole {
+    /// It is in the objective.
+    Preferred,
+    /// It is in the objective if no metric of its kind is preferred.
+    Candidate,
+    /// It is never in the objective: a cost, or a metric that applies to few
+    /// questions.
+    Excluded,
+}
+
+/// A description of a metric by its settings.
+pub(super) trait Describe {
+    /// What it needs of a sample and of an evaluation.
     fn needs(&self) -> Needs;
 
-    /// What tells it from others, where that is not its name.
+    /// Its label, if that is not its name.
     fn label(&self) -> Option<String> {
         None
     }
@@ -22,7 +33,7 @@ pub(super) trait Describe: Component {
         false
     }
 
-    /// Settings that work: those of a metric that has no such default.
+    /// Settings that work, for a metric whose default settings do not.
     #[cfg(test)]
     fn example() -> Self
     where
@@ -41,10 +52,36 @@ pub(super) trait Describe: Component {
         true
     }
 
-    /// Whether trials are compared by it where the experiment names no
-    /// objective. Not by a cost, nor by what only some questions put to the test.
-    fn chooses(&self) -> bool {
-        true
+    /// Settings that do not affect its scores; they are not part of keys.
+    fn unkeyed(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether it calls a user's function.
+    fn runs_function(&self) -> bool {
+        false
+    }
+
+    /// Reads the files that the settings name, as [`MetricConfig::load`].
+    ///
+    /// [`MetricConfig::load`]: super::MetricConfig::load
+    fn read_files(&mut self, _: Read<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether it is measured if the experiment names no metrics.
+    fn is_default(&self) -> bool {
+        false
+    }
+
+    /// Its part in the objective if the experiment names none.
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Candidate
+    }
+
+    /// How many calls of a user's function may run at once; 0 if it calls none.
+    fn functions_at_once(&self) -> usize {
+        0
     }
 
     /// The kind of verdict that judges give for it, if there are labelled
@@ -63,8 +100,8 @@ pub(super) trait Describe: Component {
         false
     }
 
-    /// Whether a question that the documents do not answer has a score: not
-    /// where it is held against what such a question cannot have.
+    /// Whether an unanswerable question has a score: not if it is compared with
+    /// something that such a question cannot have.
     fn scores_unanswerable(&self) -> bool {
         let needs = self.needs();
         !(needs.reference || needs.evidence)
@@ -75,7 +112,7 @@ pub(super) fn unanswerable() -> Missing {
     Missing::NotApplicable("the question is marked as unanswerable: there is nothing to hold the result against".into())
 }
 
-/// The reference answer of a question. One without is no failure of a trial.
+/// The reference answer of a question. A missing one is no failure of a trial.
 pub(super) fn reference(question: &Question) -> Result<&str, Missing> {
     match question.reference.as_deref().map(str::trim) {
         _ if !question.answerable => Err(unanswerable()),

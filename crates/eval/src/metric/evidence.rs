@@ -31,7 +31,7 @@ pub(super) struct Cutoff {
 }
 
 /// One evidence item after the walk.
-struct Item<'a> {
+struct EvidenceCoverage<'a> {
     document: &'a str,
     span: Span,
     /// Covered so far, in order and apart from each other.
@@ -42,7 +42,7 @@ struct Item<'a> {
 
 /// What the first k passages cover.
 pub(super) struct Walk<'a> {
-    items: Vec<Item<'a>>,
+    items: Vec<EvidenceCoverage<'a>>,
     /// For each passage, whether it is relevant on its own.
     pub(super) relevant: Vec<bool>,
     k: Option<usize>,
@@ -50,7 +50,7 @@ pub(super) struct Walk<'a> {
 
 /// A piece of golden evidence with its place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Golden<'a> {
+pub(super) struct GoldenSpan<'a> {
     pub(super) document: &'a str,
     pub(super) span: Span,
     pub(super) quote: &'a str,
@@ -60,7 +60,7 @@ pub(super) struct Golden<'a> {
 /// stand. Refused where the question has no evidence, evidence that was not
 /// found in its document, or passages without a place: guessing would blame the
 /// retriever for a fault of the dataset.
-pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<Golden<'a>>, Missing> {
+pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<GoldenSpan<'a>>, Missing> {
     if sample.question.evidence.is_empty() {
         return Err(Missing::NotApplicable("the question has no golden evidence".into()));
     }
@@ -68,7 +68,7 @@ pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<Golden<'a>>, Missing
     for (i, evidence) in sample.question.evidence.iter().enumerate() {
         match evidence.span {
             Some(span) if !span.is_empty() => {
-                found.push(Golden { document: &evidence.document, span, quote: &evidence.quote });
+                found.push(GoldenSpan { document: &evidence.document, span, quote: &evidence.quote });
             }
             _ => {
                 let number = i + 1;
@@ -105,9 +105,13 @@ impl Cutoff {
     /// Walks down a sample's passages. Refused as [`golden`] refuses.
     pub(super) fn walk<'a>(&self, sample: &Sample<'a>) -> Result<Walk<'a>, Missing> {
         let golden = golden(sample)?;
-        let item =
-            |golden: Golden<'a>| Item { document: golden.document, span: golden.span, pieces: vec![], rank: None };
-        let mut items: Vec<Item<'_>> = golden.into_iter().map(item).collect();
+        let item = |golden: GoldenSpan<'a>| EvidenceCoverage {
+            document: golden.document,
+            span: golden.span,
+            pieces: vec![],
+            rank: None,
+        };
+        let mut items: Vec<EvidenceCoverage<'_>> = golden.into_iter().map(item).collect();
         let passages = &sample.passages[..self.k.unwrap_or(usize::MAX).min(sample.passages.len())];
         let mut relevant = Vec::with_capacity(passages.len());
         for (i, passage) in passages.iter().enumerate() {
@@ -138,7 +142,7 @@ impl Cutoff {
     }
 }
 
-impl Item<'_> {
+impl EvidenceCoverage<'_> {
     fn add(&mut self, span: Span) {
         let start = span.start.max(self.span.start);
         let end = span.end.min(self.span.end);

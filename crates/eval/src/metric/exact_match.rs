@@ -15,7 +15,7 @@
 //! Source: P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
 //! Comprehension of Text", EMNLP 2016.
 
-use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
 use crate::words::{equal_without_words, squad_words};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -28,12 +28,10 @@ pub(super) const VERSION: u32 = 2;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(Computed(score)))
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(FormulaMetric(score)))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -54,7 +52,7 @@ mod tests {
     use super::*;
 
     fn score(reference: &str, answer: &str) -> f64 {
-        text_score(&*Config {}.build(&Context::default()).unwrap(), reference, answer)
+        text_score(&*Config {}.build(&MetricContext::default()).unwrap(), reference, answer)
     }
 
     #[test]

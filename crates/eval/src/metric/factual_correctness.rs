@@ -39,8 +39,8 @@
 //! al., "FActScore", EMNLP 2023.
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::verdict::VerdictKind;
 use crate::{Missing, prompt};
@@ -51,7 +51,8 @@ pub(super) const VERSION: u32 = 2;
 /// Which share is the score.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+#[schemars(rename = "Mode")]
+pub enum FactualMode {
     /// Of the answer's claims.
     Precision,
     /// Of the reference's claims.
@@ -64,7 +65,8 @@ pub enum Mode {
 /// How much of something there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+#[schemars(rename = "Level")]
+pub enum Granularity {
     /// Little.
     #[default]
     Low,
@@ -77,15 +79,15 @@ pub enum Level {
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// What the score is: `precision`, `recall` or `f_beta`.
-    pub mode: Mode,
+    pub mode: FactualMode,
     /// How much more recall counts than precision, above 0; 1 for equally.
     pub beta: f64,
     /// How fine claims are: `low` keeps what a sentence says together, `high`
     /// makes a claim of every detail.
-    pub atomicity: Level,
+    pub atomicity: Granularity,
     /// How much of a text becomes claims: `low` what it mainly says, `high`
     /// all of it.
-    pub coverage: Level,
+    pub coverage: Granularity,
     /// The probability of yes from which on a verdict is yes; for models that
     /// offer token probabilities.
     pub threshold: f64,
@@ -95,27 +97,22 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let (atomicity, coverage) = (Level::Low, Level::Low);
-        Self { mode: Mode::FBeta, beta: 1.0, atomicity, coverage, threshold: 0.5, max_claims: 20 }
+        let (atomicity, coverage) = (Granularity::Low, Granularity::Low);
+        Self { mode: FactualMode::FBeta, beta: 1.0, atomicity, coverage, threshold: 0.5, max_claims: 20 }
     }
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "factual_correctness";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
-        judge::check_threshold(metric, self.threshold)?;
-        if self.max_claims == 0 {
-            return refuse("max_claims must be at least 1".into());
-        }
+        judge::check_not_zero(metric, "max_claims", self.max_claims)?;
         if !(self.beta > 0.0 && self.beta.is_finite()) {
             return refuse(format!("beta must be above 0, not {}", self.beta));
         }
         Ok(Box::new(FactualCorrectness { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -127,15 +124,15 @@ impl Describe for Config {
     }
 
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        let texts = if self.mode == Mode::FBeta { 2 } else { 1 };
+        let texts = if self.mode == FactualMode::FBeta { 2 } else { 1 };
         JudgeCalls { writing: texts, voting: texts * ITEMS }
     }
 
     fn label(&self) -> Option<String> {
         match self.mode {
-            Mode::Precision => Some("factual_correctness_precision".to_owned()),
-            Mode::Recall => Some("factual_correctness_recall".to_owned()),
-            Mode::FBeta => None,
+            FactualMode::Precision => Some("factual_correctness_precision".to_owned()),
+            FactualMode::Recall => Some("factual_correctness_recall".to_owned()),
+            FactualMode::FBeta => None,
         }
     }
 }
@@ -154,28 +151,28 @@ enum Share {
     Of(f64),
 }
 
-impl Judged for FactualCorrectness {
+impl JudgedMetric for FactualCorrectness {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
         let question = &sample.question.question;
         let (mut precision, mut recall) = (Share::NoClaims, Share::NoClaims);
-        if self.config.mode != Mode::Recall {
+        if self.config.mode != FactualMode::Recall {
             precision = self.held(question, &answer, ("reference", reference), "answer_claims", transcript).await?;
         }
-        if self.config.mode != Mode::Precision {
+        if self.config.mode != FactualMode::Precision {
             recall = self.held(question, reference, ("answer", &answer), "reference_claims", transcript).await?;
         }
         match (self.config.mode, precision, recall) {
-            (Mode::Precision, Share::Of(share), _) | (Mode::Recall, _, Share::Of(share)) => Ok(share),
-            (Mode::Precision, Share::NoClaims, _) => {
+            (FactualMode::Precision, Share::Of(share), _) | (FactualMode::Recall, _, Share::Of(share)) => Ok(share),
+            (FactualMode::Precision, Share::NoClaims, _) => {
                 Err(Missing::EmptyInput("the judge found no claim in the answer".into()))
             }
             // The same for every trial.
-            (Mode::Recall, _, Share::NoClaims) => {
+            (FactualMode::Recall, _, Share::NoClaims) => {
                 Err(Missing::NotApplicable("the judge found no claim in the reference".into()))
             }
-            (Mode::FBeta, precision, recall) => Ok(f_beta(precision, recall, self.config.beta)),
+            (FactualMode::FBeta, precision, recall) => Ok(f_beta(precision, recall, self.config.beta)),
         }
     }
 }
@@ -204,18 +201,18 @@ impl FactualCorrectness {
 
     async fn claims(&self, question: &str, text: &str, transcript: &mut Transcript) -> Result<Vec<String>, Missing> {
         let atomicity = match self.config.atomicity {
-            Level::Low => {
+            Granularity::Low => {
                 "Keep together what a sentence says: one claim for each sentence, unless it says two \
                            things that have nothing to do with each other."
             }
-            Level::High => {
+            Granularity::High => {
                 "Make a claim of every detail: each name, number, property and relation in a claim of its \
                             own."
             }
         };
         let coverage = match self.config.coverage {
-            Level::Low => "Take what the text mainly says; leave out examples, side remarks and repetitions.",
-            Level::High => "Take all that the text says, examples and side remarks too.",
+            Granularity::Low => "Take what the text mainly says; leave out examples, side remarks and repetitions.",
+            Granularity::High => "Take all that the text says, examples and side remarks too.",
         };
         let prompt = format!(
             "{}\n\n{}\n\nWrite down the claims that the text, which answers the question, makes. {atomicity} \
@@ -233,9 +230,7 @@ impl FactualCorrectness {
 fn f_beta(precision: Share, recall: Share, beta: f64) -> f64 {
     match (precision, recall) {
         (Share::NoClaims, Share::NoClaims) => 1.0,
-        (Share::Of(precision), Share::Of(recall)) if precision > 0.0 && recall > 0.0 => {
-            (1.0 + beta * beta) * precision * recall / (beta * beta * precision + recall)
-        }
+        (Share::Of(precision), Share::Of(recall)) => judge::f_measure(precision, recall, beta),
         _ => 0.0,
     }
 }
@@ -252,7 +247,7 @@ mod tests {
         score(&*metric, &sample(&question, &[], Some(&answer("A tool [1]."))))
     }
 
-    fn mode(mode: Mode) -> Config {
+    fn mode(mode: FactualMode) -> Config {
         Config { mode, ..Config::default() }
     }
 
@@ -264,12 +259,12 @@ mod tests {
                 let fake = FakeJudge::new().statements(&["a", "b", "c"]).verdicts(verdicts);
                 if probabilities { fake } else { fake.without_probabilities() }
             };
-            let scored = correctness(&mode(Mode::FBeta), fake("110100"));
+            let scored = correctness(&mode(FactualMode::FBeta), fake("110100"));
             assert!((scored.score.value().unwrap() - 4.0 / 9.0).abs() < 1e-12, "{:?}", scored.score);
             assert_eq!(scored.detail["answer_claims"][2]["verdict"], false);
             assert_eq!(scored.detail["reference_claims"][0]["verdict"], true);
-            assert_eq!(correctness(&mode(Mode::Precision), fake("110")).score.value(), Some(2.0 / 3.0));
-            assert_eq!(correctness(&mode(Mode::Recall), fake("100")).score.value(), Some(1.0 / 3.0));
+            assert_eq!(correctness(&mode(FactualMode::Precision), fake("110")).score.value(), Some(2.0 / 3.0));
+            assert_eq!(correctness(&mode(FactualMode::Recall), fake("100")).score.value(), Some(1.0 / 3.0));
         }
     }
 
@@ -286,7 +281,9 @@ mod tests {
 
     #[test]
     fn a_mode_asks_only_for_what_it_counts() {
-        for (config, calls) in [(mode(Mode::Precision), 3), (mode(Mode::Recall), 3), (mode(Mode::FBeta), 6)] {
+        for (config, calls) in
+            [(mode(FactualMode::Precision), 3), (mode(FactualMode::Recall), 3), (mode(FactualMode::FBeta), 6)]
+        {
             let fake = FakeJudge::new();
             let seen = fake.seen();
             correctness(&config, fake);
@@ -296,11 +293,11 @@ mod tests {
 
     #[test]
     fn shares_of_no_claims_do_not_exist_and_texts_that_both_claim_nothing_agree() {
-        let precision = correctness(&mode(Mode::Precision), FakeJudge::new().statements(&[]));
+        let precision = correctness(&mode(FactualMode::Precision), FakeJudge::new().statements(&[]));
         assert!(matches!(precision.score, Score::Missing(Missing::EmptyInput(_))), "{:?}", precision.score);
-        let recall = correctness(&mode(Mode::Recall), FakeJudge::new().statements(&[]));
+        let recall = correctness(&mode(FactualMode::Recall), FakeJudge::new().statements(&[]));
         assert!(matches!(recall.score, Score::Missing(Missing::NotApplicable(_))), "{:?}", recall.score);
-        assert_eq!(correctness(&mode(Mode::FBeta), FakeJudge::new().statements(&[])).score, Score::Value(1.0));
+        assert_eq!(correctness(&mode(FactualMode::FBeta), FakeJudge::new().statements(&[])).score, Score::Value(1.0));
     }
 
     #[test]
@@ -311,7 +308,7 @@ mod tests {
             correctness(&Config { atomicity, coverage, ..Config::default() }, fake);
             seen.lock().unwrap()[0].messages[1].content.clone()
         };
-        let levels = [Level::Low, Level::High];
+        let levels = [Granularity::Low, Granularity::High];
         let prompts: std::collections::HashSet<String> =
             levels.iter().flat_map(|a| levels.iter().map(|c| prompt_of(*a, *c))).collect();
         assert_eq!(prompts.len(), 4);
@@ -326,6 +323,6 @@ mod tests {
         ] {
             assert!(config.build(&judged_by(FakeJudge::new()).context()).is_err(), "{config:?}");
         }
-        assert_eq!(mode(Mode::Recall).label().as_deref(), Some("factual_correctness_recall"));
+        assert_eq!(mode(FactualMode::Recall).label().as_deref(), Some("factual_correctness_recall"));
     }
 }

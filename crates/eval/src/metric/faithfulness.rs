@@ -28,8 +28,8 @@
 //! Generation", EACL 2024.
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, supported};
 use serde::{Deserialize, Serialize};
@@ -54,15 +54,12 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        judge::check_threshold("faithfulness", self.threshold)?;
-        judge::check_statements("faithfulness", self.max_statements)?;
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
+        judge::check_not_zero("faithfulness", "max_statements", self.max_statements)?;
         let limit = self.max_statements as usize;
         Ok(Box::new(Faithfulness { judge: super::judge(cx, "faithfulness", self.threshold)?, limit }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -83,7 +80,7 @@ struct Faithfulness {
     limit: usize,
 }
 
-impl Judged for Faithfulness {
+impl JudgedMetric for Faithfulness {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         if sample.passages.is_empty() {

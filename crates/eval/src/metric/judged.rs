@@ -1,17 +1,16 @@
-//! What the judged metrics share beside their judge: how a score with its
-//! transcript comes about, and the settings of those that ask for verdicts and
-//! nothing else.
+//! Shared code of the judged metrics: a score with its transcript, and the settings
+//! of metrics that ask for verdicts only.
 
-use super::judge::{self, Judge, Transcript};
-use super::{Context, Error, Metric, Sample};
+use super::judge::Transcript;
+use super::{Metric, Sample};
 use crate::{Missing, Scored};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 /// A metric that asks judges.
-pub(super) trait Judged: Send + Sync {
-    /// The score. What a person needs to check it goes into the transcript as
-    /// it becomes known: it is shown also where there is no score.
+pub(super) trait JudgedMetric: Send + Sync {
+    /// The score. Details for a human check go into the transcript as they become
+    /// known, so that they are shown even if there is no score.
     fn try_score(
         &self,
         sample: &Sample<'_>,
@@ -20,7 +19,7 @@ pub(super) trait Judged: Send + Sync {
 }
 
 #[async_trait]
-impl<T: Judged> Metric for T {
+impl<T: JudgedMetric> Metric for T {
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         let mut transcript = Transcript::default();
         let score = self.try_score(sample, &mut transcript).await;
@@ -31,22 +30,15 @@ impl<T: Judged> Metric for T {
 /// The settings of metrics that ask for verdicts and nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "struct Config")]
-pub struct Settings {
+#[schemars(rename = "Settings")]
+pub struct VerdictSettings {
     /// The probability of yes from which on a verdict is yes; for models that
     /// offer token probabilities.
     pub threshold: f64,
 }
 
-impl Default for Settings {
+impl Default for VerdictSettings {
     fn default() -> Self {
         Self { threshold: 0.5 }
-    }
-}
-
-impl Settings {
-    /// The judge of the metric of this name.
-    pub(super) fn judge(&self, metric: &'static str, cx: &Context<'_>) -> Result<Judge, Error> {
-        judge::check_threshold(metric, self.threshold)?;
-        super::judge(cx, metric, self.threshold)
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod testing;
 mod text_overlap;
 mod two_ratings;
 
+pub use describe::ObjectiveRole;
 pub use judge::{JudgeCalls, VerdictForm};
 pub use personal_data::redacted;
 
@@ -25,16 +26,17 @@ use crate::{Missing, Question, Score, Scored};
 use async_trait::async_trait;
 use describe::{Describe, reference, unanswerable};
 use models::{Chat, Embedder};
-use rag::{Answer, Context, Passage};
+use rag::{Answer, Models, Passage};
 use serde_json::{Map, Value};
+use store::registry::Read;
 
-/// The registry of metrics, and what can be told of each from its settings.
+/// The registry of metrics, with the description of each.
 macro_rules! metrics {
     ($( $Variant:ident => $module:ident ),+ $(,)?) => {
         store::registry! {
             /// Which metric, and its settings.
             #[derive(schemars::JsonSchema)]
-            pub enum MetricConfig builds Box<dyn Metric>, from &rag::Context<'_>, or crate::metric::Error {
+            pub enum MetricConfig builds Box<dyn Metric>, from &crate::metric::MetricContext<'_>, or crate::metric::Error {
                 $( #[doc = concat!("`", stringify!($module), "`: see its file.")] $Variant => $module ),+
             }
         }
@@ -105,9 +107,13 @@ impl MetricConfig {
         Self::defaults().into_iter().find(|metric| metric.name() == name)
     }
 
-    /// What tells it from all others of an experiment: the name in its
-    /// settings if it has one, else its own, with the mode where there are
-    /// several.
+    /// The metrics that are measured if an experiment names none.
+    pub fn default_metrics() -> impl Iterator<Item = Self> {
+        Self::defaults().into_iter().filter(|metric| metric.description().is_default())
+    }
+
+    /// Its label, unique in an experiment: the name in its settings if it has one,
+    /// else its own name, with the mode if it has several.
     pub fn label(&self) -> String {
         self.description().label().unwrap_or_else(|| self.name().to_owned())
     }
@@ -123,56 +129,50 @@ impl MetricConfig {
     ///
     /// # Errors
     /// What `read` says, with the metric's name.
-    pub fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), Error> {
-        let metric = self.name();
-        self.description_mut().read_files(read).map_err(|error| Error::Config { metric, reason: error.to_string() })
+    pub fn load(&mut self, read: Read<'_>) -> Result<(), Error> {
+        self.description_mut().read_files(read)
     }
 
-    /// Whether the settings can work, as far as that can be told without models.
+    /// Checks the settings, as far as possible without models.
     ///
     /// # Errors
     /// What is wrong with them.
     pub fn check(&self) -> Result<(), Error> {
         // Settings are looked at before models.
-        match self.build(&Context::default()) {
+        match self.build(&MetricContext::default()) {
             Ok(_) | Err(Error::Needs { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Name and settings, without those that change nothing of what it gives:
-    /// what it is in keys.
+    /// Name and settings for keys, without settings that do not affect its scores.
     pub fn keyed(&self) -> serde_json::Value {
         let value = serde_json::to_value(self).unwrap_or_default();
         rag::without_settings(value, self.name(), self.description().unkeyed())
     }
 
-    /// Whether it calls a function of the user's own.
+    /// Whether it calls a user's function.
     pub fn runs_function(&self) -> bool {
         self.description().runs_function()
     }
 
-    /// How many calls of a function of the user's own may run at once; 0 if it
-    /// calls none.
+    /// How many calls of a user's function may run at once; 0 if it calls none.
     pub fn functions_at_once(&self) -> usize {
-        match self {
-            Self::Python(config) => config.at_once(),
-            _ => 0,
-        }
+        self.description().functions_at_once()
     }
 
-    /// What it looks at.
+    /// What it needs of a sample and of an evaluation.
     pub fn needs(&self) -> Needs {
         self.description().needs()
     }
 
-    /// Whether a judge's opinion is part of it.
+    /// Whether a judge is part of it.
     pub fn judged(&self) -> bool {
         self.needs().judge
     }
 
-    /// The kind of verdict that its judges give; none where judges are not
-    /// asked, or asked something that no labelled cases are about.
+    /// The kind of verdict that its judges give; `None` if it has no judge, or if
+    /// there are no labelled cases of that kind.
     pub fn verdict(&self) -> Option<VerdictKind> {
         self.description().verdict().filter(|_| self.judged())
     }
@@ -187,10 +187,9 @@ impl MetricConfig {
         self.description().range()
     }
 
-    /// Whether trials are compared by it where the experiment names no
-    /// objective, if no model judges it.
-    pub fn chooses(&self) -> bool {
-        self.description().chooses()
+    /// Its part in the objective if the experiment names none.
+    pub fn objective_role(&self) -> ObjectiveRole {
+        self.description().objective_role()
     }
 
     /// Whether more of it is better.
@@ -198,8 +197,7 @@ impl MetricConfig {
         self.description().higher_is_better()
     }
 
-    /// About how often each judge is asked for the score of a sample with so
-    /// many passages.
+    /// The estimated calls of each judge for a sample with this number of passages.
     pub fn judge_calls(&self, passages: u64) -> JudgeCalls {
         if self.judged() { self.description().judge_calls(passages) } else { JudgeCalls::default() }
     }
@@ -209,8 +207,7 @@ impl MetricConfig {
         self.description().reads_one_passage()
     }
 
-    /// Whether there is anything to score in a question, whatever a trial
-    /// makes of it.
+    /// Whether the metric applies to a question, whatever the trial.
     ///
     /// # Errors
     /// [`Missing::NotApplicable`], with the reason.
@@ -224,14 +221,13 @@ impl MetricConfig {
         Ok(())
     }
 
-    /// The score of a sample by the metric that these settings built. A
-    /// question to which the metric does not apply asks nobody.
+    /// The score of a sample by the metric built from these settings. No model is
+    /// asked if the metric does not apply to the question.
     ///
-    /// An answer or a retrieval in which there is nothing to score (a refusal
-    /// under `faithfulness`) has the metric's worst value, and the detail says
-    /// why (`nothing_to_score`): a system must not look better because it
-    /// answers less. The one exception is an answer that rightly declines an
-    /// unanswerable question: the metric does not apply to it.
+    /// If there is nothing to score (a refusal under `faithfulness`), the score is the
+    /// metric's worst value, and the detail says why (`nothing_to_score`): a system
+    /// must not look better because it answers less. The exception is an answer that
+    /// rightly declines an unanswerable question: the metric does not apply to it.
     pub async fn score(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Scored {
         if let Some(scored) = self.compute(metric, sample) {
             return scored;
@@ -239,8 +235,8 @@ impl MetricConfig {
         self.with_worst(metric.score(sample).await, sample)
     }
 
-    /// The same score without waiting, where the metric asks no model and no
-    /// function, or does not apply to the question; else none.
+    /// The same score without waiting; `None` if the metric asks a model or a function
+    /// for it.
     pub fn compute(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Option<Scored> {
         match self.applies(sample.question) {
             Err(missing) => Some(Scored::missing(missing)),
@@ -248,7 +244,7 @@ impl MetricConfig {
         }
     }
 
-    /// The score, or the worst value where there was nothing to score.
+    /// The score, or the worst value if there was nothing to score.
     fn with_worst(&self, mut scored: Scored, sample: &Sample<'_>) -> Scored {
         let is_answered = sample.answer.is_some() || !self.needs().answer;
         if let Score::Missing(Missing::EmptyInput(reason)) = &scored.score
@@ -277,7 +273,7 @@ impl MetricConfig {
     }
 }
 
-/// What a metric cannot work without.
+/// Why a metric cannot be built.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -289,7 +285,7 @@ pub enum Error {
         /// The missing part.
         part: &'static str,
     },
-    /// A model that is named under `[evaluate]` cannot be had.
+    /// A model that is named under `[evaluate]` is not available.
     #[error("metric {metric}: {source}")]
     Model {
         /// The metric.
@@ -307,25 +303,39 @@ pub enum Error {
     },
 }
 
+/// The models that metrics are built from. Without models, settings can still be
+/// checked.
+#[derive(Clone, Copy, Default)]
+pub struct MetricContext<'a> {
+    /// All models of the experiment.
+    pub models: Option<&'a dyn Models>,
+    /// The name of the embedder for similarities.
+    pub embedder: Option<&'a str>,
+    /// The names of the judges.
+    pub judges: &'a [String],
+}
+
 /// The judges of a metric. One says yes from this probability on; of several,
 /// the majority decides.
-fn judge(cx: &Context<'_>, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
+fn judge(cx: &MetricContext<'_>, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
+    judge::check_threshold(metric, threshold)?;
     let missing = Error::Needs { metric, part: "a judge" };
     let Some(models) = cx.models else { return Err(missing) };
     let judges = cx.judges.iter().map(|name| models.chat(name)).collect::<Result<Vec<Chat>, _>>();
     let judges = judges.map_err(|source| Error::Model { metric, source })?;
-    Ok(judge::Judge::new(judge::Judges::of(&judges).ok_or(missing)?, threshold))
+    let (first, others) = judges.split_first().ok_or(missing)?;
+    Ok(judge::Judge::new(first, others, threshold))
 }
 
 /// The embedder for similarities: the same one for all trials.
-fn embedder(cx: &Context<'_>, metric: &'static str) -> Result<Embedder, Error> {
+fn embedder(cx: &MetricContext<'_>, metric: &'static str) -> Result<Embedder, Error> {
     let (Some(models), Some(name)) = (cx.models, cx.embedder) else {
         return Err(Error::Needs { metric, part: "an embedder" });
     };
     models.embedder(name).map_err(|source| Error::Model { metric, source })
 }
 
-/// What a metric looks at, and so what must be there before it can run.
+/// What a metric needs before it can run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Golden evidence.
@@ -356,15 +366,14 @@ impl Needs {
     };
 }
 
-/// One question with what a trial made of it.
+/// One question with the passages and the answer of a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
     /// The golden question.
     pub question: &'a Question,
-    /// What was retrieved, best first. Empty means that retrieval ran and
-    /// found nothing.
+    /// The retrieved passages, best first. Empty if retrieval found nothing.
     pub passages: &'a [Passage],
-    /// What was answered, if anything.
+    /// The answer, if there is one.
     pub answer: Option<&'a Answer>,
     /// The other columns of its row, by name; none for questions of an
     /// experiment, which are no rows.
@@ -377,8 +386,8 @@ impl<'a> Sample<'a> {
         reference(self.question)
     }
 
-    /// Whether the answer says plainly that it is none, or may say so and a
-    /// judge had passages to look for more.
+    /// Whether the answer clearly declines, or may decline while a judge had passages to
+    /// check.
     fn declines(&self) -> bool {
         let Ok(answer) = self.answer_with_words() else { return false };
         match refusal::wording(&answer) {
@@ -396,7 +405,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// The answer without its citations, which must say something.
+    /// The answer without its citations; an error if it is empty.
     fn answer_with_words(&self) -> Result<String, Missing> {
         match self.answer_text()? {
             text if text.is_empty() => Err(Missing::EmptyInput("the answer is empty".into())),
@@ -409,13 +418,13 @@ impl<'a> Sample<'a> {
         self.passages.iter().map(|passage| passage.text.as_str())
     }
 
-    /// The passages as judges are shown them: numbered and fenced.
+    /// The passages for judges: numbered and fenced.
     fn fenced_context(&self) -> String {
         crate::prompt::fence_all("context", "passage", self.texts())
     }
 
-    /// The question as judges are shown it: fenced, below the earlier messages
-    /// of its conversation.
+    /// The question for judges: fenced, after the earlier messages of its
+    /// conversation.
     fn fenced_question(&self) -> String {
         let Question { question, turns, .. } = self.question;
         if turns.is_empty() {
@@ -433,8 +442,8 @@ impl<'a> Sample<'a> {
         crate::prompt::fence("question", &format!("{earlier}user: {question}"))
     }
 
-    /// What a judge of the user's own criteria is shown beside the answer,
-    /// fenced: the question, and what is asked for.
+    /// The fenced texts for a judge of the user's own criteria, apart from the answer:
+    /// the question, and the reference and the passages if wanted.
     fn shown(&self, reference: bool, passages: bool) -> Result<String, Missing> {
         let mut shown = Vec::new();
         if passages {
@@ -448,8 +457,8 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Refuses a name of the user's that could not stand in a table, or that is
-/// another metric's.
+/// Refuses a user's name with other characters than letters, digits, `-` and `_`, or
+/// that is another metric's.
 fn check_name(metric: &'static str, name: Option<&str>) -> Result<(), Error> {
     let Some(name) = name else { return Ok(()) };
     let usable = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -477,10 +486,10 @@ pub trait Metric: Send + Sync {
 }
 
 /// A metric that asks no model: a function of the sample.
-struct Computed<F>(F);
+struct FormulaMetric<F>(F);
 
 #[async_trait]
-impl<F: Fn(&Sample<'_>) -> Result<Scored, Missing> + Send + Sync> Metric for Computed<F> {
+impl<F: Fn(&Sample<'_>) -> Result<Scored, Missing> + Send + Sync> Metric for FormulaMetric<F> {
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         (self.0)(sample).unwrap_or_else(Scored::missing)
     }

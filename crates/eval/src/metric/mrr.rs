@@ -15,7 +15,11 @@ pub(super) const VERSION: u32 = 1;
 
 // The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
 // retrieval metrics.
-retrieval::config!("mrr", formula);
+retrieval::config!("mrr", formula, {
+    fn is_default(&self) -> bool {
+        true
+    }
+});
 
 fn formula(walk: &Walk<'_>) -> f64 {
     walk.gaining_ranks().first().map_or(0.0, |rank| 1.0 / *rank as f64)

@@ -17,13 +17,21 @@
 //! et al., SIGIR 2008.
 
 use super::evidence::Walk;
-use super::retrieval;
+use super::{ObjectiveRole, retrieval};
 
 pub(super) const VERSION: u32 = 1;
 
 // The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
 // retrieval metrics.
-retrieval::config!("ndcg", formula);
+retrieval::config!("ndcg", formula, {
+    fn is_default(&self) -> bool {
+        true
+    }
+
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Preferred
+    }
+});
 
 fn formula(walk: &Walk<'_>) -> f64 {
     let ranks = walk.gaining_ranks();

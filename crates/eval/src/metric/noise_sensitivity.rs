@@ -39,8 +39,8 @@
 //! al., "RAGChecker", NeurIPS 2024.
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
 use crate::verdict::{VerdictKind, correct};
 use crate::{Missing, prompt};
@@ -52,7 +52,8 @@ pub(super) const VERSION: u32 = 2;
 /// Which passages' errors are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+#[schemars(rename = "Mode")]
+pub enum NoiseMode {
     /// Those that a relevant passage supports.
     #[default]
     Relevant,
@@ -65,7 +66,7 @@ pub enum Mode {
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Which errors are counted: `relevant` or `irrelevant`.
-    pub mode: Mode,
+    pub mode: NoiseMode,
     /// The probability of yes from which on a verdict is yes; for models that
     /// offer token probabilities.
     pub threshold: f64,
@@ -75,20 +76,17 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { mode: Mode::Relevant, threshold: 0.5, max_statements: 20 }
+        Self { mode: NoiseMode::Relevant, threshold: 0.5, max_statements: 20 }
     }
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "noise_sensitivity";
-        judge::check_threshold(metric, self.threshold)?;
-        judge::check_statements(metric, self.max_statements)?;
+        judge::check_not_zero(metric, "max_statements", self.max_statements)?;
         Ok(Box::new(NoiseSensitivity { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -109,7 +107,7 @@ impl Describe for Config {
     }
 
     fn label(&self) -> Option<String> {
-        (self.mode == Mode::Irrelevant).then(|| "noise_sensitivity_irrelevant".to_owned())
+        (self.mode == NoiseMode::Irrelevant).then(|| "noise_sensitivity_irrelevant".to_owned())
     }
 
     fn higher_is_better(&self) -> bool {
@@ -122,7 +120,7 @@ struct NoiseSensitivity {
     config: Config,
 }
 
-impl Judged for NoiseSensitivity {
+impl JudgedMetric for NoiseSensitivity {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
@@ -184,10 +182,10 @@ impl NoiseSensitivity {
 /// The share of an answer's statements that are wrong and come from passages
 /// of the mode's kind. The two lists say for each wrong statement whether a
 /// relevant and whether an irrelevant passage supports it.
-fn sensitivity(mode: Mode, relevant: &[bool], irrelevant: &[bool], n_statements: usize) -> f64 {
+fn sensitivity(mode: NoiseMode, relevant: &[bool], irrelevant: &[bool], n_statements: usize) -> f64 {
     let counts = |(relevant, irrelevant): &(&bool, &bool)| match mode {
-        Mode::Relevant => **relevant,
-        Mode::Irrelevant => **irrelevant && !**relevant,
+        NoiseMode::Relevant => **relevant,
+        NoiseMode::Irrelevant => **irrelevant && !**relevant,
     };
     relevant.iter().zip(irrelevant).filter(counts).count() as f64 / n_statements as f64
 }
@@ -198,7 +196,7 @@ mod tests {
     use super::*;
     use crate::{Score, Scored};
 
-    fn noise(mode: Mode, statements: &[&str], verdicts: &str, n_passages: usize) -> (Scored, usize) {
+    fn noise(mode: NoiseMode, statements: &[&str], verdicts: &str, n_passages: usize) -> (Scored, usize) {
         let question = question("What is APT?", Some("A package manager."));
         let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
         let scores = [true, false].map(|probabilities| {
@@ -224,16 +222,16 @@ mod tests {
         // T = 1 0 0; A of statements 2 and 3: passage one 0 0, passage two 1 0,
         // which supports nothing of the reference.
         let verdicts = "100 00 10 000".replace(' ', "");
-        let (scored, _) = noise(Mode::Relevant, &["a", "b", "c"], &verdicts, 2);
+        let (scored, _) = noise(NoiseMode::Relevant, &["a", "b", "c"], &verdicts, 2);
         assert_eq!(scored.score, Score::Value(0.0));
-        let (scored, _) = noise(Mode::Irrelevant, &["a", "b", "c"], &verdicts, 2);
+        let (scored, _) = noise(NoiseMode::Irrelevant, &["a", "b", "c"], &verdicts, 2);
         assert!((scored.score.value().unwrap() - 1.0 / 3.0).abs() < 1e-12);
         assert_eq!(scored.detail["passages"][1]["relevant"], false);
 
         // T = 0 0 0; A: passage one 1 0 0, passage two 0 1 0; only passage one
         // supports the reference.
         let verdicts = "000 100 100 010 000".replace(' ', "");
-        for mode in [Mode::Relevant, Mode::Irrelevant] {
+        for mode in [NoiseMode::Relevant, NoiseMode::Irrelevant] {
             let (scored, _) = noise(mode, &["a", "b", "c"], &verdicts, 2);
             assert!((scored.score.value().unwrap() - 1.0 / 3.0).abs() < 1e-12, "{mode:?} {:?}", scored.score);
         }
@@ -241,19 +239,19 @@ mod tests {
 
     #[test]
     fn what_a_relevant_passage_supports_too_is_not_of_the_irrelevant_ones() {
-        assert_eq!(sensitivity(Mode::Irrelevant, &[true, false], &[true, true], 4), 0.25);
-        assert_eq!(sensitivity(Mode::Relevant, &[true, false], &[true, true], 4), 0.25);
+        assert_eq!(sensitivity(NoiseMode::Irrelevant, &[true, false], &[true, true], 4), 0.25);
+        assert_eq!(sensitivity(NoiseMode::Relevant, &[true, false], &[true, true], 4), 0.25);
     }
 
     #[test]
     fn a_right_answer_asks_no_passage() {
-        let (scored, calls) = noise(Mode::Relevant, &["a", "b"], "11", 5);
+        let (scored, calls) = noise(NoiseMode::Relevant, &["a", "b"], "11", 5);
         assert_eq!((scored.score, calls), (Score::Value(0.0), 4));
     }
 
     #[test]
     fn less_noise_is_better_and_both_modes_can_stand_side_by_side() {
-        let irrelevant = Config { mode: Mode::Irrelevant, ..Config::default() };
+        let irrelevant = Config { mode: NoiseMode::Irrelevant, ..Config::default() };
         assert!(!irrelevant.higher_is_better());
         assert_eq!(
             (Config::default().label(), irrelevant.label().as_deref()),

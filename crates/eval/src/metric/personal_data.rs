@@ -18,8 +18,8 @@
 //! Sources: ISO/IEC 7812-1 (check digit of cards), ISO 13616 (IBAN), ITU-T E.164
 //! (digits of telephone numbers).
 
-use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
-use crate::{Missing, Score, Scored};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
+use crate::{Missing, Score, Scored, words::Pattern};
 use regex::{Match, Regex};
 use serde::{Deserialize, Serialize};
 use std::{cmp::Reverse, collections::BTreeSet, ops::Range, sync::LazyLock};
@@ -32,12 +32,10 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(Computed(score)))
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(FormulaMetric(score)))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -48,13 +46,10 @@ impl Describe for Config {
         false
     }
 
-    fn chooses(&self) -> bool {
-        false
+    fn objective_role(&self) -> ObjectiveRole {
+        ObjectiveRole::Excluded
     }
 }
-
-/// A constant pattern. `None` cannot happen; it would find nothing.
-type Pattern = LazyLock<Option<Regex>>;
 
 static EMAIL: Pattern =
     LazyLock::new(|| Regex::new(r"(?i)[a-z0-9][a-z0-9._%+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}").ok());

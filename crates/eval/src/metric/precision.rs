@@ -21,7 +21,11 @@ pub(super) const VERSION: u32 = 1;
 
 // The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
 // retrieval metrics.
-retrieval::config!("precision", formula);
+retrieval::config!("precision", formula, {
+    fn is_default(&self) -> bool {
+        true
+    }
+});
 
 fn formula(walk: &Walk<'_>) -> f64 {
     let n_relevant = walk.relevant.iter().filter(|relevant| **relevant).count();

@@ -33,17 +33,19 @@
 //! metrics, by other names.
 
 use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
-use crate::{Missing, prompt};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
+use crate::{Missing, prompt, words::Pattern};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use store::Key;
+use store::{Key, registry::Read};
 
 pub(super) const VERSION: u32 = 2;
+
+const METRIC: &str = "prompt";
 
 const QUESTION: &str = "question";
 const ANSWER: &str = "answer";
@@ -57,7 +59,8 @@ const MOST_LABELS: usize = 9;
 /// What the judge gives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Output {
+#[schemars(rename = "Output")]
+pub enum PromptOutput {
     /// Yes or no: 1 or 0.
     #[default]
     YesNo,
@@ -85,79 +88,93 @@ pub struct Config {
     pub template: String,
     /// What the judge gives: `yes_no`, `{ number = { min, max } }` or
     /// `{ choice = { label = score, … } }`.
-    pub output: Output,
+    pub output: PromptOutput,
     /// Whether a higher score is better.
     pub higher_is_better: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { name: None, file: String::new(), template: String::new(), output: Output::YesNo, higher_is_better: true }
+        Self {
+            name: None,
+            file: String::new(),
+            template: String::new(),
+            output: PromptOutput::YesNo,
+            higher_is_better: true,
+        }
     }
 }
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Place(&'static str),
 }
 
 /// `{word}` or `{{word}}`. `None` cannot happen for a constant pattern; then
 /// there are no placeholders, which is refused.
-static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\{\{([A-Za-z_]+)\}\}|\{([A-Za-z_]+)\}").ok());
+static PLACE: Pattern = LazyLock::new(|| Regex::new(r"\{\{([A-Za-z_]+)\}\}|\{([A-Za-z_]+)\}").ok());
 
 /// The tags of a template.
-static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"<\s*/?\s*([A-Za-z][\w-]*)").ok());
+static TAG: Pattern = LazyLock::new(|| Regex::new(r"<\s*/?\s*([A-Za-z][\w-]*)").ok());
 
-/// The pieces of a template, or the placeholder that does not exist.
-fn pieces(template: &str) -> Result<Vec<Piece>, String> {
+/// All placeholders, as they are written.
+fn placeholders() -> String {
+    PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ")
+}
+
+fn refusal(reason: String) -> Error {
+    Error::Config { metric: METRIC, reason }
+}
+
+/// The pieces of a template.
+fn pieces(template: &str) -> Result<Vec<TemplatePiece>, Error> {
+    let unknown = |name: &str| {
+        let list = placeholders();
+        refusal(format!(
+            "the prompt has {{{name}}}, which stands for nothing: there are {list}; write {{{{{name}}}}} for the word in braces"
+        ))
+    };
     let mut pieces = Vec::new();
     let mut end = 0;
     for found in PLACE.as_ref().into_iter().flat_map(|pattern| pattern.captures_iter(template)) {
         let Some(whole) = found.get(0) else { continue };
-        pieces.push(Piece::Text(template[end..whole.start()].to_owned()));
+        pieces.push(TemplatePiece::Text(template[end..whole.start()].to_owned()));
         end = whole.end();
         if let Some(literal) = found.get(1) {
-            pieces.push(Piece::Text(format!("{{{}}}", literal.as_str())));
+            pieces.push(TemplatePiece::Text(format!("{{{}}}", literal.as_str())));
         } else if let Some(name) = found.get(2) {
             let known = PLACEHOLDERS.into_iter().find(|known| *known == name.as_str());
-            pieces.push(Piece::Place(known.ok_or_else(|| name.as_str().to_owned())?));
+            pieces.push(TemplatePiece::Place(known.ok_or_else(|| unknown(name.as_str()))?));
         }
     }
-    pieces.push(Piece::Text(template[end..].to_owned()));
+    pieces.push(TemplatePiece::Text(template[end..].to_owned()));
     Ok(pieces)
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        let metric = "prompt";
-        let refuse = |reason: String| Err(Error::Config { metric, reason });
-        check_name(metric, self.name.as_deref())?;
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
+        let refuse = |reason: String| Err(refusal(reason));
+        check_name(METRIC, self.name.as_deref())?;
         match (self.file.is_empty(), self.template.trim().is_empty()) {
             (true, true) => return refuse("`file` is missing: the path of a file with the prompt".into()),
             (false, true) => return refuse(format!("the file {} is empty, or was not read", self.file)),
             (false, false) => return refuse("`file` and `template` exclude each other".into()),
             (true, false) => {}
         }
-        let list = PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ");
-        let pieces = match pieces(&self.template) {
-            Ok(pieces) if pieces.iter().any(|piece| matches!(piece, Piece::Place(_))) => pieces,
-            Ok(_) => return refuse(format!("the prompt shows the judge nothing: put {list} into it, or some of them")),
-            Err(name) => {
-                return refuse(format!(
-                    "the prompt has {{{name}}}, which stands for nothing: there are {list}; write {{{{{name}}}}} for the word in braces"
-                ));
-            }
-        };
+        let pieces = pieces(&self.template)?;
+        if !pieces.iter().any(|piece| matches!(piece, TemplatePiece::Place(_))) {
+            let list = placeholders();
+            return refuse(format!("the prompt shows the judge nothing: put {list} into it, or some of them"));
+        }
         let labels = match &self.output {
-            Output::YesNo => Vec::new(),
-            Output::Number { min, max } if min.is_finite() && max.is_finite() && min < max => Vec::new(),
-            Output::Number { min, max } => return refuse(format!("`min` must be below `max`, not {min} and {max}")),
-            Output::Choice(labels) => match ordered(labels) {
-                Ok(labels) => labels,
-                Err(reason) => return refuse(reason),
-            },
+            PromptOutput::YesNo => Vec::new(),
+            PromptOutput::Number { min, max } if min.is_finite() && max.is_finite() && min < max => Vec::new(),
+            PromptOutput::Number { min, max } => {
+                return refuse(format!("`min` must be below `max`, not {min} and {max}"));
+            }
+            PromptOutput::Choice(labels) => ordered(labels)?,
         };
         let tags: Vec<String> = TAG
             .as_ref()
@@ -174,48 +191,47 @@ impl Config {
                 Err(error) => return refuse(format!("the tags of the prompt cannot be told from text: {error}")),
             }
         };
-        let judge = super::judge(cx, metric, judge::EVEN)?;
+        let judge = super::judge(cx, METRIC, judge::DEFAULT_THRESHOLD)?;
         let content = Key::of_bytes(self.template.as_bytes()).short();
-        Ok(Box::new(Prompt { judge, config: self.clone(), pieces, labels, own_tags, content }))
+        Ok(Box::new(PromptMetric { judge, config: self.clone(), pieces, labels, own_tags, content }))
     }
 }
 
 /// Labels in the order of their scores.
-fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, String> {
+fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, Error> {
     if !(2..=MOST_LABELS).contains(&labels.len()) {
-        return Err(format!("`choice` needs 2 to {MOST_LABELS} labels, not {}", labels.len()));
+        return Err(refusal(format!("`choice` needs 2 to {MOST_LABELS} labels, not {}", labels.len())));
     }
     let mut labels: Vec<(String, f64)> =
         labels.iter().map(|(label, score)| (label.trim().to_owned(), *score)).collect();
     if let Some((label, score)) = labels.iter().find(|(label, score)| label.is_empty() || !score.is_finite()) {
-        return Err(format!("`choice` has the label `{label}` with the score {score}: a name and a number are needed"));
+        let reason = format!("`choice` has the label `{label}` with the score {score}: a name and a number are needed");
+        return Err(refusal(reason));
     }
     labels.sort_by(|a, b| a.1.total_cmp(&b.1));
     if labels.first().map(|label| label.1) == labels.last().map(|label| label.1) {
-        return Err("all labels of `choice` have the same score".to_owned());
+        return Err(refusal("all labels of `choice` have the same score".to_owned()));
     }
     Ok(labels)
 }
 
-impl rag::Component for Config {
-    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), rag::FileError> {
+impl Describe for Config {
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), Error> {
         if self.file.is_empty() || !self.template.is_empty() {
             return Ok(());
         }
-        self.template = read(&self.file)?;
+        self.template = read(&self.file).map_err(refusal)?;
         if self.template.trim().is_empty() {
-            return Err(format!("the file {} is empty", self.file).into());
+            return Err(refusal(format!("the file {} is empty", self.file)));
         }
         // A file that is moved is still the same prompt.
         self.file.clear();
         Ok(())
     }
-}
 
-impl Describe for Config {
     fn needs(&self) -> Needs {
         let pieces = pieces(&self.template).unwrap_or_default();
-        let has = |name: &'static str| pieces.contains(&Piece::Place(name));
+        let has = |name: &'static str| pieces.contains(&TemplatePiece::Place(name));
         let (answer, reference, passages) = (has(ANSWER), has(REFERENCE), has(PASSAGES));
         Needs { answer, reference, passages, judge: true, ..Needs::NOTHING }
     }
@@ -234,9 +250,9 @@ impl Describe for Config {
 
     fn range(&self) -> (f64, f64) {
         match &self.output {
-            Output::YesNo => (0.0, 1.0),
-            Output::Number { min, max } => (*min, *max),
-            Output::Choice(labels) => {
+            PromptOutput::YesNo => (0.0, 1.0),
+            PromptOutput::Number { min, max } => (*min, *max),
+            PromptOutput::Choice(labels) => {
                 let (low, high) = labels
                     .values()
                     .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| (low.min(*score), high.max(*score)));
@@ -256,10 +272,10 @@ impl Describe for Config {
     }
 }
 
-struct Prompt {
+struct PromptMetric {
     judge: Judge,
     config: Config,
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
     labels: Vec<(String, f64)>,
     /// What looks like a tag of the template.
     own_tags: Option<Regex>,
@@ -267,24 +283,24 @@ struct Prompt {
     content: String,
 }
 
-impl Judged for Prompt {
+impl JudgedMetric for PromptMetric {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         transcript.show("template", json!(self.content));
         let filled = self.filled(sample)?;
         let filled = filled.trim();
         match &self.config.output {
-            Output::YesNo => {
+            PromptOutput::YesNo => {
                 let options = Options::Words(&["Yes", "No"]);
                 let choice = self.judge.choose("verdict", filled, &options, transcript).await?;
                 transcript.show("verdict", choice.detail());
                 Ok(if choice.complete()? == 0 { 1.0 } else { 0.0 })
             }
-            Output::Number { min, max } => {
+            PromptOutput::Number { min, max } => {
                 let measure = self.judge.measure("number", filled, (*min, *max), transcript).await?;
                 transcript.show("number", measure.detail());
                 measure.complete()
             }
-            Output::Choice(_) => {
+            PromptOutput::Choice(_) => {
                 let numbers: Vec<u8> = (1..).take(self.labels.len()).collect();
                 let labels: Vec<String> =
                     numbers.iter().zip(&self.labels).map(|(number, (label, _))| format!("{number}: {label}")).collect();
@@ -299,20 +315,20 @@ impl Judged for Prompt {
     }
 }
 
-impl Prompt {
+impl PromptMetric {
     /// The template with a sample in its places.
     fn filled(&self, sample: &Sample<'_>) -> Result<String, Missing> {
         let mut filled = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => filled.push_str(text),
-                Piece::Place(ANSWER) => filled.push_str(&self.fence(ANSWER, &sample.answer_with_words()?)),
-                Piece::Place(REFERENCE) => filled.push_str(&self.fence(REFERENCE, sample.reference()?)),
-                Piece::Place(PASSAGES) => {
+                TemplatePiece::Text(text) => filled.push_str(text),
+                TemplatePiece::Place(ANSWER) => filled.push_str(&self.fence(ANSWER, &sample.answer_with_words()?)),
+                TemplatePiece::Place(REFERENCE) => filled.push_str(&self.fence(REFERENCE, sample.reference()?)),
+                TemplatePiece::Place(PASSAGES) => {
                     let texts: Vec<String> = sample.texts().map(|text| self.without_tags(text)).collect();
                     filled.push_str(&prompt::fence_all("context", "passage", texts.iter().map(String::as_str)));
                 }
-                Piece::Place(_) => filled.push_str(&self.fence(QUESTION, &sample.question.question)),
+                TemplatePiece::Place(_) => filled.push_str(&self.fence(QUESTION, &sample.question.question)),
             }
         }
         Ok(filled)

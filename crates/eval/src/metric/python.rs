@@ -30,15 +30,18 @@
 //! changes. The function runs in a process of its own, in the Python of the
 //! active environment.
 
-use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
 use rag::python::{Function, Script, TIMEOUT_SECONDS};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use store::registry::Read;
 
 pub(super) const VERSION: u32 = 1;
+
+const METRIC: &str = "python";
 
 /// `contexts` is another name of `passages`: that of the column.
 const PARAMETERS: [&str; 6] = ["question", "answer", "reference", "passages", "contexts", COLUMNS];
@@ -89,22 +92,16 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
-        let metric = "python";
-        let refuse = |reason: String| Err(Error::Config { metric, reason });
-        check_name(metric, self.name.as_deref())?;
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
+        let refuse = |reason: String| Err(Error::Config { metric: METRIC, reason });
+        check_name(METRIC, self.name.as_deref())?;
         if !(self.range.0.is_finite() && self.range.1.is_finite() && self.range.0 < self.range.1) {
             return refuse(format!("`range` must be two numbers, the lower first, not {:?}", self.range));
         }
         match Function::new("metric", self.script(), &PARAMETERS) {
-            Ok(function) => Ok(Box::new(Python { config: self.clone(), function: Arc::new(function) })),
+            Ok(function) => Ok(Box::new(PythonMetric { config: self.clone(), function: Arc::new(function) })),
             Err(error) => refuse(error.to_string()),
         }
-    }
-
-    /// How many calls run at once.
-    pub(super) fn at_once(&self) -> usize {
-        self.script().at_once().unwrap_or(1)
     }
 
     fn script(&self) -> Script<'_> {
@@ -114,7 +111,7 @@ impl Config {
     }
 }
 
-impl rag::Component for Config {
+impl Describe for Config {
     fn runs_function(&self) -> bool {
         true
     }
@@ -123,12 +120,11 @@ impl rag::Component for Config {
         rag::python::UNKEYED
     }
 
-    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), rag::FileError> {
-        rag::python::load(&self.file, &mut self.source, read)
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), Error> {
+        let read = rag::python::load(&self.file, &mut self.source, read);
+        read.map_err(|error| Error::Config { metric: METRIC, reason: error.to_string() })
     }
-}
 
-impl Describe for Config {
     fn needs(&self) -> Needs {
         let wanted = self.script().signature(&PARAMETERS).unwrap_or_default();
         let wants = |name| wanted.contains(&(name, false));
@@ -139,6 +135,10 @@ impl Describe for Config {
             columns: wants(COLUMNS),
             ..Needs::NOTHING
         }
+    }
+
+    fn functions_at_once(&self) -> usize {
+        self.script().at_once().unwrap_or(1)
     }
 
     fn label(&self) -> Option<String> {
@@ -167,13 +167,13 @@ impl Describe for Config {
     }
 }
 
-struct Python {
+struct PythonMetric {
     config: Config,
     function: Arc<Function>,
 }
 
 #[async_trait]
-impl Metric for Python {
+impl Metric for PythonMetric {
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         match self.value(sample).await {
             Ok((value, reason)) => {
@@ -188,7 +188,7 @@ impl Metric for Python {
     }
 }
 
-impl Python {
+impl PythonMetric {
     /// The score, and the reason that the function gave.
     async fn value(&self, sample: &Sample<'_>) -> Result<(f64, Option<String>), Missing> {
         let mut wanted = serde_json::Map::new();
@@ -246,7 +246,7 @@ mod tests {
 
     fn scored(source: &str, text: &str) -> Score {
         let config = Config { source: source.to_owned(), ..Config::default() };
-        let metric = config.build(&Context::default()).unwrap();
+        let metric = config.build(&MetricContext::default()).unwrap();
         let question = question("How many?", Some("ten owls"));
         score(&*metric, &sample(&question, &[], Some(&answer(text)))).score
     }
@@ -263,7 +263,7 @@ mod tests {
         let source = "def score(answer, columns):\n    return columns['seconds'] < 2\n";
         let config = Config { source: source.to_owned(), ..Config::default() };
         assert!(config.needs().columns);
-        let metric = config.build(&Context::default()).unwrap();
+        let metric = config.build(&MetricContext::default()).unwrap();
         let (question, ten) = (question("How many?", None), answer("ten"));
         let alone = sample(&question, &[], Some(&ten));
         assert!(matches!(score(&*metric, &alone).score, Score::Missing(Missing::NotApplicable(_))));
@@ -306,7 +306,7 @@ mod tests {
     fn a_reason_beside_the_score_stands_in_its_detail() {
         let scored = |source: &str| {
             let config = Config { source: source.to_owned(), ..Config::default() };
-            let metric = config.build(&Context::default()).unwrap();
+            let metric = config.build(&MetricContext::default()).unwrap();
             score(&*metric, &sample(&question("How many?", None), &[], Some(&answer("ten"))))
         };
         let given = scored("async def score(answer, least=3):\n    return len(answer) >= least, 'long enough'\n");
@@ -324,7 +324,7 @@ mod tests {
     fn a_file_without_the_function_or_with_unknown_parameters_is_refused() {
         let refused = |source: &str| {
             let config = Config { source: source.to_owned(), ..Config::default() };
-            config.build(&Context::default()).err().unwrap().to_string()
+            config.build(&MetricContext::default()).err().unwrap().to_string()
         };
         assert!(refused("def other(answer):\n    return 1\n").contains("has no function `score`"));
         assert!(refused("def score(answer, context):\n    return 1\n").contains("wants `context`"));

@@ -17,7 +17,11 @@ pub(super) const VERSION: u32 = 1;
 
 // The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
 // retrieval metrics.
-retrieval::config!("recall", formula);
+retrieval::config!("recall", formula, {
+    fn is_default(&self) -> bool {
+        true
+    }
+});
 
 fn formula(walk: &Walk<'_>) -> f64 {
     walk.n_covered() as f64 / walk.n_items() as f64

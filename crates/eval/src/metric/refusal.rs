@@ -11,7 +11,7 @@
 //! - Anything between is unclear, and for a judge: `The sources do not name
 //!   the year. The mill is older than the church.`
 
-use crate::words;
+use crate::words::{self, Pattern};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -25,9 +25,6 @@ pub(super) enum Wording {
     /// Some of it may.
     Unclear,
 }
-
-/// A constant pattern. `None` cannot happen; it would find nothing.
-type Pattern = LazyLock<Option<Regex>>;
 
 /// Sentences that decline.
 static DECLINES: Pattern = LazyLock::new(|| {

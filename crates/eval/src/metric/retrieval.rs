@@ -11,7 +11,7 @@
 //! cut in proportion to the text.
 
 use super::evidence::{Cutoff, Walk};
-use super::{Computed, Error, Metric, Sample, check_name};
+use super::{Error, FormulaMetric, Metric, Sample, check_name};
 use crate::{Score, Scored};
 use rag::{Passage, Span, chunk::TokenCounter};
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,9 @@ use std::borrow::Cow;
 
 /// The settings of every retrieval metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+#[serde(default, deny_unknown_fields, expecting = "struct Settings")]
+#[schemars(rename = "Settings")]
+pub struct RetrievalSettings {
     /// Only the first k passages count; all retrieved ones if left out.
     pub k: Option<u32>,
     /// The share of an evidence item's bytes that must be retrieved, above 0
@@ -36,19 +37,19 @@ pub struct Settings {
     pub name: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for RetrievalSettings {
     fn default() -> Self {
         Self { k: None, min_overlap: 0.5, at_context_tokens: None, name: None }
     }
 }
 
-impl Settings {
+impl RetrievalSettings {
     /// The metric of this name and formula.
     pub(super) fn build(&self, metric: &'static str, formula: fn(&Walk<'_>) -> f64) -> Result<Box<dyn Metric>, Error> {
         check_name(metric, self.name.as_deref())?;
         let cutoff = Cutoff::new(metric, self.k, self.min_overlap)?;
         let context = ContextLimit::new(metric, self.at_context_tokens)?;
-        Ok(Box::new(Computed(move |sample: &Sample<'_>| {
+        Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| {
             let passages = context.cut(sample.passages);
             let walk = cutoff.walk(&Sample { passages: &passages, ..*sample })?;
             Ok(Scored { score: Score::finite(formula(&walk)), detail: walk.detail() })
@@ -121,13 +122,17 @@ fn beginning(passage: &Passage, text: &str) -> Passage {
     Passage { text: text.to_owned(), span: Span { start, end: start + length }, ..passage.clone() }
 }
 
-/// The `Config` of a retrieval metric: these settings, and the metric of this
-/// name that scores what was retrieved by this formula.
+/// The `Config` of a retrieval metric: its name, the type of its settings
+/// ([`RetrievalSettings`] if it is left out), the formula that scores what was retrieved,
+/// and more methods of [`Describe`](super::Describe).
 macro_rules! config {
-    ($name:literal, $formula:path) => {
-        $crate::metric::retrieval::config!($name, $crate::metric::retrieval::Settings, $formula);
+    ($name:literal, $formula:path, { $($methods:tt)* }) => {
+        $crate::metric::retrieval::config!($name, $crate::metric::retrieval::RetrievalSettings, $formula, { $($methods)* });
     };
     ($name:literal, $Settings:path, $formula:path) => {
+        $crate::metric::retrieval::config!($name, $Settings, $formula, {});
+    };
+    ($name:literal, $Settings:path, $formula:path, { $($methods:tt)* }) => {
         /// Settings of this metric.
         #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(transparent)]
@@ -136,7 +141,7 @@ macro_rules! config {
         impl Config {
             pub(super) fn build(
                 &self,
-                _: &rag::Context<'_>,
+                _: &$crate::metric::MetricContext<'_>,
             ) -> Result<Box<dyn $crate::metric::Metric>, $crate::metric::Error> {
                 self.0.build($name, $formula)
             }
@@ -151,9 +156,7 @@ macro_rules! config {
             }
         }
 
-        impl rag::Component for Config {}
-
-        impl $crate::metric::describe::Describe for Config {
+                impl $crate::metric::describe::Describe for Config {
             fn needs(&self) -> $crate::metric::Needs {
                 $crate::metric::Needs { evidence: true, passages: true, ..$crate::metric::Needs::NOTHING }
             }
@@ -165,6 +168,8 @@ macro_rules! config {
             fn is_named(&self) -> bool {
                 true
             }
+
+            $($methods)*
         }
     };
 }

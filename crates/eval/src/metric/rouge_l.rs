@@ -15,7 +15,7 @@
 //! Source: C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
 //! ACL workshop 2004.
 
-use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
 use crate::words::tokens;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -37,13 +37,11 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let stem = self.stem;
-        Ok(Box::new(Computed(move |sample: &Sample<'_>| score(sample, stem))))
+        Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| score(sample, stem))))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -83,7 +81,7 @@ mod tests {
     use super::*;
 
     fn score(reference: &str, answer: &str) -> f64 {
-        text_score(&*Config::default().build(&Context::default()).unwrap(), reference, answer)
+        text_score(&*Config::default().build(&MetricContext::default()).unwrap(), reference, answer)
     }
 
     #[test]
@@ -91,7 +89,7 @@ mod tests {
         // Lin 2004: "police kill the gunman" has an LCS of 3 with the
         // reference, "the gunman kill police" one of 2.
         assert_eq!(score("police killed the gunman", "police kill the gunman"), 1.0);
-        let unstemmed = Config { stem: false }.build(&Context::default()).unwrap();
+        let unstemmed = Config { stem: false }.build(&MetricContext::default()).unwrap();
         assert_eq!(text_score(&*unstemmed, "police killed the gunman", "police kill the gunman"), 0.75);
         assert_eq!(text_score(&*unstemmed, "police killed the gunman", "the gunman kill police"), 0.5);
     }

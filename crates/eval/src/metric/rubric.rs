@@ -24,8 +24,8 @@
 //! Source: Ragas' documentation.
 
 use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
-use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
+use super::judged::JudgedMetric;
+use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ pub struct Config {
 const MOST_LEVELS: usize = 9;
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "rubric";
         check_name(metric, self.name.as_deref())?;
         if !(2..=MOST_LEVELS).contains(&self.levels.len()) {
@@ -62,11 +62,9 @@ impl Config {
         if let Some(empty) = self.levels.iter().position(|level| level.trim().is_empty()) {
             return Err(Error::Config { metric, reason: format!("level {} is empty: say what it means", empty + 1) });
         }
-        Ok(Box::new(Rubric { judge: super::judge(cx, metric, judge::EVEN)?, config: self.clone() }))
+        Ok(Box::new(Rubric { judge: super::judge(cx, metric, judge::DEFAULT_THRESHOLD)?, config: self.clone() }))
     }
 }
-
-impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -102,7 +100,7 @@ struct Rubric {
     config: Config,
 }
 
-impl Judged for Rubric {
+impl JudgedMetric for Rubric {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let shown = sample.shown(self.config.reference, self.config.passages)?;

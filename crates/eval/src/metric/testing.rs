@@ -1,7 +1,7 @@
 //! What the tests of metrics share: samples, a judge that says what it is
 //! told, and an embedder that counts words. None of them needs a network.
 
-use super::{Context, Metric, Sample, judge::PROBE};
+use super::{Metric, MetricContext, Sample, judge::PROBE};
 use crate::{Evidence, Question, Scored};
 use async_trait::async_trait;
 use models::{
@@ -99,8 +99,13 @@ pub(crate) struct Evaluation {
 }
 
 impl Evaluation {
-    pub(crate) fn context(&self) -> Context<'_> {
-        Context { models: Some(&self.models), embedder: Some("words"), judges: &self.judges, pipeline: None }
+    pub(crate) fn context(&self) -> MetricContext<'_> {
+        MetricContext { models: Some(&self.models), embedder: Some("words"), judges: &self.judges }
+    }
+
+    /// For a stage that asks the same models.
+    pub(crate) fn stage(&self) -> rag::Context<'_> {
+        rag::Context { models: Some(&self.models), ..rag::Context::default() }
     }
 }
 

@@ -11,9 +11,9 @@
 //! white space, the passage was shortened), the measure of the whole is divided
 //! evenly over the span.
 
-use super::evidence::{Golden, check_k, golden};
+use super::evidence::{GoldenSpan, check_k, golden};
 use super::retrieval::{ContextLimit, at_context};
-use super::{Computed, Error, Metric, Sample};
+use super::{Error, FormulaMetric, Metric, Sample};
 use crate::{Missing, Score, Scored};
 use rag::Span;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,9 @@ use std::collections::HashMap;
 
 /// The settings of the token-wise retrieval metrics.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+#[serde(default, deny_unknown_fields, expecting = "struct Settings")]
+#[schemars(rename = "Settings")]
+pub struct OverlapSettings {
     /// Only the first k passages count; all retrieved ones if left out.
     pub k: Option<u32>,
     /// Only the first so many tokens of the passages count; all if left out.
@@ -44,12 +45,12 @@ pub(super) struct Overlap {
     pub(super) shared: f64,
 }
 
-impl Settings {
+impl OverlapSettings {
     /// The metric of this name and formula.
     pub(super) fn build(&self, metric: &'static str, formula: fn(&Overlap) -> f64) -> Result<Box<dyn Metric>, Error> {
         check_k(metric, self.k)?;
         let (k, context) = (self.k.map(|k| k as usize), ContextLimit::new(metric, self.at_context_tokens)?);
-        Ok(Box::new(Computed(move |sample: &Sample<'_>| {
+        Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| {
             let first = &sample.passages[..k.unwrap_or(usize::MAX).min(sample.passages.len())];
             let overlap = Overlap::of(&Sample { passages: &context.cut(first), ..*sample })?;
             let detail = serde_json::json!({
@@ -71,7 +72,7 @@ impl Settings {
 impl Overlap {
     fn of(sample: &Sample<'_>) -> Result<Self, Missing> {
         let golden = golden(sample)?;
-        let mut places = Places::default();
+        let mut places = CoveredSpans::default();
         let (mut retrieved, mut retrieved_with_repeats) = (0.0, 0.0);
         for passage in sample.passages {
             for (span, text) in passage.pieces() {
@@ -81,9 +82,9 @@ impl Overlap {
                 }
             }
         }
-        let mut wanted = Places::default();
+        let mut wanted = CoveredSpans::default();
         let (mut all, mut shared) = (0.0, 0.0);
-        for Golden { document, span, quote } in golden {
+        for GoldenSpan { document, span, quote } in golden {
             for piece in wanted.add(document, span) {
                 all += measure(span, quote, piece);
                 let common = places.common(document, piece);
@@ -110,9 +111,9 @@ fn measure(span: Span, text: &str, piece: Span) -> f64 {
 
 /// Places in documents, each once.
 #[derive(Default)]
-struct Places<'a>(HashMap<&'a str, Vec<Span>>);
+struct CoveredSpans<'a>(HashMap<&'a str, Vec<Span>>);
 
-impl<'a> Places<'a> {
+impl<'a> CoveredSpans<'a> {
     /// Adds a span; what of it was not there before, in order.
     fn add(&mut self, document: &'a str, span: Span) -> Vec<Span> {
         let mut new = Vec::new();

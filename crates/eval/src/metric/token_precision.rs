@@ -13,12 +13,12 @@
 //! Retrieval", Chroma technical report, 2024.
 
 use super::retrieval;
-use super::text_overlap::{Overlap, Settings};
+use super::text_overlap::{Overlap, OverlapSettings};
 
 pub(super) const VERSION: u32 = 1;
 
 // The settings, `k` and `at_context_tokens`, are those of all token-wise metrics.
-retrieval::config!("token_precision", Settings, formula);
+retrieval::config!("token_precision", OverlapSettings, formula);
 
 fn formula(overlap: &Overlap) -> f64 {
     let all = overlap.retrieved_with_repeats;

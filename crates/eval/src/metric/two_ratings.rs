@@ -5,9 +5,9 @@
 //! that cannot be read means no score (`JudgeUnparsable`): the other alone
 //! would be another measure.
 
-use super::judge::{EVEN, Judge, JudgeCalls, Options, Transcript};
-use super::judged::Judged;
-use super::{Context, Error, Metric, Sample};
+use super::judge::{DEFAULT_THRESHOLD, Judge, JudgeCalls, Options, Transcript};
+use super::judged::JudgedMetric;
+use super::{Error, Metric, MetricContext, Sample};
 use crate::Missing;
 use serde_json::{Value, json};
 
@@ -28,14 +28,14 @@ struct TwoRatings {
 /// The metric of this name, with this scale and these prompts.
 pub(super) fn build(
     metric: &'static str,
-    cx: &Context<'_>,
+    cx: &MetricContext<'_>,
     scale: [u8; 3],
     prompts: Prompts,
 ) -> Result<Box<dyn Metric>, Error> {
-    Ok(Box::new(TwoRatings { judge: super::judge(cx, metric, EVEN)?, scale, prompts }))
+    Ok(Box::new(TwoRatings { judge: super::judge(cx, metric, DEFAULT_THRESHOLD)?, scale, prompts }))
 }
 
-impl Judged for TwoRatings {
+impl JudgedMetric for TwoRatings {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let Some(prompts) = (self.prompts)(sample)? else { return Ok(0.0) };
         let options = Options::Numbers(self.scale.to_vec());

@@ -1,9 +1,9 @@
 //! How well a judge agrees with people, class by class.
 //!
-//! When to use it: where people have labelled some of what a judge judged.
-//! Cohen's kappa is the agreement beyond that of two who answer by chance with
-//! the same habits: 1 is perfect, 0 is chance. A judge that says yes to
-//! everything has kappa 0, however often yes is right.
+//! When to use it: when people have labelled some of the judged cases. Cohen's kappa
+//! is the agreement beyond chance, for two raters with the same class frequencies: 1
+//! is perfect, 0 is chance. A judge that always says yes has kappa 0, however often
+//! yes is right.
 //!
 //! Source: J. Cohen, "A Coefficient of Agreement for Nominal Scales",
 //! Educational and Psychological Measurement 20 (1960).
@@ -18,7 +18,7 @@ pub struct Agreement {
     pub n: usize,
     /// The share of cases on which they agree.
     pub observed: f64,
-    /// Cohen's kappa; none where chance alone would make them agree on all.
+    /// Cohen's kappa; `None` if all cases are in one class.
     pub kappa: Option<f64>,
     /// Its 95 % bootstrap interval.
     pub interval: Option<Interval>,
@@ -40,12 +40,12 @@ pub struct ClassAgreement {
 }
 
 impl ClassAgreement {
-    /// Of what the judge put there, the share that people did too.
+    /// The share of the judge's cases that people put there too.
     pub fn precision(&self) -> Option<f64> {
         share(self.by_both, self.by_judge)
     }
 
-    /// Of what people put there, the share that the judge did too.
+    /// The share of people's cases that the judge put there too.
     pub fn recall(&self) -> Option<f64> {
         share(self.by_both, self.by_people)
     }

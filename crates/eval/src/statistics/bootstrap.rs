@@ -1,65 +1,54 @@
 //! Bootstrap intervals of means and of other statistics over questions.
 //!
-//! For the uncertainty of a number that questions were drawn for, without
-//! assuming how scores are distributed. Questions are drawn anew with
-//! replacement, 10,000 times, the same ones for every trial; the interval is
-//! the *expanded* BCa interval: percentiles of the resampled statistic, shifted
-//! for its bias and skew (BCa), and moved outwards by the factor by which
-//! Student's t exceeds the normal distribution, since resampling n values
-//! shows only (n − 1)/n of their variance.
+//! Measures the uncertainty of a statistic over a sample of questions, without
+//! assumptions about the distribution of scores. Questions are resampled with
+//! replacement 10,000 times, the same ones for every trial. The interval is the
+//! *expanded* BCa interval: percentiles of the resampled statistic, corrected for
+//! bias and skew (BCa), and moved outwards by the factor by which Student's t
+//! exceeds the normal distribution, because resamples of n values show only
+//! (n − 1)/n of their variance.
 //!
-//! No resampling shows what the sample does not hold: twenty answers that are
-//! all right say that failures are rare, not that there are none. Where fewer
-//! than five values differ from the commonest one, the interval of a mean is
-//! therefore that of a Bayesian bootstrap in which half a question more has
-//! the lowest, and in turn the highest, score of the metric's range. For
-//! nothing but equal values this is near the rule of three: about 2/n wide.
+//! Resampling cannot show values that are not in the sample: twenty correct answers
+//! prove that failures are rare, not that there are none. If fewer than five values
+//! differ from the most frequent one, the interval of a mean therefore comes from a
+//! Bayesian bootstrap with half a question more, which has the lowest and then the
+//! highest score of the metric's range. For equal values this is close to the rule
+//! of three: about 2/n wide.
 //!
 //! With more than 10,000 questions the ends come from a formula of the same
 //! order of accuracy instead of resamples (`large_sample.rs`).
 //!
 //! Coverage in simulation: `cargo run --release --example coverage`, table in
-//! `benches/README.md`. Below ten questions read it as a hint.
+//! `benches/README.md`. Below ten questions the interval is only a hint.
 //!
 //! Sources: B. Efron, "Better Bootstrap Confidence Intervals", JASA 82 (1987);
 //! T. C. Hesterberg, "What Teachers Should Know About the Bootstrap", The
 //! American Statistician 69 (2015), for the expansion; D. B. Rubin, "The
 //! Bayesian Bootstrap", Annals of Statistics 9 (1981).
 
-use super::{Random, large_sample, mean};
+use super::{
+    Random,
+    interval::{Interval, MISSED, RESAMPLES, reach},
+    large_sample, mean,
+};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal};
 
-/// How many times the sample is drawn anew.
-pub const RESAMPLES: usize = 10_000;
-
-/// One in twenty intervals may miss.
-const MISSED: f64 = 0.05;
-/// With fewer values that differ from the commonest one, a sample says too
-/// little of what else there is.
+/// With fewer values that differ from the most frequent one, the sample does not
+/// show the distribution.
 const FEW: usize = 5;
-/// Columns that are summed at once, for the processor's vectors.
+/// Columns that are summed at once, for SIMD.
 const LANES: usize = 8;
 
-/// A 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// Its lower end.
-    pub low: f64,
-    /// Its upper end.
-    pub high: f64,
-}
-
-/// The interval of the mean of values that lie in a range. None of fewer than
-/// two values: one value says nothing about how much values differ.
+/// The interval of the mean of values in a range. `None` of fewer than two values,
+/// which have no spread.
 pub fn bootstrap_mean(values: &[f64], range: (f64, f64), seed: u64) -> Option<Interval> {
     bootstrap_means(&[values], range, seed).into_iter().next().flatten()
 }
 
-/// The intervals of the means of several columns of one length, such as one
-/// trial each: the same rows are drawn for all of them. Rows and seed alone
-/// decide what is drawn, so an interval is the same in any company.
+/// The intervals of the means of several columns of one length, such as one per
+/// trial. All columns have the same resamples, which depend on the number of rows
+/// and the seed alone, so an interval does not depend on the other columns.
 ///
 /// # Panics
 /// If the columns differ in length.
@@ -85,7 +74,7 @@ pub fn bootstrap_means(columns: &[&[f64]], range: (f64, f64), seed: u64) -> Vec<
             .zip(means)
             .map(|(&i, means)| (i, bca(means, mean(columns[i]).unwrap_or_default(), &influence(columns[i]), n)))
             .collect();
-        intervals_into(&mut intervals, found);
+        found.into_iter().for_each(|(i, interval)| intervals[i] = interval);
     }
 
     // Each sparse column twice: with the unseen part at either end of the range.
@@ -108,7 +97,7 @@ pub fn bootstrap_means(columns: &[&[f64]], range: (f64, f64), seed: u64) -> Vec<
             });
         }
     }
-    // Rounding of sums must not push an end beyond what can be.
+    // Rounding of sums must not push an end out of the range.
     let inside = |x: f64| x.clamp(range.0, range.1);
     for interval in intervals.iter_mut().flatten() {
         *interval = Interval { low: inside(interval.low), high: inside(interval.high) };
@@ -116,10 +105,9 @@ pub fn bootstrap_means(columns: &[&[f64]], range: (f64, f64), seed: u64) -> Vec<
     intervals
 }
 
-/// The interval of any statistic of `n` items: the statistic is given the
-/// positions that were drawn. Draws for which it has no value (such as an AUC
-/// of one class) are left out; none if fewer than half have one, or if there
-/// is none without a draw.
+/// The interval of any statistic of `n` items, which is a function of the indices
+/// of a resample. Resamples without a value (such as an AUC of one class) are left
+/// out. `None` if fewer than half have a value, or if the sample itself has none.
 pub fn bootstrap(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> Option<f64> + Sync) -> Option<Interval> {
     if n < 2 {
         return None;
@@ -131,7 +119,7 @@ pub fn bootstrap(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> Option<f64
         .map_init(
             || vec![0; n],
             |drawn, resample| {
-                let mut random = stream(seed, resample);
+                let mut random = Random::of_resample(seed, resample);
                 drawn.iter_mut().for_each(|position| *position = random.below(n));
                 statistic(drawn).filter(|value| value.is_finite())
             },
@@ -141,7 +129,7 @@ pub fn bootstrap(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> Option<f64
     if values.len() * 2 < RESAMPLES {
         return None;
     }
-    // The jackknife: what the statistic is without each item in turn.
+    // The jackknife: the statistic without each item in turn.
     let without: Vec<f64> = (0..n)
         .filter_map(|i| statistic(&all.iter().copied().filter(|&j| j != i).collect::<Vec<_>>()))
         .filter(|value| value.is_finite())
@@ -151,12 +139,11 @@ pub fn bootstrap(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> Option<f64
     bca(values, observed, &influence, n)
 }
 
-/// The interval of the mean over metrics of their means, where metrics may be
-/// asked of different numbers of questions: questions are drawn, and each
-/// metric's mean is taken anew over those of the drawn questions that it was
-/// asked of. A column is one metric's scores, none where there is no score.
-/// Degrees of freedom are those of the metric with the fewest questions. None
-/// if a metric has fewer than two scores.
+/// The interval of the mean over metrics of their means. Metrics may have scores
+/// for different questions: questions are resampled, and each metric's mean is
+/// taken over the resampled questions with a score. `metrics` is metric × question;
+/// a missing score is `None`. The degrees of freedom are those of the metric with
+/// the fewest scores. `None` if a metric has fewer than two scores.
 ///
 /// # Panics
 /// If the columns differ in length.
@@ -220,29 +207,17 @@ pub fn bootstrap_mean_of_means(metrics: &[&[Option<f64>]], range: (f64, f64), se
     Some(Interval { low: inside(interval.low), high: inside(interval.high) })
 }
 
-fn intervals_into(intervals: &mut [Option<Interval>], found: Vec<(usize, Option<Interval>)>) {
-    for (i, interval) in found {
-        intervals[i] = interval;
-    }
-}
-
-/// How many values differ from the commonest one.
+/// The number of values that differ from the most frequent one.
 fn differing(values: &[f64]) -> usize {
     let sorted = sorted(values.to_vec());
     let commonest = sorted.chunk_by(|a, b| a == b).map(<[f64]>::len).max().unwrap_or_default();
     values.len() - commonest
 }
 
-/// How much each value moves the mean, up to a factor.
+/// The influence of each value on the mean, up to a factor.
 fn influence(values: &[f64]) -> Vec<f64> {
     let center = mean(values).unwrap_or_default();
     values.iter().map(|value| value - center).collect()
-}
-
-/// The random numbers of one resample: its own, so that resamples can be made
-/// in any order.
-pub(super) fn stream(seed: u64, resample: usize) -> Random {
-    Random::new(seed.wrapping_add((resample as u64).wrapping_mul(0xA076_1D64_78BD_642F)))
 }
 
 /// For each column, its weighted mean in each resample.
@@ -267,7 +242,7 @@ fn resampled_means(
         .map_init(
             || vec![0.0; n],
             |weights, resample| {
-                draw(&mut stream(seed, resample), weights);
+                draw(&mut Random::of_resample(seed, resample), weights);
                 blocks.iter().map(|block| weighted_sums(block, weights)).collect()
             },
         )
@@ -311,9 +286,8 @@ fn dirichlet(random: &mut Random, weights: &mut [f64]) {
     weights.iter_mut().for_each(|weight| *weight /= sum);
 }
 
-/// The expanded BCa interval from resampled values, what was observed, and
-/// the influence of each item. `items` is the number that degrees of freedom
-/// are counted from.
+/// The expanded BCa interval from resampled values, the observed value, and the
+/// influence of each item. `items` gives the degrees of freedom.
 fn bca(values: Vec<f64>, observed: f64, influence: &[f64], items: usize) -> Option<Interval> {
     let values = sorted(values);
     mean(&values)?;
@@ -335,14 +309,6 @@ fn bca(values: Vec<f64>, observed: f64, influence: &[f64], items: usize) -> Opti
         if shrink <= 0.0 { f64::from(u8::from(z > 0.0)) } else { normal.cdf(bias + (bias + z) / shrink) }
     };
     Some(Interval { low: quantile(&values, level(-reach)), high: quantile(&values, level(reach)) })
-}
-
-/// How far the ends of an interval are from its middle, in standard errors:
-/// beyond those of a normal distribution, by more the fewer items there are.
-pub(super) fn reach(items: usize) -> Option<f64> {
-    let n = items.max(2) as f64;
-    let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
-    Some((n / (n - 1.0)).sqrt() * student.inverse_cdf(1.0 - MISSED / 2.0))
 }
 
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {

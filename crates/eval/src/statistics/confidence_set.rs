@@ -1,45 +1,44 @@
 //! Which trials may be the best: model confidence sets.
 //!
-//! When to use it: to say who leads and who is really worse. The best of many
-//! trials looks better than it is, because it was chosen for looking good. A
-//! test of each trial against the observed best ignores that choice; this
-//! procedure makes it a part of what is tested. Of trials that are equal, it
-//! excludes one in about 5 of 100 experiments, however many trials there are.
+//! When to use it: to tell the leading trials from the worse ones. The best of many
+//! trials is overrated, because it was chosen by its scores (selection bias). A test
+//! of each trial against the observed best ignores that choice; this procedure
+//! includes it. If all trials are equal, it excludes one in about 5 of 100
+//! experiments, whatever the number of trials.
 //!
 //! 1. M holds all trials that have scores.
 //! 2. For each trial: the differences of its scores to the mean of M's,
 //!    question by question and metric by metric, and their t, which is the
 //!    mean over its standard error. T is the t of the trial that is furthest
 //!    below the mean, without its sign.
-//! 3. The scores of each question are given to the trials of M in another
-//!    random order, each question by itself, and every t is computed anew. The
-//!    share of such permutations with a T at least as large is p.
+//! 3. The scores of each question are permuted among the trials of M, each question
+//!    independently, and every t is computed again. The share of such permutations
+//!    with a T at least as large is p.
 //! 4. p > α: M is the set that holds the best trial with 1 − α. Otherwise that
-//!    trial leaves M, and 2 follows. Its p-value is the largest p so far.
-//! 5. The set is group 1. The same over those that left gives group 2, and so
-//!    on. The last of [`MOST_GROUPS`] groups holds all that are left then.
+//!    trial leaves M, and step 2 follows. Its p-value is the largest p so far.
+//! 5. The set is group 1. The same procedure over the excluded trials gives group 2,
+//!    and so on. The last of eight groups holds all remaining trials.
 //!
 //! With two trials this is the two-sided paired sign-flip test.
 //!
 //! **Several metrics.** A trial's value is the mean over metrics of their
-//! means. So a question adds, for each metric that was asked of it, the
-//! difference divided by the number of questions that this metric was asked
-//! of. A permutation moves all scores of a trial at a question together.
+//! means. So a question adds, for each metric with a score for it, the difference
+//! divided by the number of questions with a score of this metric. A permutation
+//! moves all scores of a trial for a question together.
 //!
 //! **Missing scores.** A difference is taken to the mean of those trials that
 //! have the score, and trials change places only with trials that have scores
-//! for the same metrics at that question. What is missing is no evidence. A
+//! for the same metrics at that question. A missing score is no evidence. A
 //! trial that shares no question with another one is never excluded.
 //!
-//! **How often.** Up to 1,000 permutations; fewer where 50 of them exceed
-//! already, since p is above 0.05 then, and where none of 200 or no more than 4
-//! of 400 do, since p is below 0.05 then but for a chance of 1 in 20,000. And
-//! no more than 100 where T is 8 standard deviations of the permuted T above
-//! their mean, since by Cantelli's inequality no distribution exceeds that with
-//! more than 1 / (1 + 8²), which is 0.015.
+//! **Number of permutations.** Up to 1,000. It stops early when 50 of them exceed T,
+//! because p is then above 0.05, and when none of 200 or at most 4 of 400 do, because
+//! p is then below 0.05 except for a chance of 1 in 20,000. It stops after 100 if T
+//! is 8 standard deviations above the mean of the permuted T, because by Cantelli's
+//! inequality the chance of that is at most 1 / (1 + 8²), which is 0.015.
 //!
-//! What it was measured to do: `cargo run --release --example who_is_best`, and
-//! the table in `benches/README.md`.
+//! Measured error rates: `cargo run --release --example who_is_best`, and the table
+//! in `benches/README.md`.
 //!
 //! Sources: P. R. Hansen, A. Lunde, J. M. Nason, "The Model Confidence Set",
 //! Econometrica 79 (2011), for the elimination and its p-values; E. Chung,
@@ -51,50 +50,49 @@ use rayon::prelude::*;
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::collections::BTreeMap;
 
-/// One metric's scores: for each trial, for each question; none where there is
-/// no score. All trials have as many questions.
+/// One metric's scores, trial × question; `None` is a missing score. All trials
+/// have the same number of questions.
 pub type Scores = Vec<Vec<Option<f64>>>;
 
-/// So many groups are told apart; the last one holds all that are left.
-pub const MOST_GROUPS: usize = 8;
+/// The most groups; the last one holds all remaining trials.
+const MOST_GROUPS: usize = 8;
 
-/// Above this many questions, no number is told.
+/// Larger numbers of questions are not reported.
 pub const MOST_QUESTIONS: usize = 10_000;
 
 /// Permutations for one step of the elimination.
 const PERMUTATIONS: usize = 1_000;
-/// Permutations between two looks at whether p is clear already.
+/// Permutations between two checks for an early stop.
 const BATCH: usize = 100;
-/// After so many permutations, so few that exceed end the step: p is far below α.
+/// (permutations, most that exceed T): the step stops, because p is far below α.
 const FAR_BELOW: [(usize, usize); 2] = [(200, 0), (400, 4)];
-/// The same of a T that is so many standard deviations above the permuted ones.
+/// The step stops if T is this many standard deviations above the permuted T.
 const FAR_ABOVE: f64 = 8.0;
 
-/// What is known of one trial.
+/// The result for one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Standing {
-    /// Its group, from 1; none of a trial without scores.
+    /// Its group, from 1; `None` for a trial without scores.
     pub group: Option<usize>,
-    /// The probability of lagging behind as it does if it were as good as
-    /// those of group 1. Of a trial in group 1: that of differences as large as
+    /// The probability of a lag this large if the trial were as good as those of
+    /// group 1. For a trial of group 1: the probability of differences as large as
     /// those within the group if all of its trials were equal.
     pub p_value: Option<f64>,
-    /// For a trial of group 1: how many more questions that tell something would
-    /// exclude it, if differences and their spread stay as they are. None if
-    /// that takes more than [`MOST_QUESTIONS`], and for the trial that leads.
+    /// For a trial of group 1: the number of further informative questions that
+    /// would exclude it, if differences and their spread stay the same. `None` if it
+    /// exceeds [`MOST_QUESTIONS`], and for the leading trial.
     pub more_questions: Option<usize>,
 }
 
-/// What is known of each trial from its scores for one or several metrics, each
-/// on the same scale with more being better. `level` is α, such as 0.05: the
-/// share of experiments in which a trial that is as good as the best may be
-/// called worse.
+/// The result for each trial from its scores for one or several metrics, all on the
+/// same scale, higher is better. `level` is α, such as 0.05: the share of
+/// experiments in which a trial that is as good as the best may be excluded.
 pub fn confidence_sets(metrics: &[Scores], level: f64, seed: u64) -> Vec<Standing> {
     let trials = metrics.first().map_or(0, Vec::len);
     let mut standings = vec![Standing::default(); trials];
     let has_scores = |&trial: &usize| metrics.iter().any(|metric| metric[trial].iter().any(Option::is_some));
     let mut left: Vec<usize> = (0..trials).filter(has_scores).collect();
-    let table = Table::new(metrics);
+    let table = ScoreMatrix::new(metrics);
     for group in 1..=MOST_GROUPS {
         if left.is_empty() {
             break;
@@ -112,18 +110,18 @@ pub fn confidence_sets(metrics: &[Scores], level: f64, seed: u64) -> Vec<Standin
     standings
 }
 
-/// The p-value of the hypothesis that all trials are equal, and so the chance
-/// that [`confidence_sets`] excludes any is that of p being at most its level.
+/// The p-value of the hypothesis that all trials are equal. [`confidence_sets`]
+/// excludes a trial if it is at most the level.
 pub fn equality_p_value(metrics: &[Scores], level: f64, seed: u64) -> f64 {
     let members: Vec<usize> = (0..metrics.first().map_or(0, Vec::len)).collect();
-    let field = Field::new(&Table::new(metrics), &members);
+    let field = ScoreDifferences::new(&ScoreMatrix::new(metrics), &members);
     let (_, observed) = field.worst();
     field.p_value(observed, level, seed)
 }
 
 /// The members of the best set among `left`, and those that are excluded.
 fn split(
-    table: &Table,
+    table: &ScoreMatrix,
     mut left: Vec<usize>,
     level: f64,
     seed: u64,
@@ -133,7 +131,7 @@ fn split(
     let mut excluded = Vec::new();
     let mut largest: f64 = 0.0;
     while left.len() > 1 {
-        let field = Field::new(table, &left);
+        let field = ScoreDifferences::new(table, &left);
         let (worst, observed) = field.worst();
         // Another stream for each step, the same whatever happened before.
         let step = seed ^ ((group as u64) << 32) ^ left.len() as u64;
@@ -161,15 +159,14 @@ fn split(
     (left, excluded)
 }
 
-/// How many questions would exclude each of the members: the elimination goes
-/// on with the t that it has, grown by the square root of the number of
-/// questions, until t passes the critical value. Who leaves later needs those
-/// before it to be gone.
-fn question_numbers(table: &Table, members: &[usize], level: f64, standings: &mut [Standing]) {
+/// Estimates the questions that would exclude each member. The elimination goes on
+/// with the observed t, which grows with the square root of the number of questions,
+/// until t passes the critical value. A trial can leave only after those before it.
+fn question_numbers(table: &ScoreMatrix, members: &[usize], level: f64, standings: &mut [Standing]) {
     let mut left = members.to_vec();
     let mut most: f64 = 0.0;
     while left.len() > 1 {
-        let field = Field::new(table, &left);
+        let field = ScoreDifferences::new(table, &left);
         let (worst, observed) = field.worst();
         let critical = Normal::standard().inverse_cdf(1.0 - level / left.len() as f64);
         let asked = field.questions as f64;
@@ -181,32 +178,32 @@ fn question_numbers(table: &Table, members: &[usize], level: f64, standings: &mu
 }
 
 /// The scores of some trials as differences to their mean.
-struct Field {
-    /// For each question, the trials that may change places there.
-    rows: Vec<Row>,
-    /// For each trial, the number of questions that it has a difference for.
+struct ScoreDifferences {
+    /// For each question, the differences that may be permuted.
+    rows: Vec<QuestionDifferences>,
+    /// For each trial, the number of questions with a difference.
     counts: Vec<f64>,
-    /// The questions that tell anything.
+    /// The number of informative questions.
     questions: usize,
 }
 
-/// Differences that trials may exchange at one question.
-struct Row {
-    /// Positions of the trials among the members; none if it is all of them.
+/// Differences of one question that trials may exchange.
+struct QuestionDifferences {
+    /// Indices of the trials among the members; `None` for all of them.
     trials: Option<Vec<usize>>,
     /// Their differences.
     values: Vec<f64>,
 }
 
-/// All scores, those of one question side by side.
-struct Table {
+/// All scores, with those of one question adjacent in memory.
+struct ScoreMatrix {
     /// For each metric, by question and then by trial; NaN where there is none.
     metrics: Vec<Vec<f64>>,
     trials: usize,
     questions: usize,
 }
 
-impl Table {
+impl ScoreMatrix {
     fn new(metrics: &[Scores]) -> Self {
         let trials = metrics.first().map_or(0, Vec::len);
         let questions = metrics.iter().flatten().map(Vec::len).max().unwrap_or_default();
@@ -226,11 +223,11 @@ struct Sums {
     shuffled: Vec<f64>,
 }
 
-impl Field {
-    fn new(table: &Table, members: &[usize]) -> Self {
+impl ScoreDifferences {
+    fn new(table: &ScoreMatrix, members: &[usize]) -> Self {
         let mut field = Self { rows: Vec::new(), counts: vec![0.0; members.len()], questions: 0 };
         let score = |metric: &[f64], question: usize, trial: usize| metric[question * table.trials + trial];
-        // The mean of those that have a score; a score that nobody else has cannot be compared.
+        // A score that no other trial has cannot be compared.
         let mean = |metric: &[f64], question: usize| {
             let (mut sum, mut count) = (0.0, 0usize);
             for &trial in members {
@@ -266,7 +263,7 @@ impl Field {
         field
     }
 
-    /// Adds the differences of one question, each with the metrics that it is of.
+    /// Adds the differences of one question, each with a bit set of its metrics.
     fn add(&mut self, cells: &[(f64, u128)]) {
         let Some(first) = cells.iter().map(|cell| cell.1).find(|pattern| *pattern != 0) else { return };
         self.questions += 1;
@@ -274,7 +271,7 @@ impl Field {
             *count += 1.0;
         }
         if cells.iter().all(|cell| cell.1 == first) {
-            self.rows.push(Row { trials: None, values: cells.iter().map(|cell| cell.0).collect() });
+            self.rows.push(QuestionDifferences { trials: None, values: cells.iter().map(|cell| cell.0).collect() });
             return;
         }
         let mut by_pattern: BTreeMap<u128, (Vec<usize>, Vec<f64>)> = BTreeMap::new();
@@ -283,29 +280,31 @@ impl Field {
             trials.push(trial);
             values.push(*value);
         }
-        self.rows.extend(by_pattern.into_values().map(|(trials, values)| Row { trials: Some(trials), values }));
+        self.rows.extend(
+            by_pattern.into_values().map(|(trials, values)| QuestionDifferences { trials: Some(trials), values }),
+        );
     }
 
     fn sums(&self) -> Sums {
         Sums { sums: vec![0.0; self.counts.len()], squares: vec![0.0; self.counts.len()], shuffled: Vec::new() }
     }
 
-    /// The trial that is furthest below the mean in its own standard errors,
-    /// and by how many. Above 0 unless all are equal.
+    /// The trial that is furthest below the mean in its own standard errors, and the
+    /// distance. Above 0 unless all are equal.
     fn worst(&self) -> (usize, f64) {
         let mut sums = self.sums();
         for row in &self.rows {
             sums.add(row.trials.as_deref(), &row.values);
         }
         let lag = |trial: usize| (trial, self.lag(&sums, trial));
-        // Of two that are as sure, the one with the lower mean.
+        // Of two with the same lag, the one with the lower mean.
         let order = |a: &(usize, f64), b: &(usize, f64)| {
             a.1.total_cmp(&b.1).then_with(|| sums.sums[b.0].total_cmp(&sums.sums[a.0]))
         };
         (0..self.counts.len()).map(lag).max_by(order).unwrap_or((0, 0.0))
     }
 
-    /// How far a trial is below the mean, in its own standard errors.
+    /// The distance of a trial below the mean, in its own standard errors.
     fn lag(&self, sums: &Sums, trial: usize) -> f64 {
         let (n, sum, squares) = (self.counts[trial], sums.sums[trial], sums.squares[trial]);
         if n < 2.0 || squares <= 0.0 {
@@ -319,7 +318,7 @@ impl Field {
         -sum / (spread * n / (n - 1.0)).sqrt()
     }
 
-    /// The share of permutations in which some trial is at least so far below.
+    /// The share of permutations in which the lag of some trial is at least `observed`.
     fn p_value(&self, observed: f64, level: f64, seed: u64) -> f64 {
         // Sums in another order round differently; equal ones must count as equal.
         let least = observed * (1.0 - 1e-9);
@@ -373,7 +372,7 @@ impl Sums {
         }
     }
 
-    fn add_shuffled(&mut self, row: &Row, random: &mut Random) {
+    fn add_shuffled(&mut self, row: &QuestionDifferences, random: &mut Random) {
         let mut shuffled = std::mem::take(&mut self.shuffled);
         shuffled.clear();
         shuffled.extend_from_slice(&row.values);

@@ -1,12 +1,11 @@
-//! A judge's mean, corrected by what people said of some of the cases:
-//! prediction-powered inference.
+//! A judge's mean, corrected by human labels of some cases: prediction-powered
+//! inference.
 //!
-//! When to use it: where a judge scored all answers and people labelled a
-//! random part of them. The mean over people's labels is right but has few
-//! cases; the judge's mean has many and may be biased. The corrected mean is
-//! unbiased whatever the judge is like, and its interval is the narrower the
-//! better the judge agrees with people; with a useless judge it is as wide as
-//! with the labels alone, never wider but for the estimate of λ.
+//! When to use it: when a judge scored all answers and people labelled a random part
+//! of them. The mean of the labels is unbiased but has few cases; the judge's mean
+//! has many cases and may be biased. The corrected mean is unbiased for any judge.
+//! Its interval is narrower the better the judge agrees with people; with a useless
+//! judge it is as wide as with the labels alone, except for the estimate of λ.
 //!
 //! mean = λ · mean(judge, all others) + mean(people − λ · judge, labelled),
 //! where λ = cov(people, judge) / ((1 + n/N) · var(judge)), within [0, 1],
@@ -20,16 +19,16 @@ use super::{Interval, mean, variance};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A mean that people's labels corrected.
+/// A mean that is corrected by human labels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CorrectedMean {
     /// The corrected mean.
     pub mean: f64,
     /// Its 95 % interval.
     pub interval: Interval,
-    /// How much the judge was relied on, from 0 (not at all) to 1.
+    /// λ, the weight of the judge, from 0 to 1.
     pub weight: f64,
-    /// How far the judge's mean is from people's, over the labelled cases.
+    /// The judge's mean minus people's, over the labelled cases.
     pub bias: f64,
     /// Labelled cases.
     pub n_labelled: usize,
@@ -37,9 +36,9 @@ pub struct CorrectedMean {
     pub n_judged: usize,
 }
 
-/// Corrects the mean of what a judge gave to unlabelled cases by (people's,
-/// judge's) scores of labelled ones, which must be a random part of all. None
-/// of fewer than two labelled cases.
+/// Corrects the mean of a judge's scores of unlabelled cases by the (people's,
+/// judge's) scores of labelled cases, which must be a random part of all. `None` of
+/// fewer than two labelled cases.
 pub fn corrected_mean(labelled: &[(f64, f64)], unlabelled: &[f64]) -> Option<CorrectedMean> {
     let n = labelled.len();
     if n < 2 {

@@ -1,25 +1,25 @@
-//! Whether scores that come one after the other have fallen below a level.
+//! Detects whether the mean of a stream of scores has fallen below a level.
 //!
 //! When to use it: to watch a system in production, for as long as it runs. An
-//! interval that is looked at every day is wrong some day; and a test of all
-//! scores since the start is the slower to see a fall, the longer all went well.
+//! interval that is checked every day is wrong some day; and a test of all scores
+//! since the start detects a fall later, the longer the system ran well.
 //!
-//! It is an e-detector: a bet that the mean is below the level from here on, which
-//! begins anew with a capital of 1 whenever it has lost. While the mean is at the
+//! It is an e-detector: a bet that the mean is below the level from now on, which
+//! starts again with a capital of 1 whenever it has lost. While the mean is at the
 //! level or above, it takes at least `n` scores, on average, until the capital
-//! reaches `n`: that many lie between two false alarms. The size of the best bet
-//! is not known, so the capital is spread over several.
+//! reaches `n`; so this is the distance between two false alarms. The best size of
+//! the bet is unknown, so the capital is spread over several.
 //!
 //! Source: J. Shin, A. Ramdas, A. Rinaldo, "E-detectors: a nonparametric
 //! framework for sequential change detection", New England Journal of
 //! Statistics in Data Science 2 (2024): the e-CUSUM, bounded scores, mixtures of
 //! bets.
 
-/// Bets for falls from large to small; scores are on a scale from 0 to 1.
+/// Bets for large to small falls; scores are from 0 to 1.
 const BETS: [f64; 6] = [2.0, 1.0, 0.5, 0.25, 0.125, 0.0625];
-/// No bet can lose more than this part of its capital with one score.
+/// The largest part of its capital that a bet can lose with one score.
 const MOST: f64 = 0.9;
-/// More would only take longer to fade once the scores have recovered.
+/// The most capital. More would only take longer to fade after a recovery.
 const ENOUGH: f64 = 1e9;
 
 /// Watches for a fall of the mean below a level.
@@ -35,7 +35,7 @@ impl FallDetector {
         Self { level: level.clamp(0.0, 1.0), capital: [1.0; BETS.len()] }
     }
 
-    /// The next score, from 0 to 1.
+    /// Adds the next score, from 0 to 1.
     pub fn observe(&mut self, score: f64) {
         let short = self.level - score.clamp(0.0, 1.0);
         for (capital, bet) in self.capital.iter_mut().zip(BETS) {
@@ -44,8 +44,8 @@ impl FallDetector {
         }
     }
 
-    /// How much speaks for a fall. Where there was none, it takes on average at
-    /// least `n` scores until this reaches `n`.
+    /// The evidence for a fall. Without a fall, it takes on average at least `n`
+    /// scores until the evidence reaches `n`.
     pub fn evidence(&self) -> f64 {
         self.capital.iter().sum::<f64>() / BETS.len() as f64
     }

@@ -1,16 +1,16 @@
-//! How large a difference is, and how many questions would show it.
+//! Effect size, and the number of questions that would show the difference.
 //!
-//! When to use it: beside a p-value, which says neither. A difference that is
-//! not significant may be none, or may need more questions: the second number
-//! tells which to expect.
+//! When to use it: in addition to a p-value, which shows neither. A difference that
+//! is not significant may be zero or may need more questions; the second number
+//! shows which is likely.
 //!
 //! - effect size: Cohen's d of paired differences, their mean over their
 //!   standard deviation. By Cohen's rule of thumb 0.2 is small, 0.5 medium,
 //!   0.8 large.
 //! - questions needed: ((z(1 − α/2) + z(power)) / d)², for α = 0.05 and a
-//!   power of 0.8. It takes the differences seen so far for the true ones, so
-//!   read it as "about". No fewer than six: a two-sided sign-flip test of five
-//!   questions has no p-value below 0.05, whatever they say.
+//!   power of 0.8. It is an estimate, because it takes the observed differences for
+//!   the true ones. At least six: a two-sided sign-flip test of five questions has
+//!   no p-value below 0.05.
 //!
 //! Source: J. Cohen, "Statistical Power Analysis for the Behavioral Sciences",
 //! 1988, chapter 2.
@@ -22,8 +22,7 @@ const ALPHA: f64 = 0.05;
 const SIGNIFICANCE: f64 = 1.959_964;
 const POWER: f64 = 0.841_621;
 
-/// Cohen's d of paired differences; none of fewer than two, or if they do not
-/// differ among themselves.
+/// Cohen's d of paired differences; `None` of fewer than two, or if all are equal.
 pub fn effect_size(differences: &[f64]) -> Option<f64> {
     let center = mean(differences)?;
     let squares: f64 = differences.iter().map(|x| (x - center).powi(2)).sum();
@@ -32,14 +31,14 @@ pub fn effect_size(differences: &[f64]) -> Option<f64> {
     (differences.len() > 1 && deviation > 1e-12).then(|| center / deviation)
 }
 
-/// About how many questions are needed in all to tell two trials apart that
-/// differ as these do; none where no number of questions is in sight: nothing
-/// differs, or on the whole.
+/// The approximate number of questions that are needed in all to tell two trials
+/// with these differences apart; `None` if it is above a million, or if all
+/// differences are equal.
 pub fn questions_needed(differences: &[f64]) -> Option<usize> {
     let effect = effect_size(differences)?.abs();
     let needed = ((SIGNIFICANCE + POWER) / effect).powi(2).ceil();
     let needed = needed.max(fewest_losses(ALPHA / 2.0) as f64);
-    // A million questions to tell two trials apart is to say that they are equal.
+    // Trials that need a million questions are equal in practice.
     (needed <= 1e6).then_some(needed as usize)
 }
 

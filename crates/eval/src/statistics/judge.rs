@@ -1,7 +1,6 @@
-//! How well a judge separates what is right from what is wrong.
+//! How well a judge separates right from wrong cases.
 //!
-//! When to use it: on cases whose truth is known, before a judge's numbers
-//! count. AUC is the chance that a right case gets a higher score than a wrong
+//! When to use it: on labelled cases, before a judge's scores count. AUC is the chance that a right case gets a higher score than a wrong
 //! one (ties count half), so 0.5 is guessing; it needs no threshold. Balanced
 //! accuracy is the mean of the shares of right and of wrong cases that are
 //! recognised, so always saying yes gives 0.5.
@@ -12,7 +11,7 @@
 use super::Interval;
 use statrs::distribution::{Beta, ContinuousCDF};
 
-/// How finely each share's distribution is cut.
+/// The number of quantiles that stand for the distribution of a share.
 const QUANTILES: usize = 400;
 
 /// The area under the ROC curve of (score, is right) pairs; none without both
@@ -49,11 +48,10 @@ pub fn balanced_accuracy(cases: &[(bool, bool)]) -> Option<f64> {
     Some((share(true)? + share(false)?) / 2.0)
 }
 
-/// The 95 % interval of the balanced accuracy, as far as this many cases can
-/// tell: each share has the distribution that a flat prior and its counts give,
-/// so that three cases out of three do not prove a judge. None without both
-/// classes.
-pub fn balanced_accuracy_interval(cases: &[(bool, bool)]) -> Option<Interval> {
+/// The 95 % interval of the balanced accuracy. Each share has the posterior
+/// distribution of its counts with a flat prior, so that three cases out of three do
+/// not prove a judge. `None` without both classes.
+pub(crate) fn balanced_accuracy_interval(cases: &[(bool, bool)]) -> Option<Interval> {
     let quantiles = |class: bool| {
         let recognised = cases.iter().filter(|case| case.1 == class && case.0 == class).count();
         let missed = cases.iter().filter(|case| case.1 == class && case.0 != class).count();

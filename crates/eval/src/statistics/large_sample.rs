@@ -1,7 +1,7 @@
 //! Intervals of means of many values, without resampling.
 //!
-//! Resampling costs 10,000 passes over the values, and for tens of thousands
-//! of values it finds the same ends as a formula. The formula here is ABC
+//! Resampling takes 10,000 passes over the values, and for tens of thousands of
+//! values it finds the same ends as a formula. The formula here is ABC
 //! ("approximate bootstrap confidence"): the second-order expansion of the BCa
 //! interval. It corrects the normal interval for bias and skewness, and its
 //! ends differ from those of BCa by less than the noise of 10,000 resamples.
@@ -13,7 +13,7 @@
 
 use super::{
     Random,
-    bootstrap::{Interval, RESAMPLES, reach, stream},
+    interval::{Interval, RESAMPLES, reach},
 };
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -23,12 +23,12 @@ pub(super) const MORE_THAN: usize = 10_000;
 
 /// The interval of a statistic that is a mean, or a smooth function of means.
 ///
-/// - `influence`: what each item adds to the statistic's deviation; the root
-///   of the sum of squares is the standard error, so for a mean each is
+/// - `influence`: the contribution of each item to the statistic's deviation; the
+///   root of the sum of squares is the standard error, so for a mean each is
 ///   `(value - mean) / n`;
 /// - `curvature`: half the second derivative of the statistic in the direction
 ///   of `influence`, in standard errors (c_q in the source); 0 for a mean;
-/// - `items`: how many items the degrees of freedom are counted from.
+/// - `items`: the number of items, for the degrees of freedom.
 ///
 /// None if the values do not vary.
 pub(super) fn interval(
@@ -92,8 +92,8 @@ fn curvature_of_means(metrics: &[&[Option<f64>]], shares: &[f64]) -> f64 {
 }
 
 /// For each column, its weighted mean in each resample of a Bayesian bootstrap
-/// in which the last row counts half. Equal rows are drawn as one, whose weight
-/// has a gamma distribution, so many rows cost no more than their kinds.
+/// in which the last row counts half. Equal rows are one group, whose weight has a
+/// gamma distribution, so the cost depends on the number of different rows.
 pub(super) fn resampled_groups(columns: &[&[f64]], seed: u64) -> Vec<Vec<f64>> {
     let Some(last) = columns.first().and_then(|column| column.len().checked_sub(1)) else { return Vec::new() };
     let row = |position: usize| columns.iter().map(|column| column[position]).collect::<Vec<f64>>();
@@ -107,7 +107,7 @@ pub(super) fn resampled_groups(columns: &[&[f64]], seed: u64) -> Vec<Vec<f64>> {
     let means: Vec<Vec<f64>> = (0..RESAMPLES)
         .into_par_iter()
         .map(|resample| {
-            let mut random = stream(seed, resample);
+            let mut random = Random::of_resample(seed, resample);
             let (mut sums, mut total) = (vec![0.0; columns.len()], 0.0);
             for (values, count) in &groups {
                 let weight = gamma(&mut random, *count);

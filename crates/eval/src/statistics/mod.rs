@@ -1,8 +1,8 @@
-//! What can be said from a set of scores: means with intervals, bounds for
-//! what is missing, paired tests with correction, and how good a judge is.
+//! Statistics of scores: means with intervals, bounds for missing scores, paired
+//! tests with correction, and the quality of a judge.
 //!
 //! Everything is exact or seeded, so that equal scores give equal numbers on
-//! every machine. Nothing here knows which metric or trial a number is of.
+//! every machine. Nothing here knows about metrics or trials.
 
 mod agreement;
 mod bootstrap;
@@ -10,6 +10,7 @@ mod confidence_set;
 mod corrected;
 mod drift;
 mod effect;
+mod interval;
 mod judge;
 mod large_sample;
 mod noise;
@@ -20,26 +21,39 @@ mod sequential;
 mod summary;
 
 pub use agreement::{Agreement, ClassAgreement};
-pub use bootstrap::{Interval, RESAMPLES, bootstrap, bootstrap_mean, bootstrap_mean_of_means, bootstrap_means};
-pub use confidence_set::{MOST_GROUPS, MOST_QUESTIONS, Scores, Standing, confidence_sets, equality_p_value};
+pub use bootstrap::{bootstrap, bootstrap_mean, bootstrap_mean_of_means, bootstrap_means};
+pub use confidence_set::{MOST_QUESTIONS, Scores, Standing, confidence_sets, equality_p_value};
 pub use corrected::{CorrectedMean, corrected_mean};
 pub use drift::FallDetector;
 pub use effect::{effect_size, questions_needed};
-pub use judge::{auc, balanced_accuracy, balanced_accuracy_interval};
+pub use interval::Interval;
+pub(crate) use judge::balanced_accuracy_interval;
+pub use judge::{auc, balanced_accuracy};
 pub use noise::NoiseBudget;
-pub use paired::{Comparison, holm, holm_of_known, sign_flip_p_value, sign_flip_p_value_of_loss};
+pub use paired::{Comparison, holm, holm_of_known, sign_flip_p_value_of_loss};
 pub use power::{detectable_loss, fewest_losses};
 pub use random::Random;
 pub use sequential::betting_evidence;
-pub use summary::{Summary, missing_could_change_order};
+pub use summary::Summary;
 
-/// The arithmetic mean, or none of nothing.
+/// The arithmetic mean; `None` of no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
 }
 
-/// The variance of what the values were drawn from, by n − 1; 0 of one value.
+/// The sample variance, by n − 1; 0 of one value.
 fn variance(values: &[f64]) -> f64 {
     let center = mean(values).unwrap_or_default();
     values.iter().map(|x| (x - center).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_and_variance_have_the_values_of_the_textbook() {
+        assert_eq!((mean(&[]), mean(&[3.0]), mean(&[1.0, 2.0, 6.0])), (None, Some(3.0), Some(3.0)));
+        assert_eq!((variance(&[]), variance(&[3.0]), variance(&[1.0, 2.0, 6.0])), (0.0, 0.0, 7.0));
+    }
 }

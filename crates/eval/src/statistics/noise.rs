@@ -1,14 +1,14 @@
 //! Where the noise of a mean comes from: questions, generation or the judge.
 //!
-//! When to use it: to decide what more effort should go into. A few questions
-//! are answered several times, each answer judged several times; nested
-//! analysis of variance splits what scores vary by:
+//! When to use it: to decide where more effort helps. A few questions are answered
+//! several times, and each answer is judged several times; a nested analysis of
+//! variance splits the variance of the scores:
 //!
-//! - question: how hard questions are. More questions help; a paired
+//! - question: the difficulty of questions. More questions help; a paired
 //!   comparison removes most of it.
-//! - generation: the same question answered anew. More answers per question
+//! - generation: repeated answers to one question. More answers per question
 //!   help, or a lower temperature.
-//! - judge: the same answer judged anew. More judgements or another judge help.
+//! - judge: repeated judgements of one answer. More judgements or another judge help.
 //!
 //! Components below 0, which small samples can give, are 0.
 //!
@@ -32,11 +32,10 @@ pub struct NoiseBudget {
 }
 
 impl NoiseBudget {
-    /// The components of scores[question][answer][judgement]. All questions
-    /// must have as many answers and all answers as many judgements; none
-    /// otherwise, or with fewer than two questions. With one answer or one
-    /// judgement each, its component cannot be told from the next one up and
-    /// is 0.
+    /// The components of `scores` (question × answer × judgement). `None` if questions
+    /// have different numbers of answers, or answers of judgements, or if there are
+    /// fewer than two questions. With one answer or one judgement each, its component
+    /// cannot be separated from the one above it and is 0.
     pub fn of(scores: &[Vec<Vec<f64>>]) -> Option<Self> {
         let questions = scores.len();
         let answers = scores.first()?.len();
@@ -66,7 +65,7 @@ impl NoiseBudget {
         let answer_square = ratio(j * between_answers, q * (a - 1.0));
         let question_square = ratio(a * j * between_questions, q - 1.0);
         let generation = if answers > 1 { ((answer_square - judge) / j).max(0.0) } else { 0.0 };
-        // What lies below a question in this design.
+        // The mean square below that of questions in this design.
         let below = if answers > 1 { answer_square } else { judge };
         Some(Self {
             question: ((question_square - below) / (a * j)).max(0.0),

@@ -1,8 +1,7 @@
 //! Tests of differences, question by question.
 //!
-//! When to use it: to say whether one trial is better than another. Both
-//! answered the same questions, so each question is compared with itself,
-//! which removes how hard the questions are from the noise.
+//! When to use it: to test whether one trial is better than another. Both answered
+//! the same questions, so the difficulty of the questions cancels.
 //!
 //! - p-value: paired randomisation (sign-flip) test, two-sided, or one-sided
 //!   where only a loss is of interest. If the trials were equal, each difference
@@ -44,10 +43,10 @@ pub struct Comparison {
     pub n_total: usize,
     /// The mean difference in standard deviations of the differences (Cohen's d).
     pub effect_size: Option<f64>,
-    /// About how many questions it takes to tell the two apart, if at all.
+    /// The approximate number of questions that tell the two apart, if any does.
     pub questions_needed: Option<usize>,
-    /// The mean difference if every failed score were at the end of the
-    /// metric's range that is worst for the first.
+    /// The mean difference if every failed score had the value of the metric's range
+    /// that is worst for the first.
     pub least: Option<f64>,
     /// The same, best for the first.
     pub most: Option<f64>,
@@ -85,7 +84,7 @@ impl Comparison {
 }
 
 /// The two-sided p-value of the sign-flip test: 1 for no differences at all.
-pub fn sign_flip_p_value(differences: &[f64], seed: u64) -> f64 {
+pub(super) fn sign_flip_p_value(differences: &[f64], seed: u64) -> f64 {
     share_as_extreme(differences, seed, f64::abs)
 }
 
@@ -95,8 +94,8 @@ pub fn sign_flip_p_value_of_loss(differences: &[f64], seed: u64) -> f64 {
     share_as_extreme(differences, seed, |sum| -sum)
 }
 
-/// The share of the assignments of signs whose sum is as extreme as the observed
-/// one; `extreme` makes of a sum how extreme it is.
+/// The share of sign assignments whose sum is at least as extreme as the observed
+/// one. `extreme` measures a sum.
 fn share_as_extreme(differences: &[f64], seed: u64, extreme: fn(f64) -> f64) -> f64 {
     // A difference of 0 is the same with either sign.
     let differences: Vec<f64> = differences.iter().copied().filter(|x| *x != 0.0).collect();
@@ -150,8 +149,7 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// [`holm`] of those tests that have a p-value: the others are no tests, and
-/// have none afterwards.
+/// [`holm`] of the tests that have a p-value; the others stay `None`.
 pub fn holm_of_known(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let known: Vec<f64> = p_values.iter().copied().flatten().collect();
     let mut corrected = holm(&known).into_iter();

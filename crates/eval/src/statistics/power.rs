@@ -1,15 +1,15 @@
-//! What loss a paired test could have found, had it been there.
+//! The smallest loss that a paired test can detect (its power).
 //!
-//! When to use it: beside a test that found nothing. "Not worse" on ten
-//! questions says little, and this says how little.
+//! When to use it: with a test that found no loss. "Not worse" on ten questions
+//! proves little, and this shows how little.
 //!
 //! - detectable loss: the mean loss that the one-sided sign-flip test at α finds
-//!   in four of five cases, (t(1 − α) + t(0.8)) · s / √n, from the spread s of
-//!   the differences at hand. Where losses smaller than a margin do not count,
-//!   the margin takes the place of t(1 − α) · s / √n if it is larger.
-//! - fewest losses: so many questions at least must be worse, and none better,
-//!   before any p-value of that test is below α, since p is then 2⁻ᵏ. So no
-//!   smaller mean loss is detectable, however small the spread.
+//!   in four of five cases, (t(1 − α) + t(0.8)) · s / √n, with the observed spread s
+//!   of the differences. If losses below a margin do not count, the margin replaces
+//!   t(1 − α) · s / √n if it is larger.
+//! - fewest losses: the number k of questions that must be worse, with none better,
+//!   for a p-value below α, because p is then 2⁻ᵏ. No smaller mean loss is
+//!   detectable, however small the spread.
 //!
 //! Source: J. Cohen, "Statistical Power Analysis for the Behavioral Sciences",
 //! 1988, chapter 2, with Student's t for samples of any size.
@@ -17,7 +17,7 @@
 use super::{mean, variance};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// In what share of cases the loss is found.
+/// The share of cases in which the loss is found.
 const POWER: f64 = 0.8;
 
 /// The fewest questions that must be worse, with none better, for a p-value
@@ -27,8 +27,8 @@ pub fn fewest_losses(alpha: f64) -> usize {
 }
 
 /// The smallest mean loss that is found in four of five cases, as a positive
-/// number. None where these differences cannot tell: fewer of them than
-/// [`fewest_losses`], or fewer that are not 0, which say too little of the spread.
+/// number. `None` if fewer differences than [`fewest_losses`] are not 0, which do not
+/// show the spread.
 pub fn detectable_loss(differences: &[f64], alpha: f64, margin: f64) -> Option<f64> {
     let fewest = fewest_losses(alpha);
     let changed: Vec<f64> = differences.iter().filter(|x| **x != 0.0).map(|x| x.abs()).collect();

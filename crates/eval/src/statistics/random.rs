@@ -1,13 +1,12 @@
 //! A small seeded generator of random numbers: SplitMix64.
 //!
-//! Used for resampling and for choosing passages, where results must be the
-//! same for the same seed in every version of every dependency, which no
-//! library promises. Not for secrets.
+//! Used for resampling and for choosing passages, where results must not change
+//! with the version of a dependency, which no library promises. Not for secrets.
 //!
 //! Source: G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom
 //! Number Generators", OOPSLA 2014.
 
-/// A stream of random numbers that depends on nothing but its seed.
+/// A stream of random numbers that depends on its seed alone.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -19,8 +18,14 @@ impl Random {
         Self { state: seed }
     }
 
+    /// The stream of one resample of a seed, so that resamples can be made in any
+    /// order.
+    pub(super) fn of_resample(seed: u64, resample: usize) -> Self {
+        Self::new(seed.wrapping_add((resample as u64).wrapping_mul(0xA076_1D64_78BD_642F)))
+    }
+
     /// The next 64 random bits.
-    pub fn next_u64(&mut self) -> u64 {
+    pub(super) fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

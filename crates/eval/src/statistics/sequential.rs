@@ -1,32 +1,28 @@
-//! A paired test that may be looked at after every question.
+//! A paired test that may be checked after every question (anytime-valid).
 //!
-//! When to use it: to stop a losing trial early. An ordinary p-value that is
-//! looked at ten times is wrong far more often than it says; this one may be
-//! looked at as often as one likes, and stopped whenever one likes.
+//! When to use it: to stop a losing trial early. An ordinary p-value that is checked
+//! ten times is wrong far more often than it says; this test may be checked after
+//! every question and stopped at any time.
 //!
-//! It is a bet against the hypothesis that the first trial is, over all
-//! questions, no better than the second. Questions come in a random order
-//! without replacement, so that what is left to come is known to be the
-//! average of the whole less what was seen: each question's difference is bet
-//! on against that. Were the hypothesis true, the capital would grow to 1/α
-//! with a probability of at most α (Ville's inequality), at whatever time.
-//! Near the end of the questions the hypothesis becomes certain to be false
-//! or cannot be told from true, so the test gets sharper than one for an
-//! endless supply.
+//! It is a bet against the hypothesis that the first trial is, over all questions,
+//! no better than the second. Questions come in a random order without replacement,
+//! so under the hypothesis the mean of the remaining questions is known, and each
+//! difference is bet on against it. If the hypothesis is true, the capital ever
+//! reaches 1/α with a probability of at most α (Ville's inequality). Near the end of
+//! the questions the test is sharper than one for an infinite population.
 //!
 //! Sources: I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random
 //! variables by betting", JRSS B 86 (2024), sections 4 and 5 (sampling without
 //! replacement, the aGRAPA bets); J. Ville, "Étude critique de la notion de
 //! collectif", 1939.
 
-/// No bet risks more than this part of the capital.
+/// The largest part of the capital that a bet risks.
 const MOST: f64 = 0.75;
 
-/// How much capital a bet on "the first is better" has made out of 1, at its
-/// best so far: 1/this is a p-value that holds at any time. `differences`
-/// (first − second) are those of the questions seen so far, in their random
-/// order; `total` is the number of all questions; `width` is the range of
-/// scores, so that a difference lies in [−width, width].
+/// The largest capital so far of a bet on "the first is better" that started with 1;
+/// its inverse is an anytime-valid p-value. `differences` (first − second) are those
+/// of the questions so far, in their random order; `total` is the number of all
+/// questions; `width` is the range of scores, so a difference is in [−width, width].
 pub fn betting_evidence(differences: &[f64], total: usize, width: f64) -> f64 {
     let (mut capital, mut best) = (1.0f64, 1.0f64);
     // Of the differences on a scale from 0 to 1, where the hypothesis is a
@@ -36,10 +32,10 @@ pub fn betting_evidence(differences: &[f64], total: usize, width: f64) -> f64 {
     for (i, difference) in differences.iter().enumerate() {
         let x = (0.5 + difference / (2.0 * width)).clamp(0.0, 1.0);
         let seen = i as f64;
-        // The most that the rest can average if the whole averages one half.
+        // The largest mean of the rest if the mean of the whole is one half.
         let expected = (total / 2.0 - sum) / (total - seen);
         if expected <= 0.0 && x > 0.0 {
-            // Even zeros from here on would leave the mean above one half.
+            // Even with zeros from here on, the mean is above one half.
             return f64::INFINITY;
         }
         if expected < 1.0 {
@@ -49,7 +45,7 @@ pub fn betting_evidence(differences: &[f64], total: usize, width: f64) -> f64 {
             best = best.max(capital);
         }
         sum += x;
-        // Shrunk towards no opinion while little was seen.
+        // Shrunk towards one half while there are few questions.
         mean = (0.5 + sum) / (seen + 2.0);
         variance = (variance * (seen + 1.0) + (x - mean).powi(2)) / (seen + 2.0);
     }

@@ -1,17 +1,16 @@
-//! The mean of a metric over questions, with what is unknown about it.
+//! The mean of a metric over questions, with its uncertainty.
 //!
-//! When to use it: for every number on a leaderboard. A row that failed never
-//! leaves silently: the mean is over the scored rows, and `worst` and `best`
-//! say where it could be if each failed row had the lowest or the highest
-//! score of the metric's range. Rows to which the metric does not apply, or
-//! which were left out on purpose, are not failures and not in the bounds:
-//! they are the same for every trial.
+//! When to use it: for every number on a leaderboard. Failed rows are not dropped:
+//! the mean is over the scored rows, and `worst` and `best` are the means if each
+//! failed row had the lowest or the highest score of the metric's range. Rows to
+//! which the metric does not apply, or which were left out on purpose, are no
+//! failures, because they are the same for every trial.
 
 use super::{bootstrap_mean, mean};
 use crate::Score;
 use serde::{Deserialize, Serialize};
 
-/// A mean and how far it can be trusted.
+/// A mean with its interval, counts and bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The mean of the scored rows; none if there are none.
@@ -24,7 +23,7 @@ pub struct Summary {
     pub n_scored: usize,
     /// Rows that should have a score and have none.
     pub n_failed: usize,
-    /// All rows, with those that do not apply or were not asked.
+    /// All rows, also those that do not apply or were not asked.
     pub n_total: usize,
     /// The mean if every failed row had the lowest score.
     pub worst: Option<f64>,
@@ -55,20 +54,6 @@ impl Summary {
             worst: bound(range.0),
             best: bound(range.1),
         }
-    }
-}
-
-/// Whether failed rows could turn the order of two means around: then ranking
-/// one above the other is a guess. Means that are not there cannot be ranked.
-pub fn missing_could_change_order(first: &Summary, second: &Summary) -> bool {
-    if first.n_failed == 0 && second.n_failed == 0 && first.mean.is_some() && second.mean.is_some() {
-        return false;
-    }
-    let (Some(a), Some(b)) = (first.mean, second.mean) else { return true };
-    let (higher, lower) = if a >= b { (first, second) } else { (second, first) };
-    match (higher.worst, lower.best) {
-        (Some(worst), Some(best)) => worst < best,
-        _ => true,
     }
 }
 
@@ -111,17 +96,5 @@ mod tests {
         let summary = Summary::of(&[failed()], (0.0, 1.0), 0);
         assert_eq!((summary.mean, summary.worst, summary.best), (None, Some(0.0), Some(1.0)));
         assert_eq!(Summary::of(&[], (0.0, 1.0), 0).worst, None);
-    }
-
-    #[test]
-    fn order_is_in_doubt_only_where_the_bounds_cross() {
-        let summary = |scores: &[Score]| Summary::of(scores, (0.0, 1.0), 0);
-        let sure = summary(&[Score::Value(0.9), Score::Value(0.9)]);
-        let low = summary(&[Score::Value(0.2), Score::Value(0.2)]);
-        let doubtful = summary(&[Score::Value(0.9), failed()]);
-        assert!(!missing_could_change_order(&sure, &low));
-        assert!(!missing_could_change_order(&low, &doubtful));
-        assert!(missing_could_change_order(&sure, &doubtful));
-        assert!(missing_could_change_order(&sure, &summary(&[failed()])));
     }
 }

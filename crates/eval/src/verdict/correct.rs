@@ -1,6 +1,6 @@
 //! `correct`: does the reference support the answer? Answer correctness asks so.
 
-use super::{Planted, Rule};
+use super::{PlantedCases, Rule};
 use crate::{Question, prompt, verdict::Inquiry};
 
 pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry(&case.question, &case.against, items), planted };
@@ -12,8 +12,8 @@ pub(crate) fn inquiry<'a>(question: &str, reference: &str, statements: &'a [Stri
     Inquiry::of_statements(shared, statements, question)
 }
 
-/// A reference, held against itself.
-fn planted(own: &Question, other: &Question) -> Option<Planted> {
+/// A reference, compared with itself.
+fn planted(own: &Question, other: &Question) -> Option<PlantedCases> {
     let right = own.reference.clone()?;
-    Some(Planted { against: right.clone(), right, wrong: other.reference.clone()? })
+    Some(PlantedCases { against: right.clone(), right, wrong: other.reference.clone()? })
 }

@@ -1,21 +1,21 @@
-//! What a judge is asked.
+//! Questions to a judge.
 
 /// A question to the judge about each of some items.
 pub(crate) struct Inquiry<'a> {
-    /// What all items share, fenced.
+    /// The fenced text that all items share.
     pub(crate) shared: String,
-    /// What an item is called: its tag.
+    /// The tag of an item.
     pub(crate) tag: &'static str,
     /// The items.
     pub(crate) items: &'a [String],
-    /// The question about an item, to be answered by yes or no.
+    /// The yes-or-no question about an item.
     pub(crate) question: &'a str,
-    /// How many items one call may hold where there are no probabilities.
+    /// The most items of one call, if there are no probabilities.
     pub(crate) per_call: usize,
 }
 
 impl<'a> Inquiry<'a> {
-    /// A question about statements, all of which one call may hold.
+    /// A question about statements, which may all be in one call.
     pub(crate) fn of_statements(shared: String, statements: &'a [String], question: &'a str) -> Self {
         Self { shared, tag: "statement", items: statements, question, per_call: statements.len() }
     }

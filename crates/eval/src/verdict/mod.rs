@@ -1,9 +1,9 @@
-//! Judge rules: what a judge decides about an item, one file each, and one
+//! Judge rules: the kinds of verdicts that a judge gives, one file each, and one
 //! line below.
 //!
-//! A rule holds the question to the judge, which metrics ask in the same
-//! words, and makes cases whose truth is known, from golden questions. A judge
-//! is qualified for each rule on its own; see [`qualify`](crate::qualify).
+//! A rule has the question to the judge, which metrics ask in the same words, and
+//! makes labelled cases from golden questions. A judge is qualified for each rule
+//! separately; see [`qualify`](crate::qualify).
 
 mod case;
 mod inquiry;
@@ -14,18 +14,18 @@ pub(crate) use inquiry::Inquiry;
 use crate::Question;
 use serde::{Deserialize, Serialize};
 
-/// How a judge is asked by a rule, and tried.
+/// How a judge is asked and tried.
 struct Rule {
-    /// The question to the judge about a case, whose item is in the list.
+    /// The question to the judge about a case; the list holds its item.
     inquiry: for<'a> fn(&Case, &'a [String]) -> Inquiry<'a>,
-    /// A true and a false case from a question and one that has nothing to do
-    /// with it; none if they lack something. Both questions have evidence.
-    planted: fn(&Question, &Question) -> Option<Planted>,
+    /// Makes a true and a false case from a question and an unrelated one, both with
+    /// evidence; `None` if something else is missing.
+    planted: fn(&Question, &Question) -> Option<PlantedCases>,
 }
 
-/// A case that is true and one that is false.
-struct Planted {
-    /// What both items are held against.
+/// The texts of a true and of a false case.
+struct PlantedCases {
+    /// The text that both items are compared with.
     against: String,
     /// The item of the true case.
     right: String,
@@ -75,16 +75,16 @@ impl VerdictKind {
         (self.rule().inquiry)(case, items)
     }
 
-    /// A true and a false case, from a question and one that has nothing to do with it.
+    /// A true and a false case, from a question and an unrelated one.
     pub(crate) fn planted(self, own: &Question, other: &Question) -> Option<[Case; 2]> {
-        let Planted { against, right, wrong } = (self.rule().planted)(own, other)?;
+        let PlantedCases { against, right, wrong } = (self.rule().planted)(own, other)?;
         let case =
             |item, label| Case { kind: self, question: own.question.clone(), against: against.clone(), item, label };
         Some([case(right, true), case(wrong, false)])
     }
 }
 
-/// All that a question's evidence says.
+/// All quotes of a question's evidence.
 pub(crate) fn quotes(question: &Question) -> String {
     question.evidence.iter().map(|evidence| evidence.quote.as_str()).collect::<Vec<_>>().join("\n")
 }

@@ -1,7 +1,7 @@
 //! `relevant`: does the passage help to answer the question? Context precision
 //! asks so.
 
-use super::{Planted, Rule, quotes};
+use super::{PlantedCases, Rule, quotes};
 use crate::{Question, prompt, verdict::Inquiry};
 
 pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry(&case.question, &case.against, items), planted };
@@ -18,7 +18,7 @@ pub(crate) fn inquiry<'a>(question: &str, answer: &str, passages: &'a [String]) 
     }
 }
 
-/// Evidence, held against the reference of its question.
-fn planted(own: &Question, other: &Question) -> Option<Planted> {
-    Some(Planted { against: own.reference.clone()?, right: quotes(own), wrong: quotes(other) })
+/// Evidence, compared with the reference of its question.
+fn planted(own: &Question, other: &Question) -> Option<PlantedCases> {
+    Some(PlantedCases { against: own.reference.clone()?, right: quotes(own), wrong: quotes(other) })
 }

@@ -1,7 +1,7 @@
 //! `supported`: does the context support the statement? Faithfulness asks so,
-//! and metrics that hold statements against texts are qualified by it.
+//! and metrics that compare statements with texts are qualified by it.
 
-use super::{Planted, Rule, quotes};
+use super::{PlantedCases, Rule, quotes};
 use crate::{Question, prompt, verdict::Inquiry};
 
 pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry([case.against.as_str()], items), planted };
@@ -12,8 +12,8 @@ pub(crate) fn inquiry<'p, 'a>(passages: impl IntoIterator<Item = &'p str>, state
     Inquiry::of_statements(prompt::fence_all("context", "passage", passages), statements, question)
 }
 
-/// Evidence, held against all evidence of its own question.
-fn planted(own: &Question, other: &Question) -> Option<Planted> {
+/// Evidence, compared with all evidence of its question.
+fn planted(own: &Question, other: &Question) -> Option<PlantedCases> {
     let first = |question: &Question| Some(question.evidence.first()?.quote.clone());
-    Some(Planted { against: quotes(own), right: first(own)?, wrong: first(other)? })
+    Some(PlantedCases { against: quotes(own), right: first(own)?, wrong: first(other)? })
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 use eval::{
     Dataset, Question,
-    dataset::{DatasetFile, DatasetReport, IgnoredColumn, Unanchored},
+    dataset::{AnchorError, DatasetFile, DatasetReport, IgnoredColumn},
 };
 use rag::{
     Axis,
@@ -219,7 +219,7 @@ async fn read_corpus(
 
 /// Whether evidence that was not found may stand in what could not be read: a
 /// file, or all that is in a folder.
-fn may_be_unread(unanchored: &Unanchored, unread: &[Unread]) -> bool {
+fn may_be_unread(unanchored: &AnchorError, unread: &[Unread]) -> bool {
     let document = unanchored.document.as_str();
     unread.iter().any(|unread| {
         let path = unread.path.as_str();
@@ -231,15 +231,15 @@ fn may_be_unread(unanchored: &Unanchored, unread: &[Unread]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eval::dataset::Unfound;
+    use eval::dataset::AnchorErrorKind;
 
     #[test]
     fn only_evidence_that_may_stand_in_an_unread_file_waits() {
-        let evidence = |document: &str| Unanchored {
+        let evidence = |document: &str| AnchorError {
             question: "q".into(),
             document: document.into(),
             quote: "words".into(),
-            reason: Unfound::Nowhere,
+            reason: AnchorErrorKind::Nowhere,
         };
         let unread =
             [Unread { path: "a/b.txt".into(), reason: "x".into() }, Unread { path: "deep".into(), reason: "x".into() }];

@@ -181,7 +181,9 @@ fn applies_nowhere(trial: &TrialResult, metric: &MetricResult) -> bool {
     let mut scores = trial.questions.iter().filter_map(|question| question.scores.get(&metric.name)).peekable();
     scores.peek().is_some()
         && scores.all(|scored| match &scored.score {
-            Score::Missing(missing) => matches!(missing, Missing::NotApplicable(_)) || missing.unplaced().is_some(),
+            Score::Missing(missing) => {
+                matches!(missing, Missing::NotApplicable(_)) || missing.missing_place().is_some()
+            }
             Score::Value(_) => false,
         })
 }

@@ -1,7 +1,7 @@
 //! The scores of answers: by metric, by row, and what has to be known beside them.
 
 use crate::{budget::BudgetResult, results::FunctionFailure};
-use eval::{Missing, Score, Scored, Unplaced, statistics::Summary};
+use eval::{Missing, MissingPlace, Score, Scored, statistics::Summary};
 use models::Spending;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -97,11 +97,11 @@ impl ScoreResults {
         }
         for (metric, unplaced) in self.unplaced() {
             notes.push(match unplaced {
-                Unplaced::Evidence => format!(
+                MissingPlace::Evidence => format!(
                     "`{metric}` has no scores, because the golden evidence has no place in a document: anchor the \
                      questions in the documents first"
                 ),
-                Unplaced::Passages => format!(
+                MissingPlace::Passages => format!(
                     "`{metric}` has no scores, because the passages have no place in a document: write each as an object \
                      with `text`, `document`, `start_byte` and `end_byte`"
                 ),
@@ -126,11 +126,11 @@ impl ScoreResults {
 
     /// The metrics that apply to no row, because evidence or passages have no
     /// place in a document.
-    pub fn unplaced(&self) -> Vec<(&str, Unplaced)> {
+    pub fn unplaced(&self) -> Vec<(&str, MissingPlace)> {
         let without = self.metrics.iter().filter(|metric| metric.summary.n_scored == 0);
         let unplaced = |name: &str| {
             self.rows.iter().filter_map(|row| row.scores.get(name)).find_map(|scored| match &scored.score {
-                Score::Missing(missing) => missing.unplaced(),
+                Score::Missing(missing) => missing.missing_place(),
                 Score::Value(_) => None,
             })
         };
@@ -139,7 +139,7 @@ impl ScoreResults {
 
     /// Whether golden evidence without a place is why a metric has no scores.
     pub fn needs_anchoring(&self) -> bool {
-        self.unplaced().iter().any(|(_, unplaced)| *unplaced == Unplaced::Evidence)
+        self.unplaced().iter().any(|(_, unplaced)| *unplaced == MissingPlace::Evidence)
     }
 
     fn count(&self, holds: impl Fn(&Missing) -> bool) -> usize {

@@ -5,14 +5,13 @@ use super::{
     reader::ExperimentReader,
     resolve::{ModelReference, optional, read_list, start, unknown_keys, values},
 };
-use eval::MetricConfig;
+use eval::{MetricConfig, metric::ObjectiveRole};
 use models::ModelKind;
 use serde::Deserialize;
 use std::path::Path;
 use toml::de::DeTable;
 
 pub(super) const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
-const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
 
 /// The other parts of the experiment that the section is checked against.
 pub(super) struct Needed<'a> {
@@ -43,7 +42,7 @@ pub(super) fn read<'a>(
     let embedder = read_embedder(reader, table, references);
     let mut metrics = read_metrics(reader, table, needed.base);
     if table.get("metrics").is_none() {
-        metrics.extend(DEFAULT_METRICS.iter().filter_map(|name| MetricConfig::named(name)).map(|metric| (metric, 0)));
+        metrics.extend(MetricConfig::default_metrics().map(|metric| (metric, 0)));
     }
     for (metric, at) in &metrics {
         let (name, needs) = (metric.label(), metric.needs());
@@ -179,24 +178,28 @@ fn read_objective<'a>(reader: &mut ExperimentReader<'a>, table: &DeTable<'a>, me
     objective
 }
 
-/// The default objective: `ndcg` of the retrieval metrics, `answer_similarity`
-/// and `token_f1` of the answer metrics. If the experiment has none of a kind's
-/// default metrics, the same at a limit of context tokens, else all metrics of
-/// that kind that need no judge. A judged metric chooses only if `objective`
-/// names it, and so do those that tell a cost or an attack.
+/// The default objective, for retrieval metrics and for answer metrics apart:
+/// those that are preferred, else the same at a limit of context tokens, else all
+/// that need no judge and are not excluded. A judged metric chooses only if
+/// `objective` names it.
 fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
-    let of_kind = |answers: bool, usual: &[&str]| -> Vec<String> {
-        let can_choose =
-            |metric: &&MetricConfig| metric.needs().answer == answers && !metric.judged() && metric.chooses();
+    let of_kind = |answers: bool| -> Vec<String> {
+        let has_role = |metric: &MetricConfig, role| metric.objective_role() == role;
+        let can_choose = |metric: &&MetricConfig| {
+            metric.needs().answer == answers && !metric.judged() && !has_role(metric, ObjectiveRole::Excluded)
+        };
         let all: Vec<&MetricConfig> = metrics.iter().filter(can_choose).collect();
         let labels = |is: &dyn Fn(&MetricConfig) -> bool| -> Vec<String> {
             all.iter().filter(|metric| is(metric)).map(|metric| metric.label()).collect()
         };
-        let by_label = labels(&|metric| usual.contains(&metric.label().as_str()));
-        let by_name = labels(&|metric| usual.contains(&metric.name()));
-        [by_label, by_name, labels(&|_| true)].into_iter().find(|chosen| !chosen.is_empty()).unwrap_or_default()
+        let is_preferred = |metric: &MetricConfig| has_role(metric, ObjectiveRole::Preferred);
+        let by_label = labels(&|metric| is_preferred(metric) && metric.label() == metric.name());
+        [by_label, labels(&is_preferred), labels(&|_| true)]
+            .into_iter()
+            .find(|chosen| !chosen.is_empty())
+            .unwrap_or_default()
     };
-    [of_kind(false, &["ndcg"]), of_kind(true, &["answer_similarity", "token_f1"])].concat()
+    [of_kind(false), of_kind(true)].concat()
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub use track::{Pace, TrackerConfig};
 use crate::search::SearchConfig;
 use eval::{
     GenerateOptions, MetricConfig,
-    dataset::{RowQuestions, read_questions},
+    dataset::{RowError, RowQuestions, read_questions},
 };
 use models::{Caps, ModelConfig};
 use rag::{
@@ -86,7 +86,7 @@ impl DatasetSpec {
     /// # Errors
     /// All mistakes, each with the number of its row.
     pub fn inline(&self) -> Option<Result<RowQuestions, Vec<String>>> {
-        let told = |(row, message): (usize, String)| format!("dataset, row {row} (from 0): {message}");
+        let told = |error: RowError| format!("dataset, row {} (from 0): {error}", error.number);
         let read = || read_questions(&self.rows).map_err(|faults| faults.into_iter().map(told).collect());
         (!self.rows.is_empty()).then(read)
     }

@@ -6,6 +6,7 @@ use crate::{
     spec::EvaluateSpec,
     task::CallTurn,
 };
+use eval::metric::MetricContext;
 use models::{Chat, Client, Embedder, Identity, ModelConfig, Reranker, provider};
 use rag::Context;
 use std::{
@@ -152,8 +153,8 @@ impl ModelHandles {
 
 impl TurnModels<'_> {
     /// The context from which a metric is built.
-    pub(crate) fn metric_context<'b>(&'b self, evaluate: &'b EvaluateSpec) -> Context<'b> {
-        Context { models: Some(self), embedder: evaluate.embedder.as_deref(), judges: &evaluate.judges, pipeline: None }
+    pub(crate) fn metric_context<'b>(&'b self, evaluate: &'b EvaluateSpec) -> MetricContext<'b> {
+        MetricContext { models: Some(self), embedder: evaluate.embedder.as_deref(), judges: &evaluate.judges }
     }
 
     /// The context from which a component of a trial with this embedder is built.

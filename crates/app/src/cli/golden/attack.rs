@@ -8,7 +8,7 @@ use crate::{
 };
 use eval::{
     attack::{AttackOptions, attack},
-    dataset::{AttackKind, Columns},
+    dataset::{AttackKind, ColumnSet},
 };
 use lab::Documents;
 use serde_json::json;
@@ -103,7 +103,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     for (name, text) in &attacked.documents {
         put(&documents.join(name), text.as_bytes(), yes)?;
     }
-    let bytes = attacked.dataset.export(format, Columns::Reverie).map_err(Failure::work)?;
+    let bytes = attacked.dataset.export(format, ColumnSet::Reverie).map_err(Failure::work)?;
     put(&output, &bytes, yes)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for attack in attacked.dataset.questions.iter().filter_map(|question| question.attack.as_ref()) {

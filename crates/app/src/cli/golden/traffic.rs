@@ -2,7 +2,7 @@
 
 use super::{Context, Failure, named, put, writable_format};
 use crate::render;
-use eval::dataset::{Columns, TrafficChoice, TrafficQuestions, Verdict, import_traffic};
+use eval::dataset::{ColumnSet, TrafficChoice, TrafficQuestions, UserVerdict, import_traffic};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "from_traffic", value_hint = clap::ValueHint::FilePath)]
     feedback: Option<PathBuf>,
     /// Only questions with an answer of which somebody thought so: up or down.
-    #[arg(long, value_name = "VERDICT", requires = "feedback", value_parser = named::<Verdict>)]
-    only: Option<Verdict>,
+    #[arg(long, value_name = "VERDICT", requires = "feedback", value_parser = named::<UserVerdict>)]
+    only: Option<UserVerdict>,
     /// The most questions.
     #[arg(long, value_name = "N", requires = "from_traffic")]
     size: Option<usize>,
@@ -65,7 +65,7 @@ pub(super) fn run(cx: &Context, arguments: &Arguments, output: &Path, yes: bool,
         return Err(Failure::work(format!("{}: no question is left\n{}", file.display(), lines.join("\n"))));
     }
     if !dry {
-        put(output, &dataset.export(format, Columns::Reverie).map_err(Failure::work)?, yes)?;
+        put(output, &dataset.export(format, ColumnSet::Reverie).map_err(Failure::work)?, yes)?;
     }
     if cx.json {
         cx.print_json(&json!({ "file": output, "report": report }))?;

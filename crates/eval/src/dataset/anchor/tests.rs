@@ -119,14 +119,14 @@ fn what_is_not_found_is_told_with_its_reason() {
     let mut dataset = dataset(&[("c.txt", "fox"), ("a.txt", "fox"), ("x.txt", "fox"), ("", "unicorn")]);
     dataset.questions[0].evidence[0].span = Some(Span { start: 0, end: 3 });
     let unanchored = dataset.anchor(DOCUMENTS);
-    let reasons: Vec<Unfound> = unanchored.iter().map(|each| each.reason.clone()).collect();
+    let reasons: Vec<AnchorErrorKind> = unanchored.iter().map(|each| each.reason.clone()).collect();
     assert_eq!(
         reasons,
         [
-            Unfound::Quote { document: "c.txt".into(), was_there: true, nearest: None },
-            Unfound::Document { document: "a.txt".into(), similar: Some("guide/a.txt".into()) },
-            Unfound::Document { document: "x.txt".into(), similar: None },
-            Unfound::Nowhere,
+            AnchorErrorKind::Quote { document: "c.txt".into(), was_there: true, nearest: None },
+            AnchorErrorKind::Document { document: "a.txt".into(), similar: Some("guide/a.txt".into()) },
+            AnchorErrorKind::Document { document: "x.txt".into(), similar: None },
+            AnchorErrorKind::Nowhere,
         ]
     );
     assert_eq!(dataset.questions[0].evidence[0].span, None);

@@ -12,7 +12,7 @@ fn faults(name: &str, text: &str) -> Vec<(usize, String)> {
     import_answers(name, text.as_bytes(), &[])
         .unwrap_err()
         .into_iter()
-        .map(|error| (error.line, error.message))
+        .map(|error| (error.line, error.reason()))
         .collect()
 }
 
@@ -118,11 +118,14 @@ fn rows_of_a_program_are_told_by_their_numbers_from_0() {
     for (row, part) in
         [(1, "has the id `a` of row 0"), (1, "write one, or remove the row"), (2, "write `question`, or rename it")]
     {
-        assert!(faults.iter().any(|(at, message)| *at == row && message.contains(part)), "{part}: {faults:?}");
+        assert!(
+            faults.iter().any(|fault| fault.number == row && fault.to_string().contains(part)),
+            "{part}: {faults:?}"
+        );
     }
     let faults = read_answers(&rows(r#"[{"answer": "a"}, {"answer": "b"}, {"answer": "c"}]"#), &[]).unwrap_err();
     assert_eq!(faults.len(), 1, "a table's columns are told once: {faults:?}");
-    assert!(read_answers(&[], &[]).unwrap_err()[0].1.contains("no rows"));
+    assert!(read_answers(&[], &[]).unwrap_err()[0].to_string().contains("no rows"));
 }
 
 /// A document in which bytes and characters differ.
@@ -160,7 +163,8 @@ fn characters_and_bytes_of_one_passage_are_the_same_place() {
 #[test]
 fn a_place_in_the_wrong_unit_is_refused_with_its_row() {
     let refused = |place: &str, documents: &[Document]| {
-        let (row, message) = read_answers(&row(place), documents).unwrap_err().remove(0);
+        let error = read_answers(&row(place), documents).unwrap_err().remove(0);
+        let (row, message) = (error.number, error.to_string());
         assert_eq!((row, message.contains("`contexts` at 1")), (0, true), "{message}");
         message
     };

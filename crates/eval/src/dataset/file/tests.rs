@@ -130,11 +130,11 @@ fn lists_of_quotes_go_with_one_document_or_as_many() {
     let fault =
         import("g.jsonl", b"{\"question\": \"a\", \"quote\": [\"x\", \"y\", \"z\"], \"document\": [\"d\", \"e\"]}")
             .unwrap_err();
-    assert!(fault[0].message.contains("3 quotes") && fault[0].message.contains("2 documents"), "{fault:?}");
+    assert!(fault[0].reason().contains("3 quotes") && fault[0].reason().contains("2 documents"), "{fault:?}");
 }
 
 #[test]
 fn a_parquet_file_is_no_csv() {
     let fault = DatasetFile::read("g.parquet", b"PAR1\0\0\0PAR1").unwrap_err();
-    assert!(fault.len() == 1 && fault[0].message.contains("Parquet"), "{fault:?}");
+    assert!(fault.len() == 1 && fault[0].reason().contains("Parquet"), "{fault:?}");
 }

@@ -1,17 +1,17 @@
 //! `csv`: a table with a header; also with tabs or semicolons between its
 //! cells where it is only read or changed. Lists and objects are JSON in a cell.
 
-use super::{Before, Changed, FileFormat, Holds, Rewrite};
-use crate::dataset::UnwritableFile;
+use super::{ChangedRecord, FileContent, OriginalFile, RecordFormat, Rewrite, WriteError};
 use crate::dataset::cells::cell;
-use crate::dataset::rows::{Fault, Header, Raw, Row};
+use crate::dataset::fault::RowError;
+use crate::dataset::rows::{FileRecord, RawRecord, TableHeader};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// The format, for the list in [`super`].
-pub(super) struct File;
+pub(super) struct Csv;
 
-impl FileFormat for File {
+impl RecordFormat for Csv {
     fn title(&self) -> &'static str {
         "CSV"
     }
@@ -24,7 +24,7 @@ impl FileFormat for File {
         &["csv", "tsv"]
     }
 
-    fn read(&self, name: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<Fault>) {
+    fn read(&self, name: &str, bytes: &[u8], _: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
         read_table(bytes, delimiter(name, bytes))
     }
 
@@ -32,12 +32,23 @@ impl FileFormat for File {
         true
     }
 
-    fn header(&self, name: &str, bytes: &[u8]) -> Header {
-        header(bytes, delimiter(name, bytes))
+    fn header(&self, name: &str, bytes: &[u8]) -> TableHeader {
+        let delimiter = delimiter(name, bytes);
+        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
+        let names = match reader.byte_headers() {
+            Ok(names) => names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
+            Err(_) => Vec::new(),
+        };
+        TableHeader { names, delimiter }
     }
 
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, String> {
-        write_table(rows, columns, b',').map_err(|error| error.to_string())
+    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(columns)?;
+        for row in rows {
+            writer.write_record(columns.iter().map(|name| cell(row.get(*name))))?;
+        }
+        Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
     }
 
     fn rewrite(&self) -> Option<Rewrite> {
@@ -45,30 +56,20 @@ impl FileFormat for File {
     }
 }
 
-/// The header of a table.
-pub(super) fn header(bytes: &[u8], delimiter: u8) -> Header {
-    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
-    let names = match reader.byte_headers() {
-        Ok(names) => names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
-        Err(_) => Vec::new(),
-    };
-    Header { names, delimiter }
-}
-
 /// The records of a table.
-pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<Fault>) {
+fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<FileRecord>, Vec<RowError>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
     let header: Vec<String> = match reader.byte_headers() {
         Ok(header) => header.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect(),
-        Err(error) => return (rows, vec![(1, format!("cannot be read: {error}"))]),
+        Err(error) => return (rows, vec![RowError::new(1, format!("cannot be read: {error}"))]),
     };
     for (i, name) in header.iter().enumerate() {
         if !name.is_empty() && header[..i].contains(name) {
-            faults.push((1, format!("has two columns `{name}`: remove one")));
+            faults.push(RowError::new(1, format!("has two columns `{name}`: remove one")));
         }
     }
-    let mut lines = Lines { bytes, counted: 0, line: 1 };
+    let mut lines = LineCounter { bytes, counted: 0, line: 1 };
     let mut record = csv::ByteRecord::new();
     loop {
         match reader.read_byte_record(&mut record) {
@@ -76,14 +77,14 @@ pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<Fault>) 
             Ok(false) => break,
             Err(error) => {
                 // The reader cannot go on behind such a fault.
-                faults.push((lines.at(error.position()), format!("cannot be read: {error}")));
+                faults.push(RowError::new(lines.at(error.position()), format!("cannot be read: {error}")));
                 break;
             }
         }
         let line = lines.at(record.position());
         if record.len() != header.len() {
             let (got, wanted) = (record.len(), header.len());
-            faults.push((
+            faults.push(RowError::new(
                 line,
                 format!("has {got} fields where the header has {wanted}: put fields with commas, quotes or line ends between \"…\""),
             ));
@@ -101,24 +102,26 @@ pub(super) fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<Row>, Vec<Fault>) 
                         fields.insert(name.clone(), Value::String(text.to_owned()));
                     }
                 }
-                Err(_) => faults.push((line, format!("field `{name}` is not UTF-8: save the file as UTF-8"))),
+                Err(_) => {
+                    faults.push(RowError::new(line, format!("field `{name}` is not UTF-8: save the file as UTF-8")))
+                }
             }
         }
         if faults.len() == n_faults {
-            rows.push(Row { line, fields, raw: Raw::Cells(cells) });
+            rows.push(FileRecord { line, fields, raw: RawRecord::Cells(cells) });
         }
     }
     (rows, faults)
 }
 
 /// Counts lines. The reader's own count is one short after `\r\n`.
-struct Lines<'a> {
+struct LineCounter<'a> {
     bytes: &'a [u8],
     counted: usize,
     line: usize,
 }
 
-impl Lines<'_> {
+impl LineCounter<'_> {
     /// The line on which a record begins; records come in order.
     fn at(&mut self, position: Option<&csv::Position>) -> usize {
         let byte = position.and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(0);
@@ -133,23 +136,9 @@ impl Lines<'_> {
     }
 }
 
-/// A table with these columns.
-pub(super) fn write_table(rows: &[Map<String, Value>], columns: &[&str], delimiter: u8) -> Result<Vec<u8>, csv::Error> {
-    let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(Vec::new());
-    writer.write_record(columns)?;
-    for row in rows {
-        writer.write_record(columns.iter().map(|name| cell(row.get(*name))))?;
-    }
-    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
-}
-
 /// A changed table: with the delimiter, the mark and the line ends that it had,
 /// and new columns at its end.
-pub(super) fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, UnwritableFile> {
-    rewritten(file, changed).map_err(|source| UnwritableFile::Csv { file: file.name.to_owned(), source })
-}
-
-fn rewritten(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, csv::Error> {
+fn rewrite(file: &OriginalFile<'_>, changed: &[ChangedRecord]) -> Result<Vec<u8>, WriteError> {
     let mut header = file.layout.header.names.clone();
     for (name, _) in changed.iter().flat_map(|(_, changes)| changes) {
         if !header.iter().any(|known| known.trim() == name) {
@@ -165,7 +154,7 @@ fn rewritten(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, csv::Err
     writer.write_record(&header)?;
     for (row, changes) in changed {
         let mut cells = match row.map(|i| &file.rows[i].raw) {
-            Some(Raw::Cells(cells)) => cells.clone(),
+            Some(RawRecord::Cells(cells)) => cells.clone(),
             _ => Vec::new(),
         };
         cells.resize(header.len(), String::new());
@@ -174,7 +163,7 @@ fn rewritten(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, csv::Err
         }
         writer.write_record(&cells)?;
     }
-    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
+    Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
 }
 
 /// A tab for `.tsv`, a semicolon where the header has one and no comma (as

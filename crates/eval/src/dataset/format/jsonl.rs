@@ -1,16 +1,16 @@
 //! `jsonl`: one JSON object per line. A file that is changed keeps every other
 //! member as it was written, to the digit.
 
-use super::{Before, Changed, FileFormat, Holds, Rewrite};
-use crate::dataset::UnwritableFile;
-use crate::dataset::rows::{Fault, Raw, Row};
+use super::{ChangedRecord, FileContent, OriginalFile, RecordFormat, Rewrite, WriteError};
+use crate::dataset::fault::RowError;
+use crate::dataset::rows::{FileRecord, RawRecord};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
 /// The format, for the list in [`super`].
-pub(super) struct File;
+pub(super) struct Jsonl;
 
-impl FileFormat for File {
+impl RecordFormat for Jsonl {
     fn title(&self) -> &'static str {
         "JSONL"
     }
@@ -27,14 +27,14 @@ impl FileFormat for File {
         matches!(first, b'{' | b'[')
     }
 
-    fn read(&self, _: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<Fault>) {
+    fn read(&self, _: &str, bytes: &[u8], _: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
         read_jsonl(bytes)
     }
 
-    fn write(&self, rows: &[Map<String, Value>], _: &[&str]) -> Result<Vec<u8>, String> {
+    fn write(&self, rows: &[Map<String, Value>], _: &[&str]) -> Result<Vec<u8>, WriteError> {
         let mut out = Vec::new();
         for row in rows {
-            serde_json::to_writer(&mut out, row).map_err(|error| error.to_string())?;
+            serde_json::to_writer(&mut out, row)?;
             out.push(b'\n');
         }
         Ok(out)
@@ -45,12 +45,12 @@ impl FileFormat for File {
     }
 }
 
-fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
+fn read_jsonl(bytes: &[u8]) -> (Vec<FileRecord>, Vec<RowError>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     for (i, bytes) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let line = i + 1;
         let Ok(text) = std::str::from_utf8(bytes) else {
-            faults.push((line, "is not UTF-8: save the file as UTF-8".to_owned()));
+            faults.push(RowError::new(line, "is not UTF-8: save the file as UTF-8"));
             continue;
         };
         if text.trim().is_empty() {
@@ -58,13 +58,15 @@ fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
         }
         if rows.is_empty() && faults.is_empty() && text.trim_start().starts_with('[') {
             // One fault, and not one per line of the array.
-            faults.push((line, "is a JSON array: write one object per line (`jq -c '.[]'` does it)".to_owned()));
+            faults.push(RowError::new(line, "is a JSON array: write one object per line (`jq -c '.[]'` does it)"));
             break;
         }
         match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => rows.push(Row { line, fields, raw: Raw::Text(text.trim().to_owned()) }),
-            Ok(_) => faults.push((line, "is no JSON object: write one {…} per line".to_owned())),
-            Err(error) => faults.push((line, json_fault(text, &error))),
+            Ok(Value::Object(fields)) => {
+                rows.push(FileRecord { line, fields, raw: RawRecord::Text(text.trim().to_owned()) })
+            }
+            Ok(_) => faults.push(RowError::new(line, "is no JSON object: write one {…} per line")),
+            Err(error) => faults.push(RowError::new(line, json_fault(text, &error))),
         }
     }
     (rows, faults)
@@ -81,16 +83,14 @@ fn json_fault(text: &str, error: &serde_json::Error) -> String {
     format!("is not JSON (column {}): {reason}", error.column())
 }
 
-fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, UnwritableFile> {
+fn rewrite(file: &OriginalFile<'_>, changed: &[ChangedRecord]) -> Result<Vec<u8>, WriteError> {
     let mut out = file.layout.mark().to_vec();
     for (row, changes) in changed {
         let line = match row.map(|i| &file.rows[i].raw) {
-            Some(Raw::Text(line)) => line.clone(),
+            Some(RawRecord::Text(line)) => line.clone(),
             _ => "{}".to_owned(),
         };
-        let line =
-            with_members(&line, changes).ok_or_else(|| UnwritableFile::NoObject { file: file.name.to_owned() })?;
-        out.extend(line.bytes());
+        out.extend(with_members(&line, changes).ok_or(WriteError::NoObject)?.bytes());
         out.extend(file.layout.line_end.bytes());
     }
     Ok(out)

@@ -1,59 +1,59 @@
 //! Formats of files of questions: one file each, and one line below.
 //!
-//! A format says how its files are called and told from others, and reads and
-//! writes records: it knows nothing of questions.
+//! A format recognises its files by name or content, and reads and writes
+//! records. It knows nothing about questions.
 
-use super::file::UnwritableFile;
-use super::rows::{Fault, Header, Layout, Row, without_mark};
+use super::fault::RowError;
+use super::rows::{FileRecord, MARK, TableHeader, without_mark};
+use crate::words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A format of files of records.
-pub(super) trait FileFormat {
-    /// What a person calls it.
+pub(super) trait RecordFormat {
+    /// Its name in messages.
     fn title(&self) -> &'static str;
 
-    /// How the names of files end that are written so, in lower case; the first
-    /// is the usual one.
+    /// File name extensions that are written in this format, in lower case; the
+    /// first is the default.
     fn written_as(&self) -> &'static [&'static str];
 
-    /// How the names of files end that are read so.
+    /// File name extensions that are read in this format.
     fn read_as(&self) -> &'static [&'static str] {
         self.written_as()
     }
 
-    /// Whether a file begins as none of another format does: then its name
-    /// says nothing.
+    /// Whether the first bytes belong to this format alone. The file's name is then
+    /// ignored.
     fn is_sure(&self, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Whether a file whose name says nothing is of this format, by its first
-    /// character that is no white space.
+    /// Whether a file with an unknown extension is of this format, by its first
+    /// character that is not white space.
     fn may_begin_with(&self, _first: u8) -> bool {
         false
     }
 
-    /// Reads all records of a file without its byte order mark, and what is
-    /// wrong with it.
-    fn read(&self, name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<Fault>);
+    /// Reads all records of a file without its byte order mark, and all errors.
+    fn read(&self, name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>);
 
     /// Whether all records have the columns of one header.
     fn has_header(&self) -> bool {
         false
     }
 
-    /// That header.
-    fn header(&self, _name: &str, _bytes: &[u8]) -> Header {
-        Header::default()
+    /// The header, if records have one.
+    fn header(&self, _name: &str, _bytes: &[u8]) -> TableHeader {
+        TableHeader::default()
     }
 
-    /// Writes records with these columns. What a record does not have, it does
-    /// not say.
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, String>;
+    /// Writes records with these columns. Missing fields are left out, or empty in
+    /// a table.
+    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError>;
 
-    /// How records are changed in a file where all else stays as it is; none
-    /// for a format that cannot be changed in place.
+    /// Changes records of a file and leaves the rest as it is; `None` if files of
+    /// this format cannot be changed in place.
     fn rewrite(&self) -> Option<Rewrite> {
         None
     }
@@ -61,45 +61,79 @@ pub(super) trait FileFormat {
 
 /// What a file is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum FileContent {
     /// Golden questions.
     Questions,
-    /// What a system answered.
+    /// Answers of a system.
     Answers,
 }
 
-/// Makes the bytes of a changed file.
-pub(super) type Rewrite = fn(&Before<'_>, &[Changed]) -> Result<Vec<u8>, UnwritableFile>;
-
-/// A file as it was read.
-pub(super) struct Before<'a> {
-    pub(super) name: &'a str,
-    pub(super) rows: &'a [Row],
-    pub(super) layout: &'a Layout,
+/// Why records cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// A line that was read is no JSON object.
+    #[error("a line is no JSON object")]
+    NoObject,
+    /// JSON cannot hold a value.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// CSV cannot hold a value.
+    #[error(transparent)]
+    Csv(#[from] ::csv::Error),
+    /// Parquet cannot hold a value.
+    #[error(transparent)]
+    Parquet(#[from] ::parquet::errors::ParquetError),
 }
 
-/// A question to be written: its row in the file, if it has one, and the
-/// fields that are not what the row says.
-pub(super) type Changed = (Option<usize>, Vec<(String, Value)>);
+/// Makes the bytes of a changed file.
+pub(super) type Rewrite = fn(&OriginalFile<'_>, &[ChangedRecord]) -> Result<Vec<u8>, WriteError>;
+
+/// A file as it was read.
+pub(super) struct OriginalFile<'a> {
+    pub(super) rows: &'a [FileRecord],
+    pub(super) layout: &'a FileLayout,
+}
+
+/// How a file is written, apart from its records.
+#[derive(Debug)]
+pub(super) struct FileLayout {
+    pub(super) format: DatasetFormat,
+    /// Whether it begins with a byte order mark.
+    has_mark: bool,
+    pub(super) line_end: &'static str,
+    pub(super) header: TableHeader,
+}
+
+impl FileLayout {
+    /// The byte order mark, if there is one.
+    pub(super) fn mark(&self) -> &'static [u8] {
+        if self.has_mark { MARK } else { b"" }
+    }
+}
+
+/// A question to be written: the index of its record in the file, if it has one,
+/// and the fields that changed.
+pub(super) type ChangedRecord = (Option<usize>, Vec<(String, Value)>);
 
 macro_rules! formats {
     ($( $Variant:ident => $module:ident ),+ $(,)?) => {
         $( mod $module; )+
 
-        /// What a file of questions is written as.
+        /// A format of files of questions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum Format {
+        pub enum DatasetFormat {
             $( #[doc = concat!("`", stringify!($module), "`: see its file.")] $Variant, )+
         }
 
-        impl Format {
+        impl DatasetFormat {
             /// All formats.
             pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
 
-            /// What the format says of itself.
-            pub(super) fn file(self) -> &'static dyn FileFormat {
-                match self { $( Self::$Variant => &self::$module::File, )+ }
+            /// The implementation of the format.
+            pub(super) fn file(self) -> &'static dyn RecordFormat {
+                match self { $( Self::$Variant => &self::$module::$Variant, )+ }
             }
         }
     };
@@ -111,16 +145,15 @@ formats! {
     Parquet => parquet,
 }
 
-impl Format {
-    /// The format that a file's name tells; none where it tells none.
+impl DatasetFormat {
+    /// The format of a file name, by its extension.
     pub fn of_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
         let extension = extension.to_ascii_lowercase();
         Self::ALL.iter().copied().find(|format| format.file().written_as().contains(&extension.as_str()))
     }
 
-    /// The same, if files of this format can be changed in place, as reviews
-    /// change them.
+    /// The same, if files of this format can be changed in place, as a review does.
     pub fn of_kept_name(name: &str) -> Option<Self> {
         Self::of_name(name).filter(|format| format.is_changed_in_place())
     }
@@ -131,19 +164,19 @@ impl Format {
     }
 
     /// All formats.
-    pub fn all() -> Formats {
-        Formats(Self::ALL.to_vec())
+    pub fn all() -> DatasetFormats {
+        DatasetFormats(Self::ALL.to_vec())
     }
 
-    /// Those that can be changed in place.
-    pub fn kept() -> Formats {
-        Formats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
+    /// The formats that can be changed in place.
+    pub fn kept() -> DatasetFormats {
+        DatasetFormats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
     }
 
-    /// What a file is read as: by bytes that only one format begins with, else
-    /// by its name, else by its first character.
+    /// The format of a file: by first bytes that only one format has, else by its
+    /// name, else by its first character.
     pub(super) fn of_file(name: &str, bytes: &[u8]) -> Self {
-        let find = |is: &dyn Fn(&dyn FileFormat) -> bool| Self::ALL.iter().copied().find(|format| is(format.file()));
+        let find = |is: &dyn Fn(&dyn RecordFormat) -> bool| Self::ALL.iter().copied().find(|format| is(format.file()));
         let extension = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
         let first = without_mark(bytes).iter().find(|byte| !byte.is_ascii_whitespace());
         find(&|format| format.is_sure(bytes))
@@ -153,28 +186,40 @@ impl Format {
     }
 }
 
-/// Some formats, to be told of.
-#[derive(Debug, Clone)]
-pub struct Formats(Vec<Format>);
-
-impl Formats {
-    /// What they are called: `JSONL or CSV`.
-    pub fn titles(&self) -> String {
-        either(self.0.iter().map(|format| format.file().title().to_owned()))
-    }
-
-    /// How their files' names end: `.jsonl or .csv`.
-    pub fn endings(&self) -> String {
-        either(self.0.iter().filter_map(|format| Some(format!(".{}", format.file().written_as().first()?))))
-    }
+/// The layout of a file.
+pub(super) fn layout(name: &str, bytes: &[u8]) -> FileLayout {
+    let format = DatasetFormat::of_file(name, bytes);
+    let content = without_mark(bytes);
+    let first_line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line_end = if first_line.ends_with(b"\r") { "\r\n" } else { "\n" };
+    FileLayout { format, has_mark: content.len() < bytes.len(), line_end, header: format.file().header(name, content) }
 }
 
-/// `a, b or c`.
-fn either(words: impl Iterator<Item = String>) -> String {
-    let words: Vec<String> = words.collect();
-    match words.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => words.concat(),
+/// Reads all records; the file may begin with a byte order mark.
+pub(super) fn read(name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
+    DatasetFormat::of_file(name, bytes).file().read(name, without_mark(bytes), holds)
+}
+
+/// Whether all records have the columns of one header.
+pub(super) fn has_header(name: &str, bytes: &[u8]) -> bool {
+    DatasetFormat::of_file(name, bytes).file().has_header()
+}
+
+/// A list of formats, for messages.
+#[derive(Debug, Clone)]
+pub struct DatasetFormats(Vec<DatasetFormat>);
+
+impl DatasetFormats {
+    /// Their names: `JSONL or CSV`.
+    pub fn titles(&self) -> String {
+        let titles: Vec<String> = self.0.iter().map(|format| format.file().title().to_owned()).collect();
+        words::alternatives(&titles)
+    }
+
+    /// Their extensions: `.jsonl or .csv`.
+    pub fn endings(&self) -> String {
+        let first = |format: &DatasetFormat| Some(format!(".{}", format.file().written_as().first()?));
+        words::alternatives(&self.0.iter().filter_map(first).collect::<Vec<_>>())
     }
 }
 

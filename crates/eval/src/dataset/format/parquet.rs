@@ -1,21 +1,22 @@
 //! `parquet`: a table with lists, for programs that read columns. It is only
 //! written.
 
-use super::{FileFormat, Holds};
+use super::{FileContent, RecordFormat, WriteError};
 use crate::dataset::cells::cell;
-use crate::dataset::rows::{Fault, Row};
+use crate::dataset::fault::RowError;
+use crate::dataset::rows::FileRecord;
 use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray,
     builder::{ListBuilder, StringBuilder},
 };
-use parquet::arrow::ArrowWriter;
+use parquet::{arrow::ArrowWriter, errors::ParquetError};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The format, for the list in [`super`].
-pub(super) struct File;
+pub(super) struct Parquet;
 
-impl FileFormat for File {
+impl RecordFormat for Parquet {
     fn title(&self) -> &'static str {
         "Parquet"
     }
@@ -32,27 +33,27 @@ impl FileFormat for File {
         bytes.starts_with(b"PAR1")
     }
 
-    fn read(&self, _: &str, _: &[u8], holds: Holds) -> (Vec<Row>, Vec<Fault>) {
+    fn read(&self, _: &str, _: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
         let how = match holds {
-            Holds::Questions => {
+            FileContent::Questions => {
                 "is a Parquet file, which is not read here: write CSV or JSONL (pandas: `frame.to_json(\"golden.jsonl\", \
                  orient=\"records\", lines=True)`)"
             }
-            Holds::Answers => {
+            FileContent::Answers => {
                 "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"answers.jsonl\", \
                  orient=\"records\", lines=True)`)"
             }
         };
-        (Vec::new(), vec![(1, how.to_owned())])
+        (Vec::new(), vec![RowError::new(1, how)])
     }
 
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, String> {
+    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
         let arrays: Vec<(&str, ArrayRef, bool)> =
             columns.iter().map(|name| (*name, column(rows, name), true)).collect();
-        let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(|error| error.to_string())?;
+        let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(ParquetError::from)?;
         let mut bytes = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).map_err(|error| error.to_string())?;
-        writer.write(&batch).and_then(|()| writer.close()).map_err(|error| error.to_string())?;
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None)?;
+        writer.write(&batch).and_then(|()| writer.close())?;
         Ok(bytes)
     }
 }

@@ -2,11 +2,11 @@
 
 use super::super::{Origin, Review, Split};
 use super::*;
-use crate::dataset::{Kind, Length, Style};
+use crate::dataset::{Length, QuestionKind, QuestionStyle};
 use rag::Span;
 
 fn faults(name: &str, text: &str) -> Vec<(usize, String)> {
-    import(name, text.as_bytes()).unwrap_err().into_iter().map(|error| (error.line, error.message)).collect()
+    import(name, text.as_bytes()).unwrap_err().into_iter().map(|error| (error.line, error.reason())).collect()
 }
 
 fn lines(name: &str, text: &str) -> Vec<usize> {
@@ -48,9 +48,9 @@ fn own_files_survive_a_round_trip() {
                 tags: Vec::new(),
                 answerable: false,
                 origin: Some(Origin {
-                    kind: Kind::Unanswerable,
+                    kind: QuestionKind::Unanswerable,
                     persona: Some("Nurse".into()),
-                    style: Style::WebSearch,
+                    style: QuestionStyle::WebSearch,
                     length: Length::Short,
                     model: "m".into(),
                 }),
@@ -200,8 +200,11 @@ fn rows_of_a_program_are_the_same_questions_and_are_told_by_their_numbers_from_0
     assert_eq!(ignored.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["note"]);
     let faults =
         read_questions(&rows(r#"[{"question": "Why?"}, {"question": ""}, {"question": "Why?"}]"#)).unwrap_err();
-    assert_eq!(faults.iter().map(|fault| fault.0).collect::<Vec<_>>(), [1, 2]);
-    assert!(faults[0].1.contains("remove the row") && faults[1].1.contains("of row 0"), "{faults:?}");
+    assert_eq!(faults.iter().map(|fault| fault.number).collect::<Vec<_>>(), [1, 2]);
+    assert!(
+        faults[0].to_string().contains("remove the row") && faults[1].to_string().contains("of row 0"),
+        "{faults:?}"
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The answer depends on a condition, and the question names it.
 
-use super::super::{Draft, Rejected};
+use super::super::{QuestionDraft, RejectionReason};
 use super::Recipe;
+use crate::words::Pattern;
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -20,7 +21,7 @@ pub(super) const RECIPE: Recipe = Recipe {
 };
 
 /// Words that begin a condition, in the languages that most corpora are in.
-static CONDITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static CONDITION: Pattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)\b(if|when|unless|until|once|while|in\ case|provided|without|during|after|before
         |wenn|falls|sobald|solange|ohne|si|lorsque|quand|cuando|salvo|a\ menos|se|quando|als|indien|wanneer)\b",
@@ -28,7 +29,7 @@ static CONDITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-fn rule(draft: &Draft, _: &[&str]) -> Result<(), Rejected> {
+fn rule(draft: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
     // `When was …?` asks for a time and names no condition.
     let after_first = draft.question.split_once(char::is_whitespace).map_or("", |(_, rest)| rest);
     let first_is_if = draft.question.to_lowercase().starts_with("if ");
@@ -36,15 +37,15 @@ fn rule(draft: &Draft, _: &[&str]) -> Result<(), Rejected> {
     if first_is_if || !latin || CONDITION.as_ref().is_none_or(|pattern| pattern.is_match(after_first)) {
         return Ok(());
     }
-    Err(Rejected::OtherKind("the question names no condition".into()))
+    Err(RejectionReason::OtherKind("the question names no condition".into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(question: &str) -> Result<(), Rejected> {
-        let draft = Draft { question: question.into(), answer: String::new(), quotes: Vec::new() };
+    fn check(question: &str) -> Result<(), RejectionReason> {
+        let draft = QuestionDraft { question: question.into(), answer: String::new(), quotes: Vec::new() };
         rule(&draft, &[])
     }
 

@@ -1,30 +1,29 @@
 //! Kinds of questions: one file each, and one line in the list of [`dataset::kind`](crate::dataset).
 //!
-//! A kind says what the model is told, shows it an example, and has the rules
-//! that only its questions must keep.
+//! A kind has the task for the model, an example, and a rule for its questions.
 
-use super::{Draft, Rejected};
-use crate::dataset::{Kind, every_kind};
+use super::{QuestionDraft, RejectionReason};
+use crate::dataset::{QuestionKind, every_kind};
 
-/// What a kind asks of the model and of its questions.
+/// How questions of a kind are made and checked.
 pub(super) struct Recipe {
-    /// What the model is told to do.
+    /// The task for the model.
     pub(super) task: &'static str,
-    /// Passages as an example. As many as a question of this kind needs.
+    /// Example passages, as many as a question of this kind needs.
     pub(super) example_passages: &'static [&'static str],
-    /// What a model should make of them: a draft as JSON.
+    /// The reply to the example: a draft as JSON.
     pub(super) example_reply: &'static str,
     /// The share of the answer's words that its passages must hold.
     pub(super) held: f64,
     /// A rule of this kind alone.
-    pub(super) rule: fn(&Draft, &[&str]) -> Result<(), Rejected>,
+    pub(super) rule: fn(&QuestionDraft, &[&str]) -> Result<(), RejectionReason>,
 }
 
 macro_rules! recipes {
     ($( $(#[$doc:meta])* $Variant:ident => $module:ident, $share:literal );+ $(;)?) => {
         $( mod $module; )+
 
-        impl Kind {
+        impl QuestionKind {
             pub(super) fn recipe(self) -> &'static Recipe {
                 match self { $( Self::$Variant => &$module::RECIPE ),+ }
             }
@@ -34,7 +33,7 @@ macro_rules! recipes {
 
 every_kind!(recipes);
 
-impl Kind {
+impl QuestionKind {
     /// How many passages a question of this kind needs.
     pub(crate) fn hops(self) -> usize {
         self.recipe().example_passages.len()
@@ -42,7 +41,7 @@ impl Kind {
 }
 
 /// For kinds without a rule of their own.
-fn no_rule(_: &Draft, _: &[&str]) -> Result<(), Rejected> {
+fn no_rule(_: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
     Ok(())
 }
 
@@ -53,7 +52,7 @@ mod tests {
 
     #[test]
     fn every_kinds_example_passes_its_own_checks() {
-        for kind in Kind::ALL {
+        for kind in QuestionKind::ALL {
             let recipe = kind.recipe();
             let draft = read_draft(recipe.example_reply, *kind).unwrap();
             let checked = check::draft(&draft, recipe.example_passages, *kind);
@@ -63,13 +62,13 @@ mod tests {
 
     #[test]
     fn shares_are_a_whole() {
-        let sum: f64 = Kind::ALL.iter().map(|kind| kind.default_share()).sum();
+        let sum: f64 = QuestionKind::ALL.iter().map(|kind| kind.default_share()).sum();
         assert!((sum - 1.0).abs() < 1e-12);
     }
 
     #[test]
     fn names_are_those_of_files() {
-        for kind in Kind::ALL {
+        for kind in QuestionKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }

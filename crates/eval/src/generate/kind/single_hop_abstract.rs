@@ -1,6 +1,6 @@
 //! Why, how or what for: the answer is a sentence and not a name.
 
-use super::super::{Draft, Rejected};
+use super::super::{QuestionDraft, RejectionReason};
 use super::Recipe;
 use crate::words::content_stems;
 
@@ -20,9 +20,9 @@ pub(super) const RECIPE: Recipe = Recipe {
     rule,
 };
 
-fn rule(draft: &Draft, _: &[&str]) -> Result<(), Rejected> {
+fn rule(draft: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
     if content_stems(&draft.answer).len() < FEWEST_STEMS {
-        return Err(Rejected::OtherKind("the answer is one fact".into()));
+        return Err(RejectionReason::OtherKind("the answer is one fact".into()));
     }
     Ok(())
 }

@@ -10,8 +10,8 @@
 //! answer. Of several judges the median counts, if more than half of them
 //! gave a number: two of them seldom write the same one.
 
-use super::{Judge, Sampling, Seat, Transcript, VerdictForm, has_probabilities, panel};
-use crate::Missing;
+use super::{Judge, PanelMember, Sampling, Transcript, VerdictForm, has_probabilities, panel};
+use crate::{Missing, words};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) enum Options {
 
 /// What was chosen.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Choice {
+pub(crate) struct ScaleChoice {
     /// Its position among the options, or nothing that can be read.
     position: Option<usize>,
     /// The option itself.
@@ -74,15 +74,11 @@ impl Options {
 
     /// `0, 2 or 4`.
     fn list(&self) -> String {
-        let names = self.names();
-        match names.split_last() {
-            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-            _ => names.concat(),
-        }
+        words::alternatives(&self.names())
     }
 }
 
-impl Choice {
+impl ScaleChoice {
     /// The position of the chosen option, or why there is no score.
     pub(crate) fn complete(&self) -> Result<usize, Missing> {
         self.position.ok_or_else(|| unread(self.votes.len()))
@@ -122,8 +118,8 @@ fn unread(judges: usize) -> Missing {
 }
 
 /// A vote with the name of its judge.
-fn vote(seat: &Seat, mut detail: Value) -> Value {
-    detail["judge"] = json!(seat.name);
+fn vote(member: &PanelMember, mut detail: Value) -> Value {
+    detail["judge"] = json!(member.name);
     detail
 }
 
@@ -136,22 +132,22 @@ impl Judge {
         prompt: &str,
         options: &Options,
         transcript: &mut Transcript,
-    ) -> Result<Choice, Missing> {
+    ) -> Result<ScaleChoice, Missing> {
         if !self.is_panel() {
             return self.first.choose(purpose, prompt, options, transcript).await;
         }
-        let asked = self.seats().map(|seat| async move {
+        let asked = self.members().map(|member| async move {
             let mut own = Transcript::default();
-            let ballot = seat.choose(purpose, prompt, options, &mut own).await;
-            (seat, own, ballot)
+            let ballot = member.choose(purpose, prompt, options, &mut own).await;
+            (member, own, ballot)
         });
-        let given: Vec<(&Seat, Choice)> = panel::collect(join_all(asked).await, transcript)?;
-        let votes: Vec<Value> = given.iter().map(|(seat, choice)| vote(seat, choice.detail())).collect();
+        let given: Vec<(&PanelMember, ScaleChoice)> = panel::collect(join_all(asked).await, transcript)?;
+        let votes: Vec<Value> = given.iter().map(|(member, choice)| vote(member, choice.detail())).collect();
         transcript.agreement.count(votes.iter().map(|vote| &vote["chosen"]));
         let position = panel::most(&given.iter().map(|(_, choice)| choice.position).collect::<Vec<_>>());
         let agreeing = given.into_iter().find(|(_, choice)| position.is_some() && choice.position == position);
         let (chosen, reason) = agreeing.map(|(_, choice)| (choice.chosen, choice.reason)).unwrap_or_default();
-        Ok(Choice { position, chosen, probabilities: Vec::new(), reason, votes })
+        Ok(ScaleChoice { position, chosen, probabilities: Vec::new(), reason, votes })
     }
 
     /// A number between two others, which may be met.
@@ -165,13 +161,13 @@ impl Judge {
         if !self.is_panel() {
             return self.first.measure(purpose, prompt, range, transcript).await;
         }
-        let asked = self.seats().map(|seat| async move {
+        let asked = self.members().map(|member| async move {
             let mut own = Transcript::default();
-            let ballot = seat.measure(purpose, prompt, range, &mut own).await;
-            (seat, own, ballot)
+            let ballot = member.measure(purpose, prompt, range, &mut own).await;
+            (member, own, ballot)
         });
-        let given: Vec<(&Seat, Measure)> = panel::collect(join_all(asked).await, transcript)?;
-        let votes: Vec<Value> = given.iter().map(|(seat, measure)| vote(seat, measure.detail())).collect();
+        let given: Vec<(&PanelMember, Measure)> = panel::collect(join_all(asked).await, transcript)?;
+        let votes: Vec<Value> = given.iter().map(|(member, measure)| vote(member, measure.detail())).collect();
         transcript.agreement.count(votes.iter().map(|vote| &vote["number"]));
         let numbers: Vec<f64> = given.iter().filter_map(|(_, measure)| measure.number).collect();
         let number = if numbers.len() * 2 > given.len() { median(numbers) } else { None };
@@ -179,14 +175,14 @@ impl Judge {
     }
 }
 
-impl Seat {
+impl PanelMember {
     async fn choose(
         &self,
         purpose: &str,
         prompt: &str,
         options: &Options,
         transcript: &mut Transcript,
-    ) -> Result<Choice, Missing> {
+    ) -> Result<ScaleChoice, Missing> {
         if let Some(choice) = self.choose_by_probability(purpose, prompt, options, transcript).await? {
             return Ok(choice);
         }
@@ -204,7 +200,7 @@ impl Seat {
         let chosen = object.get("choice").cloned().unwrap_or_default();
         let position = values.iter().position(|value| *value == chosen);
         let chosen = if position.is_some() { chosen } else { Value::Null };
-        Ok(Choice { position, chosen, reason: reason(&object), ..Choice::default() })
+        Ok(ScaleChoice { position, chosen, reason: reason(&object), ..ScaleChoice::default() })
     }
 
     /// None if the model is measured by words. A single reply without
@@ -215,7 +211,7 @@ impl Seat {
         prompt: &str,
         options: &Options,
         transcript: &mut Transcript,
-    ) -> Result<Option<Choice>, Missing> {
+    ) -> Result<Option<ScaleChoice>, Missing> {
         if self.noted_form(transcript).await? == VerdictForm::Words {
             return Ok(None);
         }
@@ -229,7 +225,7 @@ impl Seat {
         let best = probabilities.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let position = best.map(|(position, _)| position).or_else(|| written(&response.text, &names));
         let chosen = position.and_then(|position| values.get(position).cloned()).unwrap_or_default();
-        Ok(Some(Choice { position, chosen, probabilities, ..Choice::default() }))
+        Ok(Some(ScaleChoice { position, chosen, probabilities, ..ScaleChoice::default() }))
     }
 
     async fn measure(
@@ -278,10 +274,9 @@ fn median(mut numbers: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::{FakeJudge, wait};
-    use super::super::Judges;
     use super::*;
 
-    fn choose(judge: &Judge) -> (Result<Choice, Missing>, Value) {
+    fn choose(judge: &Judge) -> (Result<ScaleChoice, Missing>, Value) {
         let mut transcript = Transcript::default();
         let options = Options::Numbers(vec![0, 2, 4]);
         let choice = wait(judge.choose("rating", "How good is it?", &options, &mut transcript));
@@ -290,7 +285,7 @@ mod tests {
 
     fn judges(fakes: Vec<FakeJudge>) -> Judge {
         let chats: Vec<_> = fakes.into_iter().map(FakeJudge::chat).collect();
-        Judge::new(Judges::of(&chats).unwrap(), 0.5)
+        Judge::new(&chats[0], &chats[1..], 0.5)
     }
 
     #[test]

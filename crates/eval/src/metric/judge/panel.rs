@@ -15,49 +15,28 @@
 //! The detail of a score keeps every vote, and `agreement`: the share of votes
 //! that were with the most frequent one.
 
-use super::{Sampling, Seat, Transcript, Verdict, VerdictForm};
+use super::{ItemVerdict, PanelMember, Sampling, Transcript, VerdictForm};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use futures::future::join_all;
 use models::Chat;
 use serde_json::{Map, Value, json};
 
-/// The models that judge: at least one.
-pub(crate) struct Judges {
-    first: Chat,
-    others: Vec<Chat>,
-}
-
-impl Judges {
-    /// The judges of a list; none of an empty one.
-    pub(crate) fn of(models: &[Chat]) -> Option<Self> {
-        let (first, others) = models.split_first()?;
-        Some(Self { first: first.clone(), others: others.to_vec() })
-    }
-}
-
-impl From<Chat> for Judges {
-    fn from(first: Chat) -> Self {
-        Self { first, others: Vec::new() }
-    }
-}
-
 /// Gives verdicts, by one model or by the majority of several.
 pub(crate) struct Judge {
-    pub(super) first: Seat,
-    others: Vec<Seat>,
+    pub(super) first: PanelMember,
+    others: Vec<PanelMember>,
 }
 
 impl Judge {
-    /// A judge that says yes from this probability on.
-    pub(crate) fn new(judges: impl Into<Judges>, threshold: f64) -> Self {
-        let Judges { first, others } = judges.into();
-        let several = !others.is_empty();
-        let seat = |chat: Chat| {
-            let name = several.then(|| chat.identity().model.clone());
-            Seat::new(chat, threshold, name)
+    /// A judge that says yes from this probability on; with `others`, the majority
+    /// decides.
+    pub(crate) fn new(first: &Chat, others: &[Chat], threshold: f64) -> Self {
+        let member = |chat: &Chat| {
+            let name = (!others.is_empty()).then(|| chat.identity().model.clone());
+            PanelMember::new(chat.clone(), threshold, name)
         };
-        Self { first: seat(first), others: others.into_iter().map(seat).collect() }
+        Self { first: member(first), others: others.iter().map(member).collect() }
     }
 
     /// What the first judge's verdicts are read from.
@@ -70,7 +49,7 @@ impl Judge {
         !self.others.is_empty()
     }
 
-    pub(super) fn seats(&self) -> impl Iterator<Item = &Seat> {
+    pub(super) fn members(&self) -> impl Iterator<Item = &PanelMember> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
@@ -153,21 +132,21 @@ impl Judge {
         &self,
         inquiry: &Inquiry<'_>,
         transcript: &mut Transcript,
-    ) -> Result<Vec<Verdict>, Missing> {
+    ) -> Result<Vec<ItemVerdict>, Missing> {
         if !self.is_panel() {
             return self.first.verdicts(inquiry, transcript).await;
         }
-        let asked = self.seats().map(|seat| async move {
+        let asked = self.members().map(|member| async move {
             let mut own = Transcript::default();
-            let ballot = seat.verdicts(inquiry, &mut own).await;
-            (seat, own, ballot)
+            let ballot = member.verdicts(inquiry, &mut own).await;
+            (member, own, ballot)
         });
-        let ballots: Vec<(&Seat, Vec<Verdict>)> = collect(join_all(asked).await, transcript)?;
+        let ballots: Vec<(&PanelMember, Vec<ItemVerdict>)> = collect(join_all(asked).await, transcript)?;
         let verdicts = (0..inquiry.items.len()).map(|item| {
-            let given = ballots.iter().map(|(seat, ballot)| (*seat, ballot.get(item).cloned().unwrap_or_default()));
+            let given = ballots.iter().map(|(member, ballot)| (*member, ballot.get(item).cloned().unwrap_or_default()));
             majority(given.collect())
         });
-        let verdicts: Vec<Verdict> = verdicts.collect();
+        let verdicts: Vec<ItemVerdict> = verdicts.collect();
         for verdict in &verdicts {
             transcript.agreement.count(verdict.votes.iter().map(|vote| &vote["verdict"]));
         }
@@ -194,7 +173,7 @@ impl Judge {
         inquiry: &Inquiry<'_>,
         item: &str,
         transcript: &mut Transcript,
-    ) -> Result<Option<Verdict>, Missing> {
+    ) -> Result<Option<ItemVerdict>, Missing> {
         self.first.probable_verdict(inquiry, item, transcript).await
     }
 }
@@ -202,18 +181,18 @@ impl Judge {
 /// What every judge said; the default where its reply cannot be read. All of it
 /// is in the transcript, also where a judge failed.
 pub(super) fn collect<'a, T: Default>(
-    asked: Vec<(&'a Seat, Transcript, Result<T, Missing>)>,
+    asked: Vec<(&'a PanelMember, Transcript, Result<T, Missing>)>,
     transcript: &mut Transcript,
-) -> Result<Vec<(&'a Seat, T)>, Missing> {
+) -> Result<Vec<(&'a PanelMember, T)>, Missing> {
     let mut ballots = Vec::new();
-    for (seat, own, ballot) in asked {
+    for (member, own, ballot) in asked {
         transcript.calls.extend(own.calls);
         transcript.forms.extend(own.forms);
-        ballots.push((seat, ballot));
+        ballots.push((member, ballot));
     }
-    let read = |(seat, ballot)| match ballot {
-        Ok(ballot) => Ok((seat, ballot)),
-        Err(Missing::JudgeUnparsable(_)) => Ok((seat, T::default())),
+    let read = |(member, ballot)| match ballot {
+        Ok(ballot) => Ok((member, ballot)),
+        Err(Missing::JudgeUnparsable(_)) => Ok((member, T::default())),
         Err(missing) => Err(missing),
     };
     ballots.into_iter().map(read).collect()
@@ -226,32 +205,33 @@ pub(super) fn most<T: PartialEq + Copy>(votes: &[Option<T>]) -> Option<T> {
     votes.iter().flatten().find(|value| count(value) * 2 > votes.len()).copied()
 }
 
-fn majority(given: Vec<(&Seat, Verdict)>) -> Verdict {
+fn majority(given: Vec<(&PanelMember, ItemVerdict)>) -> ItemVerdict {
     let yes = most(&given.iter().map(|(_, verdict)| verdict.yes).collect::<Vec<_>>());
     // A mean of some of them would be of other judges for every item.
     let probabilities: Option<Vec<f64>> = given.iter().map(|(_, verdict)| verdict.probability).collect();
     let probability = probabilities.and_then(|values| crate::statistics::mean(&values));
-    let agreeing = |(_, verdict): &&(&Seat, Verdict)| yes.is_some() && verdict.yes == yes && verdict.reason.is_some();
+    let agreeing =
+        |(_, verdict): &&(&PanelMember, ItemVerdict)| yes.is_some() && verdict.yes == yes && verdict.reason.is_some();
     let reason = given.iter().find(agreeing).and_then(|(_, verdict)| verdict.reason.clone());
-    let votes = given.iter().map(|(seat, verdict)| {
+    let votes = given.iter().map(|(member, verdict)| {
         json!({
-            "judge": seat.name,
+            "judge": member.name,
             "verdict": verdict.yes,
             "probability": verdict.probability,
             "reason": verdict.reason,
         })
     });
-    Verdict { yes, probability, reason, votes: votes.collect() }
+    ItemVerdict { yes, probability, reason, votes: votes.collect() }
 }
 
 /// How often judges say the same.
 #[derive(Debug, Default)]
-pub(super) struct Agreement {
+pub(super) struct VoteCount {
     together: usize,
     votes: usize,
 }
 
-impl Agreement {
+impl VoteCount {
     /// Counts the votes on one item; those that could not be read (null) are
     /// with nobody.
     pub(super) fn count<'a>(&mut self, votes: impl Iterator<Item = &'a Value>) {

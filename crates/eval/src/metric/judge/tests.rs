@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-fn ask(fake: FakeJudge, items: &[&str]) -> Result<Vec<Verdict>, Missing> {
+fn ask(fake: FakeJudge, items: &[&str]) -> Result<Vec<ItemVerdict>, Missing> {
     let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
     let inquiry = Inquiry {
         shared: "<context>\nx\n</context>".to_owned(),
@@ -18,11 +18,11 @@ fn ask(fake: FakeJudge, items: &[&str]) -> Result<Vec<Verdict>, Missing> {
         question: "Is it so?",
         per_call: 2,
     };
-    let judge = Judge::new(fake.chat(), 0.5);
+    let judge = Judge::new(&fake.chat(), &[], 0.5);
     wait(judge.verdicts(&inquiry, &mut Transcript::default()))
 }
 
-fn words(verdicts: &[Verdict]) -> Vec<Option<bool>> {
+fn words(verdicts: &[ItemVerdict]) -> Vec<Option<bool>> {
     verdicts.iter().map(|verdict| verdict.yes).collect()
 }
 
@@ -41,7 +41,7 @@ fn verdicts_by_probability_and_in_words_agree() {
 fn a_model_without_probabilities_is_asked_for_them_once_before_the_first_verdict() {
     let fake = FakeJudge::new().without_probabilities();
     let (seen, probes) = (fake.seen(), fake.probes());
-    let judge = Judge::new(fake.chat(), 0.5);
+    let judge = Judge::new(&fake.chat(), &[], 0.5);
     let items = vec!["a".to_owned()];
     for _ in 0..3 {
         let inquiry = Inquiry { shared: "x".into(), tag: "statement", items: &items, question: "So?", per_call: 1 };
@@ -107,7 +107,7 @@ impl ChatModel for Ordered {
 }
 
 /// The verdicts of twenty scores that are made at once, each with its detail.
-fn verdicts_in_order(order: &[usize]) -> (Vec<(Vec<Verdict>, Value)>, usize) {
+fn verdicts_in_order(order: &[usize]) -> (Vec<(Vec<ItemVerdict>, Value)>, usize) {
     let identity = Identity {
         provider: "test".to_owned(),
         model: "ordered".to_owned(),
@@ -117,7 +117,7 @@ fn verdicts_in_order(order: &[usize]) -> (Vec<(Vec<Verdict>, Value)>, usize) {
     let written = Arc::<AtomicUsize>::default();
     let order = Mutex::new(order.iter().rev().copied().collect());
     let model = Ordered { identity, order, written: written.clone() };
-    let judge = Judge::new(Client::new(None).chat(Arc::new(model)), 0.5);
+    let judge = Judge::new(&Client::new(None).chat(Arc::new(model)), &[], 0.5);
     let one = async |number: usize| {
         let items = vec![format!("item {number} .")];
         let inquiry = Inquiry { shared: "x".into(), tag: "statement", items: &items, question: "So?", per_call: 1 };
@@ -165,7 +165,7 @@ fn a_reply_without_probabilities_counts_by_its_word_and_one_with_neither_has_no_
 #[test]
 fn the_detail_of_a_score_says_what_its_verdicts_were_read_from() {
     let measured = |fake: FakeJudge| {
-        let judge = Judge::new(fake.chat(), 0.5);
+        let judge = Judge::new(&fake.chat(), &[], 0.5);
         let items = vec!["a".to_owned()];
         let inquiry = Inquiry { shared: "x".into(), tag: "statement", items: &items, question: "So?", per_call: 1 };
         let mut transcript = Transcript::default();
@@ -210,7 +210,7 @@ fn a_number_with_two_different_verdicts_has_none() {
 #[test]
 fn statements_that_cannot_be_read_are_told_from_none() {
     let statements = |reply: &str| {
-        let judge = Judge::new(FakeJudge::new().replies(&[reply]).chat(), 0.5);
+        let judge = Judge::new(&FakeJudge::new().replies(&[reply]).chat(), &[], 0.5);
         wait(judge.statements("q", "text", 3, &mut Transcript::default()))
     };
     assert_eq!(statements(r#"{"statements": []}"#), Ok(Vec::new()));
@@ -231,7 +231,7 @@ fn a_word_is_read_at_the_beginning_only() {
 
 #[test]
 fn the_transcript_keeps_prompts_replies_and_probabilities() {
-    let judge = Judge::new(FakeJudge::new().verdicts("1").chat(), 0.5);
+    let judge = Judge::new(&FakeJudge::new().verdicts("1").chat(), &[], 0.5);
     let items = vec!["a".to_owned()];
     let inquiry = Inquiry { shared: "x".repeat(2_000), tag: "statement", items: &items, question: "So?", per_call: 1 };
     let mut transcript = Transcript::default();

@@ -5,7 +5,7 @@ use super::super::testing::{FakeJudge, answer, judged_by, passage, question, sam
 use super::*;
 use crate::{Score, Scored};
 
-fn of(template: &str, output: Output) -> Config {
+fn of(template: &str, output: PromptOutput) -> Config {
     Config { template: template.to_owned(), output, ..Config::default() }
 }
 
@@ -20,16 +20,19 @@ fn refused(config: &Config) -> String {
     config.build(&judged_by(FakeJudge::new()).context()).err().unwrap().to_string()
 }
 
-fn choice() -> Output {
-    Output::Choice([("poor", 0.0), ("good", 1.0), ("fair", 0.5)].map(|(label, score)| (label.to_owned(), score)).into())
+fn choice() -> PromptOutput {
+    PromptOutput::Choice(
+        [("poor", 0.0), ("good", 1.0), ("fair", 0.5)].map(|(label, score)| (label.to_owned(), score)).into(),
+    )
 }
 
 #[test]
 fn each_output_is_read_as_its_kind() {
-    let yes_no = |verdict: &str| run(&of("{answer} So?", Output::YesNo), FakeJudge::new().verdicts(verdict)).score;
+    let yes_no =
+        |verdict: &str| run(&of("{answer} So?", PromptOutput::YesNo), FakeJudge::new().verdicts(verdict)).score;
     assert_eq!((yes_no("1"), yes_no("0")), (Score::Value(1.0), Score::Value(0.0)));
     let number = |reply: &str| {
-        let output = Output::Number { min: 1.0, max: 5.0 };
+        let output = PromptOutput::Number { min: 1.0, max: 5.0 };
         run(&of("{answer}", output), FakeJudge::new().replies(&[reply])).score
     };
     assert_eq!(number(r#"{"reason": "so", "number": 3.5}"#), Score::Value(3.5));
@@ -44,8 +47,8 @@ fn each_output_is_read_as_its_kind() {
 
 #[test]
 fn ranges_are_those_of_the_output() {
-    assert_eq!(of("", Output::YesNo).range(), (0.0, 1.0));
-    assert_eq!(of("", Output::Number { min: -1.0, max: 5.0 }).range(), (-1.0, 5.0));
+    assert_eq!(of("", PromptOutput::YesNo).range(), (0.0, 1.0));
+    assert_eq!(of("", PromptOutput::Number { min: -1.0, max: 5.0 }).range(), (-1.0, 5.0));
     assert_eq!(of("", choice()).range(), (0.0, 1.0));
 }
 
@@ -53,14 +56,14 @@ fn ranges_are_those_of_the_output() {
 fn places_are_filled_and_decide_what_is_needed() {
     let fake = FakeJudge::new();
     let seen = fake.seen();
-    run(&of("Q: {question}\nA: {answer}\nWrite {{answer}} and {\"a\": 1}.", Output::YesNo), fake);
+    run(&of("Q: {question}\nA: {answer}\nWrite {{answer}} and {\"a\": 1}.", PromptOutput::YesNo), fake);
     let prompt = seen.lock().unwrap()[0].messages[1].content.clone();
     assert_eq!(
         prompt,
         "Q: <question>\nWhat is APT?\n</question>\nA: <answer>\nA <b>tool</b>.\n</answer>\nWrite {answer} and {\"a\": 1}. \
          Answer with one word: Yes or No."
     );
-    let needs = of("{question} {passages}", Output::YesNo).needs();
+    let needs = of("{question} {passages}", PromptOutput::YesNo).needs();
     assert!(needs.passages && !needs.answer && !needs.reference && needs.judge);
 }
 
@@ -68,7 +71,7 @@ fn places_are_filled_and_decide_what_is_needed() {
 fn a_sample_cannot_close_the_tags_of_the_file() {
     let fake = FakeJudge::new();
     let seen = fake.seen();
-    run(&of("<B>\n{answer}\n</B>\nSo?", Output::YesNo), fake);
+    run(&of("<B>\n{answer}\n</B>\nSo?", PromptOutput::YesNo), fake);
     let prompt = seen.lock().unwrap()[0].messages[1].content.clone();
     assert!(prompt.contains("A &lt;b>tool&lt;/b>."), "{prompt}");
 }
@@ -76,14 +79,14 @@ fn a_sample_cannot_close_the_tags_of_the_file() {
 #[test]
 fn what_cannot_work_is_refused_with_what_to_do() {
     for (config, part) in [
-        (of("", Output::YesNo), "`file` is missing"),
-        (of("Is it good?", Output::YesNo), "shows the judge nothing"),
-        (of("{anwser}", Output::YesNo), "{anwser}, which stands for nothing"),
-        (Config { file: "x".into(), ..of("{answer}", Output::YesNo) }, "exclude each other"),
+        (of("", PromptOutput::YesNo), "`file` is missing"),
+        (of("Is it good?", PromptOutput::YesNo), "shows the judge nothing"),
+        (of("{anwser}", PromptOutput::YesNo), "{anwser}, which stands for nothing"),
+        (Config { file: "x".into(), ..of("{answer}", PromptOutput::YesNo) }, "exclude each other"),
         (Config { file: "x.txt".into(), ..Config::default() }, "x.txt is empty, or was not read"),
-        (of("{answer}", Output::Number { min: 1.0, max: 1.0 }), "`min` must be below `max`"),
-        (of("{answer}", Output::Choice([("a".to_owned(), 1.0)].into())), "2 to 9 labels"),
-        (of("{answer}", Output::Choice([("a".to_owned(), 1.0), ("b".to_owned(), 1.0)].into())), "the same score"),
+        (of("{answer}", PromptOutput::Number { min: 1.0, max: 1.0 }), "`min` must be below `max`"),
+        (of("{answer}", PromptOutput::Choice([("a".to_owned(), 1.0)].into())), "2 to 9 labels"),
+        (of("{answer}", PromptOutput::Choice([("a".to_owned(), 1.0), ("b".to_owned(), 1.0)].into())), "the same score"),
     ] {
         let reason = refused(&config);
         assert!(reason.contains(part), "{reason}");
@@ -110,6 +113,6 @@ fn a_file_becomes_part_of_the_settings() {
 
 #[test]
 fn the_detail_names_the_prompt_by_its_content() {
-    let scored = run(&of("{answer}", Output::YesNo), FakeJudge::new());
+    let scored = run(&of("{answer}", PromptOutput::YesNo), FakeJudge::new());
     assert_eq!(scored.detail["template"], Key::of_bytes(b"{answer}").short());
 }

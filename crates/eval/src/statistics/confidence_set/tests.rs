@@ -1,7 +1,7 @@
 //! What the sets hold, on scores whose truth is known.
 
 use super::*;
-use crate::statistics::sign_flip_p_value;
+use crate::statistics::paired::sign_flip_p_value;
 
 const LEVEL: f64 = 0.05;
 

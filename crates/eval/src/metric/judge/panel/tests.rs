@@ -6,10 +6,10 @@ use super::*;
 
 fn panel(fakes: Vec<FakeJudge>) -> Judge {
     let chats: Vec<Chat> = fakes.into_iter().map(FakeJudge::chat).collect();
-    Judge::new(Judges::of(&chats).unwrap(), 0.5)
+    Judge::new(&chats[0], &chats[1..], 0.5)
 }
 
-fn ask(judge: &Judge, items: &[&str]) -> (Result<Vec<Verdict>, Missing>, Value) {
+fn ask(judge: &Judge, items: &[&str]) -> (Result<Vec<ItemVerdict>, Missing>, Value) {
     let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
     let inquiry =
         Inquiry { shared: "x".to_owned(), tag: "statement", items: &items, question: "Is it so?", per_call: 9 };
