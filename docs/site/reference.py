@@ -402,6 +402,25 @@ def decorator(node: ast.Assign, tree: ast.Module) -> str:
     )
 
 
+class Asynchronous(ast.NodeTransformer):
+    """Replaces `arun = asynchronous(run)` by the function that it stands for."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        holders = [tree, *(one for one in tree.body if isinstance(one, ast.ClassDef))]
+        self.functions = {one.name: one for holder in holders for one in holder.body if isinstance(one, ast.FunctionDef)}
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        match node:
+            case ast.Assign([ast.Name(name)], ast.Call(ast.Name("asynchronous"), [ast.Name(of)])):
+                same = self.functions[of]
+                words = (
+                    f"The same as `{of}` without blocking the event loop.\n\nWhere the `await` is cancelled, calls of models "
+                    "that have begun are finished and kept, and nothing more is asked."
+                )
+                return ast.AsyncFunctionDef(name, same.args, [ast.Expr(ast.Constant(words))], [], same.returns, lineno=node.lineno)
+        return node
+
+
 def python(package: Path) -> dict[str, str]:
     """The public names of the package, with signatures and docstrings, without importing it."""
     first = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
@@ -435,7 +454,8 @@ def python(package: Path) -> dict[str, str]:
             "ray.serve": [serve],
             "_core": [package / "_core.pyi"],
         }.get(module, [package / f"{module}.py"])
-        trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+        parsed = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+        trees = [Asynchronous(tree).visit(tree) for tree in parsed]
         title, anchor = ("Stages on Arrow batches", "arrow") if module == "_core" else (f"reverie.{module}", module)
         page += f"\n## {title} {{ #{anchor} }}\n\n{described(ast.get_docstring(trees[0]))}\n"
         if module in generated:

@@ -1,6 +1,6 @@
 //! Advice about errors, as commands. Libraries say what happened and where;
 //! only this crate knows by which command people call them. The advice is added
-//! wherever an error is put into words, even if the words are stored for later.
+//! wherever an error becomes text, even if the text is stored for later.
 
 use eval::dataset::{SplitError, UnwritableFile};
 use models::Absence;
@@ -11,8 +11,8 @@ use store::DamageOutcome;
 
 const START: &str = "start one with `reverie run`";
 
-/// From here on, errors are shown together with advice.
-pub fn give() {
+/// From now on, the text of an error includes the advice.
+pub fn install_advice() {
     store::set_advice(advice);
 }
 
@@ -120,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_the_command_that_mends_it_wherever_it_is_put_into_words() {
-        give();
+    fn the_text_of_an_error_has_the_command_that_fixes_it() {
+        install_advice();
         for error in [lab::Error::from(not_pulled()), lab::Error::Stage(rag::Error::Model(not_pulled()))] {
             let text = lab::error_chain(&error);
             assert_eq!(text, "model `minilm` is not here; run `reverie models pull minilm`");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_where_the_error_says_it_or_nobody_can_know() {
+    fn there_is_no_advice_where_no_command_helps() {
         for absence in [Absence::NoSuchPath, Absence::NotPullable { reason: "away".to_owned() }] {
             assert_eq!(advice(&models::Error::NotHere { model: "x".to_owned(), absence }), None);
         }

@@ -1,8 +1,8 @@
-//! The audit of a service: a line of JSON for each event, on standard error.
+//! The audit log of a service: a line of JSON for each event, on standard error.
 //!
-//! A thread of its own writes the lines, so that no answer waits for whoever
-//! reads them. Lines that come while a thousand others wait are lost, and their
-//! number is told in the next line that is written.
+//! A separate thread writes the lines, so that no answer waits for a slow
+//! reader. Lines that arrive while a thousand others wait are dropped, and the
+//! next written line reports how many.
 
 use serde_json::{Value, json};
 use std::{
@@ -15,68 +15,68 @@ use std::{
     time::Duration,
 };
 
-/// How many lines may wait.
-const WAITING: usize = 1000;
-/// How long the last lines may take at the end.
-const AT_THE_END: Duration = Duration::from_secs(1);
+/// The most lines that wait.
+const QUEUE_LINES: usize = 1000;
+/// How long the last lines may take to be written at the end.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-enum Message {
+enum AuditMessage {
     Line(String),
-    /// All lines before this are written; sends that they are.
+    /// Sends a message once all lines before this one are written.
     End(SyncSender<()>),
 }
 
-/// Lines that are written by another thread.
+/// A log whose lines are written by another thread.
 #[derive(Clone)]
-pub struct Audit {
-    lines: SyncSender<Message>,
+pub struct AuditLog {
+    lines: SyncSender<AuditMessage>,
     lost: Arc<AtomicU64>,
 }
 
-impl Audit {
-    /// Writes to `out`, until the last clone is gone.
+impl AuditLog {
+    /// Starts a log that writes to `out` until the last clone is dropped.
     ///
     /// # Errors
-    /// If the system has no thread for it.
+    /// If the thread cannot be started.
     pub fn begin(out: impl Write + Send + 'static) -> std::io::Result<Self> {
-        let (lines, waiting) = sync_channel(WAITING);
+        let (lines, waiting) = sync_channel(QUEUE_LINES);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = lost.clone();
         std::thread::Builder::new().name("audit".to_owned()).spawn(move || write(out, &waiting, &counted))?;
         Ok(Self { lines, lost })
     }
 
-    /// Has an event written, without waiting for it.
-    pub fn tell(&self, event: &Value) {
+    /// Queues an event to be written, without waiting.
+    pub fn record(&self, event: &Value) {
         let line = crate::render::visible_json(&event.to_string()).into_owned();
-        if self.lines.try_send(Message::Line(line)).is_err() {
+        if self.lines.try_send(AuditMessage::Line(line)).is_err() {
             self.lost.fetch_add(1, Relaxed);
         }
     }
 
-    /// Waits until all is written, for a second at most.
+    /// Waits until all events are written, for a second at most.
     pub fn end(self) {
         let (done, written) = sync_channel(1);
         // The queue may be full until a line is written. A separate thread waits, so that this one has a time limit.
-        let send = move || drop(self.lines.send(Message::End(done)));
+        let send = move || drop(self.lines.send(AuditMessage::End(done)));
         if std::thread::Builder::new().name("audit end".to_owned()).spawn(send).is_ok() {
-            let _ = written.recv_timeout(AT_THE_END);
+            let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
-/// Nobody can be told of a line that cannot be written.
-fn write(mut out: impl Write, waiting: &Receiver<Message>, lost: &AtomicU64) {
+/// Writes queued lines; a line that cannot be written is lost.
+fn write(mut out: impl Write, waiting: &Receiver<AuditMessage>, lost: &AtomicU64) {
     for message in waiting {
         match message {
-            Message::Line(line) => {
+            AuditMessage::Line(line) => {
                 let _ = writeln!(out, "{line}");
                 let lost = lost.swap(0, Relaxed);
                 if lost > 0 {
                     let _ = writeln!(out, "{}", json!({ "lines_lost": lost }));
                 }
             }
-            Message::End(done) => {
+            AuditMessage::End(done) => {
                 let _ = out.flush();
                 let _ = done.try_send(());
             }
@@ -92,7 +92,7 @@ mod tests {
         sync::{Mutex, mpsc::channel},
     };
 
-    /// Writes nothing before it may.
+    /// Writes nothing until it is opened.
     struct Gate {
         opened: Receiver<()>,
         is_open: bool,
@@ -114,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_does_not_read_stops_nobody_and_learns_how_much_it_missed() {
+    fn a_reader_that_does_not_read_blocks_no_writer_and_learns_how_much_it_missed() {
         let (open, opened) = channel();
         let written = Arc::new(Mutex::new(Vec::new()));
-        let audit = Audit::begin(Gate { opened, is_open: false, written: written.clone() }).unwrap();
-        let told = WAITING as u64 + 500;
-        (0..told).for_each(|number| audit.tell(&json!({ "number": number })));
+        let audit = AuditLog::begin(Gate { opened, is_open: false, written: written.clone() }).unwrap();
+        let told = QUEUE_LINES as u64 + 500;
+        (0..told).for_each(|number| audit.record(&json!({ "number": number })));
         open.send(()).unwrap();
         audit.end();
         let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();

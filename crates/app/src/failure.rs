@@ -6,18 +6,24 @@ use serde::Serialize;
 use serde_json::json;
 use std::{fmt::Display, path::Path};
 
+/// The exit code if something is missing that running again may bring.
+pub const INCOMPLETE: u8 = 3;
 /// The exit code of a run that its budget ended.
 pub const BUDGET_REACHED: u8 = 4;
+/// The exit code if a user's function failed.
+pub const FUNCTION_FAILED: u8 = 5;
+/// The exit code of a check that found a loss.
+pub const WORSE: u8 = 6;
 
 /// How a command failed.
 #[derive(Debug)]
-pub struct Failure {
-    pub(super) message: String,
-    pub(super) code: u8,
+pub struct CommandFailure {
+    pub message: String,
+    pub code: u8,
     mistakes: Vec<Mistake>,
 }
 
-/// One of the mistakes for which nothing was done.
+/// A mistake in the input, because of which nothing was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Mistake {
     /// The file that has it, if it is in a file.
@@ -32,11 +38,11 @@ pub struct Mistake {
     pub message: String,
 }
 
-/// Mistakes that are shown; a file that is of another kind altogether has one
-/// in each of its thousands of lines.
+/// The most mistakes that are shown: a file of another format may have one in
+/// each of thousands of lines.
 const SHOWN: usize = 40;
 
-impl Failure {
+impl CommandFailure {
     /// Something failed while working.
     pub fn work(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 1, mistakes: Vec::new() }
@@ -47,7 +53,7 @@ impl Failure {
         Self { message: message.to_string(), code: 2, mistakes: Vec::new() }
     }
 
-    /// Nothing was done, because of these mistakes, each shown in these words.
+    /// Nothing was done, because of these mistakes; `shown` has the text of each.
     pub fn listed(mistakes: Vec<Mistake>, shown: impl Iterator<Item = String>, end: Option<String>) -> Self {
         let mut lines: Vec<String> = shown.take(SHOWN).collect();
         let more = mistakes.len().saturating_sub(SHOWN);
@@ -65,7 +71,7 @@ impl Failure {
 }
 
 impl Mistake {
-    /// A mistake of an experiment file, or of what replaces a part of it.
+    /// A mistake of an experiment file or of an override.
     pub fn of(path: &Path, error: &SpecError) -> Self {
         let file = error.place.is_none().then(|| path.display().to_string());
         let at = |n: usize| file.is_some().then_some(n);
@@ -82,7 +88,7 @@ impl Mistake {
     }
 }
 
-impl From<lab::Error> for Failure {
+impl From<lab::Error> for CommandFailure {
     fn from(error: lab::Error) -> Self {
         let message = lab::error_chain(&error);
         if matches!(lab::model_error(&error), Some(::models::Error::BudgetExhausted { .. })) {
@@ -102,13 +108,13 @@ impl From<lab::Error> for Failure {
     }
 }
 
-impl From<::store::Error> for Failure {
+impl From<::store::Error> for CommandFailure {
     fn from(error: ::store::Error) -> Self {
         Self::work(lab::error_chain(&error))
     }
 }
 
-impl From<::models::Error> for Failure {
+impl From<::models::Error> for CommandFailure {
     fn from(error: ::models::Error) -> Self {
         Self::work(lab::error_chain(&error))
     }

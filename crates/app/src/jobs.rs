@@ -2,35 +2,95 @@
 //! the dashboard): submits a program to a cluster from anywhere, follows its
 //! log and stops it, without Python.
 
+mod result_lines;
+
+pub use result_lines::{JobLogReader, LogPart, RESULT_MARK, ResultLines};
+
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
-/// A request that took longer than this has failed; packages take longer.
+/// The time limit of a request; uploads have a longer one.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const UPLOAD: Duration = Duration::from_secs(600);
-/// How often a request is repeated if the head cannot be reached.
+/// How often a request is sent at most if the head cannot be reached.
 const TRIES: u32 = 6;
 
-/// How often, and after which pause, a cluster is asked again that cannot take jobs yet.
+/// How often a cluster that cannot take jobs yet is asked, and the pause in between.
 const AGENT_TRIES: u32 = 30;
 const AGENT_PAUSE: Duration = Duration::from_secs(2);
 
+/// Why a cluster's Jobs API did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RayJobsError {
+    /// The HTTP client cannot be made.
+    #[error(transparent)]
+    Client(reqwest::Error),
+    /// The cluster does not answer.
+    #[error(
+        "cannot {operation}: {address} cannot be reached ({}); is that the address of Ray's dashboard?",
+        lab::error_chain(source)
+    )]
+    Unreachable {
+        /// What was to be done.
+        operation: &'static str,
+        /// The address of the Jobs API.
+        address: String,
+        /// The reason.
+        source: reqwest::Error,
+    },
+    /// The cluster refuses.
+    #[error("cannot {operation}: {address} said {status}: {reason}{}", token_advice(*status, *has_token))]
+    Refused {
+        /// What was to be done.
+        operation: &'static str,
+        /// The address of the Jobs API.
+        address: String,
+        /// The HTTP status.
+        status: StatusCode,
+        /// The last line of the answer.
+        reason: String,
+        /// Whether a token was sent.
+        has_token: bool,
+    },
+    /// An answer that cannot be read.
+    #[error("the answer of {address} is no {content}: {source}")]
+    Unreadable {
+        /// What the answer should be.
+        content: &'static str,
+        /// The address of the Jobs API.
+        address: String,
+        /// The reason.
+        source: reqwest::Error,
+    },
+}
+
+/// What to do about a refusal for want of a token.
+fn token_advice(status: StatusCode, has_token: bool) -> &'static str {
+    match (status, has_token) {
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, false) => {
+            "; the cluster asks for a token: set the variable that `token_env` under [engine.ray] names"
+        }
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, true) => "; the token is not that of this cluster",
+        _ => "",
+    }
+}
+
 /// The Jobs API of a cluster.
 #[derive(Clone)]
-pub struct Jobs {
+pub struct RayJobsApi {
     client: Client,
     address: String,
     token: Option<String>,
 }
 
-/// The cluster's state of a job.
+/// The state of a job.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Job {
+pub struct RayJob {
     /// `PENDING`, `RUNNING`, `STOPPED`, `SUCCEEDED` or `FAILED`.
     pub status: String,
-    /// What happened, for people.
+    /// What happened, as text for people.
     #[serde(default)]
     pub message: Option<String>,
     /// The exit code of the program.
@@ -38,7 +98,7 @@ pub struct Job {
     pub driver_exit_code: Option<i32>,
 }
 
-impl Job {
+impl RayJob {
     /// Whether it has ended.
     pub fn is_over(&self) -> bool {
         matches!(self.status.as_str(), "STOPPED" | "SUCCEEDED" | "FAILED")
@@ -46,8 +106,8 @@ impl Job {
 }
 
 /// A job to submit.
-pub struct Submission {
-    /// Its name, which no other job had.
+pub struct JobSubmission {
+    /// Its id, which no other job has had.
     pub id: String,
     /// The command line.
     pub entrypoint: String,
@@ -55,19 +115,19 @@ pub struct Submission {
     pub working_dir: String,
     /// Wheels that are installed: packages' names.
     pub wheels: Vec<String>,
-    /// Variables that it is given. Ray shows them.
+    /// Its environment variables. Ray's dashboard shows them.
     pub environment: BTreeMap<String, String>,
-    /// What else is kept with it.
+    /// Other information that Ray stores with the job.
     pub metadata: BTreeMap<String, String>,
 }
 
-impl Jobs {
+impl RayJobsApi {
     /// The API at an address such as `http://head:8265`.
     ///
     /// # Errors
     /// If no HTTP client can be made.
-    pub fn new(address: &str, token: Option<String>) -> Result<Self, String> {
-        let client = store::http_client().timeout(TIMEOUT).build().map_err(|error| error.to_string())?;
+    pub fn new(address: &str, token: Option<String>) -> Result<Self, RayJobsError> {
+        let client = store::http_client().timeout(TIMEOUT).build().map_err(RayJobsError::Client)?;
         Ok(Self { client, address: address.trim_end_matches('/').to_owned(), token })
     }
 
@@ -75,7 +135,7 @@ impl Jobs {
     ///
     /// # Errors
     /// If the cluster cannot be reached or refuses.
-    pub async fn upload(&self, name: &str, bytes: &[u8]) -> Result<String, String> {
+    pub async fn upload(&self, name: &str, bytes: &[u8]) -> Result<String, RayJobsError> {
         let path = format!("/api/packages/gcs/{name}");
         let known = self.send("look for a package", || self.request(Method::GET, &path)).await?;
         if known.status() == StatusCode::NOT_FOUND {
@@ -91,7 +151,7 @@ impl Jobs {
     ///
     /// # Errors
     /// If the cluster cannot be reached or refuses.
-    pub async fn submit(&self, submission: &Submission) -> Result<(), String> {
+    pub async fn submit(&self, submission: &JobSubmission) -> Result<(), RayJobsError> {
         let body = json!({
             "submission_id": submission.id,
             "entrypoint": submission.entrypoint,
@@ -107,39 +167,39 @@ impl Jobs {
             if response.status().is_success() {
                 break;
             }
-            let reason = self.refusal("submit the job", response).await;
-            // The job was started and only the answer was lost: no other job has this name.
+            let error = self.refusal("submit the job", response).await;
+            let RayJobsError::Refused { reason, .. } = &error else { return Err(error) };
+            // The job was started and only its answer was lost: no other job has this id.
             if reason.contains("already exists") {
                 break;
             }
             // A cluster that has just started has no agent for jobs yet.
             if attempt == AGENT_TRIES || !reason.contains("No available agent") {
-                return Err(reason);
+                return Err(error);
             }
             tokio::time::sleep(AGENT_PAUSE).await;
         }
         Ok(())
     }
 
-    /// How a job is doing.
+    /// Fetches the state of a job.
     ///
     /// # Errors
     /// If the cluster cannot be reached or does not know it.
-    pub async fn job(&self, id: &str) -> Result<Job, String> {
+    pub async fn job(&self, id: &str) -> Result<RayJob, RayJobsError> {
         let path = format!("/api/jobs/{id}");
         let response = self.checked("ask for the job", || self.request(Method::GET, &path)).await?;
-        response.json().await.map_err(|error| format!("the answer of {} is no job: {error}", self.address))
+        response.json().await.map_err(|source| self.unreadable("job", source))
     }
 
-    /// All that a job has printed so far.
+    /// Fetches everything that a job has printed so far.
     ///
     /// # Errors
     /// If the cluster cannot be reached.
-    pub async fn log(&self, id: &str) -> Result<String, String> {
+    pub async fn log(&self, id: &str) -> Result<String, RayJobsError> {
         let path = format!("/api/jobs/{id}/logs");
         let response = self.checked("ask for the log", || self.request(Method::GET, &path)).await?;
-        let answer: Value =
-            response.json().await.map_err(|error| format!("the answer of {} is no log: {error}", self.address))?;
+        let answer: Value = response.json().await.map_err(|source| self.unreadable("log", source))?;
         Ok(answer["logs"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -147,7 +207,7 @@ impl Jobs {
     ///
     /// # Errors
     /// If the cluster cannot be reached.
-    pub async fn stop(&self, id: &str) -> Result<(), String> {
+    pub async fn stop(&self, id: &str) -> Result<(), RayJobsError> {
         let path = format!("/api/jobs/{id}/stop");
         self.checked("stop the job", || self.request(Method::POST, &path)).await.map(drop)
     }
@@ -160,43 +220,47 @@ impl Jobs {
         }
     }
 
-    async fn checked(&self, what: &str, request: impl Fn() -> RequestBuilder) -> Result<reqwest::Response, String> {
-        let response = self.send(what, request).await?;
-        if response.status().is_success() { Ok(response) } else { Err(self.refusal(what, response).await) }
+    async fn checked(
+        &self,
+        operation: &'static str,
+        request: impl Fn() -> RequestBuilder,
+    ) -> Result<reqwest::Response, RayJobsError> {
+        let response = self.send(operation, request).await?;
+        if response.status().is_success() { Ok(response) } else { Err(self.refusal(operation, response).await) }
     }
 
     /// Sends a request, and repeats it if the head is away or overloaded.
-    async fn send(&self, what: &str, request: impl Fn() -> RequestBuilder) -> Result<reqwest::Response, String> {
+    async fn send(
+        &self,
+        operation: &'static str,
+        request: impl Fn() -> RequestBuilder,
+    ) -> Result<reqwest::Response, RayJobsError> {
         let mut pause = Duration::from_millis(500);
-        for attempt in 1.. {
+        let mut attempt = 1;
+        loop {
             match request().send().await {
                 Ok(response) if !matches!(response.status().as_u16(), 502..=504) => return Ok(response),
                 Ok(response) if attempt == TRIES => return Ok(response),
-                Err(error) if attempt == TRIES || error.is_builder() => return Err(self.unreachable(what, &error)),
+                Err(error) if attempt == TRIES || error.is_builder() => {
+                    return Err(RayJobsError::Unreachable { operation, address: self.address.clone(), source: error });
+                }
                 _ => tokio::time::sleep(pause).await,
             }
             pause *= 2;
+            attempt += 1;
         }
-        Err(format!("cannot {what}"))
     }
 
-    fn unreachable(&self, what: &str, error: &reqwest::Error) -> String {
-        let reason = lab::error_chain(error);
-        format!("cannot {what}: {} cannot be reached ({reason}); is that the address of Ray's dashboard?", self.address)
+    fn unreadable(&self, content: &'static str, source: reqwest::Error) -> RayJobsError {
+        RayJobsError::Unreadable { content, address: self.address.clone(), source }
     }
 
-    async fn refusal(&self, what: &str, response: reqwest::Response) -> String {
+    async fn refusal(&self, operation: &'static str, response: reqwest::Response) -> RayJobsError {
         let status = response.status();
-        let advice = match (status, &self.token) {
-            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, None) => {
-                "; the cluster asks for a token: set the variable that `token_env` under [engine.ray] names"
-            }
-            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(_)) => "; the token is not that of this cluster",
-            _ => "",
-        };
         let text = response.text().await.unwrap_or_default();
         // A traceback says what happened in its last line.
-        let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-        format!("cannot {what}: {} said {status}: {last}{advice}", self.address)
+        let reason = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given").to_owned();
+        let (address, has_token) = (self.address.clone(), self.token.is_some());
+        RayJobsError::Refused { operation, address, status, reason, has_token }
     }
 }

@@ -8,17 +8,18 @@
 mod advice;
 mod audit;
 mod cli;
-mod dollars;
+mod command;
 mod environment;
 mod failure;
 mod jobs;
 pub mod library;
+mod option_values;
 mod place;
 mod render;
 mod report;
 mod traces;
 
-pub use advice::give as give_advice;
+pub use advice::install_advice;
 pub use cli::{leave, main};
 pub use environment::{home, model_directory, pull_options, scratch_folder, setup, store_options, variable};
-pub use place::{Place, place};
+pub use place::{ExecutionPlace, choose_place};

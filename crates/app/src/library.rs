@@ -1,11 +1,12 @@
-//! What a program can do with an experiment without the command line: the same
-//! actions, which return values instead of printing.
+//! The actions of the command line for programs: they return values instead of
+//! printing.
 
 use crate::{
+    option_values::{InvalidValue, parse_dollars},
     render,
     report::{self, write_report},
 };
-use lab::{Error, Prepared, Results, ScoreResults, Scoring, Session, track::Tracking};
+use lab::{Error, Prepared, Results, ScoreResults, Session, track::Tracking};
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
@@ -16,36 +17,34 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
     // Functions that failed in an earlier run of this process are tried again.
     rag::python::forgive();
     let mut tracking = lab::track::follow(session, prepared);
-    let results = ran(session, prepared).await;
+    let results = run_and_report(session, prepared).await;
     // Trackers show the report too.
     tracking.stop();
     (results, tracking)
 }
 
-async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
+async fn run_and_report(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
     write_report(session, &results).await?;
     session.workspace().publish_report(&results.run).await?;
     Ok(results)
 }
 
-/// What is open of an experiment whose file is not at hand: its runs, by its
-/// name and the store that they are in.
+/// Opens the runs of an experiment without its file, by its name and its store.
 ///
 /// # Errors
 /// If there can be no experiment of this name, or the store cannot be opened.
-pub fn of_name(name: &str, store: &str, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
-    of_tables(&serde_json::json!({ "name": name, "store": store }), base, setup)
+pub fn open_by_name(name: &str, store: &str, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
+    open_from_tables(&serde_json::json!({ "name": name, "store": store }), base, setup)
 }
 
-/// A session for work that needs no trials, such as writing questions or trying
-/// a judge: of an experiment that has these tables, and otherwise only what
-/// every experiment must have.
+/// Opens a session for work that needs no trials, such as generating questions or
+/// qualifying a judge. Tables that every experiment must have are filled in.
 ///
 /// # Errors
 /// [`Error::Refused`] with all mistakes, each with its key, or if the store
 /// cannot be opened.
-pub fn of_tables(tables: &serde_json::Value, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
+pub fn open_from_tables(tables: &serde_json::Value, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
     let mut all = serde_json::json!({
         "name": "program", "corpus": { "source": "." },
         "space": { "chunker": "sentence", "retriever": "bm25" },
@@ -54,16 +53,16 @@ pub fn of_tables(tables: &serde_json::Value, base: PathBuf, setup: lab::Setup) -
         all[name] = table.clone();
     }
     let text = lab::Experiment::toml(&all.to_string()).map_err(|reason| Error::Refused(vec![reason]))?;
-    let told = |errors: Vec<lab::SpecError>| Error::Refused(errors.iter().map(lab::SpecError::with_key).collect());
-    Session::open(lab::Experiment::parse(&text, base).map_err(told)?, setup)
+    let refused = |errors: Vec<lab::SpecError>| Error::Refused(errors.iter().map(lab::SpecError::with_key).collect());
+    Session::open(lab::Experiment::parse(&text, base).map_err(refused)?, setup)
 }
 
-/// The report page of results, as one file that needs nothing else, whatever its size.
+/// The report page of results as one self-contained file of any size.
 ///
 /// # Errors
 /// If they cannot be written as JSON.
 pub fn report(results: &Results) -> Result<String, serde_json::Error> {
-    Ok(render::report(results, render::Form::OneFile)?.page)
+    Ok(render::report(results, render::ReportForm::OneFile)?.page)
 }
 
 /// Writes the report page of results as one file, or as a page and the folder
@@ -83,36 +82,30 @@ pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
     render::plot(results)
 }
 
-/// The failures of user functions as a text for people; none if there are none.
+/// The failures of user functions in a run, as text; none if nothing failed.
 pub fn function_failures(results: &Results) -> Option<String> {
     render::function_failures(&results.trials.iter().flat_map(|trial| &trial.function_failures).collect::<Vec<_>>())
 }
 
-/// Failures of functions of the user's own, for their author; none if nothing
-/// failed.
-pub fn failures_of_functions(failures: &[lab::FunctionFailure]) -> Option<String> {
+/// Failures of user functions, as text; none if nothing failed.
+pub fn format_function_failures(failures: &[lab::FunctionFailure]) -> Option<String> {
     render::function_failures(&failures.iter().collect::<Vec<_>>())
 }
 
-/// The same for answers that were scored.
+/// The failures of user functions in scored answers, as text; none if nothing failed.
 pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
     render::function_failures_of_scores(results)
 }
 
-/// What would be scored and what it should cost, in a sentence.
-pub fn scoring(scoring: &Scoring) -> String {
-    render::scoring(scoring, &scoring.estimate())
-}
-
-/// An amount of dollars that something may cost.
+/// Checks an amount of dollars.
 ///
 /// # Errors
-/// If it is none, such as a negative number.
-pub fn dollars(amount: f64) -> Result<f64, String> {
-    crate::dollars::parse(&amount.to_string())
+/// If it is negative or not finite.
+pub fn dollars(amount: f64) -> Result<f64, InvalidValue> {
+    parse_dollars(&amount.to_string())
 }
 
-/// The setup of a session of this process, with these choices.
+/// The setup of a session of this process.
 pub fn setup(
     connect: Option<lab::Connect>,
     budget_usd: Option<f64>,

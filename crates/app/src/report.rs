@@ -1,6 +1,6 @@
-//! The report of a run, as files: in the run's folder, or where a program wants it.
+//! Writes the report of a run: into the run's folder, or to another path.
 
-use crate::render::{self, Form};
+use crate::render::{self, ReportForm};
 use lab::{Error, Results, Session, layout, layout::RunFile};
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// If it cannot be written.
 pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Error> {
-    let report = made(results, Form::Fitting(layout::report_parts()))?;
+    let report = render_report(results, ReportForm::Fitting(layout::report_parts()))?;
     session.workspace().write_report(&results.run, report.page, report.parts).await?;
     Ok(report_path(session, &results.run))
 }
 
-/// Writes the report as a page of this name. If it is not to be one file, what
-/// is loaded when it is looked at goes into a folder beside the page, whose
-/// name is that of the page with `-parts` for its ending. `one_file`: none for
-/// one file if that has at most 20 MB. Files that an earlier report left in the
-/// folder are removed.
+/// Writes the report as a page of this name. With `one_file` the page contains
+/// everything; without it, the parts that are loaded on demand go into a folder
+/// next to the page (`report-parts` for `report.html`); by default the page is one
+/// file if it has at most 20 MB. Files of an earlier report in the folder are
+/// removed.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -27,11 +27,11 @@ pub fn save_report(results: &Results, page: &Path, one_file: Option<bool>) -> Re
     let name = format!("{stem}-parts");
     let folder = page.with_file_name(&name);
     let form = match one_file {
-        None => Form::Fitting(&name),
-        Some(true) => Form::OneFile,
-        Some(false) => Form::Folder(&name),
+        None => ReportForm::Fitting(&name),
+        Some(true) => ReportForm::OneFile,
+        Some(false) => ReportForm::Folder(&name),
     };
-    let report = made(results, form)?;
+    let report = render_report(results, form)?;
     let failed = |operation: &'static str, path: &Path| {
         let path = path.display().to_string();
         move |source| Error::File { operation, path, source }
@@ -55,11 +55,11 @@ pub fn save_report(results: &Results, page: &Path, one_file: Option<bool>) -> Re
     std::fs::write(page, &report.page).map_err(failed("write", page))
 }
 
-fn made(results: &Results, form: Form<'_>) -> Result<render::Report, Error> {
+fn render_report(results: &Results, form: ReportForm<'_>) -> Result<render::ReportFiles, Error> {
     render::report(results, form).map_err(|error| Error::Table(error.to_string()))
 }
 
-/// Where a run's report is.
+/// The path of a run's report.
 pub fn report_path(session: &Session, run: &str) -> PathBuf {
     let path = RunFile::Report.within(&session.workspace().run_folder(run));
     path.canonicalize().unwrap_or(path)

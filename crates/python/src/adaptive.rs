@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How an attempt went, beside its end.
+/// The latency of an attempt, and how many others were in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct Circumstances {
     /// How long it took.
@@ -26,11 +26,11 @@ pub struct Circumstances {
 pub struct LearnedLimit {
     controller: AdaptiveController,
     retry: RetryPolicy,
-    state: Mutex<State>,
+    state: Mutex<LimitState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LimitState {
     /// When the controller admits the next call, if not now.
     paused_until: Option<Instant>,
     /// The first refusal since a call got through.
@@ -44,7 +44,7 @@ impl LearnedLimit {
         Self { controller: AdaptiveController::new(settings), retry: RetryPolicy::default(), state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LimitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

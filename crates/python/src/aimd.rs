@@ -38,7 +38,7 @@ pub struct Policy {
 /// The target and the current window. Every call says what time it is, counted from any one
 /// moment, so it can be driven by any clock.
 #[derive(Debug, Clone)]
-pub struct Windows {
+pub struct AimdWindows {
     policy: Policy,
     target: f64,
     started: Duration,
@@ -49,7 +49,7 @@ pub struct Windows {
     latest_errors: VecDeque<Duration>,
 }
 
-impl Windows {
+impl AimdWindows {
     /// A first window that begins now.
     pub fn new(policy: Policy, now: Duration) -> Self {
         let mut windows = Self {
@@ -113,7 +113,7 @@ impl Windows {
         self.judge(now);
     }
 
-    /// The other side asked for fewer calls, and the call will be made again.
+    /// The provider asked for fewer calls, and the call will be retried.
     pub fn record_error(&mut self, now: Duration) {
         self.errors += 1;
         let threshold = self.policy.collapse_errors.max(1);
@@ -167,15 +167,15 @@ mod tests {
     }
 
     /// A controller that is asked at the end of each window of five seconds.
-    struct Clock {
-        windows: Windows,
+    struct WindowClock {
+        windows: AimdWindows,
         now: f64,
     }
 
-    impl Clock {
+    impl WindowClock {
         fn new(maximum: usize, initial_target: f64) -> Self {
             let policy = Policy { initial_target, ..phoenix(maximum) };
-            Self { windows: Windows::new(policy, Duration::ZERO), now: 0.0 }
+            Self { windows: AimdWindows::new(policy, Duration::ZERO), now: 0.0 }
         }
 
         fn good(&mut self) -> f64 {
@@ -193,22 +193,22 @@ mod tests {
     #[test]
     fn only_the_whole_part_of_the_target_is_active() {
         for (target, active) in [(1.99, 1), (3.5, 3), (0.2, 1), (99.0, 8), (f64::NAN, 1), (-3.0, 1)] {
-            assert_eq!(Clock::new(8, target).windows.active(), active, "target {target}");
+            assert_eq!(WindowClock::new(8, target).windows.active(), active, "target {target}");
         }
-        assert_eq!(Clock::new(0, 5.0).windows.active(), 1);
+        assert_eq!(WindowClock::new(0, 5.0).windows.active(), 1);
     }
 
     #[test]
     fn a_good_window_adds_a_step_and_a_bad_one_halves() {
-        let mut clock = Clock::new(10, 4.0);
+        let mut clock = WindowClock::new(10, 4.0);
         assert_eq!([clock.bad(), clock.good(), clock.good()], [2.0, 3.0, 4.0]);
-        let mut clock = Clock::new(10, 3.0);
+        let mut clock = WindowClock::new(10, 3.0);
         assert_eq!([clock.bad(), clock.bad()], [1.5, 1.0]);
     }
 
     #[test]
     fn a_window_is_one_step_however_long_it_was_and_none_before_its_end() {
-        let mut windows = Clock::new(10, 3.0).windows;
+        let mut windows = WindowClock::new(10, 3.0).windows;
         windows.record_success(0.1, at(4.9));
         assert_eq!(windows.target(), 3.0);
         windows.record_success(0.1, at(600.0));
@@ -220,20 +220,20 @@ mod tests {
 
     #[test]
     fn the_outcome_that_ends_a_window_belongs_to_it() {
-        let mut windows = Clock::new(10, 8.0).windows;
+        let mut windows = WindowClock::new(10, 8.0).windows;
         windows.record_timeout(at(5.0));
         assert_eq!(windows.target(), 4.0);
     }
 
     #[test]
     fn errors_close_together_collapse_the_target_at_once() {
-        let mut windows = Clock::new(10, 6.0).windows;
+        let mut windows = WindowClock::new(10, 6.0).windows;
         windows.record_error(at(1.0));
         assert_eq!(windows.active(), 6);
         windows.record_error(at(1.5));
         assert_eq!(windows.active(), 1);
 
-        let mut windows = Clock::new(16, 16.0).windows;
+        let mut windows = WindowClock::new(16, 16.0).windows;
         windows.record_error(at(0.0));
         windows.record_error(at(30.5));
         assert_eq!(windows.target(), 8.0, "too far apart for a collapse");
@@ -243,14 +243,14 @@ mod tests {
 
     #[test]
     fn timeouts_never_collapse_the_target() {
-        let mut windows = Clock::new(10, 6.0).windows;
+        let mut windows = WindowClock::new(10, 6.0).windows;
         (0..100).for_each(|_| windows.record_timeout(at(1.0)));
         assert_eq!(windows.active(), 6);
     }
 
     #[test]
     fn after_a_collapse_its_window_still_counts_as_bad() {
-        let mut clock = Clock::new(10, 6.0);
+        let mut clock = WindowClock::new(10, 6.0);
         clock.windows.record_error(at(1.0));
         clock.windows.record_error(at(1.0));
         // Phoenix: 0.5, 1.5, 2.5, which read as 1, 1, 2.
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn good_windows_at_the_maximum_store_up_nothing() {
-        let mut clock = Clock::new(4, 4.0);
+        let mut clock = WindowClock::new(4, 4.0);
         for _ in 0..10 {
             assert_eq!(clock.good(), 4.0);
         }
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_long_outage_is_made_good_by_the_first_good_window() {
-        let mut clock = Clock::new(8, 8.0);
+        let mut clock = WindowClock::new(8, 8.0);
         for _ in 0..20 {
             clock.bad();
         }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn latency_is_smoothed_from_the_first_one_on() {
-        let mut windows = Clock::new(4, 4.0).windows;
+        let mut windows = WindowClock::new(4, 4.0).windows;
         assert_eq!(windows.smoothed_latency(), None);
         windows.record_success(1.0, at(0.1));
         assert_eq!(windows.smoothed_latency(), Some(1.0));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_collapsed_target_comes_back_step_by_step() {
-        let mut windows = Windows::new(phoenix(20), Duration::ZERO);
+        let mut windows = AimdWindows::new(phoenix(20), Duration::ZERO);
         assert_eq!((windows.active(), windows.maximum()), (20, 20));
         windows.record_error(Duration::ZERO);
         windows.record_error(Duration::ZERO);

@@ -23,11 +23,11 @@ pub(crate) fn wrong(reason: impl Display) -> PyErr {
     PyValueError::new_err(reason.to_string())
 }
 
-/// A batch that Python gave: a record batch, or whatever streams batches, such
-/// as a table or a data frame.
-pub(crate) struct Given(pub(crate) RecordBatch);
+/// A batch from Python: a record batch, or an object that streams batches, such as
+/// a table or a data frame.
+pub(crate) struct ArrowBatch(pub(crate) RecordBatch);
 
-impl<'py> FromPyObject<'_, 'py> for Given {
+impl<'py> FromPyObject<'_, 'py> for ArrowBatch {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
@@ -44,7 +44,7 @@ impl<'py> FromPyObject<'_, 'py> for Given {
 
 /// The batch with exactly these columns. A missing column is made by `fill`, or
 /// is empty if its values may be missing.
-pub(crate) fn with_columns(
+pub(crate) fn select_columns(
     batch: &RecordBatch,
     schema: &Arc<Schema>,
     fill: impl Fn(&str) -> Option<ArrayRef>,
@@ -54,7 +54,7 @@ pub(crate) fn with_columns(
             let missing = || nullable.then(|| new_null_array(to, batch.num_rows()));
             return fill(name).or_else(missing).ok_or_else(|| missing_column(batch, name));
         };
-        let array = converted(name, array, to)?;
+        let array = convert(name, array, to)?;
         match array.null_count() {
             1.. if !nullable => Err(wrong(format!(
                 "the column `{name}` has no value in row {}",
@@ -80,19 +80,19 @@ fn missing_column(batch: &RecordBatch, name: &str) -> PyErr {
 
 /// A column of texts.
 pub(crate) fn texts(batch: &RecordBatch, name: &str) -> PyResult<StringArray> {
-    Ok(converted(name, column(batch, name)?, &DataType::Utf8)?.as_string::<i32>().clone())
+    Ok(convert(name, column(batch, name)?, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
 /// A column of bytes.
 pub(crate) fn bytes(batch: &RecordBatch, name: &str) -> PyResult<BinaryArray> {
-    Ok(converted(name, column(batch, name)?, &DataType::Binary)?.as_binary::<i32>().clone())
+    Ok(convert(name, column(batch, name)?, &DataType::Binary)?.as_binary::<i32>().clone())
 }
 
 /// A column of yes and no; all yes where it is missing.
 pub(crate) fn truths(batch: &RecordBatch, name: &str) -> PyResult<BooleanArray> {
     match batch.column_by_name(name) {
         None => Ok(BooleanArray::from(vec![true; batch.num_rows()])),
-        Some(array) => Ok(converted(name, array, &DataType::Boolean)?.as_boolean().clone()),
+        Some(array) => Ok(convert(name, array, &DataType::Boolean)?.as_boolean().clone()),
     }
 }
 
@@ -113,14 +113,14 @@ pub(crate) fn vectors(batch: &RecordBatch, name: &str) -> PyResult<(usize, Vec<O
             found.push(None);
             continue;
         }
-        let items = row(i).ok_or_else(|| other_type(name, array.data_type(), "lists of numbers"))?;
+        let items = row(i).ok_or_else(|| wrong_type(name, array.data_type(), "lists of numbers"))?;
         let items = match items.data_type() {
             DataType::Float32 => items,
             DataType::Float64 => {
                 let numbers = items.as_primitive::<Float64Type>().iter().map(|number| number.map(|n| n as f32));
                 Arc::new(numbers.collect::<Float32Array>()) as ArrayRef
             }
-            other => return Err(other_type(name, other, "numbers")),
+            other => return Err(wrong_type(name, other, "numbers")),
         };
         if *width.get_or_insert(items.len()) != items.len() || items.null_count() > 0 {
             return Err(wrong(format!("the column `{name}` has vectors of different lengths (row {i})")));
@@ -130,11 +130,11 @@ pub(crate) fn vectors(batch: &RecordBatch, name: &str) -> PyResult<(usize, Vec<O
     Ok((width.unwrap_or_default(), found))
 }
 
-fn other_type(name: &str, from: &DataType, wanted: &str) -> PyErr {
+fn wrong_type(name: &str, from: &DataType, wanted: &str) -> PyErr {
     wrong(format!("the column `{name}` is of the type {from}, and {wanted} are wanted"))
 }
 
-fn converted(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
+fn convert(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
     if array.data_type() == to {
         return Ok(array.clone());
     }
@@ -143,9 +143,9 @@ fn converted(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> 
     }
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let plain = take(dictionary.values(), dictionary.keys(), None).map_err(wrong)?;
-        return converted(name, &plain, to);
+        return convert(name, &plain, to);
     }
-    let refused = |wanted: &str| other_type(name, array.data_type(), wanted);
+    let refused = |wanted: &str| wrong_type(name, array.data_type(), wanted);
     Ok(match to {
         DataType::Utf8 => Arc::new(match array.data_type() {
             DataType::LargeUtf8 => array.as_string::<i64>().iter().collect::<StringArray>(),
@@ -158,16 +158,16 @@ fn converted(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> 
             DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().iter().collect(),
             _ => return Err(refused("bytes")),
         }),
-        DataType::UInt8 => Arc::new(fitting::<UInt8Type>(name, array)?.collect::<PyResult<UInt8Array>>()?),
-        DataType::UInt32 => Arc::new(fitting::<UInt32Type>(name, array)?.collect::<PyResult<UInt32Array>>()?),
-        DataType::UInt64 => Arc::new(fitting::<UInt64Type>(name, array)?.collect::<PyResult<UInt64Array>>()?),
+        DataType::UInt8 => Arc::new(to_integers::<UInt8Type>(name, array)?.collect::<PyResult<UInt8Array>>()?),
+        DataType::UInt32 => Arc::new(to_integers::<UInt32Type>(name, array)?.collect::<PyResult<UInt32Array>>()?),
+        DataType::UInt64 => Arc::new(to_integers::<UInt64Type>(name, array)?.collect::<PyResult<UInt64Array>>()?),
         _ => return Err(refused("values of another type")),
     })
 }
 
 /// Numbers as numbers of another type. pandas writes integers as floats if some
 /// are missing.
-fn fitting<To: ArrowPrimitiveType>(
+fn to_integers<To: ArrowPrimitiveType>(
     name: &str,
     array: &ArrayRef,
 ) -> PyResult<impl Iterator<Item = PyResult<Option<To::Native>>>>
@@ -196,7 +196,7 @@ where
         DataType::UInt64 => whole::<UInt64Type>(array),
         DataType::Float32 => real::<Float32Type>(array),
         DataType::Float64 => real::<Float64Type>(array),
-        other => return Err(other_type(name, other, "whole numbers")),
+        other => return Err(wrong_type(name, other, "whole numbers")),
     };
     let name = name.to_owned();
     Ok(numbers.into_iter().enumerate().map(move |(row, number)| {

@@ -10,7 +10,7 @@
 //! Awaiting it gives `None` if the result was kept, and `False` if the result
 //! was no longer wanted. It raises what the coroutine raises.
 
-use crate::{run::Scheduler, scheduler::Worker};
+use crate::{run::PyScheduler, scheduler::WorkerNumber};
 use pyo3::{
     PyTraverseError, PyVisit,
     exceptions::{PyRuntimeError, PyStopIteration, PyTypeError},
@@ -21,24 +21,24 @@ use pyo3::{
 use std::time::Instant;
 
 /// See the module.
-#[pyclass(module = "reverie._core")]
-pub(crate) struct Attempt {
-    scheduler: Py<Scheduler>,
-    worker: Worker,
+#[pyclass(module = "reverie._core", name = "Attempt")]
+pub(crate) struct PyAttempt {
+    scheduler: Py<PyScheduler>,
+    worker: WorkerNumber,
     began: Instant,
-    state: State,
+    state: CoroutineState,
 }
 
-enum State {
+enum CoroutineState {
     /// Not yet begun.
     Fresh(Py<PyAny>),
-    Running(Running),
+    Running(StartedAttempt),
     /// Over; the event loop may do something else first.
     GivingWay(bool),
     Over,
 }
 
-struct Running {
+struct StartedAttempt {
     /// `run` of the context.
     run: Py<PyAny>,
     coroutine: Py<PyAny>,
@@ -48,18 +48,18 @@ struct Running {
     waited: bool,
 }
 
-impl Attempt {
-    pub(crate) fn new(scheduler: Py<Scheduler>, worker: Worker, payload: Py<PyAny>, began: Instant) -> Self {
-        Self { scheduler, worker, began, state: State::Fresh(payload) }
+impl PyAttempt {
+    pub(crate) fn new(scheduler: Py<PyScheduler>, worker: WorkerNumber, payload: Py<PyAny>, began: Instant) -> Self {
+        Self { scheduler, worker, began, state: CoroutineState::Fresh(payload) }
     }
 
-    fn begin(&self, py: Python<'_>, payload: Py<PyAny>) -> PyResult<Running> {
+    fn begin(&self, py: Python<'_>, payload: Py<PyAny>) -> PyResult<StartedAttempt> {
         let scheduler = self.scheduler.get();
         let run = scheduler.copy_context(py)?.getattr(py, intern!(py, "run"))?;
-        let made = scheduler.generate().call1(py, (payload,)).map_err(|error| not_an_end(py, error))?;
+        let made = scheduler.generate().call1(py, (payload,)).map_err(|error| forbid_stop_iteration(py, error))?;
         if let Ok(send) = made.getattr(py, intern!(py, "send")) {
             let step = (send, py.None()).into_pyobject(py)?.unbind();
-            return Ok(Running { run, coroutine: made, step, waited: false });
+            return Ok(StartedAttempt { run, coroutine: made, step, waited: false });
         }
         let Ok(iterate) = made.getattr(py, intern!(py, "__await__")) else {
             let kind = made.bind(py).get_type();
@@ -67,41 +67,41 @@ impl Attempt {
                 "the executor's function gave {kind}, which cannot be awaited: make it an `async def`"
             )));
         };
-        let iterator = run.call1(py, (iterate,)).map_err(|error| not_an_end(py, error))?;
+        let iterator = run.call1(py, (iterate,)).map_err(|error| forbid_stop_iteration(py, error))?;
         let step = (iterator.getattr(py, intern!(py, "__next__"))?,).into_pyobject(py)?.unbind();
-        Ok(Running { run, coroutine: iterator, step, waited: false })
+        Ok(StartedAttempt { run, coroutine: iterator, step, waited: false })
     }
 
     /// Continues until the coroutine waits (returns what it waits for) or ends (returns none).
     fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let running = match std::mem::replace(&mut self.state, State::Over) {
-            State::Fresh(payload) => self.begin(py, payload)?,
-            State::Running(running) => running,
-            State::GivingWay(kept) => return end(kept),
-            State::Over => return Ok(None),
+        let running = match std::mem::replace(&mut self.state, CoroutineState::Over) {
+            CoroutineState::Fresh(payload) => self.begin(py, payload)?,
+            CoroutineState::Running(running) => running,
+            CoroutineState::GivingWay(kept) => return end(kept),
+            CoroutineState::Over => return Ok(None),
         };
         let stepped = running.run.call1(py, &running.step);
-        self.stepped(py, running, stepped)
+        self.handle_step(py, running, stepped)
     }
 
-    fn stepped(
+    fn handle_step(
         &mut self,
         py: Python<'_>,
-        running: Running,
+        running: StartedAttempt,
         stepped: PyResult<Py<PyAny>>,
     ) -> PyResult<Option<Py<PyAny>>> {
         let scheduler = self.scheduler.get();
         match stepped {
             Ok(awaited) => {
                 scheduler.waits();
-                self.state = State::Running(Running { waited: true, ..running });
+                self.state = CoroutineState::Running(StartedAttempt { waited: true, ..running });
                 Ok(Some(awaited))
             }
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
                 let value = error.value(py).getattr(intern!(py, "value"))?.unbind();
                 let kept = scheduler.complete(py, self.worker, value)?;
                 if !running.waited && scheduler.should_give_way(self.began) {
-                    self.state = State::GivingWay(kept);
+                    self.state = CoroutineState::GivingWay(kept);
                     return Ok(Some(py.None()));
                 }
                 end(kept)
@@ -112,7 +112,7 @@ impl Attempt {
 }
 
 /// A function that raises `StopIteration` has failed, not ended.
-fn not_an_end(py: Python<'_>, error: PyErr) -> PyErr {
+fn forbid_stop_iteration(py: Python<'_>, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyStopIteration>(py) {
         return error;
     }
@@ -131,7 +131,7 @@ fn waits(waited: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
 }
 
 #[pymethods]
-impl Attempt {
+impl PyAttempt {
     fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -158,18 +158,18 @@ impl Attempt {
         _traceback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let error = value.unwrap_or(kind);
-        let State::Running(running) = std::mem::replace(&mut self.state, State::Over) else {
+        let CoroutineState::Running(running) = std::mem::replace(&mut self.state, CoroutineState::Over) else {
             return Err(PyErr::from_value(error));
         };
         let Ok(throw) = running.coroutine.getattr(py, intern!(py, "throw")) else {
             return Err(PyErr::from_value(error));
         };
         let stepped = running.run.call1(py, (throw, error));
-        waits(self.stepped(py, running, stepped)?)
+        waits(self.handle_step(py, running, stepped)?)
     }
 
     fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        if let State::Running(running) = std::mem::replace(&mut self.state, State::Over)
+        if let CoroutineState::Running(running) = std::mem::replace(&mut self.state, CoroutineState::Over)
             && let Ok(close) = running.coroutine.getattr(py, intern!(py, "close"))
         {
             running.run.call1(py, (close,))?;
@@ -180,17 +180,17 @@ impl Attempt {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.scheduler)?;
         match &self.state {
-            State::Fresh(payload) => visit.call(payload),
-            State::Running(running) => {
+            CoroutineState::Fresh(payload) => visit.call(payload),
+            CoroutineState::Running(running) => {
                 visit.call(&running.run)?;
                 visit.call(&running.coroutine)?;
                 visit.call(&running.step)
             }
-            State::GivingWay(_) | State::Over => Ok(()),
+            CoroutineState::GivingWay(_) | CoroutineState::Over => Ok(()),
         }
     }
 
     fn __clear__(&mut self) {
-        self.state = State::Over;
+        self.state = CoroutineState::Over;
     }
 }

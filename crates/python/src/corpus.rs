@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A corpus that was listed.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Corpus {
-    blocks: Vec<Block>,
+#[pyclass(frozen, module = "reverie._core", name = "Corpus")]
+pub(crate) struct PyCorpus {
+    blocks: Vec<PyBlock>,
     /// Files that are none of the corpus or cannot be looked at, and why.
     #[pyo3(get)]
     rejected: Vec<(String, String)>,
 }
 
 #[pymethods]
-impl Corpus {
+impl PyCorpus {
     /// Lists a folder, a file, a pattern or an object store; patterns and
     /// limits are those of `[corpus]`.
     #[new]
@@ -44,19 +44,19 @@ impl Corpus {
             runtime()?.block_on(parsed.survey()).map_err(|error| wrong(lab::error_chain(&error)))
         })?;
         let blocks = lab::file_blocks(listing.files.iter().map(|file| (file.path.as_str(), file.bytes)));
-        let block = |places: Vec<usize>| Block {
+        let block = |places: Vec<usize>| PyBlock {
             source: source.clone(),
             limits: limits.clone(),
             files: places.into_iter().filter_map(|place| listing.files.get(place).cloned()).collect(),
         };
         let rejected = listing.rejected.iter().map(|file| (file.path.clone(), lab::error_chain(&file.reason)));
-        let unread = listing.unread.iter().map(|file| (file.path.clone(), unreadable(&file.reason)));
+        let unread = listing.unread.iter().map(|file| (file.path.clone(), unreadable_text(&file.reason)));
         Ok(Self { blocks: blocks.into_iter().map(block).collect(), rejected: rejected.chain(unread).collect() })
     }
 
     /// The blocks, in the order of their first files.
     #[getter]
-    fn blocks(&self) -> Vec<Block> {
+    fn blocks(&self) -> Vec<PyBlock> {
         self.blocks.clone()
     }
 
@@ -67,16 +67,16 @@ impl Corpus {
 }
 
 /// Files that one task reads; can be pickled.
-#[pyclass(frozen, skip_from_py_object, module = "reverie._core")]
+#[pyclass(frozen, skip_from_py_object, module = "reverie._core", name = "Block")]
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Block {
+pub(crate) struct PyBlock {
     source: String,
     limits: ParseLimits,
     files: Vec<SourceFile>,
 }
 
 #[pymethods]
-impl Block {
+impl PyBlock {
     #[new]
     fn new(text: &str) -> PyResult<Self> {
         serde_json::from_str(text).map_err(wrong)
@@ -131,14 +131,14 @@ impl Block {
     }
 }
 
-impl Corpus {
+impl PyCorpus {
     /// The blocks, in the order of their first files.
-    pub(crate) fn parts(&self) -> &[Block] {
+    pub(crate) fn parts(&self) -> &[PyBlock] {
         &self.blocks
     }
 }
 
-impl Block {
+impl PyBlock {
     /// The files' names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|file| file.path.as_str())
@@ -159,7 +159,7 @@ impl Block {
     }
 }
 
-fn unreadable(reason: &str) -> String {
+fn unreadable_text(reason: &str) -> String {
     LoadError::Unreadable(reason.to_owned()).to_string()
 }
 

@@ -33,8 +33,8 @@ impl Elsewhere for PyElsewhere {
         let number = self.calls.fetch_add(1, Relaxed);
         let (sender, replies) = mpsc::unbounded_channel();
         let over = Arc::new(AtomicBool::new(false));
-        let ending = Ending { object: self.object.clone(), number, over: over.clone() };
-        let sink = Replies { sender: Mutex::new(Some(sender.clone())), over };
+        let ending = CancelOnDrop { object: self.object.clone(), number, over: over.clone() };
+        let sink = PyReplies { sender: Mutex::new(Some(sender.clone())), over };
         let object = self.object.clone();
         let begin = move || {
             Python::attach(|py| {
@@ -48,7 +48,7 @@ impl Elsewhere for PyElsewhere {
                 Ok(Err(error)) => error.to_string(),
                 Err(error) => error.to_string(),
             };
-            // Nobody listens if the call was given up.
+            // The receiver is gone if the call was cancelled.
             let _ = sender.send(Err(Lost::Failed(failed)));
         };
         // Nothing is sent before the stream is read.
@@ -60,14 +60,14 @@ impl Elsewhere for PyElsewhere {
     }
 }
 
-/// Ends a call that nobody waits for any more.
-struct Ending {
+/// Cancels a call if its stream is dropped before the last reply.
+struct CancelOnDrop {
     object: Arc<Py<PyAny>>,
     number: u64,
     over: Arc<AtomicBool>,
 }
 
-impl Drop for Ending {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if self.over.load(Relaxed) {
             return;
@@ -84,21 +84,21 @@ impl Drop for Ending {
 }
 
 /// Where the pieces of a reply go.
-type Pieces = mpsc::UnboundedSender<Result<Vec<u8>, Lost>>;
+type PieceSender = mpsc::UnboundedSender<Result<Vec<u8>, Lost>>;
 
 /// Takes the replies to a call, from any thread.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Replies {
-    sender: Mutex<Option<Pieces>>,
+#[pyclass(frozen, module = "reverie._core", name = "Replies")]
+pub(crate) struct PyReplies {
+    sender: Mutex<Option<PieceSender>>,
     over: Arc<AtomicBool>,
 }
 
 #[pymethods]
-impl Replies {
+impl PyReplies {
     /// The next reply.
     fn add(&self, reply: Vec<u8>) {
         if let Some(sender) = &*self.sender.lock().unwrap_or_else(PoisonError::into_inner) {
-            // Nobody listens if the call was given up.
+            // The receiver is gone if the call was cancelled.
             let _ = sender.send(Ok(reply));
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::{
     remote::runtime,
-    work::{error, json, wait},
+    work::{python_error, spawn_for_callback, to_json, wait},
 };
 use lab::{Answered, Error, RunPipeline};
 use models::AnswerPiece;
@@ -16,9 +16,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// The events of one question, from work that goes on in another thread. The
 /// work ends when this is closed or dropped.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Events {
-    told: Arc<Mutex<Told>>,
+#[pyclass(frozen, module = "reverie._core", name = "Events")]
+pub(crate) struct PyEvents {
+    queue: Arc<Mutex<EventQueue>>,
     work: std::sync::Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -33,18 +33,18 @@ enum QueryEvent {
     Answer { answered: Box<Answered> },
 }
 
-/// What was told and not read yet.
-struct Told {
+/// Events that were not read yet.
+struct EventQueue {
     events: mpsc::UnboundedReceiver<Result<QueryEvent, Error>>,
     /// Why there are no more events; what came before it is read first.
     failed: Option<Error>,
 }
 
-impl Events {
+impl PyEvents {
     pub(crate) fn begin(opened: Arc<RunPipeline>, question: String) -> PyResult<Self> {
         let (tell, events) = mpsc::unbounded_channel();
         let work = runtime()?.spawn(async move {
-            // If nobody reads any more, the event is dropped.
+            // Without a reader, the event is dropped.
             let on_event = |event: &PipelineEvent| {
                 let event = match event {
                     PipelineEvent::Found(passages) => QueryEvent::Found { passages: passages.clone() },
@@ -59,57 +59,49 @@ impl Events {
             _ = tell.send(answered.map(|answered| QueryEvent::Answer { answered: Box::new(answered) }));
         });
         let work = std::sync::Mutex::new(Some(AbortOnDropHandle::new(work)));
-        Ok(Self { told: Arc::new(Mutex::new(Told { events, failed: None })), work })
+        Ok(Self { queue: Arc::new(Mutex::new(EventQueue { events, failed: None })), work })
     }
 }
 
 /// The next events, as many as there are; none after the last one.
-async fn next(told: &Mutex<Told>, cancel: &CancellationToken) -> Result<Option<Vec<QueryEvent>>, Error> {
-    let mut told = told.lock().await;
-    if let Some(error) = told.failed.take() {
+async fn next_events(queue: &Mutex<EventQueue>, cancel: &CancellationToken) -> Result<Option<Vec<QueryEvent>>, Error> {
+    let mut queue = queue.lock().await;
+    if let Some(error) = queue.failed.take() {
         return Err(error);
     }
     let first = tokio::select! {
         () = cancel.cancelled() => return Err(Error::Interrupted),
-        first = told.events.recv() => first,
+        first = queue.events.recv() => first,
     };
     let Some(first) = first else { return Ok(None) };
     let mut events = vec![first?];
-    while let Ok(more) = told.events.try_recv() {
+    while let Ok(more) = queue.events.try_recv() {
         match more {
             Ok(event) => events.push(event),
-            Err(error) => told.failed = Some(error),
+            Err(error) => queue.failed = Some(error),
         }
     }
     Ok(Some(events))
 }
 
 #[pymethods]
-impl Events {
+impl PyEvents {
     /// The next events as a JSON list; `None` after the last one.
     fn next(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let (told, cancel) = (self.told.clone(), CancellationToken::new());
+        let (queue, cancel) = (self.queue.clone(), CancellationToken::new());
         let stop = cancel.clone();
-        let work = || async move { next(&told, &stop).await };
-        wait(py, &cancel, work, |_| Ok(()))?.map(|events| json(&events)).transpose()
+        let work = || async move { next_events(&queue, &stop).await };
+        wait(py, &cancel, work, |_| Ok(()))?.map(|events| to_json(&events)).transpose()
     }
 
     /// The same, at once: `done` is called from another thread with the events
     /// or with the error.
     fn anext(&self, done: Py<PyAny>) -> PyResult<()> {
-        let told = self.told.clone();
-        runtime()?.spawn(async move {
-            let events = next(&told, &CancellationToken::new()).await;
-            let call = tokio::task::spawn_blocking(move || {
-                let events = events.map_err(error).and_then(|events| events.map(|events| json(&events)).transpose());
-                Python::attach(|py| match events {
-                    Ok(events) => done.call1(py, (events, py.None())).map(drop),
-                    Err(raised) => done.call1(py, (py.None(), raised.into_value(py))).map(drop),
-                })
-            });
-            _ = call.await;
-        });
-        Ok(())
+        let queue = self.queue.clone();
+        spawn_for_callback(done, async move {
+            let events = next_events(&queue, &CancellationToken::new()).await.map_err(python_error)?;
+            events.map(|events| to_json(&events)).transpose()
+        })
     }
 
     /// Ends the work, unless it has ended.

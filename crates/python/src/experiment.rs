@@ -1,17 +1,20 @@
-//! Experiments and pipelines for Python programs. They return JSON; the
-//! package's `experiment.py` makes tables and pages of it.
+//! Experiments and pipelines for Python programs. They return dictionaries and
+//! JSON; the package's `experiment.py` makes tables and pages of these.
 
 use crate::{
-    events::Events,
-    remote::{PythonCluster, runtime},
-    results::Results,
+    events::PyEvents,
+    remote::PythonCluster,
+    results::PyResults,
     rows, settings,
-    stop::Stop,
-    work::{budget, carrying, error, json, told, wait, watched, without_nothing},
+    stop::PyStop,
+    work::{
+        attach_partial, check_budget, open_session, python_error, remove_nulls, report_progress, spawn_for_callback,
+        spec_mistakes, to_json, to_python, wait,
+    },
 };
-use app::Place;
+use app::ExecutionPlace;
 use eval::MetricConfig;
-use lab::{Error, Progress, Session, Setup};
+use lab::{Error, Progress, Session};
 use models::Caps;
 use pyo3::{
     exceptions::{PyRuntimeError, PyUserWarning, PyValueError},
@@ -44,7 +47,7 @@ fn tables(experiment: &Bound<'_, PyAny>) -> PyResult<Value> {
         tables["dataset"] = if is_setting {
             settings::value_of(&dataset, "dataset")?
         } else {
-            value!({ "rows": rows::rows(&dataset, "dataset")?.into_iter().map(said).collect::<Vec<_>>() })
+            value!({ "rows": rows::rows(&dataset, "dataset")?.into_iter().map(row_to_toml).collect::<Vec<_>>() })
         };
     }
     for (table, key) in [("corpus", "source"), ("dataset", "path")] {
@@ -60,29 +63,29 @@ fn tables(experiment: &Bound<'_, PyAny>) -> PyResult<Value> {
         };
         *objective = items.as_array().map(|items| items.iter().map(label).collect()).unwrap_or_default();
     }
-    Ok(without_nothing(tables))
+    Ok(remove_nulls(tables))
 }
 
-/// The names that stand in an experiment: its sections, the axes of its space,
+/// The names in an experiment: its sections, the axes of its space,
 /// the keys of its section `evaluate`, and the metrics.
 #[pyfunction]
 pub(crate) fn experiment_names() -> [&'static [&'static str]; 4] {
     [lab::Experiment::SECTIONS, lab::Axis::NAMES, lab::Experiment::EVALUATE, MetricConfig::NAMES]
 }
 
-/// A row without what it does not say, which TOML cannot express.
-fn said(row: Map<String, Value>) -> Value {
-    without_nothing(row.into())
+/// A row without its nulls, which TOML cannot express.
+fn row_to_toml(row: Map<String, Value>) -> Value {
+    remove_nulls(row.into())
 }
 
 /// An experiment: what a file of one holds.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Experiment {
+#[pyclass(frozen, module = "reverie._core", name = "Experiment")]
+pub(crate) struct PyExperiment {
     experiment: lab::Experiment,
 }
 
 #[pymethods]
-impl Experiment {
+impl PyExperiment {
     /// Reads the text of an experiment file, or a dictionary with the same
     /// tables; relative paths start from `base`.
     #[new]
@@ -93,8 +96,9 @@ impl Experiment {
             }),
             Err(_) => {
                 let tables = tables(experiment)?;
-                let text = lab::Experiment::toml(&tables.to_string()).map_err(PyValueError::new_err)?;
-                lab::Experiment::parse(&text, base).map_err(|errors| told(&errors))
+                let text = lab::Experiment::toml(&tables.to_string());
+                let text = text.map_err(|error| PyValueError::new_err(error.to_string()))?;
+                lab::Experiment::parse(&text, base).map_err(|errors| spec_mistakes(&errors))
             }
         };
         let experiment = experiment.map_err(|mistakes| PyValueError::new_err(mistakes.join("\n")))?;
@@ -116,22 +120,22 @@ impl Experiment {
     }
 
     /// What would run, and what it costs.
-    fn plan(&self, py: Python<'_>, connect: Py<PyAny>) -> PyResult<String> {
+    fn plan(&self, py: Python<'_>, connect: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let cancel = CancellationToken::new();
         let session = self.session(Some(connect), None, Progress::default(), &cancel)?;
         let plan = || async move {
             let prepared = session.prepare().await?;
             lab::summary(&session, &prepared).await
         };
-        json(&wait(py, &cancel, plan, |_| Ok(()))?)
+        to_python(py, &wait(py, &cancel, plan, |_| Ok(()))?)
     }
 
     /// The combinations.
-    fn trials(&self) -> PyResult<String> {
-        json(&self.experiment.trials())
+    fn trials(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        to_python(py, &self.experiment.trials())
     }
 
-    /// Does what is not done yet, and gives the results.
+    /// Runs the tasks that are not done yet, and returns the results.
     #[pyo3(signature = (connect, engine=None, address=None, budget_usd=None, on_progress=None, stop=None))]
     #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn run(
@@ -142,11 +146,12 @@ impl Experiment {
         address: Option<&str>,
         budget_usd: Option<f64>,
         on_progress: Option<Py<PyAny>>,
-        stop: Option<&Stop>,
-    ) -> PyResult<Results> {
-        let budget_usd = budget(budget_usd)?;
+        stop: Option<&PyStop>,
+    ) -> PyResult<PyResults> {
+        let budget_usd = check_budget(budget_usd)?;
         let mut experiment = self.experiment.clone();
-        if let Place::Job(ray) = app::place(&mut experiment, engine, address).map_err(PyValueError::new_err)? {
+        let place = app::choose_place(&mut experiment, engine, address);
+        if let ExecutionPlace::Job(ray) = place.map_err(|error| PyValueError::new_err(error.to_string()))? {
             return Err(PyValueError::new_err(format!(
                 "{} is the address of a Jobs API: `reverie run --address {0}` submits to it from a \
                  shell. From Python, give the address of a cluster that this process joins (`auto`, HOST:PORT), or \
@@ -166,7 +171,7 @@ impl Experiment {
         }
         let progress = Progress::default();
         let chosen = Self { experiment };
-        let cancel = Stop::token(stop);
+        let cancel = PyStop::token(stop);
         let session = chosen.session(Some(connect), budget_usd, progress.clone(), &cancel)?;
         let partial = Mutex::new(None);
         let kept = &partial;
@@ -182,10 +187,10 @@ impl Experiment {
             Ok((results, tracking.finish().await))
         };
         let ended: PyResult<(Result<lab::Results, Error>, Vec<String>)> =
-            wait(py, &cancel, run, watched(&progress, on_progress));
+            wait(py, &cancel, run, report_progress(&progress, on_progress));
         let partial = partial.into_inner().unwrap_or_else(PoisonError::into_inner);
         let with_scored = |raised: PyErr| match partial {
-            Some(scored) => carrying(py, raised, Results::of_run(scored, self.experiment.clone())),
+            Some(scored) => attach_partial(py, raised, PyResults::of_run(scored, self.experiment.clone())),
             None => raised,
         };
         let (results, notes) = match ended {
@@ -200,12 +205,12 @@ impl Experiment {
             }
         }
         match results {
-            Ok(results) => Ok(Results::of_run(results, self.experiment.clone())),
-            Err(failed) => Err(with_scored(error(failed))),
+            Ok(results) => Ok(PyResults::of_run(results, self.experiment.clone())),
+            Err(failed) => Err(with_scored(python_error(failed))),
         }
     }
 
-    /// Where the noise of a metric of a trial of the last run comes from, as JSON.
+    /// Where the noise of a metric of a trial of the last run comes from.
     #[pyo3(signature = (trial, metric, questions, answers, judgements, budget_usd=None, stop=None))]
     #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn noise(
@@ -217,19 +222,19 @@ impl Experiment {
         answers: usize,
         judgements: usize,
         budget_usd: Option<f64>,
-        stop: Option<&Stop>,
-    ) -> PyResult<String> {
+        stop: Option<&PyStop>,
+    ) -> PyResult<Py<PyAny>> {
         let design = lab::NoiseDesign { questions, answers, judgements };
-        design.check().map_err(PyValueError::new_err)?;
-        let cancel = Stop::token(stop);
-        let session = self.session(None, budget(budget_usd)?, Progress::default(), &cancel)?;
+        design.check().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let cancel = PyStop::token(stop);
+        let session = self.session(None, check_budget(budget_usd)?, Progress::default(), &cancel)?;
         let work = || async move { lab::noise(&session, &trial, &metric, design).await };
-        json(&wait(py, &cancel, work, |_| Ok(()))?)
+        to_python(py, &wait(py, &cancel, work, |_| Ok(()))?)
     }
 
     /// The results of the last finished run.
-    fn results(&self, py: Python<'_>) -> PyResult<Results> {
-        Results::kept(py, self.session(None, None, Progress::default(), &CancellationToken::new())?, None)
+    fn results(&self, py: Python<'_>) -> PyResult<PyResults> {
+        PyResults::kept(py, self.session(None, None, Progress::default(), &CancellationToken::new())?, None)
     }
 
     /// The report page of the last finished run.
@@ -237,17 +242,17 @@ impl Experiment {
         app::library::report(&self.latest(py)?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }
 
-    /// A trial that can be asked: this one, else the winner of the last run,
-    /// else the first of its leaderboard.
+    /// Opens a trial for questions: this one, else the winner of the last run, else
+    /// the first of its leaderboard.
     #[pyo3(signature = (trial=None, budget_usd=None))]
-    fn pipeline(&self, py: Python<'_>, trial: Option<String>, budget_usd: Option<f64>) -> PyResult<Pipeline> {
+    fn pipeline(&self, py: Python<'_>, trial: Option<String>, budget_usd: Option<f64>) -> PyResult<PyPipeline> {
         // A question is answered in this process, wherever the experiment ran.
         let mut experiment = self.experiment.clone();
         experiment.engine.ray = None;
         // The experiment's budget was that of its run.
         experiment.evaluate.budget = Caps::default();
         let cancel = CancellationToken::new();
-        let session = Self { experiment }.session(None, budget(budget_usd)?, Progress::default(), &cancel)?;
+        let session = Self { experiment }.session(None, check_budget(budget_usd)?, Progress::default(), &cancel)?;
         let open = || async move {
             let record = lab::latest_record(&session).await?;
             let answering = record.answering(trial.as_deref())?;
@@ -258,11 +263,11 @@ impl Experiment {
         };
         let (pipeline, changed_since, time_ms) = wait(py, &cancel, open, |_| Ok(()))?;
         let (trial, run) = (pipeline.trial().id.clone(), pipeline.run().to_owned());
-        Ok(Pipeline { opened: Arc::new(pipeline), trial, run, time_ms, changed_since })
+        Ok(PyPipeline { opened: Arc::new(pipeline), trial, run, time_ms, changed_since })
     }
 }
 
-impl Experiment {
+impl PyExperiment {
     fn session(
         &self,
         connect: Option<Py<PyAny>>,
@@ -270,12 +275,8 @@ impl Experiment {
         progress: Progress,
         cancel: &CancellationToken,
     ) -> PyResult<Session> {
-        let connect =
-            connect.map(|connect| -> lab::Connect { Arc::new(move |spec| PythonCluster::join(&connect, spec)) });
-        let setup: Setup = app::library::setup(connect, budget_usd, progress, cancel.clone());
-        // Opening a store may ask for threads to be there.
-        let _guard = runtime()?.enter();
-        Session::open(self.experiment.clone(), setup).map_err(error)
+        let connect = connect.map(PythonCluster::connect);
+        open_session(self.experiment.clone(), app::library::setup(connect, budget_usd, progress, cancel.clone()))
     }
 
     fn latest(&self, py: Python<'_>) -> PyResult<lab::Results> {
@@ -286,8 +287,8 @@ impl Experiment {
 }
 
 /// A trial whose indexes are in the store.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Pipeline {
+#[pyclass(frozen, module = "reverie._core", name = "Pipeline")]
+pub(crate) struct PyPipeline {
     opened: Arc<lab::RunPipeline>,
     #[pyo3(get)]
     trial: String,
@@ -303,35 +304,27 @@ pub(crate) struct Pipeline {
 }
 
 #[pymethods]
-impl Pipeline {
+impl PyPipeline {
     /// Answers a question, with sources.
     fn query(&self, py: Python<'_>, question: String) -> PyResult<String> {
         let opened = self.opened.clone();
         let answer = || async move { opened.query(&question).await };
-        json(&wait(py, &CancellationToken::new(), answer, |_| Ok(()))?)
+        to_json(&wait(py, &CancellationToken::new(), answer, |_| Ok(()))?)
     }
 
-    /// What happens while a question is answered. The work begins now, and ends
-    /// when the events are dropped or closed.
-    fn stream(&self, question: String) -> PyResult<Events> {
-        Events::begin(self.opened.clone(), question)
+    /// The events of one question. The work starts now, and ends when the events are
+    /// dropped or closed.
+    fn stream(&self, question: String) -> PyResult<PyEvents> {
+        PyEvents::begin(self.opened.clone(), question)
     }
 
-    /// The same as `query`, at once: `done` is called from another thread with the answer
-    /// or with the reason why there is none.
+    /// The same as `query`, but returns at once: `done(answer, error)` is called from
+    /// another thread.
     fn aquery(&self, question: String, done: Py<PyAny>) -> PyResult<()> {
         let opened = self.opened.clone();
-        runtime()?.spawn(async move {
-            let answered = opened.query(&question).await;
-            let told = tokio::task::spawn_blocking(move || {
-                let answered = answered.map_err(error).and_then(|answered| json(&answered));
-                Python::attach(|py| match answered {
-                    Ok(answer) => done.call1(py, (answer, py.None())).map(drop),
-                    Err(raised) => done.call1(py, (py.None(), raised.into_value(py))).map(drop),
-                })
-            });
-            let _ = told.await;
-        });
-        Ok(())
+        spawn_for_callback(done, async move {
+            let answered = opened.query(&question).await.map_err(python_error)?;
+            to_json(&answered).map(Some)
+        })
     }
 }

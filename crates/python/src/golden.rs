@@ -4,11 +4,11 @@
 use crate::{
     remote::runtime,
     rows, settings,
-    stages::held_documents,
-    stop::Stop,
-    work::{self, budget, error, json, wait, without_nothing},
+    stages::read_documents,
+    stop::PyStop,
+    work::{check_budget, function_failures, python_error, rejection_rows, remove_nulls, to_json, to_python, wait},
 };
-use app::library::of_tables;
+use app::library::open_from_tables;
 use eval::{
     Dataset, GenerateEstimate, GenerateProgress, Question,
     dataset::{
@@ -33,8 +33,8 @@ use std::{
 };
 
 /// Golden questions in a fixed order.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Questions {
+#[pyclass(frozen, module = "reverie._core", name = "Questions")]
+pub(crate) struct PyQuestions {
     dataset: Dataset,
     /// Columns that are no part of the questions.
     ignored: Vec<IgnoredColumn>,
@@ -43,16 +43,16 @@ pub(crate) struct Questions {
 /// New words for a question.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Edit {
+struct QuestionEdit {
     question: String,
     reference: String,
 }
 
-fn all(mistakes: Vec<String>) -> PyErr {
+fn mistakes_error(mistakes: Vec<String>) -> PyErr {
     PyValueError::new_err(mistakes.join("\n"))
 }
 
-impl Questions {
+impl PyQuestions {
     pub(crate) fn questions(&self) -> &[Question] {
         &self.dataset.questions
     }
@@ -63,7 +63,7 @@ impl Questions {
 }
 
 #[pymethods]
-impl Questions {
+impl PyQuestions {
     /// Reads and checks rows, or the file at a path.
     #[new]
     fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -74,12 +74,12 @@ impl Questions {
         if let Some(path) = rows::path(data)? {
             let bytes = std::fs::read(&path)?;
             let read = DatasetFile::read(&path.display().to_string(), &bytes);
-            let read = read.map_err(|errors| all(errors.iter().map(ToString::to_string).collect()))?;
+            let read = read.map_err(|errors| mistakes_error(errors.iter().map(ToString::to_string).collect()))?;
             return Ok(Self { dataset: read.dataset, ignored: read.ignored });
         }
-        let told = |error: RowError| format!("questions, row {} (from 0): {error}", error.number);
+        let fault = |error: RowError| format!("questions, row {} (from 0): {error}", error.number);
         let read = read_questions(&rows::rows(data, "questions")?);
-        let read = read.map_err(|faults| all(faults.into_iter().map(told).collect()))?;
+        let read = read.map_err(|faults| mistakes_error(faults.into_iter().map(fault).collect()))?;
         Ok(Self { dataset: read.dataset, ignored: read.ignored })
     }
 
@@ -89,21 +89,26 @@ impl Questions {
 
     /// The questions, as a JSON list.
     fn text(&self) -> PyResult<String> {
-        json(&self.dataset.questions)
+        to_json(&self.dataset.questions)
     }
 
-    /// What is in them, as JSON: counts, kinds, documents, columns that are not used.
-    fn statistics(&self) -> PyResult<String> {
+    /// Counts, kinds, documents, columns that are not used.
+    fn statistics(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut statistics = self.dataset.statistics();
         statistics.report = DatasetReport::of(&self.dataset, self.ignored.clone());
-        json(&statistics)
+        to_python(py, &statistics)
     }
 
-    /// The questions after a person's review, and the rejected ones as a JSON
-    /// list. Questions are named by their ids; edits are `question` and
-    /// `reference` by id.
-    fn reviewed(&self, accept: Vec<String>, reject: Vec<String>, edit: &Bound<'_, PyAny>) -> PyResult<(Self, String)> {
-        let edits: BTreeMap<String, Edit> = settings::read("edit", settings::value_of(edit, "edit")?)?;
+    /// The questions after a person's review, and a list of the rejected ones.
+    /// Questions are named by their ids; edits are `question` and `reference` by id.
+    fn review(
+        &self,
+        py: Python<'_>,
+        accept: Vec<String>,
+        reject: Vec<String>,
+        edit: &Bound<'_, PyAny>,
+    ) -> PyResult<(Self, Py<PyAny>)> {
+        let edits: BTreeMap<String, QuestionEdit> = settings::read("edit", settings::value_of(edit, "edit")?)?;
         let known: BTreeSet<&str> = self.dataset.questions.iter().map(|question| question.id.as_str()).collect();
         let (accepts, rejects): (BTreeSet<&str>, BTreeSet<&str>) =
             (accept.iter().map(String::as_str).collect(), reject.iter().map(String::as_str).collect());
@@ -113,7 +118,7 @@ impl Questions {
         let twice = rejects.iter().filter(|id| accepts.contains(*id) || edits.contains_key(**id));
         mistakes.extend(twice.map(|id| format!("`{id}` is rejected, and accepted or edited: keep one")));
         if !mistakes.is_empty() {
-            return Err(all(mistakes));
+            return Err(mistakes_error(mistakes));
         }
         let (mut kept, mut rejected) = (Vec::new(), Vec::new());
         for question in &self.dataset.questions {
@@ -123,20 +128,19 @@ impl Questions {
                 continue;
             }
             match edits.get(id) {
-                Some(Edit { question: words, reference }) => question.edit(words, reference),
+                Some(QuestionEdit { question: words, reference }) => question.edit(words, reference),
                 None if accepts.contains(id) => question.accept(),
                 None => {}
             }
             kept.push(question);
         }
-        Ok((self.with(kept), json(&rejected)?))
+        Ok((self.with(kept), to_python(py, &rejected)?))
     }
 
-    /// The questions, divided by document into some to choose by and some to
-    /// report by, and how many there are of each, as JSON.
-    fn split(&self, test_share: f64, seed: u64) -> PyResult<(Self, String)> {
+    /// The questions, split by document into `tune` and `test`.
+    fn split(&self, test_share: f64, seed: u64) -> PyResult<Self> {
         let mut dataset = self.dataset.clone();
-        let counts = dataset.split(test_share, seed).map_err(|error| {
+        dataset.split(test_share, seed).map_err(|error| {
             PyValueError::new_err(match error {
                 SplitError::Unnamed(_) => {
                     format!("{error}; `reverie.golden.anchor(documents, questions).questions` has it")
@@ -144,26 +148,26 @@ impl Questions {
                 error => error.to_string(),
             })
         })?;
-        Ok((self.with(dataset.questions), json(&counts)?))
+        Ok(self.with(dataset.questions))
     }
 
-    /// What changed since an older version, as JSON.
-    fn difference(&self, older: &Self) -> PyResult<String> {
-        json(&DatasetDifference::between(&older.dataset, &self.dataset))
+    /// What changed since an older version.
+    fn difference(&self, py: Python<'_>, older: &Self) -> PyResult<Py<PyAny>> {
+        to_python(py, &DatasetDifference::between(&older.dataset, &self.dataset))
     }
 
-    /// The questions with the places at which their evidence stands now, and
-    /// what was not found, as JSON.
+    /// The questions with the present locations of their evidence, and what was
+    /// not found.
     #[pyo3(signature = (documents, tables, base, stop=None))]
-    fn anchored(
+    fn anchor(
         &self,
         py: Python<'_>,
         documents: &Bound<'_, PyAny>,
         tables: &Bound<'_, PyAny>,
         base: PathBuf,
-        stop: Option<&Stop>,
-    ) -> PyResult<(Self, String)> {
-        let work = Work::open(documents, tables, base, None, stop)?;
+        stop: Option<&PyStop>,
+    ) -> PyResult<(Self, Py<PyAny>)> {
+        let work = DocumentSession::open(documents, tables, base, None, stop)?;
         let mut dataset = self.dataset.clone();
         let anchor = || async move {
             let opened = work.documents().await?;
@@ -171,18 +175,18 @@ impl Questions {
             let unread = opened.end().await;
             Ok((dataset, anchored?, unread))
         };
-        let (dataset, anchored, unread) = wait(py, &Stop::token(stop), anchor, |_| Ok(()))?;
+        let (dataset, anchored, unread) = wait(py, &PyStop::token(stop), anchor, |_| Ok(()))?;
         let lost = anchored.lost.iter().map(|lost| {
             value!({
                 "question": lost.question, "document": lost.document, "quote": lost.quote,
                 "reason": lost.reason.to_string(),
             })
         });
-        let told = value!({
+        let summary = value!({
             "evidence": anchored.evidence, "moved": anchored.moved(), "lost": lost.collect::<Vec<_>>(),
             "unread": unread,
         });
-        Ok((self.with(dataset.questions), told.to_string()))
+        Ok((self.with(dataset.questions), to_python(py, &summary)?))
     }
 
     /// Writes the questions in these columns; the name's ending decides the format.
@@ -196,34 +200,34 @@ impl Questions {
         let bytes = self.dataset.export(format, columns);
         let bytes = bytes.map_err(|error| PyValueError::new_err(lab::error_chain(&error)))?;
         if replace {
-            return lab::write_whole(&path, &bytes).map_err(error);
+            return lab::write_whole(&path, &bytes).map_err(python_error);
         }
         lab::write_new(&path, &bytes).map_err(|failed| match path.exists() {
             true => PyFileExistsError::new_err(format!("{name} is there already: choose another name, or `replace`")),
-            false => error(failed),
+            false => python_error(failed),
         })
     }
 }
 
 /// A session and the documents that a program names or holds.
-struct Work {
+struct DocumentSession {
     session: Session,
     held: Option<Vec<Document>>,
 }
 
 /// Documents that were read.
-enum Opened {
+enum OpenDocuments {
     Corpus(Box<LoadedCorpus>),
     Held(Vec<Document>),
 }
 
-impl Work {
+impl DocumentSession {
     fn open(
         documents: &Bound<'_, PyAny>,
         tables: &Bound<'_, PyAny>,
         base: PathBuf,
         budget_usd: Option<f64>,
-        stop: Option<&Stop>,
+        stop: Option<&PyStop>,
     ) -> PyResult<Self> {
         let mut tables = settings::value(tables)?;
         let held = match rows::path(documents)? {
@@ -235,16 +239,16 @@ impl Work {
                 tables["corpus"] = settings::value_of(documents, "documents")?;
                 None
             }
-            None => Some(held_documents(documents)?),
+            None => Some(read_documents(documents)?),
         };
         let model = tables["dataset"]["generate"]["model"].as_str().map(str::to_owned);
         Ok(Self { session: session(tables, model.as_slice(), base, budget_usd, stop)?, held })
     }
 
-    async fn documents(&self) -> Result<Opened, Error> {
+    async fn documents(&self) -> Result<OpenDocuments, Error> {
         match &self.held {
-            Some(documents) => Ok(Opened::Held(documents.clone())),
-            None => Ok(Opened::Corpus(Box::new(lab::load_corpus(&self.session).await?))),
+            Some(documents) => Ok(OpenDocuments::Held(documents.clone())),
+            None => Ok(OpenDocuments::Corpus(Box::new(lab::load_corpus(&self.session).await?))),
         }
     }
 
@@ -254,7 +258,7 @@ impl Work {
     }
 }
 
-impl Opened {
+impl OpenDocuments {
     fn as_documents(&self) -> Documents<'_> {
         match self {
             Self::Corpus(corpus) => Documents::Corpus(corpus),
@@ -267,9 +271,9 @@ impl Opened {
         let Self::Corpus(corpus) = self else { return Vec::new() };
         let rejected = corpus.rejected.iter().map(|file| (&file.path, lab::error_chain(&file.reason)));
         let unread = corpus.unread.iter().map(|file| (&file.path, file.reason.to_string()));
-        let told = rejected.chain(unread).map(|(path, reason)| value!({ "path": path, "reason": reason })).collect();
+        let files = rejected.chain(unread).map(|(path, reason)| value!({ "path": path, "reason": reason })).collect();
         corpus.end().await;
-        told
+        files
     }
 }
 
@@ -280,30 +284,30 @@ pub(crate) fn session(
     chat_models: &[String],
     base: PathBuf,
     budget_usd: Option<f64>,
-    stop: Option<&Stop>,
+    stop: Option<&PyStop>,
 ) -> PyResult<Session> {
     for name in chat_models.iter().filter(|name| !name.is_empty()) {
         if tables["models"][name].is_null() {
-            tables["models"][name] = without_nothing(value!(ModelConfig::here(ModelKind::Chat, name)));
+            tables["models"][name] = remove_nulls(value!(ModelConfig::here(ModelKind::Chat, name)));
         }
     }
-    let setup = app::library::setup(None, budget_usd, Progress::default(), Stop::token(stop));
-    // Opening a store may ask for threads to be there.
+    let setup = app::library::setup(None, budget_usd, Progress::default(), PyStop::token(stop));
+    // Opening a store may start work on the runtime's threads.
     let _guard = runtime()?.enter();
-    of_tables(&tables, base, setup).map_err(|failed| match failed {
+    open_from_tables(&tables, base, setup).map_err(|failed| match failed {
         Error::Refused(mistakes) => {
             let own = |message: &String| {
                 let tables = ["dataset.generate.", "dataset.generate: ", "dataset.", "corpus."];
                 let message = tables.iter().find_map(|table| message.strip_prefix(table)).unwrap_or(message);
                 message.to_owned()
             };
-            all(mistakes.iter().map(own).collect())
+            mistakes_error(mistakes.iter().map(own).collect())
         }
-        other => error(other),
+        other => python_error(other),
     })
 }
 
-/// What generating questions should cost, as JSON. Nothing is asked.
+/// The expected cost of generating questions. No model is asked.
 #[pyfunction]
 #[pyo3(signature = (documents, tables, base, stop=None))]
 pub(crate) fn golden_estimate(
@@ -311,27 +315,27 @@ pub(crate) fn golden_estimate(
     documents: &Bound<'_, PyAny>,
     tables: &Bound<'_, PyAny>,
     base: PathBuf,
-    stop: Option<&Stop>,
-) -> PyResult<String> {
-    let work = Work::open(documents, tables, base, None, stop)?;
+    stop: Option<&PyStop>,
+) -> PyResult<Py<PyAny>> {
+    let work = DocumentSession::open(documents, tables, base, None, stop)?;
     let spec = work.spec()?.clone();
     let estimate = || async move {
         let opened = work.documents().await?;
         let passages = opened.as_documents().passages().await?;
         let estimate = GenerateEstimate::of(&spec.options, &passages);
         let prices = work.session.experiment.models.get(&spec.model).and_then(ModelConfig::prices);
-        let mut told = value!(estimate);
-        told["cost_usd"] = value!(prices.map(|prices| estimate.cost_usd(prices)));
-        told["model"] = value!(spec.model);
-        told["size"] = value!(spec.options.size);
-        told["unread"] = value!(opened.end().await);
-        Ok(told.to_string())
+        let mut summary = value!(estimate);
+        summary["cost_usd"] = value!(prices.map(|prices| estimate.cost_usd(prices)));
+        summary["model"] = value!(spec.model);
+        summary["size"] = value!(spec.options.size);
+        summary["unread"] = value!(opened.end().await);
+        Ok(summary)
     };
-    wait(py, &Stop::token(stop), estimate, |_| Ok(()))
+    to_python(py, &wait(py, &PyStop::token(stop), estimate, |_| Ok(()))?)
 }
 
-/// Generates questions. Gives them, and as JSON where they came from and what
-/// was rejected.
+/// Generates questions. Returns them, and where they came from and what was
+/// rejected.
 #[pyfunction]
 #[pyo3(signature = (documents, tables, base, budget_usd=None, test_share=None, on_progress=None, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
@@ -343,25 +347,25 @@ pub(crate) fn golden_generate(
     budget_usd: Option<f64>,
     test_share: Option<f64>,
     on_progress: Option<Py<PyAny>>,
-    stop: Option<&Stop>,
-) -> PyResult<(Questions, String)> {
-    let work = Work::open(documents, tables, base, budget(budget_usd)?, stop)?;
+    stop: Option<&PyStop>,
+) -> PyResult<(PyQuestions, Py<PyAny>)> {
+    let work = DocumentSession::open(documents, tables, base, check_budget(budget_usd)?, stop)?;
     let spec = work.spec()?.clone();
-    // What can be told before anything is paid.
+    // A wrong share is reported before anything is paid.
     if let Some(share) = test_share.filter(|share| !(*share > 0.0 && *share < 1.0)) {
         return Err(PyValueError::new_err(format!("test_share: {}", SplitError::NoShare(share))));
     }
     let latest: Arc<Mutex<Option<GenerateProgress>>> = Arc::default();
-    let told = latest.clone();
+    let written = latest.clone();
     let generate = || async move {
         let opened = work.documents().await?;
         let documents = opened.as_documents();
         let passages = documents.passages().await?;
-        let on_progress = |progress| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+        let on_progress = |progress| *written.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
         let golden = lab::generate_golden(&work.session, &documents, &passages, &spec, on_progress).await;
         let unread = opened.end().await;
         let mut golden = golden?;
-        // Questions that were paid for are given, divided or not.
+        // Questions that were paid for are returned, split or not.
         let split = test_share.map(|share| golden.generated.dataset.split(share, spec.options.seed));
         golden.manifest.version = golden.generated.dataset.version();
         Ok((golden, split.and_then(Result::err), unread))
@@ -371,20 +375,20 @@ pub(crate) fn golden_generate(
         let now = *latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(on_progress), Some(now)) = (&on_progress, now.filter(|now| Some(*now) != shown)) {
             let GenerateProgress { accepted, size, attempted, attempts } = now;
-            let told = value!({ "accepted": accepted, "size": size, "attempted": attempted, "attempts": attempts });
-            on_progress.call1(py, (told.to_string(),))?;
+            let counts = value!({ "accepted": accepted, "size": size, "attempted": attempted, "attempts": attempts });
+            on_progress.call1(py, (to_python(py, &counts)?,))?;
             shown = Some(now);
         }
         PyResult::Ok(())
     };
-    let (golden, not_split, unread) = wait(py, &Stop::token(stop), generate, &mut tick)?;
-    // What came since the last tick.
+    let (golden, not_split, unread) = wait(py, &PyStop::token(stop), generate, &mut tick)?;
+    // The progress since the last tick.
     tick(py)?;
-    let failures = work::failures(&golden.generated);
-    let told = value!({
-        "manifest": golden.manifest, "rejected": work::rejected(&golden.generated), "unread": unread,
+    let failures = function_failures(&golden.generated);
+    let summary = value!({
+        "manifest": golden.manifest, "rejected": rejection_rows(&golden.generated), "unread": unread,
         "not_split": not_split.map(|reason| reason.to_string()),
-        "failed_functions": app::library::failures_of_functions(&failures), "failures": failures,
+        "failed_functions": app::library::format_function_failures(&failures), "failures": failures,
     });
-    Ok((Questions { dataset: golden.generated.dataset, ignored: Vec::new() }, told.to_string()))
+    Ok((PyQuestions { dataset: golden.generated.dataset, ignored: Vec::new() }, to_python(py, &summary)?))
 }

@@ -2,7 +2,7 @@
 //! others, and an object of Python's passes its own requests on.
 
 use crate::{
-    service::{Reply, Told, open},
+    service::{PyReply, ResponsePart, open},
     work::wait,
 };
 use futures::StreamExt;
@@ -45,12 +45,12 @@ impl PyPart {
     }
 
     /// Begins to reply to a request of another part.
-    fn reply(&self, request: Vec<u8>) -> PyResult<Reply> {
+    fn reply(&self, request: Vec<u8>) -> PyResult<PyReply> {
         let served = self.served.clone();
-        Reply::of(|tell| async move {
+        PyReply::of(|tell| async move {
             let mut said = served.reply(&request);
             while let Some(bytes) = said.next().await {
-                if tell.send(Told::Bytes(bytes)).await.is_err() {
+                if tell.send(ResponsePart::Bytes(bytes)).await.is_err() {
                     return;
                 }
             }

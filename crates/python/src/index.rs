@@ -2,10 +2,10 @@
 //! that use the stages by themselves.
 
 use crate::{
-    arrow::{Given, column, wrong},
+    arrow::{ArrowBatch, column, wrong},
     settings,
-    stages::{Embedding, chunks_of, failed},
-    work::{json, wait},
+    stages::{PyEmbedding, failed, read_chunks},
+    work::{to_python, wait},
 };
 use arrow_array::{cast::AsArray, types::UInt64Type};
 use models::{Embedder, InputKind};
@@ -23,27 +23,32 @@ use tokio_util::sync::CancellationToken;
 const EMBEDDER: &str = "embedder";
 
 /// An index of chunks, and of their vectors if there is an embedder.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Index {
+#[pyclass(frozen, module = "reverie._core", name = "Index")]
+pub(crate) struct PyIndex {
     corpus: OpenCorpus,
     models: NamedModels,
-    /// Puts what was found together, such as the sentences around a hit.
+    /// Joins hits with their surroundings, such as the sentences around a hit.
     chunker: Value,
-    /// The character at which a byte of a document stands, for the ends of chunks.
+    /// The characters at which chunks start and end, by document and byte.
     characters: HashMap<(String, usize), u64>,
     /// Files of indexes that are read from a disk.
     _folder: tempfile::TempDir,
 }
 
 #[pymethods]
-impl Index {
+impl PyIndex {
     /// Of the chunks that `Chunker.chunk` gave with these settings.
     #[new]
     #[pyo3(signature = (chunks, chunker, embedding=None))]
-    fn new(py: Python<'_>, chunks: Given, chunker: &Bound<'_, PyAny>, embedding: Option<&Embedding>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        chunks: ArrowBatch,
+        chunker: &Bound<'_, PyAny>,
+        embedding: Option<&PyEmbedding>,
+    ) -> PyResult<Self> {
         let batch = chunks.0;
         let chunker = settings::component(chunker)?;
-        let rows = chunks_of(&batch)?;
+        let rows = read_chunks(&batch)?;
         let mut characters = HashMap::new();
         for (name, end) in [("start", false), ("end", true)] {
             if let Some(counted) = column(&batch, name)?.as_primitive_opt::<UInt64Type>() {
@@ -75,7 +80,7 @@ impl Index {
         !self.models.embedders.is_empty()
     }
 
-    /// What a retriever finds for a question, best first, as JSON.
+    /// What a retriever finds for a question, best first.
     #[pyo3(signature = (question, retriever=None, top_k=None))]
     fn search(
         &self,
@@ -83,9 +88,9 @@ impl Index {
         question: String,
         retriever: Option<&Bound<'_, PyAny>>,
         top_k: Option<usize>,
-    ) -> PyResult<String> {
-        let usual = if self.embedded() { "hybrid" } else { "bm25" };
-        let mut retriever = retriever.map_or_else(|| Ok(value!({ usual: {} })), settings::component)?;
+    ) -> PyResult<Py<PyAny>> {
+        let default = if self.embedded() { "hybrid" } else { "bm25" };
+        let mut retriever = retriever.map_or_else(|| Ok(value!({ default: {} })), settings::component)?;
         let settings = retriever.as_object_mut().and_then(|named| named.values_mut().next());
         if let (Some(top_k), Some(settings)) = (top_k, settings) {
             settings["top_k"] = top_k.into();
@@ -107,12 +112,12 @@ impl Index {
         let pipeline = pipeline.map_err(|error| wrong(lab::error_chain(&error)))?;
         let work = || async move { Ok(pipeline.retrieve(&question, &[]).await?) };
         let found = wait(py, &CancellationToken::new(), work, |_| Ok(()))?;
-        json(&found.iter().map(|passage| self.told(passage)).collect::<Vec<_>>())
+        to_python(py, &found.iter().map(|passage| self.passage_row(passage)).collect::<Vec<_>>())
     }
 }
 
-impl Index {
-    fn told(&self, passage: &Passage) -> Value {
+impl PyIndex {
+    fn passage_row(&self, passage: &Passage) -> Value {
         let character = |byte: usize| self.characters.get(&(passage.document.clone(), byte));
         let Passage { document, span, text, score, page, book, heading, .. } = passage;
         value!({

@@ -2,12 +2,12 @@
 //! and whether a judge can tell right from wrong.
 
 use crate::{
-    golden::{Questions, session},
+    golden::{PyQuestions, session},
     rows,
     scoring::spec,
     settings,
-    stop::Stop,
-    work::{budget, json, wait},
+    stop::PyStop,
+    work::{check_budget, to_python, wait},
 };
 use eval::{Score, verdict::Case};
 use lab::{Choice, Error, Progress, Scoring};
@@ -19,8 +19,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Scores one example by one metric. Gives as JSON the score, what a person
-/// needs to check it, and every exchange with a judge, in full.
+/// Scores one example by one metric. Returns the score, what a person needs to
+/// check it, and every exchange with a judge, in full.
 #[pyfunction]
 #[pyo3(signature = (example, tables, judges, embedder, base, budget_usd=None, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
@@ -32,9 +32,9 @@ pub(crate) fn explain(
     embedder: Option<String>,
     base: PathBuf,
     budget_usd: Option<f64>,
-    stop: Option<&Stop>,
-) -> PyResult<String> {
-    let budget_usd = budget(budget_usd)?;
+    stop: Option<&PyStop>,
+) -> PyResult<Py<PyAny>> {
+    let budget_usd = check_budget(budget_usd)?;
     let choice = Choice { metrics: Vec::new(), judges, embedder };
     let spec = spec(tables, base, &choice)?;
     let rows = rows::rows(example, "example")?;
@@ -44,12 +44,13 @@ pub(crate) fn explain(
             "example: one example is looked at, and here are {n}; `reverie.evaluate` scores many"
         )));
     }
-    let cancel = Stop::token(stop);
+    let cancel = PyStop::token(stop);
     let exchanges: Arc<Mutex<Vec<Value>>> = Arc::default();
-    let heard = exchanges.clone();
+    let recorded = exchanges.clone();
     let mut setup = app::library::setup(None, budget_usd, Progress::default(), cancel.clone());
-    setup.control.listener =
-        Some(Arc::new(move |exchange| heard.lock().unwrap_or_else(PoisonError::into_inner).push(told(exchange))));
+    setup.control.listener = Some(Arc::new(move |exchange| {
+        recorded.lock().unwrap_or_else(PoisonError::into_inner).push(exchange_row(exchange))
+    }));
     rag::python::forgive();
     let work = || async move { Scoring::of_rows(spec, "example", &rows, &[], setup).await?.run().await };
     let results = wait(py, &cancel, work, |_| Ok(()))?;
@@ -63,38 +64,39 @@ pub(crate) fn explain(
         None => (None, None),
     };
     let exchanges = std::mem::take(&mut *exchanges.lock().unwrap_or_else(PoisonError::into_inner));
-    json(&value!({
+    let summary = value!({
         "metric": metric.name, "score": score, "missing": missing, "range": metric.range,
         "detail": scored.map(|scored| &scored.detail), "exchanges": exchanges,
         "function_failures": results.function_failures(),
         "failed_functions": app::library::function_failures_of_scores(&results),
-    }))
+    });
+    to_python(py, &summary)
 }
 
-/// An exchange as a program reads it.
-fn told(exchange: &Exchange<'_>) -> Value {
+/// An exchange as a Python program reads it.
+fn exchange_row(exchange: &Exchange<'_>) -> Value {
     let Exchange { model, request, outcome } = exchange;
-    let mut told = value!({
+    let mut row = value!({
         "model": model.model, "messages": request.messages, "schema": request.schema,
         "reply": null, "error": null, "probabilities": null, "prompt_tokens": 0, "completion_tokens": 0,
     });
     match outcome {
         Ok(response) => {
-            told["reply"] = value!(response.text);
-            told["prompt_tokens"] = value!(response.usage.prompt_tokens);
-            told["completion_tokens"] = value!(response.usage.completion_tokens);
+            row["reply"] = value!(response.text);
+            row["prompt_tokens"] = value!(response.usage.prompt_tokens);
+            row["completion_tokens"] = value!(response.usage.completion_tokens);
             if !response.choices.is_empty() {
                 let choices = request.choices.iter().cloned().zip(response.choices.iter().map(|share| value!(share)));
-                told["probabilities"] = Value::Object(choices.collect::<Map<_, _>>());
+                row["probabilities"] = Value::Object(choices.collect::<Map<_, _>>());
             }
         }
-        Err(error) => told["error"] = value!(lab::error_chain(error)),
+        Err(error) => row["error"] = value!(lab::error_chain(error)),
     }
-    told
+    row
 }
 
 /// Tries judges on labelled cases, and on cases planted from golden questions.
-/// Keeps how they did, and gives it as a JSON list.
+/// Stores how they did, and returns it as a list.
 #[pyfunction]
 #[pyo3(signature = (judges, cases, golden, planted, tables, base, budget_usd=None, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
@@ -102,14 +104,14 @@ pub(crate) fn qualify(
     py: Python<'_>,
     judges: Vec<String>,
     cases: Option<&Bound<'_, PyAny>>,
-    golden: Option<&Questions>,
+    golden: Option<&PyQuestions>,
     planted: Option<usize>,
     tables: &Bound<'_, PyAny>,
     base: PathBuf,
     budget_usd: Option<f64>,
-    stop: Option<&Stop>,
-) -> PyResult<String> {
-    let mut labelled: Vec<Case> = cases.map(|cases| rows::typed(cases, "cases")).transpose()?.unwrap_or_default();
+    stop: Option<&PyStop>,
+) -> PyResult<Py<PyAny>> {
+    let mut labelled: Vec<Case> = cases.map(|cases| rows::read_typed(cases, "cases")).transpose()?.unwrap_or_default();
     if let Some(golden) = golden {
         let wanted = lab::planted_wanted(planted, &labelled);
         labelled.extend(lab::planted_cases(golden.questions(), wanted));
@@ -120,7 +122,7 @@ pub(crate) fn qualify(
              are planted",
         ));
     }
-    let session = session(settings::value(tables)?, &judges, base, budget(budget_usd)?, stop)?;
+    let session = session(settings::value(tables)?, &judges, base, check_budget(budget_usd)?, stop)?;
     let work = || async move {
         let mut records = Vec::new();
         for judge in &judges {
@@ -128,5 +130,5 @@ pub(crate) fn qualify(
         }
         Ok::<_, Error>(records)
     };
-    json(&wait(py, &Stop::token(stop), work, |_| Ok(()))?)
+    to_python(py, &wait(py, &PyStop::token(stop), work, |_| Ok(()))?)
 }

@@ -4,13 +4,13 @@ use crate::adaptive::LearnedLimit;
 use pyo3::prelude::*;
 
 /// What `reverie.executors` uses with `limiter="adaptive"`.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Adaptive {
+#[pyclass(frozen, module = "reverie._core", name = "Adaptive")]
+pub(crate) struct PyAdaptive {
     pub(crate) limit: LearnedLimit,
 }
 
 #[pymethods]
-impl Adaptive {
+impl PyAdaptive {
     #[new]
     fn new(maximum: usize) -> Self {
         Self { limit: LearnedLimit::new(maximum) }

@@ -85,32 +85,32 @@ mod _core {
     /// Functions of the user's own run where this runs.
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        app::give_advice();
+        app::install_advice();
         crate::process::prepare(module.py())
     }
 
     #[pymodule_export]
     use crate::{
-        attempt::Attempt,
-        corpus::{Block, Corpus, axes, rejection, store_variables},
-        elsewhere::Replies,
-        events::Events,
-        experiment::{Experiment, Pipeline, experiment_names},
-        golden::{Questions, golden_estimate, golden_generate},
+        attempt::PyAttempt,
+        corpus::{PyBlock, PyCorpus, axes, rejection, store_variables},
+        elsewhere::PyReplies,
+        events::PyEvents,
+        experiment::{PyExperiment, PyPipeline, experiment_names},
+        golden::{PyQuestions, golden_estimate, golden_generate},
         graph::{PyPart, parts},
-        index::Index,
+        index::PyIndex,
         judging::{explain, qualify},
-        learned::Adaptive,
-        limits::Limits,
-        process::{ServedFunction, function_place},
-        remote::{Done, RayWorker, home, main},
-        results::{Results, runs},
-        run::Scheduler,
+        learned::PyAdaptive,
+        limits::PyLimits,
+        process::{PyServedFunction, function_place},
+        remote::{PyDone, RayWorker, home, main},
+        results::{PyResults, runs},
+        run::PyScheduler,
         scoring::{compare_scores, score},
-        service::{PyService, Reply},
+        service::{PyReply, PyService},
         settings::settings,
-        stages::{Chunker, Embedding, Folder, IndexWriter, Parser},
-        stop::Stop,
-        windows::Windows,
+        stages::{PyChunker, PyEmbedding, PyFolder, PyIndexWriter, PyParser},
+        stop::PyStop,
+        windows::PyWindows,
     };
 }

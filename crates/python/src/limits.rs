@@ -18,12 +18,12 @@ use tokio::time::Instant;
 /// How long a lease holds: a dead worker's share is free after that.
 const VALID: Duration = Duration::from_secs(3);
 
-/// If nobody asked for a budget for this long, its run is over.
+/// A run is over if no worker has asked for its budget for this long.
 const OVER: Duration = Duration::from_secs(3600);
 
 /// All limits of a cluster, for the actor that divides them.
-#[pyclass(module = "reverie._core", frozen)]
-pub(crate) struct Limits {
+#[pyclass(module = "reverie._core", frozen, name = "Limits")]
+pub(crate) struct PyLimits {
     /// Until then nothing is granted, because leases from before a restart may be in use.
     closed_until: Instant,
     authorities: Mutex<Authorities>,
@@ -31,7 +31,7 @@ pub(crate) struct Limits {
 }
 
 #[pymethods]
-impl Limits {
+impl PyLimits {
     /// `restarted` says that another actor gave leases before.
     #[new]
     fn new(restarted: bool) -> Self {
@@ -39,7 +39,7 @@ impl Limits {
         Self { closed_until, authorities: Mutex::default(), budgets: Mutex::default() }
     }
 
-    /// Hears a request and gives a lease, both as JSON.
+    /// Grants a lease for a request, both as JSON.
     fn renew(&self, request: &str) -> PyResult<String> {
         let refuse = |error: serde_json::Error| PyValueError::new_err(error.to_string());
         let request: LeaseRequest = serde_json::from_str(request).map_err(refuse)?;
@@ -54,7 +54,7 @@ impl Limits {
         serde_json::to_string(&lease).map_err(refuse)
     }
 
-    /// Hears what a worker spends of a budget and gives it more, both as JSON.
+    /// Grants more of a budget for a report of what a worker spent, both as JSON.
     fn allow(&self, request: &str) -> PyResult<String> {
         let refuse = |error: serde_json::Error| PyValueError::new_err(error.to_string());
         let request: AllowanceRequest = serde_json::from_str(request).map_err(refuse)?;
@@ -84,6 +84,7 @@ impl PythonLessor {
         Arc::new(Self { object: Arc::new(object) })
     }
 
+    /// Calls a method of the object with a request as JSON, and reads its reply as JSON.
     async fn ask<Q: Serialize, R: DeserializeOwned>(&self, method: &'static str, request: Q) -> Result<R, LessorError> {
         let request = serde_json::to_string(&request).map_err(lost)?;
         let object = self.object.clone();

@@ -48,22 +48,22 @@ pub(crate) fn check() -> PyResult<()> {
     }
 }
 
-/// Tells where the source of a function stands in the user's own file, so that
-/// its failures name that file and its lines. `shift` is how many lines further
-/// down the source stands there.
+/// Registers the location of a function's source in the user's own file, so that its
+/// failures name that file and its lines. `shift` is the number of lines before the
+/// source in the file.
 #[pyfunction]
 pub(crate) fn function_place(source: &str, file: String, shift: i64) {
     rag::python::set_place(source, rag::python::FunctionPlace { file, shift });
 }
 
 /// Tells that a function is served as a chat model, until this object is gone.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct ServedFunction {
+#[pyclass(frozen, module = "reverie._core", name = "ServedFunction")]
+pub(crate) struct PyServedFunction {
     served: models::ServedFunction,
 }
 
 #[pymethods]
-impl ServedFunction {
+impl PyServedFunction {
     /// `digest` is `function:` and the digest, `model` its name at the `address`
     /// where it is served, `file` the file that it is from.
     #[new]

@@ -19,25 +19,27 @@ pub(crate) struct PythonCluster {
 }
 
 impl PythonCluster {
-    /// Joins a cluster by calling Python's `connect` with its address.
-    pub(crate) fn join(connect: &Py<PyAny>, spec: &RayEngineSpec) -> Result<Arc<dyn Cluster>, String> {
-        Python::attach(|py| {
-            let arguments = (&spec.address, spec.environment.clone());
-            let object = connect.call1(py, arguments).map_err(|error| error.value(py).to_string())?;
-            Ok(Arc::new(Self { object: Arc::new(object) }) as Arc<dyn Cluster>)
+    /// The function that joins a cluster, by calling Python's `connect` with its address.
+    pub(crate) fn connect(connect: Py<PyAny>) -> lab::Connect {
+        Arc::new(move |spec: &RayEngineSpec| {
+            Python::attach(|py| {
+                let arguments = (&spec.address, spec.environment.clone());
+                let object = connect.call1(py, arguments).map_err(|error| error.value(py).to_string())?;
+                Ok(Arc::new(Self { object: Arc::new(object) }) as Arc<dyn Cluster>)
+            })
         })
     }
 
     /// Calls a method with a callback as its last argument, and waits for the callback.
     async fn ask<A>(&self, method: &'static str, arguments: A) -> Result<Vec<u8>, CallError>
     where
-        A: for<'py> FnOnce(Python<'py>, Py<Done>) -> PyResult<Py<pyo3::types::PyTuple>> + Send + 'static,
+        A: for<'py> FnOnce(Python<'py>, Py<PyDone>) -> PyResult<Py<pyo3::types::PyTuple>> + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
         let object = self.object.clone();
         let begun = tokio::task::spawn_blocking(move || {
             Python::attach(|py| {
-                let done = Py::new(py, Done { sender: Mutex::new(Some(sender)) })?;
+                let done = Py::new(py, PyDone { sender: Mutex::new(Some(sender)) })?;
                 let arguments = arguments(py, done)?;
                 object.call_method1(py, method, arguments.bind(py)).map(drop)
             })
@@ -68,7 +70,7 @@ impl Cluster for PythonCluster {
     ) -> Result<String, CallError> {
         let (node, setup) = (node.map(str::to_owned), setup.to_vec());
         let resources = serde_json::to_string(resources).map_err(|error| CallError::Failed(error.to_string()))?;
-        let arguments = move |py: Python<'_>, done: Py<Done>| {
+        let arguments = move |py: Python<'_>, done: Py<PyDone>| {
             let setup = PyBytes::new(py, &setup);
             Ok((worker, node, resources, setup, done).into_pyobject(py)?.unbind())
         };
@@ -77,14 +79,14 @@ impl Cluster for PythonCluster {
     }
 
     async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError> {
-        let arguments = move |py: Python<'_>, done: Py<Done>| {
+        let arguments = move |py: Python<'_>, done: Py<PyDone>| {
             Ok((worker, PyBytes::new(py, &unit), done).into_pyobject(py)?.unbind())
         };
         self.ask("call", arguments).await
     }
 
     async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
-        let arguments = move |py: Python<'_>, done: Py<Done>| Ok((worker, done).into_pyobject(py)?.unbind());
+        let arguments = move |py: Python<'_>, done: Py<PyDone>| Ok((worker, done).into_pyobject(py)?.unbind());
         self.ask("look", arguments).await
     }
 
@@ -98,16 +100,16 @@ impl Cluster for PythonCluster {
     }
 }
 
-type Sender = oneshot::Sender<Result<Vec<u8>, CallError>>;
+type ReplySender = oneshot::Sender<Result<Vec<u8>, CallError>>;
 
 /// How a call to a worker ended; Python calls it once, from any thread.
-#[pyclass(module = "reverie._core", frozen)]
-pub(crate) struct Done {
-    sender: Mutex<Option<Sender>>,
+#[pyclass(module = "reverie._core", frozen, name = "Done")]
+pub(crate) struct PyDone {
+    sender: Mutex<Option<ReplySender>>,
 }
 
 #[pymethods]
-impl Done {
+impl PyDone {
     /// `kind` is `ok` with the reply, else `died`, `unavailable` or `failed` with the reason.
     fn __call__(&self, kind: &str, payload: &[u8]) {
         let Some(sender) = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
@@ -146,7 +148,7 @@ impl RayWorker {
     /// Opens the store and checks that this machine is like the driver's.
     /// `folder` is where journal and scratch files go if the store is remote;
     /// `lessor` has a method `renew` for leases and `allow` for allowances:
-    /// each is called with a request, as JSON, and gives what it says.
+    /// each is called with a request as JSON, and returns the reply as JSON.
     #[new]
     #[pyo3(signature = (setup, folder, lessor=None))]
     fn new(py: Python<'_>, setup: &[u8], folder: String, lessor: Option<Py<PyAny>>) -> PyResult<Self> {
@@ -174,7 +176,7 @@ impl RayWorker {
         let worker = self.worker.clone();
         runtime()?.spawn(async move {
             let reply = worker.run(&unit).await;
-            // The interpreter may be ending; then nobody waits.
+            // The interpreter may be ending; then the reply is dropped.
             let told = tokio::task::spawn_blocking(move || {
                 Python::attach(|py| match reply {
                     Ok(reply) => done.call1(py, (PyBytes::new(py, &reply), py.None())).map(drop),
@@ -197,8 +199,5 @@ pub(crate) fn home() -> String {
 /// second argument joins a Ray cluster by its address.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, arguments: Vec<std::ffi::OsString>, connect: Py<PyAny>) -> u8 {
-    py.detach(|| {
-        let connect: lab::Connect = Arc::new(move |spec| PythonCluster::join(&connect, spec));
-        app::main(arguments, Some(connect))
-    })
+    py.detach(|| app::main(arguments, Some(PythonCluster::connect(connect))))
 }

@@ -1,11 +1,11 @@
-//! Results of a run for Python programs: parsed once, and asked any number of
+//! Results of a run for Python programs: parsed once, and queried any number of
 //! times. The package's `results.py` makes tables and pages of them.
 
 use crate::{
     process::check,
     remote::runtime,
     rows,
-    work::{error, json as written, wait},
+    work::{open_session, python_error, to_json, to_python, wait},
 };
 use pyo3::{
     exceptions::{PyLookupError, PyRuntimeError, PyValueError},
@@ -16,32 +16,32 @@ use std::{collections::BTreeMap, path::PathBuf, sync::OnceLock};
 use tokio_util::sync::CancellationToken;
 
 /// The results of a run. What its leaderboard says is there at once; the rest,
-/// which holds every passage, is read when somebody asks for it.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Results {
+/// which holds every passage, is read on demand.
+#[pyclass(frozen, module = "reverie._core", name = "Results")]
+pub(crate) struct PyResults {
     board: lab::Board,
-    source: Source,
+    source: ResultsSource,
 }
 
 /// Where the rest is.
-enum Source {
+enum ResultsSource {
     /// With the experiment, if it is known.
     Here(Box<lab::Results>, Option<Box<lab::Experiment>>),
     /// In the run's folder, until it was read.
     Kept { experiment: Box<lab::Experiment>, record: Box<lab::RunRecord>, read: OnceLock<Box<lab::Results>> },
 }
 
-impl From<lab::Results> for Results {
+impl From<lab::Results> for PyResults {
     fn from(results: lab::Results) -> Self {
-        Self { board: lab::Board::of(&results), source: Source::Here(Box::new(results), None) }
+        Self { board: lab::Board::of(&results), source: ResultsSource::Here(Box::new(results), None) }
     }
 }
 
-impl Results {
+impl PyResults {
     /// Those of a run that has just ended.
     pub(crate) fn of_run(results: lab::Results, experiment: lab::Experiment) -> Self {
         let board = lab::Board::of(&results);
-        Self { board, source: Source::Here(Box::new(results), Some(Box::new(experiment))) }
+        Self { board, source: ResultsSource::Here(Box::new(results), Some(Box::new(experiment))) }
     }
 
     /// Those of a run that is kept: the last one of the session's experiment, or
@@ -57,24 +57,20 @@ impl Results {
         };
         let record = Box::new(wait(py, &CancellationToken::new(), open, |_| Ok(()))?);
         let board = record.board().clone();
-        Ok(Self { board, source: Source::Kept { experiment, record, read: OnceLock::new() } })
+        Ok(Self { board, source: ResultsSource::Kept { experiment, record, read: OnceLock::new() } })
     }
 
     /// All of them.
     pub(crate) fn all(&self, py: Python<'_>) -> PyResult<&lab::Results> {
         let (experiment, record, kept) = match &self.source {
-            Source::Here(results, _) => return Ok(results),
-            Source::Kept { experiment, record, read } => (experiment, record, read),
+            ResultsSource::Here(results, _) => return Ok(results),
+            ResultsSource::Kept { experiment, record, read } => (experiment, record, read),
         };
         if let Some(results) = kept.get() {
             return Ok(results);
         }
         let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
-        let session = {
-            // Opening a store may ask for threads to be there.
-            let _guard = runtime()?.enter();
-            lab::Session::open(lab::Experiment::clone(experiment), setup).map_err(error)?
-        };
+        let session = open_session(lab::Experiment::clone(experiment), setup)?;
         let read = || async move { record.results(&session).await };
         let results = wait(py, &CancellationToken::new(), read, |_| Ok(()))?;
         // Another thread may have read the same meanwhile.
@@ -83,7 +79,7 @@ impl Results {
 }
 
 #[pymethods]
-impl Results {
+impl PyResults {
     /// Reads `results.json`.
     #[new]
     fn new(text: &str) -> PyResult<Self> {
@@ -96,8 +92,8 @@ impl Results {
     #[staticmethod]
     #[pyo3(signature = (name, store, base, run=None))]
     fn of(py: Python<'_>, name: &str, store: &str, base: PathBuf, run: Option<&str>) -> PyResult<Self> {
-        let session = named(name, store, base)?;
-        let runs = session.workspace().past_runs().map_err(error)?;
+        let session = open_by_name(name, store, base)?;
+        let runs = session.workspace().past_runs().map_err(python_error)?;
         if let Some(run) = run
             && !runs.iter().any(|past| past.run == run && past.experiment == name)
         {
@@ -114,34 +110,34 @@ impl Results {
 
     /// Everything, as in `results.json`.
     fn text(&self, py: Python<'_>) -> PyResult<String> {
-        written(self.all(py)?)
+        to_json(self.all(py)?)
     }
 
     /// What the leaderboard says of them.
-    fn board(&self) -> PyResult<String> {
-        written(&self.board)
+    fn board(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        to_python(py, &self.board)
     }
 
     /// Two trials, metric by metric, with paired tests.
-    fn compare(&self, py: Python<'_>, first: &str, second: &str) -> PyResult<String> {
+    fn compare(&self, py: Python<'_>, first: &str, second: &str) -> PyResult<Py<PyAny>> {
         check()?;
         let rows = py.detach(|| match &self.source {
-            Source::Here(results, _) => results.compare(first, second),
-            Source::Kept { record, .. } => record.compare(first, second),
+            ResultsSource::Here(results, _) => results.compare(first, second),
+            ResultsSource::Kept { record, .. } => record.compare(first, second),
         });
-        written(&rows.map_err(error)?)
+        to_python(py, &rows.map_err(python_error)?)
     }
 
-    /// Where passages begin and end in characters of their documents' texts, as
-    /// JSON: by document, by `START-END` in bytes. A passage is left out whose
-    /// text does not stand there in the document as it is read now; all are, of
-    /// results that came as a text.
-    fn characters(&self, py: Python<'_>) -> PyResult<String> {
+    /// Where passages begin and end in characters of their documents' texts: by
+    /// document, by `START-END` in bytes. A passage is left out if its text is not
+    /// at this location in the document as it is read now. Results that were read
+    /// from text have none, because their documents are not known.
+    fn characters(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let experiment = match &self.source {
-            Source::Here(_, experiment) => experiment.as_ref(),
-            Source::Kept { experiment, .. } => Some(experiment),
+            ResultsSource::Here(_, experiment) => experiment.as_ref(),
+            ResultsSource::Kept { experiment, .. } => Some(experiment),
         };
-        let Some(experiment) = experiment else { return Ok("{}".to_owned()) };
+        let Some(experiment) = experiment else { return to_python(py, &Map::new()) };
         let mut wanted: BTreeMap<&str, BTreeMap<(usize, usize), &str>> = BTreeMap::new();
         let results = self.all(py)?;
         for passage in results.trials.iter().flat_map(|trial| &trial.questions).flat_map(|result| &result.passages) {
@@ -149,11 +145,7 @@ impl Results {
             wanted.entry(&passage.document).or_default().insert(place, &passage.text);
         }
         let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
-        let session = {
-            // Opening a store may ask for threads to be there.
-            let _guard = runtime()?.enter();
-            lab::Session::open(lab::Experiment::clone(experiment), setup).map_err(error)?
-        };
+        let session = open_session(lab::Experiment::clone(experiment), setup)?;
         let read = || async move {
             let corpus = lab::load_corpus(&session).await?;
             let mut found = Map::new();
@@ -170,17 +162,17 @@ impl Results {
                 })
                 .await?;
             corpus.end().await;
-            Ok(Value::Object(found).to_string())
+            Ok(found)
         };
-        wait(py, &CancellationToken::new(), read, |_| Ok(()))
+        to_python(py, &wait(py, &CancellationToken::new(), read, |_| Ok(()))?)
     }
 
-    /// A judged metric beside labels that people gave, as JSON.
-    fn calibrate(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<String> {
+    /// A judged metric compared with labels that people gave.
+    fn calibrate(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         check()?;
-        let labels: Vec<lab::Label> = rows::typed(labels, "labels")?;
+        let labels: Vec<lab::Label> = rows::read_typed(labels, "labels")?;
         let results = self.all(py)?;
-        written(&py.detach(|| results.calibrate(metric, &labels)).map_err(error)?)
+        to_python(py, &py.detach(|| results.calibrate(metric, &labels)).map_err(python_error)?)
     }
 
     /// The report page.
@@ -195,7 +187,7 @@ impl Results {
     fn save_report(&self, py: Python<'_>, page: PathBuf, one_file: Option<bool>) -> PyResult<()> {
         check()?;
         let results = self.all(py)?;
-        py.detach(|| app::library::save_report(results, &page, one_file)).map_err(error)
+        py.detach(|| app::library::save_report(results, &page, one_file)).map_err(python_error)
     }
 
     /// A page with nothing but the report's plot, and no question or passage in it.
@@ -211,17 +203,17 @@ impl Results {
     }
 }
 
-/// The finished runs in a store on this machine, the last first, as JSON.
+/// The finished runs in a store on this machine, the last first.
 #[pyfunction]
-pub(crate) fn runs(store: &str, base: PathBuf) -> PyResult<String> {
-    written(&named("any", store, base)?.workspace().past_runs().map_err(error)?)
+pub(crate) fn runs(py: Python<'_>, store: &str, base: PathBuf) -> PyResult<Py<PyAny>> {
+    to_python(py, &open_by_name("any", store, base)?.workspace().past_runs().map_err(python_error)?)
 }
 
-fn named(name: &str, store: &str, base: PathBuf) -> PyResult<lab::Session> {
+fn open_by_name(name: &str, store: &str, base: PathBuf) -> PyResult<lab::Session> {
     let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
-    // Opening a store may ask for threads to be there.
+    // Opening a store may start work on the runtime's threads.
     let _guard = runtime()?.enter();
-    app::library::of_name(name, store, base, setup).map_err(error)
+    app::library::open_by_name(name, store, base, setup).map_err(python_error)
 }
 
 fn page(made: Result<String, serde_json::Error>) -> PyResult<String> {

@@ -1,8 +1,8 @@
-//! Rows of data that Python gives: data frames, Arrow tables, lists of
+//! Rows of data from Python: data frames, Arrow tables, lists of
 //! dictionaries or of objects that can be written as dictionaries.
 
 use crate::{
-    arrow::{Given, wrong},
+    arrow::{ArrowBatch, wrong},
     settings,
 };
 use pyo3::{
@@ -24,9 +24,9 @@ pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<St
         return rows(&object.call_method0("_records")?, name);
     }
     if object.hasattr("__arrow_c_stream__")? || object.hasattr("__arrow_c_array__")? {
-        let batch: Given = object.extract().map_err(|error| unread(object, name, error))?;
+        let batch: ArrowBatch = object.extract().map_err(|error| unreadable(object, name, error))?;
         let records = lab::records(&batch.0).map_err(|reason| wrong(format!("{name}: {reason}")))?;
-        return Ok(records.into_iter().map(without_index).collect());
+        return Ok(records.into_iter().map(remove_index).collect());
     }
     let is_one = object.is_instance_of::<PyMapping>() || object.is_instance_of::<PyString>();
     let items = if is_one { None } else { object.try_iter().ok() };
@@ -39,14 +39,14 @@ pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<St
     items.enumerate().map(|(i, item)| row(&item?, &format!("{name}, row {i} (from 0)"))).collect()
 }
 
-/// The rows as values of a type. All mistakes are told, each with its row.
+/// The rows as values of a type; the error lists all mistakes with their rows.
 ///
 /// # Errors
 /// As [`rows`], or `ValueError` with what the rows lack.
-pub(crate) fn typed<T: DeserializeOwned>(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
+pub(crate) fn read_typed<T: DeserializeOwned>(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
     let (mut read, mut faults) = (Vec::new(), Vec::new());
     for (i, row) in rows(object, name)?.into_iter().enumerate() {
-        // What a data frame has no value for was not given.
+        // A missing value of a data frame is the same as a missing key.
         let given: Map<String, Value> = row.into_iter().filter(|(_, value)| !value.is_null()).collect();
         match serde_json::from_value(Value::Object(given)) {
             Ok(row) => read.push(row),
@@ -76,7 +76,7 @@ fn row(item: &Bound<'_, PyAny>, place: &str) -> PyResult<Map<String, Value>> {
     for pair in mapping.items()?.iter() {
         let (key, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
         let key = key.str()?.to_str()?.to_owned();
-        // What is missing is a NaN in what pandas gives.
+        // pandas marks a missing value by NaN.
         let is_missing = value.is_none() || value.cast::<PyFloat>().is_ok_and(|number| number.value().is_nan());
         let read = if is_missing { Value::Null } else { settings::value_of(&value, &format!("{place}: `{key}`"))? };
         fields.insert(key, read);
@@ -86,13 +86,13 @@ fn row(item: &Bound<'_, PyAny>, place: &str) -> PyResult<Map<String, Value>> {
 
 /// A row without the index of its data frame, which pandas gives Arrow as a
 /// column of such a name: it says which row was taken, and nothing of the row.
-fn without_index(mut row: Map<String, Value>) -> Map<String, Value> {
+fn remove_index(mut row: Map<String, Value>) -> Map<String, Value> {
     row.retain(|name, _| !name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__")));
     row
 }
 
 /// Why a data frame could not be read, with what to do.
-fn unread(object: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
+fn unreadable(object: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     let py = object.py();
     // pandas raises an ImportError of its own for a package that is missing.
     let how = if error.is_instance_of::<PyImportError>(py) {

@@ -6,10 +6,10 @@
 
 use crate::{
     adaptive::Circumstances,
-    attempt::Attempt,
-    learned::Adaptive,
-    scheduler::{self, Claim, Cut, Rules, Task, Verdict, Worker},
-    windows::Windows,
+    attempt::PyAttempt,
+    learned::PyAdaptive,
+    scheduler::{AttemptVerdict, CutReason, InputTask, RunRules, TaskClaim, TaskScheduler, WorkerNumber},
+    windows::PyWindows,
 };
 use pyo3::{
     PyTraverseError, PyVisit, intern,
@@ -29,22 +29,22 @@ use std::{
 const BUSY_MICROSECONDS: u64 = 1000;
 
 /// What decides how many attempts may run.
-enum Control {
+enum TargetControl {
     /// Nothing: as many as the concurrency.
     Nobody,
     /// Our own rule, called without Python.
-    Own(Py<Windows>),
+    Own(Py<PyWindows>),
     /// A limit that is learned, called without Python.
-    Learned(Py<Adaptive>),
+    Learned(Py<PyAdaptive>),
     /// A controller object of the user.
     Other(Py<PyAny>),
 }
 
 /// One run's state. Python's `asyncio` loop drives it.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Scheduler {
-    core: Mutex<scheduler::Scheduler<Py<PyAny>, Py<PyAny>>>,
-    control: Mutex<Control>,
+#[pyclass(frozen, module = "reverie._core", name = "Scheduler")]
+pub(crate) struct PyScheduler {
+    core: Mutex<TaskScheduler<Py<PyAny>, Py<PyAny>>>,
+    control: Mutex<TargetControl>,
     since: Instant,
     generate: Py<PyAny>,
     inputs: Py<PyIterator>,
@@ -55,8 +55,8 @@ pub(crate) struct Scheduler {
     busy_microseconds: AtomicU64,
 }
 
-impl Scheduler {
-    fn core(&self) -> MutexGuard<'_, scheduler::Scheduler<Py<PyAny>, Py<PyAny>>> {
+impl PyScheduler {
+    fn core(&self) -> MutexGuard<'_, TaskScheduler<Py<PyAny>, Py<PyAny>>> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,22 +64,24 @@ impl Scheduler {
         self.since.elapsed()
     }
 
-    fn control(&self, py: Python<'_>) -> Control {
+    fn control(&self, py: Python<'_>) -> TargetControl {
         match &*self.control.lock().unwrap_or_else(PoisonError::into_inner) {
-            Control::Nobody => Control::Nobody,
-            Control::Own(windows) => Control::Own(windows.clone_ref(py)),
-            Control::Learned(learned) => Control::Learned(learned.clone_ref(py)),
-            Control::Other(other) => Control::Other(other.clone_ref(py)),
+            TargetControl::Nobody => TargetControl::Nobody,
+            TargetControl::Own(windows) => TargetControl::Own(windows.clone_ref(py)),
+            TargetControl::Learned(learned) => TargetControl::Learned(learned.clone_ref(py)),
+            TargetControl::Other(other) => TargetControl::Other(other.clone_ref(py)),
         }
     }
 
     fn target(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(match self.control(py) {
-            Control::Nobody => usize::MAX,
-            Control::Own(windows) => windows.get().active(),
-            Control::Learned(learned) => learned.get().limit.target(),
+            TargetControl::Nobody => usize::MAX,
+            TargetControl::Own(windows) => windows.get().active(),
+            TargetControl::Learned(learned) => learned.get().limit.target(),
             // Cuts off the fraction, and values that do not fit.
-            Control::Other(other) => other.getattr(py, intern!(py, "target_concurrency"))?.extract::<f64>(py)? as usize,
+            TargetControl::Other(other) => {
+                other.getattr(py, intern!(py, "target_concurrency"))?.extract::<f64>(py)? as usize
+            }
         })
     }
 
@@ -97,42 +99,42 @@ impl Scheduler {
 
     fn tell_success(&self, py: Python<'_>, latency: f64) {
         match self.control(py) {
-            Control::Nobody => {}
-            Control::Own(windows) => windows.get().success(latency),
-            // Was told with the circumstances.
-            Control::Learned(_) => {}
-            Control::Other(other) => self.tell(py, &other, intern!(py, "record_success"), Some(latency)),
+            TargetControl::Nobody => {}
+            TargetControl::Own(windows) => windows.get().success(latency),
+            // `complete` has recorded it with the circumstances.
+            TargetControl::Learned(_) => {}
+            TargetControl::Other(other) => self.tell(py, &other, intern!(py, "record_success"), Some(latency)),
         }
     }
 
     /// A learned limit, if that is what decides.
-    fn learned(&self, py: Python<'_>) -> Option<Py<Adaptive>> {
+    fn learned(&self, py: Python<'_>) -> Option<Py<PyAdaptive>> {
         match self.control(py) {
-            Control::Learned(learned) => Some(learned),
+            TargetControl::Learned(learned) => Some(learned),
             _ => None,
         }
     }
 
-    fn circumstances(&self, worker: Worker) -> Option<Circumstances> {
+    fn circumstances(&self, worker: WorkerNumber) -> Option<Circumstances> {
         let (latency, in_flight, others) = self.core().circumstances(worker, self.now())?;
         Some(Circumstances { latency, in_flight, others })
     }
 
     fn tell_timeout(&self, py: Python<'_>) {
         match self.control(py) {
-            Control::Nobody => {}
-            Control::Own(windows) => windows.get().timeout(),
-            Control::Learned(_) => {}
-            Control::Other(other) => self.tell(py, &other, intern!(py, "record_timeout"), None),
+            TargetControl::Nobody => {}
+            TargetControl::Own(windows) => windows.get().timeout(),
+            TargetControl::Learned(_) => {}
+            TargetControl::Other(other) => self.tell(py, &other, intern!(py, "record_timeout"), None),
         }
     }
 
     fn tell_error(&self, py: Python<'_>) {
         match self.control(py) {
-            Control::Nobody => {}
-            Control::Own(windows) => windows.get().error(),
-            Control::Learned(_) => {}
-            Control::Other(other) => self.tell(py, &other, intern!(py, "record_error"), None),
+            TargetControl::Nobody => {}
+            TargetControl::Own(windows) => windows.get().error(),
+            TargetControl::Learned(_) => {}
+            TargetControl::Other(other) => self.tell(py, &other, intern!(py, "record_error"), None),
         }
     }
 
@@ -156,7 +158,7 @@ impl Scheduler {
     }
 
     /// Keeps a result. Returns whether it was wanted.
-    pub(crate) fn complete(&self, py: Python<'_>, worker: Worker, value: Py<PyAny>) -> PyResult<bool> {
+    pub(crate) fn complete(&self, py: Python<'_>, worker: WorkerNumber, value: Py<PyAny>) -> PyResult<bool> {
         let learned = self.learned(py);
         let circumstances = learned.as_ref().and_then(|_| self.circumstances(worker));
         let now = self.now();
@@ -187,7 +189,7 @@ impl Scheduler {
 }
 
 #[pymethods]
-impl Scheduler {
+impl PyScheduler {
     #[new]
     #[pyo3(signature = (generate, inputs, *, length, outputs, fallback, concurrency, max_retries, timeout, on_room))]
     #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
@@ -204,10 +206,10 @@ impl Scheduler {
         on_room: Py<PyAny>,
     ) -> PyResult<Self> {
         let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
-        let rules = Rules { concurrency, max_retries, timeout };
+        let rules = RunRules { concurrency, max_retries, timeout };
         Ok(Self {
-            core: Mutex::new(scheduler::Scheduler::new(rules, length)),
-            control: Mutex::new(Control::Nobody),
+            core: Mutex::new(TaskScheduler::new(rules, length)),
+            control: Mutex::new(TargetControl::Nobody),
             since: Instant::now(),
             generate,
             inputs,
@@ -223,12 +225,12 @@ impl Scheduler {
     /// Phoenix's methods, or nobody.
     fn obey(&self, controller: Option<Bound<'_, PyAny>>) {
         let control = match controller {
-            None => Control::Nobody,
-            Some(controller) => match controller.cast::<Windows>() {
-                Ok(windows) => Control::Own(windows.clone().unbind()),
-                Err(_) => match controller.cast::<Adaptive>() {
-                    Ok(learned) => Control::Learned(learned.clone().unbind()),
-                    Err(_) => Control::Other(controller.unbind()),
+            None => TargetControl::Nobody,
+            Some(controller) => match controller.cast::<PyWindows>() {
+                Ok(windows) => TargetControl::Own(windows.clone().unbind()),
+                Err(_) => match controller.cast::<PyAdaptive>() {
+                    Ok(learned) => TargetControl::Learned(learned.clone().unbind()),
+                    Err(_) => TargetControl::Other(controller.unbind()),
                 },
             },
         };
@@ -236,7 +238,7 @@ impl Scheduler {
     }
 
     /// Hires a worker if there is room for one.
-    fn hire(&self, py: Python<'_>) -> PyResult<Option<Worker>> {
+    fn hire(&self, py: Python<'_>) -> PyResult<Option<WorkerNumber>> {
         let target = self.target(py)?;
         let now = self.now();
         self.core().wake(now);
@@ -264,7 +266,7 @@ impl Scheduler {
     }
 
     /// The worker's next attempt; nothing if it is let go.
-    fn take(slf: &Bound<'_, Self>, worker: Worker) -> PyResult<Option<Attempt>> {
+    fn take(slf: &Bound<'_, Self>, worker: WorkerNumber) -> PyResult<Option<PyAttempt>> {
         let (this, py) = (slf.get(), slf.py());
         let target = this.target(py)?;
         if let Some(learned) = this.learned(py) {
@@ -280,9 +282,9 @@ impl Scheduler {
             let claim = this.core().claim(worker, target);
             let task = match claim {
                 None => return Ok(None),
-                Some(Claim::Again(task)) => task,
-                Some(Claim::Fresh(index)) => match this.fetch(py, index)? {
-                    Some(payload) => Task { index, attempts: 0, payload },
+                Some(TaskClaim::Again(task)) => task,
+                Some(TaskClaim::Fresh(index)) => match this.fetch(py, index)? {
+                    Some(payload) => InputTask { index, attempts: 0, payload },
                     None => {
                         this.core().exhaust();
                         continue;
@@ -301,18 +303,18 @@ impl Scheduler {
             if room {
                 this.on_room.call0(py)?;
             }
-            return Ok(Some(Attempt::new(slf.clone().unbind(), worker, payload, began)));
+            return Ok(Some(PyAttempt::new(slf.clone().unbind(), worker, payload, began)));
         }
     }
 
-    /// How it stands with the worker's attempt: `running`, `timed out`,
+    /// The state of the worker's attempt: `running`, `timed out`,
     /// `stopped`, or `gone`.
-    fn cut(&self, worker: Worker) -> &'static str {
+    fn cut(&self, worker: WorkerNumber) -> &'static str {
         match self.core().attempt(worker) {
             None => "gone",
             Some(None) => "running",
-            Some(Some(Cut::TimedOut)) => "timed out",
-            Some(Some(Cut::Stopped)) => "stopped",
+            Some(Some(CutReason::TimedOut)) => "timed out",
+            Some(Some(CutReason::Stopped)) => "stopped",
         }
     }
 
@@ -323,7 +325,7 @@ impl Scheduler {
     fn failed(
         &self,
         py: Python<'_>,
-        worker: Worker,
+        worker: WorkerNumber,
         error: Py<PyAny>,
         retryable: bool,
         rate_limited: bool,
@@ -341,15 +343,15 @@ impl Scheduler {
                     Some(rest) => self.core().refuse(worker, error, rest, now),
                     None => self.core().fail(worker, error, false, now),
                 };
-                return verdict.map(|Verdict { index, attempts, again }| (index, attempts, again));
+                return verdict.map(|AttemptVerdict { index, attempts, again }| (index, attempts, again));
             }
             let verdict = self.core().fail(worker, error, retryable, now);
-            let Verdict { index, attempts, again } = verdict?;
+            let AttemptVerdict { index, attempts, again } = verdict?;
             limit.failed(circumstances, false, again);
             return Some((index, attempts, again));
         }
         let verdict = self.core().fail(worker, error, retryable, now);
-        let Verdict { index, attempts, again } = verdict?;
+        let AttemptVerdict { index, attempts, again } = verdict?;
         if rate_limited && again {
             self.tell_error(py);
         }
@@ -357,11 +359,11 @@ impl Scheduler {
     }
 
     /// The worker's attempt took too long, and has ended or is given up.
-    fn timed_out(&self, py: Python<'_>, worker: Worker, error: Py<PyAny>) -> Option<(usize, u32, bool)> {
+    fn timed_out(&self, py: Python<'_>, worker: WorkerNumber, error: Py<PyAny>) -> Option<(usize, u32, bool)> {
         let now = self.now();
         let circumstances = self.circumstances(worker);
         let verdict = self.core().fail(worker, error, true, now);
-        let Verdict { index, attempts, again } = verdict?;
+        let AttemptVerdict { index, attempts, again } = verdict?;
         if let (Some(learned), Some(circumstances)) = (self.learned(py), circumstances) {
             learned.get().limit.failed(circumstances, true, again);
         }
@@ -370,12 +372,12 @@ impl Scheduler {
     }
 
     /// The worker leaves; an attempt that it still has leaves no trace.
-    fn let_go(&self, worker: Worker) {
+    fn let_go(&self, worker: WorkerNumber) {
         self.core().let_go(worker);
     }
 
     /// Workers whose attempts have just become overdue.
-    fn overdue(&self) -> Vec<Worker> {
+    fn overdue(&self) -> Vec<WorkerNumber> {
         let now = self.now();
         self.core().overdue(now)
     }
@@ -387,7 +389,7 @@ impl Scheduler {
     }
 
     /// Nothing begins any more. Workers whose attempts are to be cancelled.
-    fn stop(&self) -> Vec<Worker> {
+    fn stop(&self) -> Vec<WorkerNumber> {
         self.core().stop()
     }
 
@@ -414,7 +416,7 @@ impl Scheduler {
         visit.call(&self.inputs)?;
         visit.call(&self.outputs)?;
         if let Ok(control) = self.control.try_lock()
-            && let Control::Other(other) = &*control
+            && let TargetControl::Other(other) = &*control
         {
             visit.call(other)?;
         }

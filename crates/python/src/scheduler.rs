@@ -20,11 +20,11 @@ use std::{
 };
 
 /// Names a worker. Never used twice in a run.
-pub type Worker = u64;
+pub type WorkerNumber = u64;
 
 /// The settings of a whole run.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub struct RunRules {
     /// The most attempts at once; 0 counts as 1.
     pub concurrency: usize,
     /// Attempts after the first one. Below 0 counts as 0.
@@ -35,7 +35,7 @@ pub struct Rules {
 
 /// A task and how often it was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task<P> {
+pub struct InputTask<P> {
     /// Its place among the inputs.
     pub index: usize,
     /// Attempts that have ended.
@@ -46,9 +46,9 @@ pub struct Task<P> {
 
 /// What a worker should do.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Claim<P> {
+pub enum TaskClaim<P> {
     /// Try this task again.
-    Again(Task<P>),
+    Again(InputTask<P>),
     /// Fetch the next input, which has this place, and begin; or say that
     /// there is none.
     Fresh(usize),
@@ -56,7 +56,7 @@ pub enum Claim<P> {
 
 /// Why an attempt must end early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum CutReason {
     /// It took too long.
     TimedOut,
     /// The run ends.
@@ -65,7 +65,7 @@ pub enum Cut {
 
 /// What a failed attempt means for its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct AttemptVerdict {
     /// The task's place among the inputs.
     pub index: usize,
     /// Attempts so far, this one included.
@@ -76,7 +76,7 @@ pub struct Verdict {
 
 /// The state of a task, with the numbers that Python uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Status {
+pub enum InputStatus {
     /// No attempt had a result or was the last one.
     #[default]
     DidNotRun,
@@ -90,55 +90,55 @@ pub enum Status {
 
 /// The record of a task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record<E> {
-    /// Where it stands.
-    pub status: Status,
+pub struct InputRecord<E> {
+    /// The state of the task.
+    pub status: InputStatus,
     /// The time spent in attempts that had a result or failed.
     pub spent: Duration,
     /// The errors of the failed attempts, in order.
     pub errors: Vec<E>,
 }
 
-impl<E> Default for Record<E> {
+impl<E> Default for InputRecord<E> {
     fn default() -> Self {
-        Self { status: Status::default(), spent: Duration::ZERO, errors: Vec::new() }
+        Self { status: InputStatus::default(), spent: Duration::ZERO, errors: Vec::new() }
     }
 }
 
 #[derive(Debug)]
-struct InFlight<P> {
-    task: Task<P>,
+struct AttemptInFlight<P> {
+    task: InputTask<P>,
     started: Duration,
     /// How many attempts were in flight once it had started, itself included.
     beside: usize,
-    cut: Option<Cut>,
+    cut: Option<CutReason>,
 }
 
 /// A failed task in its line.
 #[derive(Debug)]
-struct Waiting<P>(Task<P>);
+struct FailedTask<P>(InputTask<P>);
 
-impl<P> Waiting<P> {
+impl<P> FailedTask<P> {
     fn rank(&self) -> (u32, Reverse<usize>) {
         (self.0.attempts, Reverse(self.0.index))
     }
 }
 
-impl<P> PartialEq for Waiting<P> {
+impl<P> PartialEq for FailedTask<P> {
     fn eq(&self, other: &Self) -> bool {
         self.rank() == other.rank()
     }
 }
 
-impl<P> Eq for Waiting<P> {}
+impl<P> Eq for FailedTask<P> {}
 
-impl<P> PartialOrd for Waiting<P> {
+impl<P> PartialOrd for FailedTask<P> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<P> Ord for Waiting<P> {
+impl<P> Ord for FailedTask<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
     }
@@ -147,26 +147,26 @@ impl<P> Ord for Waiting<P> {
 /// The state of a run. `P` is an input, `E` an error; times are counted from
 /// any one moment. Its size grows with the concurrency, except for the records.
 #[derive(Debug)]
-pub struct Scheduler<P, E> {
-    rules: Rules,
+pub struct TaskScheduler<P, E> {
+    rules: RunRules,
     length: Option<usize>,
     fetched: usize,
     exhausted: bool,
     stopped: bool,
-    hired: Worker,
-    workers: BTreeSet<Worker>,
-    in_flight: BTreeMap<Worker, InFlight<P>>,
-    waiting: BinaryHeap<Waiting<P>>,
+    hired: WorkerNumber,
+    workers: BTreeSet<WorkerNumber>,
+    in_flight: BTreeMap<WorkerNumber, AttemptInFlight<P>>,
+    waiting: BinaryHeap<FailedTask<P>>,
     /// Tasks that were refused, by when they may be tried again and their place.
-    resting: BTreeMap<(Duration, usize), Task<P>>,
+    resting: BTreeMap<(Duration, usize), InputTask<P>>,
     /// How often each of them was refused, by its place.
     refusals: BTreeMap<usize, u32>,
-    records: Vec<Record<E>>,
+    records: Vec<InputRecord<E>>,
 }
 
-impl<P, E> Scheduler<P, E> {
+impl<P, E> TaskScheduler<P, E> {
     /// A run over this many inputs; without a number, over as many as there will be.
-    pub fn new(rules: Rules, length: Option<usize>) -> Self {
+    pub fn new(rules: RunRules, length: Option<usize>) -> Self {
         Self {
             rules,
             length,
@@ -179,7 +179,7 @@ impl<P, E> Scheduler<P, E> {
             waiting: BinaryHeap::new(),
             resting: BTreeMap::new(),
             refusals: BTreeMap::new(),
-            records: std::iter::repeat_with(Record::default).take(length.unwrap_or(0)).collect(),
+            records: std::iter::repeat_with(InputRecord::default).take(length.unwrap_or(0)).collect(),
         }
     }
 
@@ -209,7 +209,7 @@ impl<P, E> Scheduler<P, E> {
     }
 
     /// Hires a worker, if there is room for one.
-    pub fn hire(&mut self, target: usize) -> Option<Worker> {
+    pub fn hire(&mut self, target: usize) -> Option<WorkerNumber> {
         if !self.room(target) {
             return None;
         }
@@ -219,23 +219,23 @@ impl<P, E> Scheduler<P, E> {
     }
 
     /// Whether the worker stays, and there is a task for it.
-    pub fn may_claim(&self, worker: Worker, target: usize) -> bool {
+    pub fn may_claim(&self, worker: WorkerNumber, target: usize) -> bool {
         let stays = !self.stopped && self.workers.contains(&worker) && self.workers.len() <= self.limit(target);
         stays && self.claimable() > 0
     }
 
     /// What the worker should do. If there is nothing to do, or there are more
     /// workers than the target, it is let go.
-    pub fn claim(&mut self, worker: Worker, target: usize) -> Option<Claim<P>> {
+    pub fn claim(&mut self, worker: WorkerNumber, target: usize) -> Option<TaskClaim<P>> {
         if !self.may_claim(worker, target) {
             self.let_go(worker);
             return None;
         }
-        if let Some(Waiting(task)) = self.waiting.pop() {
-            return Some(Claim::Again(task));
+        if let Some(FailedTask(task)) = self.waiting.pop() {
+            return Some(TaskClaim::Again(task));
         }
         self.fetched += 1;
-        Some(Claim::Fresh(self.fetched - 1))
+        Some(TaskClaim::Fresh(self.fetched - 1))
     }
 
     /// There are no more inputs.
@@ -245,47 +245,47 @@ impl<P, E> Scheduler<P, E> {
 
     /// The worker's attempt begins. If the run was stopped, or the worker was
     /// let go while it fetched its input, the task waits for another worker.
-    pub fn begin(&mut self, worker: Worker, task: Task<P>, now: Duration) -> bool {
+    pub fn begin(&mut self, worker: WorkerNumber, task: InputTask<P>, now: Duration) -> bool {
         if task.index >= self.records.len() {
-            self.records.resize_with(task.index + 1, Record::default);
+            self.records.resize_with(task.index + 1, InputRecord::default);
         }
         if self.stopped || !self.workers.contains(&worker) {
-            self.waiting.push(Waiting(task));
+            self.waiting.push(FailedTask(task));
             self.let_go(worker);
             return false;
         }
         let beside = self.in_flight.len() + 1;
-        self.in_flight.insert(worker, InFlight { task, started: now, beside, cut: None });
+        self.in_flight.insert(worker, AttemptInFlight { task, started: now, beside, cut: None });
         true
     }
 
     /// The worker's attempt has a result. Returns the input's place and the
     /// duration; `None` if the attempt was cut, so that its result is no longer
     /// wanted.
-    pub fn complete(&mut self, worker: Worker, now: Duration) -> Option<(usize, Duration)> {
+    pub fn complete(&mut self, worker: WorkerNumber, now: Duration) -> Option<(usize, Duration)> {
         if self.in_flight.get(&worker)?.cut.is_some() {
             return None;
         }
         let (task, took) = self.end_attempt(worker, now)?;
         let record = self.records.get_mut(task.index)?;
         record.status = match record.errors.is_empty() {
-            true => Status::Completed,
-            false => Status::CompletedWithRetries,
+            true => InputStatus::Completed,
+            false => InputStatus::CompletedWithRetries,
         };
         Some((task.index, took))
     }
 
     /// The worker's attempt failed. `None` if it has none.
-    pub fn fail(&mut self, worker: Worker, error: E, retryable: bool, now: Duration) -> Option<Verdict> {
+    pub fn fail(&mut self, worker: WorkerNumber, error: E, retryable: bool, now: Duration) -> Option<AttemptVerdict> {
         let (mut task, _) = self.end_attempt(worker, now)?;
         let record = self.records.get_mut(task.index)?;
         record.errors.push(error);
         let again = retryable && i64::from(task.attempts) < self.rules.max_retries;
         task.attempts += 1;
-        let verdict = Verdict { index: task.index, attempts: task.attempts, again };
+        let verdict = AttemptVerdict { index: task.index, attempts: task.attempts, again };
         match again {
-            true => self.waiting.push(Waiting(task)),
-            false => record.status = Status::Failed,
+            true => self.waiting.push(FailedTask(task)),
+            false => record.status = InputStatus::Failed,
         }
         Some(verdict)
     }
@@ -293,24 +293,24 @@ impl<P, E> Scheduler<P, E> {
     /// The worker's attempt was refused, for lack of capacity on the other side.
     /// That is no failed attempt: the task is tried again after this rest. `None`
     /// if the worker has no attempt.
-    pub fn refuse(&mut self, worker: Worker, error: E, rest: Duration, now: Duration) -> Option<Verdict> {
+    pub fn refuse(&mut self, worker: WorkerNumber, error: E, rest: Duration, now: Duration) -> Option<AttemptVerdict> {
         let (task, _) = self.end_attempt(worker, now)?;
         self.records.get_mut(task.index)?.errors.push(error);
         *self.refusals.entry(task.index).or_default() += 1;
-        let verdict = Verdict { index: task.index, attempts: task.attempts, again: true };
+        let verdict = AttemptVerdict { index: task.index, attempts: task.attempts, again: true };
         self.resting.insert((now.saturating_add(rest), task.index), task);
         Some(verdict)
     }
 
     /// The place of the worker's task, and how often it was refused.
-    pub fn refusals(&self, worker: Worker) -> Option<(usize, u32)> {
+    pub fn refusals(&self, worker: WorkerNumber) -> Option<(usize, u32)> {
         let index = self.in_flight.get(&worker)?.task.index;
         Some((index, self.refusals.get(&index).copied().unwrap_or_default()))
     }
 
     /// For how long the worker's attempt has been running, how many attempts
     /// were in flight once it had started, and how many others are now.
-    pub fn circumstances(&self, worker: Worker, now: Duration) -> Option<(Duration, usize, usize)> {
+    pub fn circumstances(&self, worker: WorkerNumber, now: Duration) -> Option<(Duration, usize, usize)> {
         let attempt = self.in_flight.get(&worker)?;
         Some((now.saturating_sub(attempt.started), attempt.beside, self.in_flight.len() - 1))
     }
@@ -318,7 +318,7 @@ impl<P, E> Scheduler<P, E> {
     /// Tasks that have rested for long enough may be tried again.
     pub fn wake(&mut self, now: Duration) {
         while let Some(rested) = self.resting.first_entry().filter(|rested| rested.key().0 <= now) {
-            self.waiting.push(Waiting(rested.remove()));
+            self.waiting.push(FailedTask(rested.remove()));
         }
     }
 
@@ -329,7 +329,7 @@ impl<P, E> Scheduler<P, E> {
     }
 
     /// The worker's attempt is over: its task, and how long it took.
-    fn end_attempt(&mut self, worker: Worker, now: Duration) -> Option<(Task<P>, Duration)> {
+    fn end_attempt(&mut self, worker: WorkerNumber, now: Duration) -> Option<(InputTask<P>, Duration)> {
         let attempt = self.in_flight.remove(&worker)?;
         let took = now.saturating_sub(attempt.started);
         if let Some(record) = self.records.get_mut(attempt.task.index) {
@@ -339,20 +339,20 @@ impl<P, E> Scheduler<P, E> {
     }
 
     /// Whether the worker has an attempt, and whether that was cut.
-    pub fn attempt(&self, worker: Worker) -> Option<Option<Cut>> {
+    pub fn attempt(&self, worker: WorkerNumber) -> Option<Option<CutReason>> {
         self.in_flight.get(&worker).map(|attempt| attempt.cut)
     }
 
     /// Lets the worker go. An attempt that it still has is forgotten.
-    pub fn let_go(&mut self, worker: Worker) {
+    pub fn let_go(&mut self, worker: WorkerNumber) {
         self.workers.remove(&worker);
         self.in_flight.remove(&worker);
     }
 
     /// Cuts the attempts that take too long, and returns their workers.
-    pub fn overdue(&mut self, now: Duration) -> Vec<Worker> {
+    pub fn overdue(&mut self, now: Duration) -> Vec<WorkerNumber> {
         let timeout = self.rules.timeout;
-        self.cut(Cut::TimedOut, |attempt| attempt.cut.is_none() && now.saturating_sub(attempt.started) >= timeout)
+        self.cut(CutReason::TimedOut, |attempt| attempt.cut.is_none() && now.saturating_sub(attempt.started) >= timeout)
     }
 
     /// How long until an attempt that has begun by now could be overdue.
@@ -363,12 +363,12 @@ impl<P, E> Scheduler<P, E> {
     }
 
     /// Nothing begins from now on. Cuts all attempts, and returns their workers.
-    pub fn stop(&mut self) -> Vec<Worker> {
+    pub fn stop(&mut self) -> Vec<WorkerNumber> {
         self.stopped = true;
-        self.cut(Cut::Stopped, |attempt| attempt.cut != Some(Cut::Stopped))
+        self.cut(CutReason::Stopped, |attempt| attempt.cut != Some(CutReason::Stopped))
     }
 
-    fn cut(&mut self, reason: Cut, which: impl Fn(&InFlight<P>) -> bool) -> Vec<Worker> {
+    fn cut(&mut self, reason: CutReason, which: impl Fn(&AttemptInFlight<P>) -> bool) -> Vec<WorkerNumber> {
         let mut workers = Vec::new();
         for (worker, attempt) in &mut self.in_flight {
             if which(attempt) {
@@ -386,7 +386,7 @@ impl<P, E> Scheduler<P, E> {
 
     /// The records of the tasks, in the order of the inputs. Afterwards there
     /// are none.
-    pub fn take_records(&mut self) -> Vec<Record<E>> {
+    pub fn take_records(&mut self) -> Vec<InputRecord<E>> {
         self.waiting.clear();
         self.resting.clear();
         std::mem::take(&mut self.records)

@@ -2,33 +2,33 @@
 
 use super::*;
 
-type Simulated = Scheduler<u32, &'static str>;
+type Simulated = TaskScheduler<u32, &'static str>;
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn rules(concurrency: usize, max_retries: i64) -> Rules {
-    Rules { concurrency, max_retries, timeout: seconds(60) }
+fn rules(concurrency: usize, max_retries: i64) -> RunRules {
+    RunRules { concurrency, max_retries, timeout: seconds(60) }
 }
 
 fn scheduler(concurrency: usize, max_retries: i64, length: usize) -> Simulated {
-    Scheduler::new(rules(concurrency, max_retries), Some(length))
+    TaskScheduler::new(rules(concurrency, max_retries), Some(length))
 }
 
 /// Lets the worker claim a task and begin, and says which one. Its payload is
 /// ten times its place.
-fn start(scheduler: &mut Simulated, worker: Worker, target: usize, now: Duration) -> Option<usize> {
+fn start(scheduler: &mut Simulated, worker: WorkerNumber, target: usize, now: Duration) -> Option<usize> {
     let task = match scheduler.claim(worker, target)? {
-        Claim::Again(task) => task,
-        Claim::Fresh(index) => Task { index, attempts: 0, payload: 10 * index as u32 },
+        TaskClaim::Again(task) => task,
+        TaskClaim::Fresh(index) => InputTask { index, attempts: 0, payload: 10 * index as u32 },
     };
     assert_eq!(task.payload, 10 * task.index as u32);
     let index = task.index;
     scheduler.begin(worker, task, now).then_some(index)
 }
 
-fn hire_all(scheduler: &mut Simulated, target: usize) -> Vec<Worker> {
+fn hire_all(scheduler: &mut Simulated, target: usize) -> Vec<WorkerNumber> {
     std::iter::from_fn(|| scheduler.hire(target)).collect()
 }
 
@@ -75,10 +75,10 @@ fn a_task_has_one_attempt_more_than_retries_and_then_fails() {
             verdicts.push(scheduler.fail(worker, "no", true, seconds(1)).unwrap());
         }
         assert_eq!(verdicts.len(), attempts as usize);
-        assert_eq!(verdicts.last(), Some(&Verdict { index: 0, attempts, again: false }));
+        assert_eq!(verdicts.last(), Some(&AttemptVerdict { index: 0, attempts, again: false }));
         assert!(scheduler.finished());
         let records = scheduler.take_records();
-        assert_eq!((records[0].status, records[0].errors.len()), (Status::Failed, attempts as usize));
+        assert_eq!((records[0].status, records[0].errors.len()), (InputStatus::Failed, attempts as usize));
         assert_eq!(records[0].spent, seconds(attempts.into()));
     }
 }
@@ -89,7 +89,7 @@ fn what_is_not_retryable_fails_at_its_first_attempt() {
     let worker = scheduler.hire(1).unwrap();
     start(&mut scheduler, worker, 1, seconds(0));
     let verdict = scheduler.fail(worker, "never", false, seconds(0)).unwrap();
-    assert_eq!(verdict, Verdict { index: 0, attempts: 1, again: false });
+    assert_eq!(verdict, AttemptVerdict { index: 0, attempts: 1, again: false });
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn a_result_after_a_failure_is_completed_with_retries() {
     assert_eq!(start(&mut scheduler, worker, 1, seconds(13)), Some(1));
     assert_eq!(scheduler.complete(worker, seconds(13)), Some((1, seconds(0))));
     let records = scheduler.take_records();
-    let retried = Record { status: Status::CompletedWithRetries, spent: seconds(5), errors: vec!["no"] };
-    assert_eq!(records, [retried, Record { status: Status::Completed, ..Record::default() }]);
+    let retried = InputRecord { status: InputStatus::CompletedWithRetries, spent: seconds(5), errors: vec!["no"] };
+    assert_eq!(records, [retried, InputRecord { status: InputStatus::Completed, ..InputRecord::default() }]);
 }
 
 #[test]
@@ -137,10 +137,10 @@ fn an_overdue_attempt_is_cut_once_and_its_result_is_not_wanted() {
     assert_eq!(scheduler.overdue(seconds(60)), [workers[0]]);
     assert!(scheduler.overdue(seconds(61)).is_empty());
     assert_eq!(scheduler.next_deadline(seconds(61)), seconds(9));
-    assert_eq!(scheduler.attempt(workers[0]), Some(Some(Cut::TimedOut)));
+    assert_eq!(scheduler.attempt(workers[0]), Some(Some(CutReason::TimedOut)));
     assert_eq!(scheduler.complete(workers[0], seconds(61)), None);
     let verdict = scheduler.fail(workers[0], "too slow", true, seconds(61)).unwrap();
-    assert_eq!(verdict, Verdict { index: 0, attempts: 1, again: true });
+    assert_eq!(verdict, AttemptVerdict { index: 0, attempts: 1, again: true });
     scheduler.let_go(workers[0]);
     assert_eq!(scheduler.attempt(workers[0]), None);
     let another = scheduler.hire(2).unwrap();
@@ -165,8 +165,8 @@ fn after_a_stop_nothing_begins_and_cut_attempts_leave_no_trace() {
     }
     assert!(scheduler.finished());
     let records = scheduler.take_records();
-    assert_eq!(records[0], Record { spent: seconds(1), errors: vec!["no"], ..Record::default() });
-    assert!(records[1..].iter().all(|record| *record == Record::default()));
+    assert_eq!(records[0], InputRecord { spent: seconds(1), errors: vec!["no"], ..InputRecord::default() });
+    assert!(records[1..].iter().all(|record| *record == InputRecord::default()));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn an_attempt_that_timed_out_is_stopped_with_the_rest() {
     start(&mut scheduler, worker, 1, seconds(0));
     assert_eq!(scheduler.overdue(seconds(60)), [worker]);
     assert_eq!(scheduler.stop(), [worker]);
-    assert_eq!(scheduler.attempt(worker), Some(Some(Cut::Stopped)));
+    assert_eq!(scheduler.attempt(worker), Some(Some(CutReason::Stopped)));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn inputs_without_a_known_length_end_when_they_are_said_to() {
     let workers = hire_all(&mut scheduler, 2);
     assert_eq!(workers.len(), 2);
     assert_eq!(start(&mut scheduler, workers[0], 2, seconds(0)), Some(0));
-    assert_eq!(scheduler.claim(workers[1], 2), Some(Claim::Fresh(1)));
+    assert_eq!(scheduler.claim(workers[1], 2), Some(TaskClaim::Fresh(1)));
     scheduler.exhaust();
     assert_eq!(scheduler.claim(workers[1], 2), None);
     assert!(!scheduler.finished());
@@ -219,7 +219,7 @@ fn in_any_order_of_events_every_task_ends_exactly_once_and_never_too_many_run() 
         let (concurrency, retries) = (1 + noise.below(6) as usize, noise.below(4) as i64);
         let mut scheduler = scheduler(concurrency, retries, 40);
         let (mut now, mut ended) = (seconds(0), [0; 40]);
-        let (mut idle, mut flying): (Vec<Worker>, Vec<Worker>) = (Vec::new(), Vec::new());
+        let (mut idle, mut flying): (Vec<WorkerNumber>, Vec<WorkerNumber>) = (Vec::new(), Vec::new());
         for step in 0.. {
             assert!(step < 100_000, "seed {seed} does not end");
             now += seconds(noise.below(20));
@@ -256,7 +256,7 @@ fn in_any_order_of_events_every_task_ends_exactly_once_and_never_too_many_run() 
             }
         }
         assert_eq!(ended, [1; 40], "seed {seed}");
-        assert!(scheduler.take_records().iter().all(|record| record.status != Status::DidNotRun));
+        assert!(scheduler.take_records().iter().all(|record| record.status != InputStatus::DidNotRun));
     }
 }
 
@@ -269,7 +269,7 @@ fn a_refused_task_rests_and_is_tried_again_without_counting() {
     }
     assert_eq!(scheduler.circumstances(workers[1], seconds(3)), Some((seconds(3), 2, 1)));
     let refused = scheduler.refuse(workers[0], "full", seconds(5), seconds(1));
-    assert_eq!(refused, Some(Verdict { index: 0, attempts: 0, again: true }));
+    assert_eq!(refused, Some(AttemptVerdict { index: 0, attempts: 0, again: true }));
     assert_eq!(start(&mut scheduler, workers[0], 2, seconds(1)), None, "it rests");
     assert!(scheduler.complete(workers[1], seconds(2)).is_some());
     assert_eq!(start(&mut scheduler, workers[1], 2, seconds(2)), None);
@@ -283,5 +283,8 @@ fn a_refused_task_rests_and_is_tried_again_without_counting() {
     scheduler.let_go(worker);
     assert!(scheduler.finished());
     let records = scheduler.take_records();
-    assert_eq!((records[0].status, records[0].errors.as_slice()), (Status::CompletedWithRetries, ["full"].as_slice()));
+    assert_eq!(
+        (records[0].status, records[0].errors.as_slice()),
+        (InputStatus::CompletedWithRetries, ["full"].as_slice())
+    );
 }

@@ -5,27 +5,36 @@
 use crate::{
     arrow::wrong,
     rows, settings,
-    stages::held_documents,
-    stop::Stop,
-    work::{budget, carrying, in_python_words, json, told, wait, watched},
+    stages::read_documents,
+    stop::PyStop,
+    work::{
+        attach_partial, check_budget, report_progress, rewrite_price_message, spec_mistakes, to_json, to_python, wait,
+    },
 };
 use eval::{Score, Scored};
 use lab::{Choice, FunctionFailure, Progress, RowScores, ScoreResults, ScoredAnswers, Scoring, ScoringSpec};
 use models::RetryPolicy;
 use pyo3::{exceptions::PyValueError, prelude::*};
+use pythonize::depythonize;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::PathBuf, sync::OnceLock, time::Duration};
 
-/// Compares the scores of two systems' answers, both as [`score`] gives them.
-/// Gives JSON: a list of comparisons, one per metric.
+/// Compares the scores of two systems' answers, both in the form that the JSON of
+/// [`score`] has. Returns a list of comparisons, one per metric.
 #[pyfunction]
-pub(crate) fn compare_scores(py: Python<'_>, first: &str, second: &str) -> PyResult<String> {
-    let read = |text: &str| {
-        serde_json::from_str::<ScoredAnswers>(text).map_err(|error| wrong(format!("these are no scores: {error}")))
+pub(crate) fn compare_scores(
+    py: Python<'_>,
+    first: &Bound<'_, PyAny>,
+    second: &Bound<'_, PyAny>,
+) -> PyResult<Py<PyAny>> {
+    let read = |scores: &Bound<'_, PyAny>| {
+        let value: Value = depythonize(scores)?;
+        serde_json::from_value::<ScoredAnswers>(value).map_err(|error| wrong(format!("these are no scores: {error}")))
     };
     let (first, second) = (read(first)?, read(second)?);
-    json(&py.detach(|| first.compare(&second)).map_err(PyValueError::new_err)?)
+    let comparisons = py.detach(|| first.compare(&second));
+    to_python(py, &comparisons.map_err(|error| PyValueError::new_err(error.to_string()))?)
 }
 
 /// Scores answers: rows, or the file at a path. `tables` is what an experiment
@@ -45,20 +54,20 @@ pub(crate) fn score(
     base: PathBuf,
     budget_usd: Option<f64>,
     on_progress: Option<Py<PyAny>>,
-    stop: Option<&Stop>,
+    stop: Option<&PyStop>,
     documents: Option<&Bound<'_, PyAny>>,
     attempts: Option<u32>,
     deadline_seconds: Option<f64>,
 ) -> PyResult<String> {
-    let budget_usd = budget(budget_usd)?;
+    let budget_usd = check_budget(budget_usd)?;
     let deadline = deadline_seconds.map(deadline).transpose()?;
     let choice = Choice { metrics: Vec::new(), judges, embedder };
     let spec = spec(tables, base, &choice)?;
     let file = rows::path(data)?;
     let rows = if file.is_some() { Vec::new() } else { rows::rows(data, "data")? };
-    let cancel = Stop::token(stop);
+    let cancel = PyStop::token(stop);
     let progress = Progress::default();
-    let documents = documents.map(held_documents).transpose()?.unwrap_or_default();
+    let documents = documents.map(read_documents).transpose()?.unwrap_or_default();
     let mut setup = app::library::setup(None, budget_usd, progress.clone(), cancel.clone());
     if let Some(attempts) = attempts {
         if attempts == 0 {
@@ -77,13 +86,13 @@ pub(crate) fn score(
         // Kept outside: work that takes too long to end is left behind.
         kept.get_or_init(|| scoring.with_deadline(deadline)).run().await
     };
-    let results = wait(py, &cancel, work, watched(&progress, on_progress));
+    let results = wait(py, &cancel, work, report_progress(&progress, on_progress));
     let raised = match results {
-        Ok(results) => return table(results),
-        Err(raised) => in_python_words(py, raised),
+        Ok(results) => return scores_json(results),
+        Err(raised) => rewrite_price_message(py, raised),
     };
     Err(match kept.get().and_then(Scoring::so_far) {
-        Some(scored) => carrying(py, raised, table(scored)?),
+        Some(scored) => attach_partial(py, raised, scores_json(scored)?),
         None => raised,
     })
 }
@@ -98,18 +107,19 @@ fn deadline(seconds: f64) -> PyResult<Duration> {
 }
 
 pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) -> PyResult<ScoringSpec> {
-    let text = lab::Experiment::toml(&settings::value(tables)?.to_string()).map_err(PyValueError::new_err)?;
+    let text = lab::Experiment::toml(&settings::value(tables)?.to_string());
+    let text = text.map_err(|error| PyValueError::new_err(error.to_string()))?;
     ScoringSpec::of_program(&text, base, choice).map_err(|errors| {
-        // The parameters stand by themselves in the call, and not in a section.
+        // The parameters of the call are in no section.
         let place = |message: String| message.strip_prefix("evaluate.").map(str::to_owned).unwrap_or(message);
-        wrong(told(&errors).into_iter().map(place).collect::<Vec<_>>().join("\n"))
+        wrong(spec_mistakes(&errors).into_iter().map(place).collect::<Vec<_>>().join("\n"))
     })
 }
 
 /// The results as JSON for the Python package, with notes and with the reason for
 /// each missing score in words. Rows are serialized directly, without a JSON
 /// value for each, because there may be many.
-fn table(mut results: ScoreResults) -> PyResult<String> {
+fn scores_json(mut results: ScoreResults) -> PyResult<String> {
     let mut notes = results.notes();
     if results.needs_anchoring() {
         notes.push("`reverie.golden.anchor(documents, questions).questions` has the places".to_owned());
@@ -119,57 +129,65 @@ fn table(mut results: ScoreResults) -> PyResult<String> {
     let rows = std::mem::take(&mut results.rows);
     let Value::Object(mut rest) = json!(results) else { unreachable!("a structure is an object") };
     rest.shift_remove("rows");
-    json(&Table { rest, rows: rows.iter().map(Row::of).collect(), notes, function_failures, failed_functions })
+    to_json(&ScoresJson {
+        rest,
+        rows: rows.iter().map(ScoresJsonRow::of).collect(),
+        notes,
+        function_failures,
+        failed_functions,
+    })
 }
 
 #[derive(Serialize)]
-struct Table<'a> {
+struct ScoresJson<'a> {
     #[serde(flatten)]
     rest: Map<String, Value>,
-    rows: Vec<Row<'a>>,
+    rows: Vec<ScoresJsonRow<'a>>,
     notes: Vec<String>,
     function_failures: Vec<FunctionFailure>,
     failed_functions: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct ScoresJsonRow<'a> {
     row: usize,
     id: &'a str,
     question: &'a str,
-    scores: BTreeMap<&'a str, Cell<'a>>,
+    scores: BTreeMap<&'a str, ScoreCell<'a>>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> ScoresJsonRow<'a> {
     fn of(row: &'a RowScores) -> Self {
-        let scores = row.scores.iter().map(|(metric, scored)| (metric.as_str(), Cell::of(scored))).collect();
+        let scores = row.scores.iter().map(|(metric, scored)| (metric.as_str(), ScoreCell::of(scored))).collect();
         Self { row: row.line, id: &row.id, question: &row.question, scores }
     }
 }
 
 #[derive(Serialize)]
-struct Cell<'a> {
+struct ScoreCell<'a> {
     value: Option<f64>,
     #[serde(flatten)]
-    missing: Option<Reason>,
+    missing: Option<MissingReason>,
     detail: &'a Value,
 }
 
 /// Why a score is missing.
 #[derive(Serialize)]
-struct Reason {
+struct MissingReason {
     missing: &'static str,
     failed: bool,
     reason: String,
 }
 
-impl<'a> Cell<'a> {
+impl<'a> ScoreCell<'a> {
     fn of(scored: &'a Scored) -> Self {
         let missing = match &scored.score {
             Score::Value(_) => None,
-            Score::Missing(missing) => {
-                Some(Reason { missing: missing.name(), failed: missing.is_failure(), reason: missing.to_string() })
-            }
+            Score::Missing(missing) => Some(MissingReason {
+                missing: missing.name(),
+                failed: missing.is_failure(),
+                reason: missing.to_string(),
+            }),
         };
         Self { value: scored.score.value(), missing, detail: &scored.detail }
     }

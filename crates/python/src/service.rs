@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Headers as ASGI has them.
-type Headers = Vec<(Vec<u8>, Vec<u8>)>;
+type AsgiHeaders = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A bundle that is served.
 #[pyclass(frozen, module = "reverie._core", name = "Service")]
@@ -27,8 +27,8 @@ pub(crate) struct PyService {
 }
 
 /// A part of a response.
-pub(crate) enum Told {
-    Head(u16, Headers),
+pub(crate) enum ResponsePart {
+    Head(u16, AsgiHeaders),
     Bytes(Vec<u8>),
 }
 
@@ -120,26 +120,26 @@ impl PyService {
         &self,
         method: &str,
         target: &str,
-        headers: Headers,
+        headers: AsgiHeaders,
         body: Vec<u8>,
         client: Option<&str>,
-    ) -> PyResult<Reply> {
-        let request = request(method, target, headers, body);
+    ) -> PyResult<PyReply> {
+        let request = to_request(method, target, headers, body);
         let client = client.and_then(|client| client.parse().ok());
         let mounted = self.mounted.clone();
-        Reply::of(|tell| async move {
+        PyReply::of(|tell| async move {
             let response = match request {
                 Ok(request) => mounted.answer(request, client).await,
-                Err(reason) => mounted.refuse(&reason),
+                Err(error) => mounted.refuse(&error.to_string()),
             };
             let (head, body) = response.into_parts();
             let headers = head.headers.iter().map(|(name, value)| (name.as_str().into(), value.as_bytes().to_vec()));
-            if tell.send(Told::Head(head.status.as_u16(), headers.collect())).await.is_err() {
+            if tell.send(ResponsePart::Head(head.status.as_u16(), headers.collect())).await.is_err() {
                 return;
             }
             let mut chunks = body.into_data_stream();
             while let Some(Ok(chunk)) = chunks.next().await {
-                if tell.send(Told::Bytes(chunk.to_vec())).await.is_err() {
+                if tell.send(ResponsePart::Bytes(chunk.to_vec())).await.is_err() {
                     return;
                 }
             }
@@ -147,14 +147,19 @@ impl PyService {
     }
 }
 
-/// A request of its parts, or why it is none.
-fn request(method: &str, target: &str, headers: Headers, body: Vec<u8>) -> Result<Request<Body>, String> {
+/// Makes a request of its parts.
+fn to_request(
+    method: &str,
+    target: &str,
+    headers: AsgiHeaders,
+    body: Vec<u8>,
+) -> Result<Request<Body>, axum::http::Error> {
     let mut request = Request::new(Body::from(body));
-    *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
-    *request.uri_mut() = target.parse::<Uri>().map_err(|error| error.to_string())?;
+    *request.method_mut() = Method::from_bytes(method.as_bytes())?;
+    *request.uri_mut() = target.parse::<Uri>()?;
     for (name, value) in headers {
-        let name = HeaderName::from_bytes(&name).map_err(|error| error.to_string())?;
-        request.headers_mut().append(name, HeaderValue::from_bytes(&value).map_err(|error| error.to_string())?);
+        let name = HeaderName::from_bytes(&name)?;
+        request.headers_mut().append(name, HeaderValue::from_bytes(&value)?);
     }
     Ok(request)
 }
@@ -178,16 +183,16 @@ pub(crate) async fn open(
 }
 
 /// A response, part by part. The work ends when this is closed or dropped.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Reply {
-    parts: Arc<Mutex<mpsc::Receiver<Told>>>,
+#[pyclass(frozen, module = "reverie._core", name = "Reply")]
+pub(crate) struct PyReply {
+    parts: Arc<Mutex<mpsc::Receiver<ResponsePart>>>,
     work: std::sync::Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-impl Reply {
-    /// What this work tells.
+impl PyReply {
+    /// Starts work that sends the parts of a response.
     pub(crate) fn of<Work: Future<Output = ()> + Send + 'static>(
-        work: impl FnOnce(mpsc::Sender<Told>) -> Work,
+        work: impl FnOnce(mpsc::Sender<ResponsePart>) -> Work,
     ) -> PyResult<Self> {
         // A slow client slows its own answer, and fills no memory.
         let (tell, parts) = mpsc::channel(16);
@@ -197,7 +202,7 @@ impl Reply {
 }
 
 #[pymethods]
-impl Reply {
+impl PyReply {
     /// The next part, at once: `done` is called from another thread, first with
     /// the status and the headers, then with bytes, at last with None.
     fn anext(&self, done: Py<PyAny>) -> PyResult<()> {
@@ -206,13 +211,13 @@ impl Reply {
             let part = parts.lock().await.recv().await;
             let call = tokio::task::spawn_blocking(move || {
                 Python::attach(|py| match part {
-                    Some(Told::Head(status, headers)) => {
+                    Some(ResponsePart::Head(status, headers)) => {
                         let pair =
                             |(name, value): &(Vec<u8>, Vec<u8>)| (PyBytes::new(py, name), PyBytes::new(py, value));
                         let headers: Vec<_> = headers.iter().map(pair).collect();
                         done.call1(py, ((status, headers), py.None())).map(drop)
                     }
-                    Some(Told::Bytes(bytes)) => done.call1(py, (PyBytes::new(py, &bytes), py.None())).map(drop),
+                    Some(ResponsePart::Bytes(bytes)) => done.call1(py, (PyBytes::new(py, &bytes), py.None())).map(drop),
                     None => done.call1(py, (py.None(), py.None())).map(drop),
                 })
             });

@@ -3,12 +3,12 @@
 //! interface without a copy; the GIL is released while a stage works.
 
 use crate::{
-    arrow::{Given, bytes, texts, truths, vectors, with_columns, wrong},
-    corpus::{Block, Corpus},
+    arrow::{ArrowBatch, bytes, select_columns, texts, truths, vectors, wrong},
+    corpus::{PyBlock, PyCorpus},
     process::check,
     remote::runtime,
     settings,
-    work::wait,
+    work::{to_python, wait},
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array, UInt64Array,
@@ -34,7 +34,7 @@ use store::{ArtifactStore, Key, NoLayout};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-type Batch = PyArrowType<RecordBatch>;
+type PyBatch = PyArrowType<RecordBatch>;
 
 pub(crate) fn failed(error: &(dyn std::error::Error + 'static)) -> PyErr {
     PyRuntimeError::new_err(lab::error_chain(error))
@@ -46,7 +46,7 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
     let rows = batch.num_rows();
     let same = |text: &str| Arc::new(StringArray::from(vec![text; rows])) as ArrayRef;
     let schema = schema::<DocumentRow>().map_err(|error| failed(&error))?;
-    let batch = with_columns(batch, &schema, |name| match name {
+    let batch = select_columns(batch, &schema, |name| match name {
         "format" => Some(same("\"text\"")),
         "pages" | "headings" => Some(same("[]")),
         "metadata" | "rejected" => Some(same("null")),
@@ -71,8 +71,8 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
 
 /// The documents that a program holds: what `Parser.parse` gave, or texts with
 /// their paths. Files that gave no document are left out.
-pub(crate) fn held_documents(given: &Bound<'_, PyAny>) -> PyResult<Vec<Document>> {
-    let rows = documents(&given.extract::<Given>()?.0)?;
+pub(crate) fn read_documents(given: &Bound<'_, PyAny>) -> PyResult<Vec<Document>> {
+    let rows = documents(&given.extract::<ArrowBatch>()?.0)?;
     Ok(rows
         .into_iter()
         .filter_map(|row| match row {
@@ -87,13 +87,13 @@ fn column_of<'a>(batch: &'a RecordBatch, name: &str) -> &'a StringArray {
 }
 
 /// Files to documents.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Parser {
+#[pyclass(frozen, module = "reverie._core", name = "Parser")]
+pub(crate) struct PyParser {
     limits: ParseLimits,
 }
 
 #[pymethods]
-impl Parser {
+impl PyParser {
     #[new]
     #[pyo3(signature = (limits=None))]
     fn new(limits: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -108,7 +108,7 @@ impl Parser {
     }
 
     /// A row for each file: its document, or why it gave none.
-    fn parse(&self, py: Python<'_>, batch: Given) -> PyResult<Batch> {
+    fn parse(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<PyBatch> {
         check()?;
         py.detach(|| {
             let batch = batch.0;
@@ -127,7 +127,7 @@ impl Parser {
 
     /// The same for all files of a corpus, in their order; as many at once as
     /// the machine has cores.
-    fn parse_corpus(&self, py: Python<'_>, corpus: &Corpus) -> PyResult<Batch> {
+    fn parse_corpus(&self, py: Python<'_>, corpus: &PyCorpus) -> PyResult<PyBatch> {
         let blocks = corpus.parts().to_vec();
         let limits = self.limits.clone();
         let work = || async move {
@@ -138,8 +138,8 @@ impl Parser {
                 tasks.spawn(async move {
                     let _room = at_once.acquire_owned().await;
                     let contents = block.contents().await?;
-                    let parsed = tokio::task::spawn_blocking(move || parsed(&block, contents, &limits)).await;
-                    Ok::<_, PyErr>((number, parsed.map_err(|error| failed(&error))?))
+                    let rows = tokio::task::spawn_blocking(move || parse_block(&block, contents, &limits)).await;
+                    Ok::<_, PyErr>((number, rows.map_err(|error| failed(&error))?))
                 });
             }
             let mut parts = BTreeMap::new();
@@ -156,7 +156,7 @@ impl Parser {
     }
 }
 
-fn parsed(block: &Block, contents: Vec<Result<Vec<u8>, LoadError>>, limits: &ParseLimits) -> Vec<DocumentRow> {
+fn parse_block(block: &PyBlock, contents: Vec<Result<Vec<u8>, LoadError>>, limits: &ParseLimits) -> Vec<DocumentRow> {
     let document = |(path, content): (&str, Result<Vec<u8>, LoadError>)| match content
         .and_then(|bytes| load::parse(path, &bytes, limits))
     {
@@ -167,13 +167,13 @@ fn parsed(block: &Block, contents: Vec<Result<Vec<u8>, LoadError>>, limits: &Par
 }
 
 /// Documents to chunks.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Chunker {
+#[pyclass(frozen, module = "reverie._core", name = "Chunker")]
+pub(crate) struct PyChunker {
     config: ChunkerConfig,
 }
 
 #[pymethods]
-impl Chunker {
+impl PyChunker {
     #[new]
     fn new(config: &Bound<'_, PyAny>) -> PyResult<Self> {
         let config: ChunkerConfig = settings::read("chunker", settings::component(config)?)?;
@@ -187,7 +187,7 @@ impl Chunker {
 
     /// The chunks of all documents, in order. `start` and `end` count
     /// characters, as Python does; `start_byte` and `end_byte` count bytes.
-    fn chunk(&self, py: Python<'_>, batch: Given) -> PyResult<Batch> {
+    fn chunk(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<PyBatch> {
         check()?;
         py.detach(|| {
             let chunker = self.config.build(&rag::Context::default()).map_err(|error| failed(&error))?;
@@ -201,7 +201,7 @@ impl Chunker {
                 }
             }
             let batch = to_batch(&chunks).map_err(|error| failed(&error))?;
-            with_characters(&batch, &places).map(PyArrowType)
+            add_characters(&batch, &places).map(PyArrowType)
         })
     }
 }
@@ -227,7 +227,7 @@ fn characters(text: &str, chunks: &[Chunk]) -> Vec<(u64, u64)> {
 
 /// Rows of chunks as Python sees them: what the store calls `start` and `end`
 /// has its own name, and these count characters.
-fn with_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<RecordBatch> {
+fn add_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<RecordBatch> {
     let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = Default::default();
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         let place = PLACES.iter().find(|(_, stored)| stored == field.name());
@@ -244,7 +244,7 @@ fn with_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<Recor
 }
 
 /// The chunks of a batch that `Chunker.chunk` gave.
-pub(crate) fn chunks_of(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
+pub(crate) fn read_chunks(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
     let named = batch.schema();
     if let Some((byte, stored)) = PLACES.iter().find(|(byte, _)| batch.column_by_name(byte).is_none()) {
         return Err(wrong(format!(
@@ -263,7 +263,7 @@ pub(crate) fn chunks_of(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
     let columns = Schema::new(renamed.collect::<Vec<_>>());
     let batch = RecordBatch::try_new(Arc::new(columns), batch.columns().to_vec()).map_err(wrong)?;
     let schema = schema::<Chunk>().map_err(|error| failed(&error))?;
-    let table = with_columns(&batch, &schema, |name| match name {
+    let table = select_columns(&batch, &schema, |name| match name {
         "searchable" => Some(Arc::new(BooleanArray::from(vec![true; batch.num_rows()])) as ArrayRef),
         "level" => Some(Arc::new(UInt8Array::from(vec![0; batch.num_rows()])) as ArrayRef),
         _ => None,
@@ -272,13 +272,13 @@ pub(crate) fn chunks_of(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
 }
 
 /// Chunks to vectors.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Embedding {
+#[pyclass(frozen, module = "reverie._core", name = "Embedding")]
+pub(crate) struct PyEmbedding {
     pub(crate) embedder: models::Embedder,
 }
 
 #[pymethods]
-impl Embedding {
+impl PyEmbedding {
     /// A name is that of a model in this process. `cores` are the threads that
     /// the model may use; all of the machine's if left out.
     #[new]
@@ -294,14 +294,14 @@ impl Embedding {
         Ok(Self { embedder: Client::new(None).embedder(model) })
     }
 
-    /// The length of a vector; 0 while a remote model has not said.
+    /// The length of a vector; 0 until a remote model has answered.
     #[getter]
     fn dimensions(&self) -> usize {
         self.embedder.dimensions()
     }
 
     /// The batch with a column `vector`, null where a chunk is not searched.
-    fn embed(&self, py: Python<'_>, batch: Given) -> PyResult<Batch> {
+    fn embed(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<PyBatch> {
         py.detach(|| {
             let batch = batch.0;
             let (texts, searchable) = (texts(&batch, "text")?, truths(&batch, "searchable")?);
@@ -338,16 +338,16 @@ const CHUNKS: &str = "chunks.parquet";
 
 /// Our index of a corpus at an address: `chunks.parquet`, `index.dense` and
 /// `index.bm25`, byte for byte what an engine makes of the same rows.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct IndexWriter {
+#[pyclass(frozen, module = "reverie._core", name = "IndexWriter")]
+pub(crate) struct PyIndexWriter {
     store: ArtifactStore,
     /// On a local disk: a dense index is written as it comes.
     folder: tempfile::TempDir,
-    state: Mutex<State>,
+    state: Mutex<IndexParts>,
 }
 
 #[derive(Default)]
-struct State {
+struct IndexParts {
     chunks: Vec<Chunk>,
     dense: Option<DenseWriter>,
     vectors: usize,
@@ -355,25 +355,25 @@ struct State {
 }
 
 #[pymethods]
-impl IndexWriter {
+impl PyIndexWriter {
     /// A folder, or a URL of an object store.
     #[new]
     fn new(py: Python<'_>, address: &str) -> PyResult<Self> {
-        let store = opened(address)?;
+        let store = open_store(address)?;
         // The store may be far away.
         let is_there = py.detach(|| runtime()?.block_on(store.exists(CHUNKS)).map_err(|error| failed(&error)))?;
         if is_there {
-            return Err(taken(&store));
+            return Err(index_exists(&store));
         }
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         Ok(Self { store, folder, state: Mutex::default() })
     }
 
     /// Adds chunks with their vectors, in the order of the corpus.
-    fn push(&self, py: Python<'_>, batch: Given) -> PyResult<()> {
+    fn push(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<()> {
         py.detach(|| {
             let batch = batch.0;
-            let mut chunks = chunks_of(&batch)?;
+            let mut chunks = read_chunks(&batch)?;
             let (width, vectors) = vectors(&batch, "vector")?;
             let mut matrix = Matrix { columns: width, data: Vec::new() };
             for (chunk, vector) in chunks.iter().zip(vectors).filter(|(chunk, _)| chunk.searchable) {
@@ -400,8 +400,8 @@ impl IndexWriter {
     }
 
     /// Writes the index; an object that is there already is never changed.
-    fn finish(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| {
+    fn finish(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let summary = py.detach(|| {
             let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
             let path = self.folder.path().join("index.dense");
             let dense = match state.dense {
@@ -423,29 +423,29 @@ impl IndexWriter {
             });
             let new = written.map_err(|error| failed(&error))?;
             if new.contains(&false) {
-                return Err(taken(&self.store));
+                return Err(index_exists(&self.store));
             }
             Ok(serde_json::json!({
                 "chunks": state.chunks.len(), "vectors": state.vectors, "dimensions": state.dimensions,
                 "files": [CHUNKS, "index.dense", "index.bm25"],
-            })
-            .to_string())
-        })
+            }))
+        });
+        to_python(py, &summary?)
     }
 }
 
 /// Files at an address, as many writers make them side by side.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Folder {
+#[pyclass(frozen, module = "reverie._core", name = "Folder")]
+pub(crate) struct PyFolder {
     store: ArtifactStore,
 }
 
 #[pymethods]
-impl Folder {
+impl PyFolder {
     /// A folder, which is made, or a URL of an object store.
     #[new]
     fn new(address: &str) -> PyResult<Self> {
-        Ok(Self { store: opened(address)? })
+        Ok(Self { store: open_store(address)? })
     }
 
     /// The names of the files.
@@ -459,11 +459,11 @@ impl Folder {
     }
 }
 
-fn opened(address: &str) -> PyResult<ArtifactStore> {
+fn open_store(address: &str) -> PyResult<ArtifactStore> {
     let _guard = runtime()?.enter();
     ArtifactStore::open(address, &app::store_options(), &NoLayout).map_err(|error| failed(&error))
 }
 
-fn taken(store: &ArtifactStore) -> PyErr {
+fn index_exists(store: &ArtifactStore) -> PyErr {
     wrong(format!("{}: there is an index already, which is never changed: give another address", store.location()))
 }

@@ -1,17 +1,16 @@
-//! How Python ends work that goes on in another thread: after the `await` for
-//! it was cancelled, nobody wants its result.
+//! Stops work in another thread after the `await` for it was cancelled.
 
 use pyo3::prelude::*;
 use tokio_util::sync::CancellationToken;
 
-/// Ends the work that it was given to.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Stop {
+/// Stops the work that was started with it.
+#[pyclass(frozen, module = "reverie._core", name = "Stop")]
+pub(crate) struct PyStop {
     token: CancellationToken,
 }
 
 #[pymethods]
-impl Stop {
+impl PyStop {
     #[new]
     fn new() -> Self {
         Self { token: CancellationToken::new() }
@@ -22,14 +21,14 @@ impl Stop {
         self.token.cancel();
     }
 
-    /// Whether it was told to stop. The work may have ended all the same.
+    /// Whether `stop` was called. The work may have finished all the same.
     fn is_stopped(&self) -> bool {
         self.token.is_cancelled()
     }
 }
 
-impl Stop {
-    /// The token of a stop, or one that nobody else has.
+impl PyStop {
+    /// The token of a stop, or a new one.
     pub(crate) fn token(stop: Option<&Self>) -> CancellationToken {
         stop.map_or_else(CancellationToken::new, |stop| stop.token.clone())
     }

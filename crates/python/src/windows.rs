@@ -1,7 +1,7 @@
 //! Phoenix's AIMD rule ([`crate::aimd`]) for Python, on the machine's
 //! monotonic clock.
 
-use crate::aimd::{self, Policy};
+use crate::aimd::{AimdWindows, Policy};
 use pyo3::prelude::*;
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -9,10 +9,10 @@ use std::{
 };
 
 /// What `reverie.executors.ConcurrencyController` is made of.
-#[pyclass(frozen, module = "reverie._core")]
-pub(crate) struct Windows {
+#[pyclass(frozen, module = "reverie._core", name = "Windows")]
+pub(crate) struct PyWindows {
     since: Instant,
-    windows: Mutex<aimd::Windows>,
+    windows: Mutex<AimdWindows>,
 }
 
 /// Seconds as Python gives them: negative values and NaN become zero, values
@@ -21,8 +21,8 @@ fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-impl Windows {
-    fn windows(&self) -> MutexGuard<'_, aimd::Windows> {
+impl PyWindows {
+    fn windows(&self) -> MutexGuard<'_, AimdWindows> {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -44,7 +44,7 @@ impl Windows {
 }
 
 #[pymethods]
-impl Windows {
+impl PyWindows {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "one for each argument of Phoenix's controller")]
     fn new(
@@ -67,7 +67,7 @@ impl Windows {
             collapse_window: duration(collapse_window_seconds),
             collapse_errors: collapse_error_threshold,
         };
-        Self { since: Instant::now(), windows: Mutex::new(aimd::Windows::new(policy, Duration::ZERO)) }
+        Self { since: Instant::now(), windows: Mutex::new(AimdWindows::new(policy, Duration::ZERO)) }
     }
 
     #[getter(active)]

@@ -3,22 +3,24 @@
 
 use crate::remote::runtime;
 use eval::{GeneratedQuestions, Rejection};
-use lab::{Error, FunctionFailure, Progress};
+use lab::{Error, FunctionFailure, Progress, Session, Setup};
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError},
     prelude::*,
 };
-use serde_json::{Value, json as value};
+use pythonize::pythonize;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// How often Python is asked whether Ctrl-C was pressed, and is told the progress.
+/// The interval at which signals are checked and progress is reported.
 const TICK: Duration = Duration::from_millis(250);
 /// How long work may take to end after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// An error as Python raises it.
-pub(crate) fn error(error: Error) -> PyErr {
+pub(crate) fn python_error(error: Error) -> PyErr {
     let text = lab::error_chain(&error);
     if let Some(failure) = lab::failed_function(&error) {
         return function_error(&text, failure).unwrap_or_else(|error| error);
@@ -35,8 +37,7 @@ pub(crate) fn error(error: Error) -> PyErr {
 fn function_error(text: &str, failure: &rag::python::Failure) -> PyResult<PyErr> {
     Python::attach(|py| {
         let kind = py.import("reverie.exceptions")?.getattr("FunctionError")?;
-        let rows = serde_json::json!([failure]).to_string();
-        Ok(PyErr::from_value(kind.call_method1("_of", (text, rows))?))
+        Ok(PyErr::from_value(kind.call_method1("_of", (text, to_python(py, &[failure])?))?))
     })
 }
 
@@ -44,36 +45,71 @@ fn function_error(text: &str, failure: &rag::python::Failure) -> PyResult<PyErr>
 fn no_questions(text: &str, generated: &eval::GeneratedQuestions) -> PyResult<PyErr> {
     Python::attach(|py| {
         let kind = py.import("reverie.exceptions")?.getattr("GenerationError")?;
-        let told = value!({
-            "rejected": rejected(generated), "counts": generated.counts(), "attempts": generated.attempts,
-            "written": generated.n_written(), "failures": failures(generated),
+        let summary = json!({
+            "rejected": rejection_rows(generated), "counts": generated.counts(), "attempts": generated.attempts,
+            "written": generated.n_written(), "failures": function_failures(generated),
         });
-        Ok(PyErr::from_value(kind.call_method1("_of", (text, told.to_string()))?))
+        Ok(PyErr::from_value(kind.call_method1("_of", (text, to_python(py, &summary)?))?))
     })
 }
 
-pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
+/// A value as JSON text, for what is pickled and for numbers of 32 bits, which
+/// would have other digits as Python's numbers of 64 bits.
+pub(crate) fn to_json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// A value as the dictionaries, lists, texts and numbers that Python would read from its JSON.
+pub(crate) fn to_python(py: Python<'_>, value: &(impl Serialize + ?Sized)) -> PyResult<Py<PyAny>> {
+    let value = serde_json::to_value(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    Ok(pythonize(py, &value)?.unbind())
+}
+
+/// Opens an experiment's store.
+pub(crate) fn open_session(experiment: lab::Experiment, setup: Setup) -> PyResult<Session> {
+    // Opening a store may start work on the runtime's threads.
+    let _guard = runtime()?.enter();
+    Session::open(experiment, setup).map_err(python_error)
+}
+
+/// Starts work on this module's threads and returns at once; `done(text, error)` is called from another thread with its
+/// result.
+pub(crate) fn spawn_for_callback(
+    done: Py<PyAny>,
+    work: impl Future<Output = PyResult<Option<String>>> + Send + 'static,
+) -> PyResult<()> {
+    runtime()?.spawn(async move {
+        let ended = work.await;
+        // Python code may block, which threads of the runtime must not.
+        let call = tokio::task::spawn_blocking(move || {
+            Python::attach(|py| match ended {
+                Ok(text) => done.call1(py, (text, py.None())).map(drop),
+                Err(raised) => done.call1(py, (py.None(), raised.into_value(py))).map(drop),
+            })
+        });
+        _ = call.await;
+    });
+    Ok(())
 }
 
 /// Added to the message about a list where one value belongs.
 const SWEEP: &str = "; a setting has one value: to compare several, list the component once for each";
 
-/// All mistakes of settings that were a dictionary, with its keys.
-pub(crate) fn told(errors: &[lab::SpecError]) -> Vec<String> {
+/// The mistakes of settings that Python gave as a dictionary, each with its key.
+pub(crate) fn spec_mistakes(errors: &[lab::SpecError]) -> Vec<String> {
     let sweep = |error: &lab::SpecError| if error.message.contains("invalid type: list") { SWEEP } else { "" };
     errors.iter().map(|error| error.with_key() + sweep(error)).collect()
 }
 
-/// An exception with what there is all the same, as its attribute `_partial`.
-pub(crate) fn carrying(py: Python<'_>, raised: PyErr, partial: impl for<'a> IntoPyObject<'a>) -> PyErr {
+/// Puts partial results on an exception, as its attribute `_partial`.
+pub(crate) fn attach_partial(py: Python<'_>, raised: PyErr, partial: impl for<'a> IntoPyObject<'a>) -> PyErr {
     // An exception that takes no attribute is raised as it is.
     let _ = raised.value(py).setattr("_partial", partial);
     raised
 }
 
-/// The message about a price, with the settings as a dictionary has them.
-pub(crate) fn in_python_words(py: Python<'_>, raised: PyErr) -> PyErr {
+/// Rewrites a message about a price: the settings are written as in a dictionary instead of TOML.
+pub(crate) fn rewrite_price_message(py: Python<'_>, raised: PyErr) -> PyErr {
     if !raised.is_instance_of::<PyValueError>(py) {
         return raised;
     }
@@ -82,23 +118,23 @@ pub(crate) fn in_python_words(py: Python<'_>, raised: PyErr) -> PyErr {
     PyValueError::new_err(chat.replace("`price = …`", "`\"price\": …`"))
 }
 
-/// What a run may cost, if that is an amount of money.
-pub(crate) fn budget(usd: Option<f64>) -> PyResult<Option<f64>> {
+/// Checks that a budget is an amount of money.
+pub(crate) fn check_budget(usd: Option<f64>) -> PyResult<Option<f64>> {
     let checked = usd.map(app::library::dollars).transpose();
     checked.map_err(|reason| PyValueError::new_err(format!("budget_usd: {reason}")))
 }
 
-/// Calls a function with the progress of a run, each time that it has changed.
-pub(crate) fn watched(
+/// Calls `on_progress` with the progress of a run, each time that it has changed.
+pub(crate) fn report_progress(
     progress: &Progress,
     on_progress: Option<Py<PyAny>>,
 ) -> impl FnMut(Python<'_>) -> PyResult<()> + Send + use<> {
-    let (progress, mut shown) = (progress.clone(), String::new());
+    let (progress, mut shown) = (progress.clone(), Value::Null);
     move |py| {
         let Some(on_progress) = &on_progress else { return Ok(()) };
-        let now = serde_json::json!({ "operators": progress.snapshot(), "models": progress.models() }).to_string();
+        let now = json!({ "operators": progress.snapshot(), "models": progress.models() });
         if now != shown {
-            on_progress.call1(py, (&now,))?;
+            on_progress.call1(py, (to_python(py, &now)?,))?;
             shown = now;
         }
         Ok(())
@@ -137,44 +173,44 @@ pub(crate) fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
         });
         match raised {
             Some(raised) => Err(raised),
-            None => ended.map_err(error),
+            None => ended.map_err(python_error),
         }
     })
 }
 
-/// A value without its nulls: TOML has none.
-pub(crate) fn without_nothing(value: Value) -> Value {
+/// Removes all nulls: TOML has none.
+pub(crate) fn remove_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(fields.map(|(name, value)| (name, without_nothing(value))).collect())
+            Value::Object(fields.map(|(name, value)| (name, remove_nulls(value))).collect())
         }
         Value::Array(items) => {
-            Value::Array(items.into_iter().filter(|item| !item.is_null()).map(without_nothing).collect())
+            Value::Array(items.into_iter().filter(|item| !item.is_null()).map(remove_nulls).collect())
         }
         other => other,
     }
 }
 
-/// What was rejected, and why.
-pub(crate) fn rejected(generated: &GeneratedQuestions) -> Vec<Value> {
-    let told = generated.rejected.iter().map(|rejection| {
+/// The drafts that were rejected, and why.
+pub(crate) fn rejection_rows(generated: &GeneratedQuestions) -> Vec<Value> {
+    let rows = generated.rejected.iter().map(|rejection| {
         let Rejection { reason, kind, document, span, question } = rejection;
-        value!({
+        json!({
             "reason": reason.to_string(), "kind": kind, "document": document, "start_byte": span.start, "end_byte": span.end,
             "question": question,
         })
     });
-    told.collect()
+    rows.collect()
 }
 
-/// The failures of a function of the caller's own that was to write.
-pub(crate) fn failures(generated: &GeneratedQuestions) -> Vec<FunctionFailure> {
-    let told = |failure: &rag::python::Failure| FunctionFailure {
+/// The failures of a user's function that was to write questions.
+pub(crate) fn function_failures(generated: &GeneratedQuestions) -> Vec<FunctionFailure> {
+    let row = |failure: &rag::python::Failure| FunctionFailure {
         trial: String::new(),
         label: failure.stage.clone(),
         question: None,
         failure: failure.clone(),
     };
-    generated.failures().map(told).collect()
+    generated.failures().map(row).collect()
 }

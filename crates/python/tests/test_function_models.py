@@ -10,7 +10,7 @@ import pytest
 
 import reverie
 from reverie import experiment as _experiment
-from reverie._function_models import FunctionModel, Served, digest
+from reverie._function_models import FunctionModel, ServedModels, digest
 from workspace import settings
 
 ROWS = [
@@ -65,12 +65,12 @@ def beside(monkeypatch, **functions):
     """Whenever an experiment serves its functions, another run serves these, right after it."""
     others = []
 
-    class Both(Served):
+    class Both(ServedModels):
         def __init__(self, own):
             super().__init__(own)
-            others.append(Served(functions))
+            others.append(ServedModels(functions))
 
-    monkeypatch.setattr(_experiment, "Served", Both)
+    monkeypatch.setattr(_experiment, "ServedModels", Both)
     return others
 
 
@@ -97,7 +97,7 @@ def test_another_run_may_give_an_equal_function_another_name(small, monkeypatch)
 
 def test_an_endpoint_ends_when_nobody_may_ask_it():
     answer, _ = counted()
-    server = Served({"app": answer})
+    server = ServedModels({"app": answer})
     thread = next(each for each in threading.enumerate() if each.name == "reverie-models")
     server.end()
     thread.join(60)

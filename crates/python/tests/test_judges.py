@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import reverie
-from reverie._function_models import function_name, limited
+from reverie._function_models import function_name, limit_concurrency
 from reverie.exceptions import FunctionError, FunctionWarning, RateLimitError
 from workspace import Gate, run_failing_endpoint, settings, wait_for_stopped_scores
 
@@ -473,5 +473,5 @@ def test_concurrency_changes_no_name_of_a_judge_that_is_an_object():
         def __call__(self, messages):
             return "0"
 
-    names = [function_name(each, set()) for each in (Own(), limited(Own(), 3), limited(functools.partial(Own()), 3))]
+    names = [function_name(each, set()) for each in (Own(), limit_concurrency(Own(), 3), limit_concurrency(functools.partial(Own()), 3))]
     assert names == ["Own", "Own", "partial"]

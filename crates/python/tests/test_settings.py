@@ -30,7 +30,7 @@ def tables(**changes) -> dict:
 
 def trials(experiment: reverie.Experiment) -> list:
     """Its combinations, with all settings."""
-    return json.loads(experiment._core.trials())
+    return experiment._core.trials()
 
 
 def test_a_chunker_is_a_name_a_dictionary_or_an_object():

@@ -9,7 +9,7 @@ import pytest
 
 import reverie
 from reverie import _core
-from reverie.tables import Table, shown
+from reverie.tables import Table, format_value
 
 pyarrow = pytest.importorskip("pyarrow")
 pandas = pytest.importorskip("pandas")
@@ -87,7 +87,7 @@ def test_pandas_takes_a_table_as_it_is():
 
 
 def test_there_is_no_minus_before_zero():
-    assert [shown(value) for value in (-0.0, -0.0001, 0.0, -0.5, 12.0)] == [
+    assert [format_value(value) for value in (-0.0, -0.0001, 0.0, -0.5, 12.0)] == [
         "0.000",
         "0.000",
         "0.000",
@@ -162,7 +162,7 @@ def test_chunks_come_back_from_other_libraries(tmp_path):
     for i, (name, other) in enumerate(given.items()):
         writer = _core.IndexWriter(str(tmp_path / str(i)))
         writer.push(other)
-        told = json.loads(writer.finish())
+        told = writer.finish()
         assert told["dimensions"] == 2 and told["chunks"] == chunks.num_rows, name
         files[name] = [(tmp_path / str(i) / file).read_bytes() for file in told["files"]]
     assert all(written == files["ours"] for written in files.values()), [

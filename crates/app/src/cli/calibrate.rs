@@ -1,20 +1,24 @@
-//! `reverie calibrate`: a judge's scores beside people's labels.
+//! `reverie calibrate`: compares a judge's scores with people's labels.
 
-use super::{Context, Failure, options::ExperimentFile};
-use crate::{environment, render};
+use crate::{
+    command::{CommandContext, ExperimentFile},
+    environment,
+    failure::CommandFailure,
+    render,
+};
 use lab::Label;
 use std::path::PathBuf;
 
-/// Hold a judged metric of the last run against labels that people gave.
+/// Compare a judged metric of the last run with labels that people gave.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie calibrate labels.jsonl --metric faithfulness
   reverie calibrate labels.jsonl --metric faithfulness --json | jq .agreement.kappa
 
 A label is a line of JSON: {\"trial\": \"t03\", \"question\": \"g-1f\", \"label\": true}, or a
-score in the metric's range instead of true and false. Nothing is asked or changed. Label a random part of
-the answers: the corrected means are then those of people, with less labour.")]
-pub struct Arguments {
+score in the metric's range instead of true and false. No model is asked, and nothing is changed.
+Label a random sample of the answers: the corrected means then estimate those of people.")]
+pub struct CalibrateArguments {
     /// The labels, JSONL.
     labels: PathBuf,
     /// The metric.
@@ -24,7 +28,7 @@ pub struct Arguments {
     file: ExperimentFile,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: CalibrateArguments) -> Result<u8, CommandFailure> {
     let labels: Vec<Label> = environment::read_lines(&arguments.labels)?;
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let calibration = session.latest().await?.calibrate(&arguments.metric, &labels)?;

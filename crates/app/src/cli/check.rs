@@ -1,11 +1,12 @@
-//! `reverie check`: is the last run worse than what was promoted?
+//! `reverie check`: whether the last run is worse than a bundle.
 
-use super::{
-    Context, Failure, WORSE,
-    options::{ExperimentFile, RunChoice},
-    since,
+use crate::{
+    command::{CommandContext, ExperimentFile, RunChoice},
+    environment,
+    failure::{CommandFailure, INCOMPLETE, WORSE},
+    option_values::parse_margin,
+    render,
 };
-use crate::{environment, render};
 use lab::check::{Check, CheckVerdict};
 use std::path::PathBuf;
 
@@ -23,22 +24,22 @@ FAIL (exit code 6) if the trial is worse by a metric of the objective: a one-sid
 sign-flip test at 5 %, corrected by Holm for the number of metrics, and a mean loss
 beyond the margin. INCONCLUSIVE (exit code 3) if fewer than 90 % of the questions have
 both scores, or if the mean loss is beyond the margin and too few questions differ to
-prove it. PASS (exit code 0) otherwise; what loss would have been found with so many
-questions is told, since a pass on few is no proof.
+prove it. PASS (exit code 0) otherwise; the smallest loss that so many questions would have
+shown is named, because a pass on few questions proves little.
 
 The objective is that of the bundle: an experiment file that was changed cannot take a
 metric out. A question whose text or evidence was changed, and a metric that is
-measured otherwise, are refused (exit code 2): promote a trial of today. Of the bundle
+measured otherwise, are refused (exit code 2): promote a current trial. Of the bundle
 only manifest.json and store/runs/ are read.")]
-pub struct Arguments {
+pub struct CheckArguments {
     /// The bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
     #[arg(long, value_name = "BUNDLE", value_hint = clap::ValueHint::AnyPath)]
     against: String,
     /// The trial of the run; the one that answers for it if none is named.
     #[arg(long, value_name = "ID")]
     trial: Option<String>,
-    /// The mean loss that does not count, as a share of the metric's range.
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    /// The mean loss that is tolerated, as a share of the metric's range.
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_margin)]
     margin: f64,
     /// Write the result as JUnit's XML, a case for each metric of the objective.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -52,12 +53,7 @@ pub struct Arguments {
     run: RunChoice,
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share: &f64| (0.0..1.0).contains(share));
-    share.ok_or_else(|| "write a number from 0 to below 1, such as 0.02".to_owned())
-}
-
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
     let answering = record.answering(arguments.trial.as_deref())?;
@@ -70,14 +66,14 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             answering.trial
         ));
     }
-    // A gate that looks at an old run lets everything pass, so that this stands in every report.
-    let changed = since::tell(cx, &session, &record).await;
+    // A gate on an old run would pass every change, so each report says what changed since.
+    let changed = cx.note_changes_since(&session, &record).await;
     check.notes.extend(changed.into_iter().map(|line| format!("since that run: {line}")));
     if let Some(path) = &arguments.markdown {
         lab::write_whole(path, render::check_markdown(&check).as_bytes())?;
     }
     if let Some(path) = &arguments.junit {
-        lab::write_whole(path, &render::check_junit(&check).map_err(Failure::work)?)?;
+        lab::write_whole(path, &render::check_junit(&check).map_err(CommandFailure::work)?)?;
     }
     if cx.json {
         cx.print_json(&check)?;
@@ -87,17 +83,6 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     Ok(match check.verdict {
         CheckVerdict::Pass => 0,
         CheckVerdict::Fail => WORSE,
-        CheckVerdict::Inconclusive => 3,
+        CheckVerdict::Inconclusive => INCOMPLETE,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::share;
-
-    #[test]
-    fn a_margin_is_a_share() {
-        assert_eq!((share("0"), share("0.02")), (Ok(0.0), Ok(0.02)));
-        assert!(["-0.1", "1", "2 %", "NaN", ""].into_iter().all(|text| share(text).is_err()));
-    }
 }

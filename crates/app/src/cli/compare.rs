@@ -1,11 +1,11 @@
 //! `reverie compare`: one trial against another, metric by metric.
 
-use super::{
-    Context, Failure,
-    options::{ExperimentFile, RunChoice},
-    since,
+use crate::{
+    command::{CommandContext, ExperimentFile, RunChoice},
+    environment,
+    failure::CommandFailure,
+    render,
 };
-use crate::{environment, render};
 
 /// Compare two trials of the last run on the questions that both were asked.
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ of a sign-flip test of these two trials, corrected by Holm for the number of
 metrics; the effect size is the mean difference in standard deviations of the
 differences. The group of each trial, above the table, is the one of the
 leaderboard: it takes into account that the best was chosen from all trials.")]
-pub struct Arguments {
+pub struct CompareArguments {
     /// The first trial, such as `t03`.
     first: String,
     /// The second trial.
@@ -29,9 +29,9 @@ pub struct Arguments {
     run: RunChoice,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: CompareArguments) -> Result<u8, CommandFailure> {
     if arguments.first == arguments.second {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "`{}` is named twice: name the trial that it is compared with",
             arguments.first
         )));
@@ -45,6 +45,6 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     } else if let (Some(first), Some(second)) = (board.row(&arguments.first), board.row(&arguments.second)) {
         cx.print(format_args!("{}\n{}", record.title(), render::comparison(first, second, &rows)));
     }
-    since::tell(cx, &session, &record).await;
+    cx.note_changes_since(&session, &record).await;
     Ok(0)
 }

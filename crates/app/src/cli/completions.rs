@@ -1,6 +1,6 @@
-//! `reverie completions`: words that a shell completes.
+//! `reverie completions`: scripts for shell completion.
 
-use super::{Context, Failure};
+use crate::{command::CommandContext, failure::CommandFailure};
 use clap_complete::{Shell, generate};
 
 /// Print a script that lets a shell complete verbs and options.
@@ -9,26 +9,26 @@ use clap_complete::{Shell, generate};
   reverie completions bash > ~/.local/share/bash-completion/completions/reverie
   reverie completions zsh > ~/.zfunc/_reverie              # a folder of $fpath
   reverie completions fish > ~/.config/fish/completions/reverie.fish")]
-pub struct Arguments {
+pub struct CompletionsArguments {
     /// The shell.
-    shell: Supported,
+    shell: CompletionShell,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Supported {
+enum CompletionShell {
     Bash,
     Zsh,
     Fish,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: CompletionsArguments) -> Result<u8, CommandFailure> {
     let shell = match arguments.shell {
-        Supported::Bash => Shell::Bash,
-        Supported::Zsh => Shell::Zsh,
-        Supported::Fish => Shell::Fish,
+        CompletionShell::Bash => Shell::Bash,
+        CompletionShell::Zsh => Shell::Zsh,
+        CompletionShell::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    generate(shell, &mut super::command(), "reverie", &mut script);
+    generate(shell, &mut (cx.command_line)(), "reverie", &mut script);
     cx.print(String::from_utf8_lossy(&script).trim_end());
     Ok(0)
 }

@@ -1,7 +1,10 @@
-//! `reverie components`: what can stand in an experiment file.
+//! `reverie components`: the components that an experiment file may use.
 
-use super::{Context, Failure};
-use crate::render::{self, ComponentDocs, Layout};
+use crate::{
+    command::CommandContext,
+    failure::CommandFailure,
+    render::{self, ComponentDocs, TableLayout},
+};
 
 /// List every component, or show one with its settings and when to use it.
 #[derive(clap::Args)]
@@ -9,18 +12,18 @@ use crate::render::{self, ComponentDocs, Layout};
   reverie components
   reverie components hybrid
   reverie components reranker.python")]
-pub struct Arguments {
+pub struct ComponentsArguments {
     /// A kind such as `retriever`, a component such as `hybrid`, or both with a point.
     name: Option<String>,
 }
 
-pub fn run(cx: &Context, arguments: &Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: ComponentsArguments) -> Result<u8, CommandFailure> {
     let all = render::components();
     let chosen = match &arguments.name {
         None => all.iter().collect(),
-        Some(name) => named(&all, name)?,
+        Some(name) => find_components(&all, name)?,
     };
-    let layout = Layout::of_terminal();
+    let layout = TableLayout::of_terminal();
     if cx.json {
         cx.print_json(&chosen)?;
     } else if arguments.name.as_ref().is_none_or(|name| all.iter().any(|one| one.kind == name)) {
@@ -33,7 +36,7 @@ pub fn run(cx: &Context, arguments: &Arguments) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn named<'a>(all: &'a [ComponentDocs], name: &str) -> Result<Vec<&'a ComponentDocs>, Failure> {
+fn find_components<'a>(all: &'a [ComponentDocs], name: &str) -> Result<Vec<&'a ComponentDocs>, CommandFailure> {
     let is_it = |one: &&ComponentDocs| match name.split_once('.') {
         Some((kind, name)) => one.kind == kind && one.name == name,
         None => one.kind == name || one.name == name,
@@ -46,7 +49,7 @@ fn named<'a>(all: &'a [ComponentDocs], name: &str) -> Result<Vec<&'a ComponentDo
         let hint = lab::nearest(name, known.iter().copied());
         let hint =
             hint.map_or_else(|| format!("there are {}", known.join(", ")), |word| format!("did you mean `{word}`?"));
-        return Err(Failure::usage(format!("there is no component `{name}`; {hint}")));
+        return Err(CommandFailure::usage(format!("there is no component `{name}`; {hint}")));
     }
     Ok(found)
 }
@@ -60,8 +63,8 @@ mod tests {
         let all = render::components();
         for one in &all {
             let both = format!("{}.{}", one.kind, one.name);
-            assert!(named(&all, one.name).is_ok(), "{}", one.name);
-            assert_eq!(named(&all, &both).map(|found| found.len()).unwrap_or_default(), 1, "{both}");
+            assert!(find_components(&all, one.name).is_ok(), "{}", one.name);
+            assert_eq!(find_components(&all, &both).map(|found| found.len()).unwrap_or_default(), 1, "{both}");
         }
     }
 }

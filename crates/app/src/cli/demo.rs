@@ -1,7 +1,11 @@
-//! `reverie demo`: the whole way on the bundled defaults.
+//! `reverie demo`: searches, answers and asks, on Debian's manuals.
 
-use super::{Context, Failure, models, query, run};
-use crate::{environment, render};
+use crate::{
+    command::{CommandContext, ask_trial, exit_code, finish_tracking, open_pipeline, pull_models, run_experiment},
+    environment,
+    failure::CommandFailure,
+    render,
+};
 use lab::Board;
 use std::{
     collections::BTreeMap,
@@ -10,12 +14,12 @@ use std::{
 };
 
 const RETRIEVAL: &str = include_str!("../../../../examples/debian-manuals/experiment.toml");
-/// Without a space: that is written by the demo, from what retrieval found.
+/// Has no space: the demo writes it from the results of the search by retrieval.
 const ANSWERS: &str = include_str!("../../../../examples/debian-manuals/answers.toml");
 const GOLDEN: &str = include_str!("../../../../examples/debian-manuals/golden.jsonl");
 const QUESTION: &str = "Which section must a package be placed in if it depends on software outside of main?";
 
-/// What the finalists answer with: a value of the axis `generator`.
+/// The generator of the finalists.
 const GENERATOR: &str = "{ compact = { model = \"qwen\", max_tokens = 48, context_tokens = 900 } }";
 /// How many of the pipelines answer.
 const FINALISTS: usize = 3;
@@ -48,44 +52,46 @@ const MANUALS: [(&str, &str, &str); 7] = [
 Downloads about 690 MB the first time. On 2 cores the winner is there after
 about 105 seconds, and the answer a minute later; a second demo takes seconds,
 because everything is kept.")]
-pub struct Arguments {
+pub struct DemoArguments {
     /// Where the corpus, the experiments and their store are put. Default: `demo` in reverie's home.
     #[arg(long)]
     folder: Option<PathBuf>,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: DemoArguments) -> Result<u8, CommandFailure> {
     let folder = arguments.folder.unwrap_or_else(|| environment::home().join("demo"));
-    // What the answers' space will be is not known yet; whether the file is the demo's own is.
+    // The space of answers.toml is not known yet, but whether a file of this name is the demo's own.
     let mut files = [
         ("experiment.toml", RETRIEVAL.to_owned()),
         ("golden.jsonl", GOLDEN.to_owned()),
         ("answers.toml", String::new()),
     ];
     let own = refuse_to_replace(&folder, &files)?;
-    // First what can fail for want of a tool: the manuals are a hundredth of the download.
+    // The manuals first: they need tools that may be missing, and are a hundredth of the download.
     fetch(cx, &folder.join("corpus"))?;
-    pull(cx, &TO_RETRIEVE).await?;
+    pull_models(&TO_RETRIEVE).await?;
     let own = write(&folder, &files[..2], own)?;
 
     cx.note("\n1/3  every pipeline of experiment.toml retrieves for every golden question");
     let experiment = folder.join("experiment.toml");
-    let retrieved = run::execute(cx, environment::read(&experiment)?, None).await?;
+    let retrieved = run_experiment(cx, environment::read(&experiment)?, None).await?;
     let board = Board::of(&retrieved.results);
     show(cx, &board, &retrieved.report)?;
 
-    pull(cx, &TO_ANSWER).await?;
+    pull_models(&TO_ANSWER).await?;
     cx.note(format_args!("\n2/3  the first {FINALISTS} answer (`reverie finalists` wrote the space of answers.toml)"));
-    let generator = lab::Experiment::value(GENERATOR).map_err(Failure::work)?;
-    let space = board.finalists(FINALISTS, &[(rag::Axis::Generator, generator)]).map_err(Failure::work)?;
+    let generator = lab::Experiment::value(GENERATOR).map_err(CommandFailure::work)?;
+    let space = board.finalists(FINALISTS, &[(rag::Axis::Generator, generator)]).map_err(CommandFailure::work)?;
     files[2].1 = format!("{ANSWERS}\n{space}");
     write(&folder, &files[2..], own)?;
     let experiment = folder.join("answers.toml");
-    let answers = run::execute(cx, environment::read(&experiment)?, None).await?;
+    let answers = run_experiment(cx, environment::read(&experiment)?, None).await?;
     show(cx, &Board::of(&answers.results), &answers.report)?;
 
     cx.note("\n3/3  the best of them answers a question");
-    let answered = query::answer(cx, &answers.session, QUESTION).await?;
+    let record = lab::latest_record(&answers.session).await?;
+    let pipeline = open_pipeline(cx, &answers.session, &record, None).await?;
+    let answered = ask_trial(&pipeline, QUESTION, &[], None).await?;
     if cx.json {
         cx.print_json(&serde_json::json!({
             "retrieval": retrieved.results, "answers": answers.results, "answered": answered,
@@ -94,45 +100,41 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     } else {
         cx.print(format_args!(
             "question: {QUESTION}\n{}\n\nask another: reverie query \"…\" -f {}",
-            render::answered(&answered),
+            render::answer(&answered),
             experiment.display(),
         ));
     }
-    for ran in [retrieved.tracking, answers.tracking] {
-        run::tell(cx, ran).await;
+    for tracking in [retrieved.tracking, answers.tracking] {
+        finish_tracking(cx, tracking).await;
     }
-    Ok(run::exit_code(&retrieved.results).max(run::exit_code(&answers.results)))
+    Ok(exit_code(&retrieved.results).max(exit_code(&answers.results)))
 }
 
-async fn pull(cx: &Context, names: &[&str]) -> Result<(), Failure> {
-    models::pull(cx, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).await
-}
-
-/// A leaderboard as soon as it is there; with --json all is printed at the end.
-fn show(cx: &Context, board: &Board, report: &Path) -> Result<(), Failure> {
+/// Prints a leaderboard; with `--json` everything is printed at the end.
+fn show(cx: &CommandContext, board: &Board, report: &Path) -> Result<(), CommandFailure> {
     if cx.json {
         return Ok(());
     }
-    cx.print_leaderboard(board, &render::Layout::of_terminal())?;
+    cx.print_leaderboard(board, &render::TableLayout::of_terminal())?;
     cx.print(format_args!("report: file://{}\n", report.display()));
     Ok(())
 }
 
-/// The file beside the demo's files that lists which of them the demo wrote, by name and digest.
+/// The file that lists the files which the demo wrote, by name and digest.
 const RECORD: &str = ".reverie-demo.json";
 
 /// The demo's files that are unchanged since the demo wrote them.
-type Own = BTreeMap<String, String>;
+type OwnFiles = BTreeMap<String, String>;
 
 fn digest(bytes: &[u8]) -> String {
     ::store::Key::of_bytes(bytes).hex()
 }
 
-/// Refuses a folder if the demo would replace files there that somebody else
-/// wrote or changed. Returns the files that the demo wrote itself.
-fn refuse_to_replace(folder: &Path, files: &[(&str, String)]) -> Result<Own, Failure> {
+/// Refuses a folder if the demo would replace files that it did not write, or that
+/// were changed since. Returns the files that it wrote itself.
+fn refuse_to_replace(folder: &Path, files: &[(&str, String)]) -> Result<OwnFiles, CommandFailure> {
     let record = std::fs::read(folder.join(RECORD)).ok();
-    let own: Own = record.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let own: OwnFiles = record.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let is_foreign = |(name, text): &&(&str, String)| match std::fs::read(folder.join(name)) {
         Ok(bytes) => bytes != text.as_bytes() && own.get(*name) != Some(&digest(&bytes)),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
@@ -142,43 +144,43 @@ fn refuse_to_replace(folder: &Path, files: &[(&str, String)]) -> Result<Own, Fai
     if foreign.is_empty() {
         return Ok(own);
     }
-    Err(Failure::usage(format!(
+    Err(CommandFailure::usage(format!(
         "{}: there already, and not as the demo writes it: choose another --folder, or move it away",
         foreign.join(", ")
     )))
 }
 
 /// Writes the demo's files, and records that they are its own.
-fn write(folder: &Path, files: &[(&str, String)], mut own: Own) -> Result<Own, Failure> {
+fn write(folder: &Path, files: &[(&str, String)], mut own: OwnFiles) -> Result<OwnFiles, CommandFailure> {
     for (name, text) in files {
         own.insert((*name).to_owned(), digest(text.as_bytes()));
         lab::write_whole(&folder.join(name), text.as_bytes())?;
     }
-    let record = serde_json::to_vec_pretty(&own).map_err(Failure::work)?;
+    let record = serde_json::to_vec_pretty(&own).map_err(CommandFailure::work)?;
     lab::write_whole(&folder.join(RECORD), &record)?;
     Ok(own)
 }
 
 /// Puts the manuals into the corpus folder; what is there is not fetched again.
-fn fetch(cx: &Context, corpus: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(corpus).map_err(|error| Failure::work(format!("{}: {error}", corpus.display())))?;
+fn fetch(cx: &CommandContext, corpus: &Path) -> Result<(), CommandFailure> {
+    std::fs::create_dir_all(corpus).map_err(|error| CommandFailure::work(format!("{}: {error}", corpus.display())))?;
     let missing: Vec<_> = MANUALS.iter().filter(|(_, _, name)| !corpus.join(name).is_file()).collect();
     if missing.is_empty() {
         return Ok(());
     }
     // A folder of its own, because it is removed with everything in it.
     let work = corpus.with_file_name(format!(".packages-{}", store::unique_token()));
-    std::fs::create_dir(&work).map_err(|error| Failure::work(format!("{}: {error}", work.display())))?;
+    std::fs::create_dir(&work).map_err(|error| CommandFailure::work(format!("{}: {error}", work.display())))?;
     let fetched = unpack(cx, corpus, &work, &missing);
     let removed = std::fs::remove_dir_all(&work);
     fetched?;
-    removed.map_err(|error| Failure::work(format!("{}: {error}", work.display())))
+    removed.map_err(|error| CommandFailure::work(format!("{}: {error}", work.display())))
 }
 
-type Manual = (&'static str, &'static str, &'static str);
+type DebianManual = (&'static str, &'static str, &'static str);
 
 /// Downloads packages into a folder and puts their manuals into the corpus.
-fn unpack(cx: &Context, corpus: &Path, work: &Path, missing: &[&Manual]) -> Result<(), Failure> {
+fn unpack(cx: &CommandContext, corpus: &Path, work: &Path, missing: &[&DebianManual]) -> Result<(), CommandFailure> {
     let mut packages: Vec<&str> = missing.iter().map(|(package, _, _)| *package).collect();
     packages.dedup();
     for (i, package) in packages.iter().enumerate() {
@@ -189,11 +191,11 @@ fn unpack(cx: &Context, corpus: &Path, work: &Path, missing: &[&Manual]) -> Resu
     }
     for (package, file, name) in missing {
         let from = work.join(package).join(file);
-        let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", from.display()));
+        let failed = |error: std::io::Error| CommandFailure::work(format!("{}: {error}", from.display()));
         let bytes = if file.ends_with(".gz") {
             let output = Command::new("gzip").arg("-dc").arg(&from).output().map_err(failed)?;
             if !output.status.success() {
-                return Err(Failure::work(format!("{}: gzip cannot unpack it", from.display())));
+                return Err(CommandFailure::work(format!("{}: gzip cannot unpack it", from.display())));
             }
             output.stdout
         } else {
@@ -205,39 +207,40 @@ fn unpack(cx: &Context, corpus: &Path, work: &Path, missing: &[&Manual]) -> Resu
 }
 
 /// Downloads a package; package lists that are missing are fetched first.
-fn download(folder: &Path, package: &str) -> Result<(), Failure> {
+fn download(folder: &Path, package: &str) -> Result<(), CommandFailure> {
     let first = command(folder, "apt-get", &["download", "-q", package]);
     if first.is_ok() {
         return Ok(());
     }
     command(folder, "apt-get", &["update", "-q"]).and_then(|()| command(folder, "apt-get", &["download", "-q", package])).map_err(|_| {
-        Failure::work(format!(
+        CommandFailure::work(format!(
             "the demo's manuals come from Debian packages, and `apt-get download {package}` did not work here; on your own documents: reverie init FOLDER"
         ))
     })
 }
 
-fn find(folder: &Path, package: &str) -> Result<String, Failure> {
-    let entries = std::fs::read_dir(folder).map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
+fn find(folder: &Path, package: &str) -> Result<String, CommandFailure> {
+    let entries =
+        std::fs::read_dir(folder).map_err(|error| CommandFailure::work(format!("{}: {error}", folder.display())))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let prefix = format!("{package}_");
     names
         .into_iter()
         .find(|name| name.starts_with(&prefix) && name.ends_with(".deb"))
-        .ok_or_else(|| Failure::work(format!("no package file of {package} in {}", folder.display())))
+        .ok_or_else(|| CommandFailure::work(format!("no package file of {package} in {}", folder.display())))
 }
 
-fn command(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Failure> {
+fn command(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), CommandFailure> {
     let output = Command::new(program)
         .args(arguments)
         .current_dir(folder)
         .output()
-        .map_err(|error| Failure::work(format!("{program}: {error}")))?;
+        .map_err(|error| CommandFailure::work(format!("{program}: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
     let message = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::work(format!("{program} {}: {}", arguments.join(" "), message.trim())))
+    Err(CommandFailure::work(format!("{program} {}: {}", arguments.join(" "), message.trim())))
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! `reverie document`: the text of a document as it is parsed.
 
-use super::{Context, Failure, options::ExperimentFile};
-use crate::{environment, render};
+use crate::{
+    command::{CommandContext, ExperimentFile},
+    environment,
+    failure::CommandFailure,
+    render,
+};
 
 /// Print a document's text as it is parsed: what chunks are made of.
 ///
@@ -13,14 +17,14 @@ use crate::{environment, render};
   reverie document manuals/install.pdf
   reverie document manuals/install.pdf | less
   reverie document manuals/install.pdf --json | jq -r .text     # the text alone")]
-pub struct Arguments {
+pub struct DocumentArguments {
     /// The file below the corpus' root, as passages name it.
     path: String,
     #[command(flatten)]
     file: ExperimentFile,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: DocumentArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
     let document = lab::document(&session, &arguments.path).await?;
     if cx.json {

@@ -1,26 +1,31 @@
-//! `reverie golden`: golden questions, from their making to their files in
-//! other programs' columns.
+//! `reverie golden`: generates, reviews, attacks, compares, splits, imports and
+//! exports golden questions.
 
 mod attack;
 mod review;
 mod traffic;
 
-use super::{
-    Context, Failure, Mistake,
-    options::{Agreement, DryRun, ExperimentFile},
+use crate::{
+    command::{
+        CommandContext, Confirmation, DryRun, ExperimentFile, PAID_CALLS, key_of, note_ignored_columns,
+        note_unread_files, open_questions, open_questions_to_change, read_questions, refuse_to_replace,
+        writable_format, write_new_file, write_questions,
+    },
+    environment,
+    failure::{CommandFailure, INCOMPLETE},
+    option_values::{parse_dollars, parse_kind_share, parse_name},
+    render,
 };
-use crate::{environment, render};
 use eval::{
-    Dataset, GenerateEstimate, Length, QuestionKind, QuestionStyle,
-    dataset::{ColumnSet, DatasetDifference, DatasetFile, DatasetFormat},
+    GenerateEstimate, QuestionKind, Length, QuestionStyle,
+    dataset::{ColumnSet, DatasetDifference, DatasetFormat},
 };
 use lab::{Anchored, Documents, GenerateSpec, Session};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use store::{ArtifactStore, Key, NoLayout, is_url};
+use store::{ArtifactStore, NoLayout, is_url};
 
-/// Make, look through, attack, count, compare, part and export golden questions.
+/// Generate, review, attack, count, compare, split and export golden questions.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie golden generate --size 50 --model qwen --dry-run     # what it would cost
@@ -28,15 +33,15 @@ use store::{ArtifactStore, Key, NoLayout, is_url};
   reverie golden review golden.jsonl
   reverie golden split golden.jsonl --test-share 0.3
   reverie golden export golden.jsonl --columns ragas --output s3://bucket/golden/test.parquet")]
-pub struct Arguments {
+pub struct GoldenArguments {
     #[command(subcommand)]
-    verb: Verb,
+    verb: GoldenVerb,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
+enum GoldenVerb {
     Generate(GenerateArguments),
-    Attack(attack::Arguments),
+    Attack(attack::AttackArguments),
     /// Look at questions one by one: accept, edit, reject. Goes on where you left.
     #[command(after_help = "Example:
   reverie golden review golden.jsonl
@@ -61,7 +66,7 @@ columns are kept.")]
         #[arg(default_value = "golden.jsonl")]
         file: PathBuf,
     },
-    /// Tell what changed between two versions. Exit code 0 if nothing, 1 if something.
+    /// Show what changed between two versions. Exit code 0 if nothing, 1 if something.
     #[command(after_help = "Example:
   reverie golden diff old.jsonl golden.jsonl")]
     Diff {
@@ -70,19 +75,19 @@ columns are kept.")]
         /// The newer one.
         after: PathBuf,
     },
-    /// Find the evidence again after documents changed; tells what could not be found.
+    /// Find the evidence again after documents changed, and list what could not be found.
     #[command(after_help = "Example:
-  reverie golden anchor --dry-run          # only tells
-  reverie golden anchor --yes              # writes the new places into the dataset
+  reverie golden anchor --dry-run          # only shows
+  reverie golden anchor --yes              # writes the new locations into the dataset
 
 Exit codes: 0 all was found, 3 some was not.")]
     Anchor {
         #[command(flatten)]
         file: ExperimentFile,
         #[command(flatten)]
-        agreement: Agreement,
+        confirmation: Confirmation,
     },
-    /// Part a dataset by document into questions to choose by and questions to report by.
+    /// Split a dataset by document into questions to choose by and questions to report by.
     #[command(after_help = "Example:
   reverie golden split golden.jsonl --test-share 0.3 --seed 1")]
     Split {
@@ -114,11 +119,11 @@ Exit codes: 0 all was read, 3 some lines of traffic or feedback could not be use
         #[arg(required_unless_present = "from_traffic", conflicts_with = "from_traffic")]
         file: Option<PathBuf>,
         #[command(flatten)]
-        traffic: traffic::Arguments,
+        traffic: traffic::TrafficArguments,
         /// Where to.
         #[arg(long, value_name = "FILE", default_value = "golden.jsonl")]
         output: PathBuf,
-        /// Replace a file that is there.
+        /// Replace an existing file.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -134,12 +139,12 @@ The name's ending decides the format. Access to object stores: AWS_… variables
         /// The questions.
         file: PathBuf,
         /// Whose columns: reverie, ragas (0.4) or dream (Ragas 0.1).
-        #[arg(long, default_value = "reverie", value_parser = named::<ColumnSet>)]
+        #[arg(long, default_value = "reverie", value_parser = parse_name::<ColumnSet>)]
         columns: ColumnSet,
         /// Where to: a path or URL that ends in .jsonl, .csv or .parquet.
         #[arg(long, value_name = "FILE")]
         output: String,
-        /// Replace a file that is there.
+        /// Replace an existing file.
         #[arg(long)]
         yes: bool,
     },
@@ -167,43 +172,43 @@ struct GenerateArguments {
     #[arg(long)]
     seed: Option<u64>,
     /// A kind of question and its share, such as multi_hop=0.3; may be given more than once.
-    #[arg(long = "kind", value_name = "KIND=SHARE", value_parser = share)]
+    #[arg(long = "kind", value_name = "KIND=SHARE", value_parser = parse_kind_share)]
     kinds: Vec<(QuestionKind, f64)>,
     /// How many personas the model makes up.
     #[arg(long, value_name = "N")]
     personas: Option<usize>,
     /// A style, in turns with others: plain, web_search, misspelled, poor_grammar.
-    #[arg(long = "style", value_parser = named::<QuestionStyle>)]
+    #[arg(long = "style", value_parser = parse_name::<QuestionStyle>)]
     styles: Vec<QuestionStyle>,
     /// A length, in turns with others: short, medium, long.
-    #[arg(long = "length", value_parser = named::<Length>)]
+    #[arg(long = "length", value_parser = parse_name::<Length>)]
     lengths: Vec<Length>,
     /// Keep questions that the model answers without the documents.
     #[arg(long)]
     keep_known: bool,
-    /// Part the questions by document, so many to report by.
+    /// Split the questions by document: this share of them is to report by.
     #[arg(long, value_name = "SHARE")]
     test_share: Option<f64>,
     /// Where to. Default: the dataset's path.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
     question: DryRun,
     /// What it may cost, in US dollars.
-    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::parse)]
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     budget_usd: Option<f64>,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: GoldenArguments) -> Result<u8, CommandFailure> {
     match arguments.verb {
-        Verb::Generate(arguments) => generate(cx, arguments).await,
-        Verb::Attack(arguments) => attack::run(cx, arguments).await,
-        Verb::Review { file, all } => review::run(cx, &file, all),
-        Verb::Stats { file } => {
-            let opened = open(&file)?;
+        GoldenVerb::Generate(arguments) => generate(cx, arguments).await,
+        GoldenVerb::Attack(arguments) => attack::run(cx, arguments).await,
+        GoldenVerb::Review { file, all } => review::run(cx, &file, all),
+        GoldenVerb::Stats { file } => {
+            let opened = open_questions(&file)?;
             let mut statistics = opened.dataset.statistics();
             statistics.report.ignored_columns = opened.ignored;
             if cx.json {
@@ -213,8 +218,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Diff { before, after } => {
-            let difference = DatasetDifference::between(&read(&before)?, &read(&after)?);
+        GoldenVerb::Diff { before, after } => {
+            let difference = DatasetDifference::between(&read_questions(&before)?, &read_questions(&after)?);
             if cx.json {
                 cx.print_json(&difference)?;
             } else {
@@ -222,19 +227,19 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(u8::from(!difference.is_empty()))
         }
-        Verb::Anchor { file, agreement } => {
-            let yes = agreement.is_given("golden anchor", "replaces the places of evidence in the dataset")?;
+        GoldenVerb::Anchor { file, confirmation } => {
+            let yes = confirmation.is_given("golden anchor", "replaces the locations of evidence in the dataset")?;
             anchor(cx, &file.experiment, yes).await
         }
-        Verb::Split { file, test_share, seed, question } => {
-            let mut opened = open(&file)?;
+        GoldenVerb::Split { file, test_share, seed, question } => {
+            let mut opened = open_questions(&file)?;
             let counts = opened
                 .dataset
                 .split(test_share, seed)
-                .map_err(|error| Failure::usage(format!("{}: {}", file.display(), lab::error_chain(&error))))?;
-            tell_ignored(cx, &opened);
+                .map_err(|error| CommandFailure::usage(format!("{}: {}", file.display(), lab::error_chain(&error))))?;
+            note_ignored_columns(cx, &opened);
             if !question.dry_run {
-                write(&file, &opened)?;
+                write_questions(&file, &opened)?;
             }
             if cx.json {
                 cx.print_json(&counts)?;
@@ -249,17 +254,17 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Import { file, traffic, output, yes, question } => {
+        GoldenVerb::Import { file, traffic, output, yes, question } => {
             if !question.dry_run {
                 refuse_to_replace(&output, yes)?;
             }
             let Some(file) = file else { return traffic::run(cx, &traffic, &output, yes, question.dry_run) };
-            let opened = open(&file)?;
+            let opened = open_questions(&file)?;
             let report = opened.report();
             let format = writable_format(&output)?;
-            let bytes = opened.dataset.export(format, ColumnSet::Reverie).map_err(Failure::work)?;
+            let bytes = opened.dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::work)?;
             if !question.dry_run {
-                put(&output, &bytes, yes)?;
+                write_new_file(&output, &bytes, yes)?;
             }
             if cx.json {
                 cx.print_json(&json!({ "file": output, "dataset": report }))?;
@@ -269,17 +274,17 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Export { file, columns, output, yes } => export(cx, &file, columns, &output, yes).await,
+        GoldenVerb::Export { file, columns, output, yes } => export(cx, &file, columns, &output, yes).await,
     }
 }
 
-async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Failure> {
-    cx.may_take_to_end(super::PAID_CALLS);
+async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u8, CommandFailure> {
+    cx.set_grace(PAID_CALLS);
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let session = environment::open(&arguments.file.experiment, setup)?;
-    let spec = specification(&session, &arguments)?;
+    let spec = merge_spec(&session, &arguments)?;
     let dataset = session.experiment.dataset.as_ref();
-    refuse_elsewhere(arguments.output.as_deref().or(dataset.map(|dataset| Path::new(&dataset.path))))?;
+    refuse_url(arguments.output.as_deref().or(dataset.map(|dataset| Path::new(&dataset.path))))?;
     let default = dataset.map(|dataset| session.experiment.path(&dataset.path));
     let output = arguments.output.clone().or(default).unwrap_or_else(|| PathBuf::from("golden.jsonl"));
     writable_format(&output)?;
@@ -287,7 +292,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         refuse_to_replace(&output, arguments.yes)?;
     }
     let corpus = lab::load_corpus(&session).await?;
-    tell_unread(cx, &corpus);
+    note_unread_files(cx, &corpus);
     let documents = Documents::Corpus(&corpus);
     let passages = documents.passages().await?;
     let estimate = GenerateEstimate::of(&spec.options, &passages);
@@ -303,7 +308,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         return Ok(0);
     }
     cx.note(told);
-    let bar = render::GoldenBar::start(spec.options.size, environment::watched());
+    let bar = render::GoldenBar::start(spec.options.size, environment::audience());
     let golden = lab::generate_golden(&session, &documents, &passages, &spec, |progress| bar.show(progress)).await;
     bar.finish();
     let is_read = corpus.unread.is_empty();
@@ -320,39 +325,47 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         cx.print(render::golden(&golden.manifest, &paths));
     }
     if let Some(error) = not_split {
-        return Err(Failure::work(format!("the questions are written, but not split: {}", lab::error_chain(&error))));
+        return Err(CommandFailure::work(format!(
+            "the questions are written, but not split: {}",
+            lab::error_chain(&error)
+        )));
     }
     // Fewer questions than asked for are a result, but not a complete one.
     let is_whole = golden.generated.dataset.questions.len() >= spec.options.size && is_read;
-    Ok(if is_whole { 0 } else { 3 })
+    Ok(if is_whole { 0 } else { INCOMPLETE })
 }
 
-/// Drafts are written beside their manifest and what was rejected, so they need
-/// a folder: said before anything is paid.
-fn refuse_elsewhere(output: Option<&Path>) -> Result<(), Failure> {
+/// Refuses the URL of an object store before anything is paid: drafts are written
+/// together with a manifest and the rejections, which needs a folder.
+fn refuse_url(output: Option<&Path>) -> Result<(), CommandFailure> {
     match output.map(|output| output.display().to_string()).filter(|output| is_url(output)) {
         None => Ok(()),
-        Some(output) => Err(Failure::usage(format!(
+        Some(output) => Err(CommandFailure::usage(format!(
             "{output} is on an object store, and drafts are written into a folder: give `--output golden.jsonl`, review \
              them, and copy them with `reverie golden export golden.jsonl --output {output}`"
         ))),
     }
 }
 
-/// The options of the file, replaced by those of the command line.
-fn specification(session: &Session, arguments: &GenerateArguments) -> Result<GenerateSpec, Failure> {
+/// Merges the options of the file with those of the command line, which win.
+fn merge_spec(session: &Session, arguments: &GenerateArguments) -> Result<GenerateSpec, CommandFailure> {
     let written = session.experiment.dataset.as_ref().and_then(|dataset| dataset.generate.clone());
     let model = arguments.model.clone().or_else(|| written.as_ref().map(|spec| spec.model.clone()));
     let model = model.ok_or_else(|| {
-        Failure::usage("no model is named: give --model NAME, or `generate = { model = \"NAME\" }` under [dataset]")
+        CommandFailure::usage(
+            "no model is named: give --model NAME, or `generate = { model = \"NAME\" }` under [dataset]",
+        )
     })?;
     let config = session.experiment.models.get(&model).ok_or_else(|| {
         let known: Vec<&str> = session.experiment.models.keys().map(String::as_str).collect();
-        Failure::usage(format!("there is no model `{model}` in the experiment file; there are {}", known.join(", ")))
+        CommandFailure::usage(format!(
+            "there is no model `{model}` in the experiment file; there are {}",
+            known.join(", ")
+        ))
     })?;
     if config.kind() != ::models::ModelKind::Chat {
         let kind = config.kind().name();
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "model `{model}` is of kind {kind}, but only a chat model writes questions"
         )));
     }
@@ -370,35 +383,35 @@ fn specification(session: &Session, arguments: &GenerateArguments) -> Result<Gen
     if !arguments.lengths.is_empty() {
         options.lengths.clone_from(&arguments.lengths);
     }
-    options.check().map_err(Failure::usage)?;
+    options.check().map_err(CommandFailure::usage)?;
     Ok(GenerateSpec { model, options })
 }
 
-async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failure> {
+async fn anchor(cx: &CommandContext, experiment: &Path, yes: bool) -> Result<u8, CommandFailure> {
     let session = environment::open(experiment, cx.setup())?;
     let Some(spec) = &session.experiment.dataset else {
-        return Err(Failure::usage(format!("{} has no [dataset]", experiment.display())));
+        return Err(CommandFailure::usage(format!("{} has no [dataset]", experiment.display())));
     };
     if spec.path.is_empty() {
         let reason = "holds its questions itself, so there is no file whose places could be replaced: anchoring is done at each run";
-        return Err(Failure::usage(format!("{} {reason}", experiment.display())));
+        return Err(CommandFailure::usage(format!("{} {reason}", experiment.display())));
     }
     let path = session.experiment.path(&spec.path);
-    let (mut opened, held) = open_to_change(&path)?;
+    let (mut opened, held) = open_questions_to_change(&path)?;
     let corpus = lab::load_corpus(&session).await?;
-    tell_unread(cx, &corpus);
+    note_unread_files(cx, &corpus);
     let anchored = Documents::Corpus(&corpus).anchor(&mut opened.dataset).await;
     corpus.end().await;
     let anchored = anchored?;
     let moved = anchored.moved();
     let Anchored { lost, evidence: all, difference } = anchored;
     if yes && !difference.is_empty() {
-        tell_ignored(cx, &opened);
+        note_ignored_columns(cx, &opened);
         if key_of(&path)? != held {
             let reason = "was changed while the documents were read, and is left as it is: anchor again";
-            return Err(Failure::work(format!("{} {reason}", path.display())));
+            return Err(CommandFailure::work(format!("{} {reason}", path.display())));
         }
-        write(&path, &opened)?;
+        write_questions(&path, &opened)?;
     }
     if cx.json {
         let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
@@ -407,26 +420,26 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
         for lost in &lost {
             cx.print(lost);
         }
-        let then = if difference.is_empty() || yes { "" } else { "; nothing was written: --yes does it" };
+        let then = if difference.is_empty() || yes { "" } else { "; nothing was written: add --yes to write them" };
         cx.print(format_args!(
-            "{}: {} of {all} quotes found, {} questions with a new place{then}",
+            "{}: {} of {all} quotes found, {} questions with a new location{then}",
             path.display(),
             all - lost.len(),
             moved
         ));
     }
-    Ok(if lost.is_empty() { 0 } else { 3 })
+    Ok(if lost.is_empty() { 0 } else { INCOMPLETE })
 }
 
-async fn export(cx: &Context, file: &Path, columns: ColumnSet, to: &str, yes: bool) -> Result<u8, Failure> {
+async fn export(cx: &CommandContext, file: &Path, columns: ColumnSet, to: &str, yes: bool) -> Result<u8, CommandFailure> {
     let Some(format) = DatasetFormat::of_name(to) else {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "`{to}` tells no format: let it end in {}",
             DatasetFormat::all().endings()
         )));
     };
-    let opened = open(file)?;
-    tell_ignored(cx, &opened);
+    let opened = open_questions(file)?;
+    note_ignored_columns(cx, &opened);
     let dataset = opened.dataset;
     let with_turns = dataset.questions.iter().filter(|question| !question.turns.is_empty()).count();
     if with_turns > 0 && !columns.hold_turns() {
@@ -434,22 +447,25 @@ async fn export(cx: &Context, file: &Path, columns: ColumnSet, to: &str, yes: bo
             "{with_turns} questions come after earlier messages, for which these columns have no place: they are left out"
         ));
     }
-    let bytes = dataset.export(format, columns).map_err(Failure::work)?;
+    let bytes = dataset.export(format, columns).map_err(CommandFailure::work)?;
     if is_url(to) {
         let (folder, name) = to.rsplit_once('/').unwrap_or((to, "golden"));
         let store = ArtifactStore::open(folder, &cx.setup().store_options, &NoLayout)?;
         if !store.put(name, bytes).await? {
-            return Err(Failure::work(format!("{to} is there already: choose another name")));
+            return Err(CommandFailure::work(format!("{to} is there already: choose another name")));
         }
     } else {
         let path = Path::new(to);
         if path.exists() && !yes {
-            return Err(Failure::usage(format!("{to} is there already: choose another name, or --yes to replace it")));
+            return Err(CommandFailure::usage(format!(
+                "{to} is there already: choose another name, or --yes to replace it"
+            )));
         }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
+            std::fs::create_dir_all(folder)
+                .map_err(|error| CommandFailure::work(format!("{}: {error}", folder.display())))?;
         }
-        put(path, &bytes, yes)?;
+        write_new_file(path, &bytes, yes)?;
     }
     if cx.json {
         cx.print_json(&json!({ "file": to, "questions": dataset.questions.len() }))?;
@@ -457,102 +473,4 @@ async fn export(cx: &Context, file: &Path, columns: ColumnSet, to: &str, yes: bo
         cx.print(format_args!("{to}: {} questions", dataset.questions.len()));
     }
     Ok(0)
-}
-
-/// Reads a dataset; reports all its mistakes.
-pub fn read(path: &Path) -> Result<Dataset, Failure> {
-    Ok(open(path)?.dataset)
-}
-
-/// Reads a dataset in order to change it or to report its columns.
-pub fn open(path: &Path) -> Result<DatasetFile, Failure> {
-    Ok(open_to_change(path)?.0)
-}
-
-/// The same, with the key of the content: a later write compares it to notice
-/// whether another program changed the file meanwhile.
-fn open_to_change(path: &Path) -> Result<(DatasetFile, Key), Failure> {
-    if is_url(&path.to_string_lossy()) {
-        let reason = "only runs read questions from an object store: copy the file here first";
-        return Err(Failure::usage(format!("{}: {reason}", path.display())));
-    }
-    let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let read = DatasetFile::read(&path.display().to_string(), &bytes).map_err(|errors| {
-        let mistakes = errors.iter().map(|error| Mistake::of_line(&error.file, error.line, error.reason())).collect();
-        Failure::listed(mistakes, errors.iter().map(ToString::to_string), None)
-    });
-    Ok((read?, Key::of_bytes(&bytes)))
-}
-
-/// The key of a file's present content.
-fn key_of(path: &Path) -> Result<Key, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
-    Ok(Key::of_bytes(&bytes))
-}
-
-/// Writes changed questions back into the file that they were read from.
-fn write(path: &Path, opened: &DatasetFile) -> Result<(), Failure> {
-    let bytes = opened.to_bytes().map_err(|error| Failure::work(lab::error_chain(&error)))?;
-    lab::write_whole(path, &bytes)?;
-    Ok(())
-}
-
-/// Writes a new file. If a file has appeared there in the meantime, it stays,
-/// unless it was to be replaced.
-fn put(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Failure> {
-    if replace { lab::write_whole(path, bytes) } else { lab::write_new(path, bytes) }?;
-    Ok(())
-}
-
-fn tell_ignored(cx: &Context, opened: &DatasetFile) {
-    for line in render::ignored_columns(&opened.ignored) {
-        cx.note(line);
-    }
-}
-
-fn tell_unread(cx: &Context, corpus: &lab::LoadedCorpus) {
-    for rejected in &corpus.rejected {
-        cx.note(format_args!(
-            "not read: {}: {}",
-            render::visible_line(&rejected.path),
-            lab::error_chain(&rejected.reason)
-        ));
-    }
-    for unread in &corpus.unread {
-        cx.warn(format_args!("could not be read now: {}: {}", render::visible_line(&unread.path), unread.reason));
-    }
-}
-
-/// The format in which a file of questions is written, by its name.
-fn writable_format(path: &Path) -> Result<DatasetFormat, Failure> {
-    DatasetFormat::of_kept_name(&path.to_string_lossy()).ok_or_else(|| {
-        let kept = DatasetFormat::kept();
-        Failure::usage(format!(
-            "{}: questions are kept as {}: let the name end in {}",
-            path.display(),
-            kept.titles(),
-            kept.endings()
-        ))
-    })
-}
-
-fn refuse_to_replace(path: &Path, replace: bool) -> Result<(), Failure> {
-    if path.exists() && !replace {
-        return Err(Failure::usage(format!(
-            "{} is there already: choose another --output, or --yes to replace it",
-            path.display()
-        )));
-    }
-    Ok(())
-}
-
-/// A value of an enum, by its name in files.
-fn named<T: DeserializeOwned + Clone + Send + Sync + 'static>(text: &str) -> Result<T, String> {
-    serde_json::from_value(json!(text)).map_err(|error| error.to_string())
-}
-
-fn share(text: &str) -> Result<(QuestionKind, f64), String> {
-    let (kind, share) = text.split_once('=').ok_or_else(|| format!("`{text}` is no share: write multi_hop=0.3"))?;
-    let share = share.parse().map_err(|_| format!("`{share}` is no number"))?;
-    Ok((named(kind)?, share))
 }

@@ -1,6 +1,6 @@
 //! `reverie init`: a commented experiment file for a folder.
 
-use super::{Context, Failure};
+use crate::{command::CommandContext, failure::CommandFailure};
 use std::path::PathBuf;
 
 /// Write a commented experiment file for a folder of documents.
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   reverie init ~/books
   reverie init ./manuals --output manuals.toml")]
-pub struct Arguments {
+pub struct InitArguments {
     /// The folder with the documents.
     folder: PathBuf,
     /// The file to write.
@@ -18,18 +18,19 @@ pub struct Arguments {
 
 const TEMPLATE: &str = include_str!("init.toml");
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: InitArguments) -> Result<u8, CommandFailure> {
     let folder = &arguments.folder;
     if !folder.is_dir() {
-        return Err(Failure::usage(format!("{} is not a folder", folder.display())));
+        return Err(CommandFailure::usage(format!("{} is not a folder", folder.display())));
     }
     if arguments.output.exists() {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "{} is there already; name another with --output",
             arguments.output.display()
         )));
     }
-    let absolute = folder.canonicalize().map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
+    let absolute =
+        folder.canonicalize().map_err(|error| CommandFailure::work(format!("{}: {error}", folder.display())))?;
     let name: String =
         absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
     let name: String =

@@ -1,11 +1,13 @@
-//! `reverie journal`: what was paid for and is kept, whether it is intact, and
-//! taking out what is not wanted any more.
+//! `reverie journal`: statistics, verification and cleanup of the journal of paid
+//! model calls.
 
-use super::{
-    Context, Failure,
-    options::{Agreement, ExperimentFile},
+use crate::{
+    command::{CommandContext, Confirmation, ExperimentFile},
+    environment,
+    failure::CommandFailure,
+    option_values::parse_age,
+    render,
 };
-use crate::{environment, render};
 use serde_json::json;
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +15,7 @@ use std::{
 };
 use store::{DamagedEntry, Error, Journal, Selection};
 
-/// Look after the journal: every model call that was paid, with its answer.
+/// Inspect and clean up the journal: every model call that was paid, with its answer.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie journal stats
@@ -24,14 +26,14 @@ use store::{DamagedEntry, Error, Journal, Selection};
 
 Several runs may use a journal at once. It lies in the folder of the store; where
 the store is an object store, beside the experiment in .reverie, and each answer
-is also an object there, which no verb of `journal` takes out.")]
-pub struct Arguments {
+is also an object there, which no verb of `journal` removes.")]
+pub struct JournalArguments {
     #[command(subcommand)]
-    verb: Verb,
+    verb: JournalVerb,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
+enum JournalVerb {
     /// Count calls, tokens and money by model, and what the journal has saved.
     #[command(after_help = "Examples:
   reverie journal stats
@@ -51,36 +53,36 @@ The next run asks for damaged answers again by itself.")]
         #[command(flatten)]
         file: ExperimentFile,
     },
-    /// Take out damaged entries, and those of an age or of models.
+    /// Remove damaged entries, and entries by age or model.
     #[command(after_help = "Examples:
   reverie journal gc --dry-run                         # what is damaged
   reverie journal gc --older-than 90d --dry-run        # and what is older than 90 days
-  reverie journal gc --model a --model b --yes         # takes out all answers of two models
+  reverie journal gc --model a --model b --yes         # removes all answers of two models
   reverie journal gc --older-than 2w --model a --yes   # of one model, if older than two weeks
 
-An answer that was taken out is paid again if a run asks for it.
-A journal whose file is damaged is built anew from what can still be read; no
-run may be using it then.")]
+An answer that was removed is paid again if a run asks for it.
+A journal whose file is damaged is rebuilt from what can still be read; no run
+may be using it then.")]
     Gc {
         #[command(flatten)]
         file: ExperimentFile,
         /// Entries older than this: a number with s, m, h, d or w.
-        #[arg(long, value_name = "AGE", value_parser = age)]
+        #[arg(long, value_name = "AGE", value_parser = parse_age)]
         older_than: Option<Duration>,
         /// Entries of this model, as `journal stats` names it; may be given more than once.
         #[arg(long, value_name = "MODEL")]
         model: Vec<String>,
         #[command(flatten)]
-        agreement: Agreement,
+        confirmation: Confirmation,
     },
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: JournalArguments) -> Result<u8, CommandFailure> {
     match arguments.verb {
-        Verb::Stats { file } => stats(cx, &path(&file.experiment)?),
-        Verb::Verify { file } => verify(cx, &path(&file.experiment)?),
-        Verb::Gc { file, older_than, model, agreement } => {
-            let yes = agreement.is_given("journal gc", "takes out answers that were paid")?;
+        JournalVerb::Stats { file } => stats(cx, &path(&file.experiment)?),
+        JournalVerb::Verify { file } => verify(cx, &path(&file.experiment)?),
+        JournalVerb::Gc { file, older_than, model, confirmation } => {
+            let yes = confirmation.is_given("journal gc", "removes answers that were paid")?;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let before = older_than.map(|age| now.saturating_sub(age).as_millis());
             let before_unix_ms = before.map(|before| i64::try_from(before).unwrap_or(i64::MAX));
@@ -89,20 +91,20 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
 }
 
-/// The journal of an experiment that has one.
-fn path(experiment: &Path) -> Result<PathBuf, Failure> {
+/// The path of an experiment's journal, which must exist.
+fn path(experiment: &Path) -> Result<PathBuf, CommandFailure> {
     let path = lab::Workspace::journal_path(&environment::read(experiment)?);
     if path.is_file() {
         return Ok(path);
     }
-    Err(Failure::usage(format!("there is no journal at {}: nothing was run yet", path.display())))
+    Err(CommandFailure::usage(format!("there is no journal at {}: nothing was run yet", path.display())))
 }
 
-fn stats(cx: &Context, path: &Path) -> Result<u8, Failure> {
+fn stats(cx: &CommandContext, path: &Path) -> Result<u8, CommandFailure> {
     let journal = Journal::open_to_read(path)?;
     let (statistics, models) = (journal.statistics()?, journal.models()?);
     if cx.json {
-        let mut value = serde_json::to_value(statistics).map_err(Failure::work)?;
+        let mut value = serde_json::to_value(statistics).map_err(CommandFailure::work)?;
         value["path"] = json!(path);
         value["models"] = json!(models);
         cx.print_json(&value)?;
@@ -112,7 +114,7 @@ fn stats(cx: &Context, path: &Path) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn verify(cx: &Context, path: &Path) -> Result<u8, Failure> {
+fn verify(cx: &CommandContext, path: &Path) -> Result<u8, CommandFailure> {
     let (entries, damaged) = match Journal::open_to_read(path) {
         Ok(journal) => {
             let damaged = journal.verify()?;
@@ -132,7 +134,7 @@ fn verify(cx: &Context, path: &Path) -> Result<u8, Failure> {
             cx.print(format_args!("damaged: {}: {reason}", if key.is_empty() { "the file" } else { key }));
         }
         cx.print(format_args!(
-            "{} of {} damaged: the next run asks for them again; `reverie journal gc --yes` takes them out",
+            "{} of {} damaged: the next run asks for them again; `reverie journal gc --yes` removes them",
             render::count(damaged.len()),
             render::count(entries as usize)
         ));
@@ -140,7 +142,7 @@ fn verify(cx: &Context, path: &Path) -> Result<u8, Failure> {
     Ok(u8::from(!damaged.is_empty()))
 }
 
-fn gc(cx: &Context, path: &Path, selection: &Selection, yes: bool) -> Result<u8, Failure> {
+fn gc(cx: &CommandContext, path: &Path, selection: &Selection, yes: bool) -> Result<u8, CommandFailure> {
     let journal = match Journal::open(path) {
         Err(Error::JournalDamaged { .. }) => return salvage(cx, path, yes),
         journal => journal?,
@@ -154,7 +156,7 @@ fn gc(cx: &Context, path: &Path, selection: &Selection, yes: bool) -> Result<u8,
         sweep => sweep?,
     };
     if cx.json {
-        let mut value = serde_json::to_value(sweep).map_err(Failure::work)?;
+        let mut value = serde_json::to_value(sweep).map_err(CommandFailure::work)?;
         value["removed"] = json!(yes);
         cx.print_json(&value)?;
     } else {
@@ -163,10 +165,10 @@ fn gc(cx: &Context, path: &Path, selection: &Selection, yes: bool) -> Result<u8,
     Ok(0)
 }
 
-/// For a file that SQLite can no longer read.
-fn salvage(cx: &Context, path: &Path, yes: bool) -> Result<u8, Failure> {
+/// Rebuilds a journal that SQLite can no longer read.
+fn salvage(cx: &CommandContext, path: &Path, yes: bool) -> Result<u8, CommandFailure> {
     if !yes {
-        return Err(Failure::work(format!(
+        return Err(CommandFailure::work(format!(
             "{} is damaged: with --yes a new journal is built of all answers that can still be read; the damaged \
              file is kept beside it",
             path.display()
@@ -186,34 +188,4 @@ fn salvage(cx: &Context, path: &Path, yes: bool) -> Result<u8, Failure> {
         ));
     }
     Ok(0)
-}
-
-/// `90d`, `2w`, `12h`, `30m`, `45s`.
-pub(super) fn age(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no age: write a number with s, m, h, d or w, such as 90d");
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        "w" => 7 * 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = number.trim().parse().map_err(|_| wrong())?;
-    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_have_a_number_and_a_unit() {
-        assert_eq!(age("90d"), Ok(Duration::from_secs(90 * 86_400)));
-        assert_eq!(age("2w"), age("14d"));
-        for text in ["", "d", "9", "9y", "-1d", "1.5d", "99999999999999999999w", "9ä"] {
-            assert!(age(text).is_err(), "{text}");
-        }
-    }
 }

@@ -1,11 +1,11 @@
-//! `reverie judge`: whether a judge can tell right from wrong.
+//! `reverie judge`: qualifies judges on labelled cases.
 
-use super::{
-    Context, Failure,
-    options::{DryRun, ExperimentFile},
-    refusal,
+use crate::{
+    command::{CommandContext, DryRun, ExperimentFile, PAID_CALLS, read_questions, refuse_experiment_as_word},
+    environment,
+    failure::CommandFailure,
+    render,
 };
-use crate::{environment, render};
 use eval::verdict::Case;
 use serde_json::json;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ against (the context, the answer or the reference), item (the statement, the
 passage or the answer), label (true or false). Planted cases pair golden
 questions with their own evidence and with that of others.
 The result is kept: a metric of a qualified judge may be in `objective`.")]
-pub struct Arguments {
+pub struct JudgeArguments {
     /// The chat models, by their names in the experiment file. Default: its judges.
     models: Vec<String>,
     #[command(flatten)]
@@ -38,14 +38,14 @@ pub struct Arguments {
     question: DryRun,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    cx.may_take_to_end(super::PAID_CALLS);
-    refusal::refuse_experiment(&arguments.models, "judge")?;
+pub async fn run(cx: &CommandContext, arguments: JudgeArguments) -> Result<u8, CommandFailure> {
+    cx.set_grace(PAID_CALLS);
+    refuse_experiment_as_word(&arguments.models, "judge")?;
     let session = environment::open(&arguments.file.experiment, cx.setup())?;
     let experiment = &session.experiment;
     let models = if arguments.models.is_empty() { experiment.evaluate.judges.clone() } else { arguments.models };
     if models.is_empty() {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "no judge: name a chat model of the experiment file, or add `judge` under [evaluate]",
         ));
     }
@@ -56,18 +56,20 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let wanted = lab::planted_wanted(arguments.planted, &cases);
     if wanted > 0 {
         let Some(dataset) = &experiment.dataset else {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "cases are planted from golden questions, but there is no [dataset]: give --cases",
             ));
         };
         let golden = match dataset.inline() {
-            Some(read) => read.map_err(|mistakes| Failure::usage(mistakes.join("\n")))?.dataset,
-            None => super::golden::read(&experiment.path(&dataset.path))?,
+            Some(read) => read.map_err(|mistakes| CommandFailure::usage(mistakes.join("\n")))?.dataset,
+            None => read_questions(&experiment.path(&dataset.path))?,
         };
         cases.extend(lab::planted_cases(&golden.questions, wanted));
     }
     if cases.is_empty() {
-        return Err(Failure::usage("there are no cases: golden questions with evidence give some, or --cases FILE"));
+        return Err(CommandFailure::usage(
+            "there are no cases: golden questions with evidence give some, or --cases FILE",
+        ));
     }
     if arguments.question.dry_run {
         let cost = lab::qualify_cost(&session, &models, &cases)?;

@@ -1,6 +1,6 @@
 //! `reverie keys`: who may ask a service.
 
-use super::{Context, Failure};
+use crate::{command::CommandContext, failure::CommandFailure, option_values::InvalidValue};
 use ::serve::{KeyEntry, KeyFile, KeyScope};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 ///
 /// A key is shown once. The file holds only digests, so whoever reads it cannot ask.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct KeysArguments {
     #[command(subcommand)]
-    verb: Verb,
+    verb: KeysVerb,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
+enum KeysVerb {
     /// Make a key, add its digest to the file, and print it.
-    New(New),
+    New(NewKey),
     /// List the keys of the file: names, scopes, limits.
-    List(File),
+    List(KeyFileOption),
 }
 
 #[derive(clap::Args)]
-struct File {
+struct KeyFileOption {
     /// The file of keys.
     #[arg(long, value_name = "FILE", default_value = "keys.toml", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
@@ -35,43 +35,43 @@ struct File {
   reverie keys new prometheus --scope metrics
   reverie keys new deploy --scope admin --scope metrics
   reverie keys new ci --requests-per-minute 60")]
-struct New {
+struct NewKey {
     /// Whose key it is, for logs.
     name: String,
     /// What it allows: ask, metrics, admin; may be given more than once. Default ask.
-    #[arg(long, value_parser = scope)]
+    #[arg(long, value_parser = parse_scope)]
     scope: Vec<KeyScope>,
     /// The most requests in a minute.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_minute: Option<u32>,
     #[command(flatten)]
-    file: File,
+    file: KeyFileOption,
 }
 
-fn scope(text: &str) -> Result<KeyScope, String> {
-    serde_json::from_value(json!(text)).map_err(|_| "write one of ask, metrics, admin".to_owned())
+fn parse_scope(text: &str) -> Result<KeyScope, InvalidValue> {
+    serde_json::from_value(json!(text)).map_err(|_| InvalidValue::Form("one of ask, metrics, admin"))
 }
 
-pub fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: KeysArguments) -> Result<u8, CommandFailure> {
     match arguments.verb {
-        Verb::New(new) => make(cx, new),
-        Verb::List(file) => list(cx, &read(&file.file)?),
+        KeysVerb::New(new) => make(cx, new),
+        KeysVerb::List(file) => list(cx, &read(&file.file)?),
     }
 }
 
-fn make(cx: &Context, new: New) -> Result<u8, Failure> {
+fn make(cx: &CommandContext, new: NewKey) -> Result<u8, CommandFailure> {
     let path = &new.file.file;
     let mut file = if path.exists() { read(path)? } else { KeyFile::default() };
     if file.key.iter().any(|key| key.name == new.name) {
         let reason = format!("{} has a key `{}` already: choose another name, or remove it", path.display(), new.name);
-        return Err(Failure::usage(reason));
+        return Err(CommandFailure::usage(reason));
     }
     let scopes = if new.scope.is_empty() { vec![KeyScope::Ask] } else { new.scope };
     let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(Failure::work)?;
+    getrandom::fill(&mut random).map_err(CommandFailure::work)?;
     let (key, entry) = ::serve::create_key(&new.name, scopes, new.requests_per_minute, random);
     file.key.push(entry);
-    lab::write_whole(path, toml::to_string(&file).map_err(Failure::work)?.as_bytes())?;
+    lab::write_whole(path, toml::to_string(&file).map_err(CommandFailure::work)?.as_bytes())?;
     match cx.json {
         true => cx.print_json(&json!({ "name": new.name, "key": key, "file": path }))?,
         false => {
@@ -82,7 +82,7 @@ fn make(cx: &Context, new: New) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn list(cx: &Context, file: &KeyFile) -> Result<u8, Failure> {
+fn list(cx: &CommandContext, file: &KeyFile) -> Result<u8, CommandFailure> {
     if cx.json {
         cx.print_json(&file.key)?;
         return Ok(0);
@@ -96,8 +96,8 @@ fn list(cx: &Context, file: &KeyFile) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn read(path: &Path) -> Result<KeyFile, Failure> {
-    let told = |reason: &dyn std::fmt::Display| Failure::usage(format!("{}: {reason}", path.display()));
+fn read(path: &Path) -> Result<KeyFile, CommandFailure> {
+    let told = |reason: &dyn std::fmt::Display| CommandFailure::usage(format!("{}: {reason}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
     toml::from_str(&text).map_err(|error| told(&error))
 }

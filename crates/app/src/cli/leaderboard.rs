@@ -1,12 +1,10 @@
 //! `reverie leaderboard`: the results of the last run.
 
-use super::{
-    Context, Failure,
-    options::{ExperimentFile, RunChoice},
-    since,
-};
 use crate::{
-    environment, render,
+    command::{CommandContext, ExperimentFile, RunChoice},
+    environment,
+    failure::CommandFailure,
+    render,
     report::{report_path, write_report},
 };
 
@@ -25,7 +23,7 @@ one), `leads` (the first by the objective), `no_winner` (why none is named),
 `verdict`, `columns`, `effects`, and in `rows` each trial with a cell for each column.
 Questions, passages and answers are in `results.json` of the run's folder, and
 in `reverie show TRIAL --json`.")]
-pub struct Arguments {
+pub struct LeaderboardArguments {
     #[command(flatten)]
     file: ExperimentFile,
     #[command(flatten)]
@@ -46,15 +44,15 @@ pub struct Arguments {
     effects: bool,
 }
 
-impl Arguments {
-    fn layout(&self) -> render::Layout {
-        let layout = render::Layout::of_terminal();
+impl LeaderboardArguments {
+    fn layout(&self) -> render::TableLayout {
+        let layout = render::TableLayout::of_terminal();
         let width = layout.width.filter(|_| !self.wide);
-        render::Layout { width, columns: self.columns.clone(), sort: self.sort.clone() }
+        render::TableLayout { width, columns: self.columns.clone(), sort: self.sort.clone() }
     }
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: LeaderboardArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
     if cx.json {
@@ -74,6 +72,6 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             cx.print(format_args!("report: {}", report.display()));
         }
     }
-    since::tell(cx, &session, &record).await;
+    cx.note_changes_since(&session, &record).await;
     Ok(0)
 }

@@ -1,10 +1,11 @@
-//! `reverie noise`: where a metric's noise comes from.
+//! `reverie noise`: the sources of a metric's noise.
 
-use super::{
-    Context, Failure,
-    options::{DryRun, ExperimentFile},
+use crate::{
+    command::{CommandContext, DryRun, ExperimentFile, PAID_CALLS},
+    environment,
+    failure::CommandFailure,
+    render,
 };
-use crate::{environment, render};
 use lab::NoiseDesign;
 use serde_json::json;
 
@@ -18,7 +19,7 @@ use serde_json::json;
 Calls: questions × answers, and for each answer as often as the metric asks its
 judge × judgements. They are kept, so a second look pays nothing.
 A local model at temperature 0 repeats itself: its noise is none.")]
-pub struct Arguments {
+pub struct NoiseArguments {
     /// A trial of the last run.
     trial: String,
     /// One of its metrics.
@@ -39,11 +40,11 @@ pub struct Arguments {
     question: DryRun,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    cx.may_take_to_end(super::PAID_CALLS);
-    let Arguments { trial, metric, questions, answers, judgements, file, question } = arguments;
+pub async fn run(cx: &CommandContext, arguments: NoiseArguments) -> Result<u8, CommandFailure> {
+    cx.set_grace(PAID_CALLS);
+    let NoiseArguments { trial, metric, questions, answers, judgements, file, question } = arguments;
     let design = NoiseDesign { questions, answers, judgements };
-    design.check().map_err(Failure::usage)?;
+    design.check().map_err(CommandFailure::usage)?;
     let session = environment::open(&file.experiment, cx.setup())?;
     if question.dry_run {
         let cost = lab::noise_cost(&session, &trial, &metric, design).await?;

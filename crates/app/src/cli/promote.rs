@@ -1,10 +1,10 @@
 //! `reverie promote`: a trial as a bundle that can be served anywhere.
 
-use super::{
-    Context, Failure,
-    options::{ExperimentFile, RunChoice},
+use crate::{
+    command::{CommandContext, ExperimentFile, RunChoice},
+    environment,
+    failure::CommandFailure,
 };
-use crate::environment;
 
 /// Make a bundle of a trial: all that is needed to serve it, apart from the store.
 ///
@@ -16,7 +16,7 @@ use crate::environment;
   reverie promote --output bundles/manuals-1
   reverie promote t05 --output s3://bucket/manuals-2
   reverie serve bundles/manuals-1")]
-pub struct Arguments {
+pub struct PromoteArguments {
     /// The trial; the one that answers for the run if none is named.
     trial: Option<String>,
     /// Where the bundle is made: a new folder, or a URL such as s3://bucket/manuals-1.
@@ -28,7 +28,7 @@ pub struct Arguments {
     run: RunChoice,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: PromoteArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
     let answering = record.answering(arguments.trial.as_deref())?;

@@ -1,33 +1,33 @@
-//! Why a command line is refused. Clap says it well, except about what had
-//! another name in earlier versions: that is told with the present name.
+//! The message about a command line with mistakes. It is clap's own, except for
+//! options that had another name in earlier versions.
 
-use super::Failure;
+use crate::failure::CommandFailure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::{ffi::OsString, path::Path};
 
-/// Earlier flags, and what says the same now.
+/// Flags of earlier versions, and their present names.
 const RENAMED: &[(&str, &str)] =
     &[("--plan", "--dry-run"), ("--force", "--yes"), ("--config", "-f/--experiment FILE"), ("--to", "--output FILE")];
 
-/// What clap refused, as this program says it.
-pub fn explained(error: &clap::Error, arguments: &[OsString]) -> Failure {
+/// The message about what clap refused.
+pub(super) fn explain(error: &clap::Error, arguments: &[OsString]) -> CommandFailure {
     if error.kind() == ErrorKind::UnknownArgument
         && let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg)
     {
         let flag = unknown.split('=').next().unwrap_or_default();
         if let Some((_, now)) = RENAMED.iter().find(|(before, _)| *before == flag) {
-            return Failure::usage(format!("there is no `{flag}` any more: use {now}"));
+            return CommandFailure::usage(format!("there is no `{flag}` any more: use {now}"));
         }
         if !unknown.starts_with('-') && may_be_experiment(unknown) {
-            return Failure::usage(positional_experiment(unknown, arguments));
+            return CommandFailure::usage(positional_experiment(unknown, arguments));
         }
     }
     let text = error.render().to_string();
-    Failure::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+    CommandFailure::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
 }
 
-/// Whether a text is meant as an experiment file.
-pub fn may_be_experiment(text: &str) -> bool {
+/// Whether a word looks like an experiment file.
+fn may_be_experiment(text: &str) -> bool {
     text.ends_with(".toml") || Path::new(text).is_file()
 }
 
@@ -38,14 +38,4 @@ fn positional_experiment(file: &str, arguments: &[OsString]) -> String {
     let line: Vec<String> =
         words.map(|word| if word == file { format!("-f {word}") } else { word.into_owned() }).collect();
     format!("`{file}` stands without a flag: the experiment file is -f/--experiment FILE: reverie {}", line.join(" "))
-}
-
-/// Refuses an experiment file among other words, such as names of models.
-pub fn refuse_experiment(words: &[String], verb: &str) -> Result<(), Failure> {
-    match words.iter().find(|word| word.ends_with(".toml")) {
-        Some(file) => Err(Failure::usage(format!(
-            "`{file}` stands without a flag: the experiment file is -f/--experiment FILE: reverie {verb} -f {file}"
-        ))),
-        None => Ok(()),
-    }
 }

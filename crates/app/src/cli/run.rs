@@ -1,24 +1,21 @@
-//! `reverie run`: do what is not done yet, and show the leaderboard.
+//! `reverie run`: executes the tasks that are not done yet, and shows the leaderboard.
 
-use super::{
-    BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, PAID_CALLS,
-    options::{Changes, DryRun, ExperimentFile},
-    plan, submit,
-};
+mod submit;
+
 use crate::{
-    environment, library,
-    place::{Place, place},
+    command::{
+        Changes, CommandContext, DryRun, ExperimentFile, CompleteRun, exit_code, finish_tracking, print_plan,
+        run_experiment,
+    },
+    environment,
+    failure::CommandFailure,
+    library,
+    option_values::parse_dollars,
+    place::{ExecutionPlace, choose_place},
     render,
-    report::report_path,
 };
-use lab::{Board, Experiment, Prepared, Results, Session, track::Tracking};
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
-
-/// How long an interrupted run may take to show the trials that were scored.
-const INTERRUPTED_BOARD: Duration = Duration::from_secs(5);
+use lab::{Board, Results, Session};
+use std::path::Path;
 
 /// Run an experiment. What is finished is never done again: after an
 /// interruption, run the same command.
@@ -31,7 +28,7 @@ const INTERRUPTED_BOARD: Duration = Duration::from_secs(5);
   reverie run --json > results.json
 
 A quick try is a run of its own: its record says what was changed, and what it
-computes or pays is not done again by the whole run. It is the last run then,
+computes or pays is not done again by a full run. It is the last run then,
 which leaderboard, show, compare, finalists and query look at; they say that it
 was a try, and --run ID looks at another (`reverie runs` lists them).
 
@@ -42,7 +39,7 @@ under [evaluate]) the run ends with exit code 4: everything finished is kept,
 the results are marked as partial, and the next run goes on without paying
 anything twice. A budget is for one run: what was paid before takes nothing
 of it, so each run may spend all of it again.")]
-pub struct Arguments {
+pub struct RunArguments {
     #[command(flatten)]
     file: ExperimentFile,
     #[command(flatten)]
@@ -50,13 +47,13 @@ pub struct Arguments {
     #[command(flatten)]
     question: DryRun,
     /// What this run may cost, in US dollars, whatever the file says.
-    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::parse)]
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     budget_usd: Option<f64>,
     #[command(flatten)]
     engine: EngineChoice,
 }
 
-/// What executes the plan, whatever the file says.
+/// The engine, which overrides that of the file.
 #[derive(clap::Args)]
 pub struct EngineChoice {
     /// `local` (this machine) or `ray` (a cluster).
@@ -69,28 +66,30 @@ pub struct EngineChoice {
     address: Option<String>,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: RunArguments) -> Result<u8, CommandFailure> {
     let mut experiment = environment::read_with(&arguments.file.experiment, &arguments.changes.overrides())?;
     let EngineChoice { engine, address } = &arguments.engine;
-    let place = place(&mut experiment, engine.as_deref(), address.as_deref()).map_err(Failure::usage)?;
+    let place = choose_place(&mut experiment, engine.as_deref(), address.as_deref()).map_err(CommandFailure::usage)?;
     if arguments.question.dry_run {
-        return plan::show(cx, experiment, arguments.budget_usd).await;
+        print_plan(cx, experiment, arguments.budget_usd).await?;
+        return Ok(0);
     }
-    if let Place::Job(ray) = place {
+    if let ExecutionPlace::Job(ray) = place {
         return submit::run(cx, &experiment, &ray, arguments.budget_usd).await;
     }
-    let Ran { session, results, report, tracking } = execute(cx, experiment, arguments.budget_usd).await?;
+    let CompleteRun { session, results, report, tracking } =
+        run_experiment(cx, experiment, arguments.budget_usd).await?;
     let shown = show(cx, &session, &results, &report);
-    tell(cx, tracking).await;
+    finish_tracking(cx, tracking).await;
     shown?;
     Ok(exit_code(&results))
 }
 
-fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Result<(), Failure> {
+fn show(cx: &CommandContext, session: &Session, results: &Results, report: &Path) -> Result<(), CommandFailure> {
     if cx.json {
         cx.print_json(results)?;
     } else {
-        cx.print_leaderboard(&Board::of(results), &render::Layout::of_terminal())?;
+        cx.print_leaderboard(&Board::of(results), &render::TableLayout::of_terminal())?;
         cx.print(format_args!("report: {}", report.display()));
     }
     if let Some(failures) = library::function_failures(results) {
@@ -106,93 +105,4 @@ fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Re
         ));
     }
     Ok(())
-}
-
-/// A run that came to its end.
-pub struct Ran {
-    /// The session of the run.
-    pub session: Session,
-    /// Its results.
-    pub results: Results,
-    /// The report's page.
-    pub report: PathBuf,
-    /// The trackers at work; nobody waits for them before the results are
-    /// shown.
-    pub tracking: Tracking,
-}
-
-/// Prepares and runs an experiment with the live table on standard error,
-/// writes its report, and begins to show it on its trackers.
-pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f64>) -> Result<Ran, Failure> {
-    let setup = lab::Setup { budget_usd, ..cx.setup() };
-    let progress = setup.control.progress.clone();
-    let session = Session::open(experiment, setup)?;
-    let table = render::LiveTable::start(progress.clone(), environment::watched());
-    let prepared = session.prepare().await;
-    let prepared = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            table.stop().await;
-            return Err(error.into());
-        }
-    };
-    // Files and columns that are left out are reported before anything is spent.
-    table.stop().await;
-    for line in render::inputs(&prepared).into_iter().chain(session.experiment.remarks()) {
-        cx.note(line);
-    }
-    if let Some(other) = lab::other_file(&session).await {
-        cx.note(format_args!("note: {other}"));
-    }
-    // After Ctrl-C, the trials that are scored are read and shown.
-    cx.may_take_to_end(PAID_CALLS + INTERRUPTED_BOARD);
-    let table = render::LiveTable::start(progress, environment::watched());
-    let (results, tracking) = library::run(&session, &prepared).await;
-    table.stop().await;
-    match results {
-        Ok(results) => {
-            let report = report_path(&session, &results.run);
-            Ok(Ran { session, results, report, tracking })
-        }
-        Err(error) => {
-            if matches!(error, lab::Error::Interrupted) {
-                show_so_far(cx, &session, &prepared).await;
-            }
-            tell(cx, tracking).await;
-            Err(error.into())
-        }
-    }
-}
-
-/// Shows the trials that were scored before a run was interrupted. With --json
-/// nothing is shown: a program would take it for the run's results.
-async fn show_so_far(cx: &Context, session: &Session, prepared: &Prepared) {
-    // The run ended for another reason than what is missing here, which is told.
-    let Ok(Some(results)) = session.so_far(prepared).await else { return };
-    if !cx.json {
-        let _ = cx.print_leaderboard(&Board::of(&results), &render::Layout::of_terminal());
-    }
-}
-
-/// Waits for trackers, and reports what their servers lack.
-pub async fn tell(cx: &Context, tracking: Tracking) {
-    for note in tracking.finish().await {
-        cx.note(format_args!("note: {note}"));
-    }
-}
-
-/// The exit code: 3 if results are missing because something failed or a file
-/// could not be read; 4 if the budget was reached; 5 if a user's function
-/// failed, which running again does not repair.
-pub fn exit_code(results: &Results) -> u8 {
-    if results.partial.is_some() {
-        return BUDGET_REACHED;
-    }
-    if results.function_errors > 0 {
-        return FUNCTION_FAILED;
-    }
-    let failed = results.provider_errors > 0
-        || !results.unread.is_empty()
-        || results.trials.iter().any(|trial| !trial.failures.is_empty());
-    if failed { 3 } else { 0 }
 }

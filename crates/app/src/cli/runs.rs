@@ -1,9 +1,10 @@
 //! `reverie runs`: the finished runs of an experiment.
 
-use super::{Context, Failure, options::ExperimentFile};
 use crate::{
+    command::{CommandContext, ExperimentFile},
     environment,
-    render::{self, Listed},
+    failure::CommandFailure,
+    render::{self, RunListEntry},
 };
 
 /// List the finished runs of an experiment, and which were tries with --set or --limit.
@@ -16,12 +17,12 @@ The verbs that look at a run (leaderboard, show, compare, finalists, query)
 look at the last one, also where that was a try, and say so; --run chooses
 another by its id or the beginning of it. Of an object store, the runs that
 this machine began or looked at are listed.")]
-pub struct Arguments {
+pub struct RunsArguments {
     #[command(flatten)]
     file: ExperimentFile,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: RunsArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     // Of an object store, the last run is fetched.
     lab::latest_record(&session).await?;
@@ -32,7 +33,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         }
         let record = lab::record_of(&session, &run.run).await.ok();
         let board = record.as_ref().map(lab::RunRecord::board);
-        listed.push(Listed {
+        listed.push(RunListEntry {
             questions: record.as_ref().map(|record| record.questions().len()),
             trials: board.map(|board| board.rows.len()),
             leads: board.and_then(|board| board.leads.clone()),

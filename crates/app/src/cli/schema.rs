@@ -1,6 +1,6 @@
-//! `reverie schema`: the experiment file, as editors want it.
+//! `reverie schema`: the JSON Schema of the experiment file, for editors.
 
-use super::{Context, Failure};
+use crate::{command::CommandContext, failure::CommandFailure};
 
 /// Print the JSON Schema of the experiment file, by which an editor completes keys and marks mistakes.
 #[derive(clap::Args)]
@@ -9,9 +9,9 @@ use super::{Context, Failure};
 
 In the first line of experiment.toml, for editors with Taplo or Even Better TOML:
   #:schema ./experiment.schema.json")]
-pub struct Arguments {}
+pub struct SchemaArguments {}
 
-pub fn run(cx: &Context, _: &Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, _: SchemaArguments) -> Result<u8, CommandFailure> {
     cx.print_json(&lab::Experiment::schema())?;
     Ok(0)
 }

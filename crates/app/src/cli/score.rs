@@ -1,7 +1,12 @@
 //! `reverie score`: scores the answers of any other system.
 
-use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, PAID_CALLS, options::DryRun};
-use crate::{environment, render};
+use crate::{
+    command::{CommandContext, DryRun, PAID_CALLS, refuse_to_replace, write_new_file},
+    environment,
+    failure::{BUDGET_REACHED, CommandFailure, FUNCTION_FAILED, INCOMPLETE},
+    option_values::parse_dollars,
+    render,
+};
 use eval::Score;
 use lab::{Choice, ScoreResults, Scoring};
 use serde_json::{Value, json};
@@ -22,9 +27,9 @@ optionally `id`, `answerable`, `evidence`; also by the names of Ragas
 (`input`, `actual_output`, `retrieval_context`, `expected_output`).
 Of [evaluate], `metrics`, `judge`, `embedder` and `budget` count here; every row
 is scored, and nothing is chosen, so `answered`, `judged` and `objective` do not.
-What it should cost is told before anything is asked. A call that was paid once
+The expected cost is shown before anything is asked. A call that was paid once
 is in the journal (`store` of the file, else ./.reverie) and never paid again.")]
-pub struct Arguments {
+pub struct ScoreArguments {
     /// The answers: CSV, TSV, JSONL or Parquet.
     file: PathBuf,
     /// A metric by its name; may be given several times.
@@ -46,7 +51,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     documents: Option<String>,
     /// What this may cost, in US dollars, whatever the file says.
-    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::parse)]
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     budget_usd: Option<f64>,
     #[command(flatten)]
     question: DryRun,
@@ -54,18 +59,15 @@ pub struct Arguments {
     /// transcripts) or .csv.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     yes: bool,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let table = arguments.output.as_deref().map(table_kind).transpose()?;
-    if let Some(path) = arguments.output.as_deref().filter(|path| path.exists() && !arguments.yes) {
-        return Err(Failure::usage(format!(
-            "{} is there already: choose another --output, or --yes to replace it",
-            path.display()
-        )));
+pub async fn run(cx: &CommandContext, arguments: ScoreArguments) -> Result<u8, CommandFailure> {
+    let table = arguments.output.as_deref().map(score_format).transpose()?;
+    if let Some(path) = &arguments.output {
+        refuse_to_replace(path, arguments.yes)?;
     }
     let choice = Choice { metrics: arguments.metrics, judges: arguments.judges, embedder: arguments.embedder };
     let spec = environment::read_scoring(arguments.experiment.as_deref(), &choice)?;
@@ -90,8 +92,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         return Ok(0);
     }
     cx.note(render::scoring(&scoring, &estimate));
-    let live = render::LiveTable::start(progress, environment::watched());
-    cx.may_take_to_end(PAID_CALLS);
+    let live = render::LiveTable::start(progress, environment::audience());
+    cx.set_grace(PAID_CALLS);
     let results = scoring.run().await;
     live.stop().await;
     if let (Err(lab::Error::Interrupted), Some(scored)) = (&results, scoring.so_far())
@@ -101,11 +103,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     let results = results?;
     if let (Some(path), Some(kind)) = (&arguments.output, table) {
-        let text = match kind {
-            Table::Jsonl => jsonl(&results)?,
-            Table::Csv => csv(&results),
+        let bytes = match kind {
+            ScoreFormat::Jsonl => jsonl(&results)?.into_bytes(),
+            ScoreFormat::Csv => csv(&results).map_err(CommandFailure::work)?,
         };
-        if arguments.yes { lab::write_whole(path, text.as_bytes())? } else { lab::write_new(path, text.as_bytes())? }
+        write_new_file(path, &bytes, arguments.yes)?;
     }
     if cx.json {
         cx.print_json(&without_detail(&results))?;
@@ -124,39 +126,43 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     Ok(match (&results.partial, results.function_errors, results.provider_errors) {
         (Some(_), ..) => BUDGET_REACHED,
         (None, 1.., _) => FUNCTION_FAILED,
-        (None, 0, 1..) => 3,
+        (None, 0, 1..) => INCOMPLETE,
         (None, 0, 0) => 0,
     })
 }
 
-/// The documents at an address. Files that give none are named.
-async fn documents(cx: &Context, address: &str, setup: &lab::Setup) -> Result<Vec<rag::Document>, Failure> {
+/// Reads the documents at an address; a warning names files that gave none.
+async fn documents(
+    cx: &CommandContext,
+    address: &str,
+    setup: &lab::Setup,
+) -> Result<Vec<rag::Document>, CommandFailure> {
     let (documents, rejected) = lab::documents(address, setup).await?;
     for file in rejected {
         cx.warn(format_args!("{} gives no document: {}", file.path, lab::error_chain(&file.reason)));
     }
     if documents.is_empty() {
-        return Err(Failure::usage(format!("--documents {address}: no file there gives a document")));
+        return Err(CommandFailure::usage(format!("--documents {address}: no file there gives a document")));
     }
     Ok(documents)
 }
 
 #[derive(Clone, Copy)]
-enum Table {
+enum ScoreFormat {
     Jsonl,
     Csv,
 }
 
-/// The format is known from the name, before anything is paid.
-fn table_kind(path: &Path) -> Result<Table, Failure> {
+/// The format by the ending of the name, checked before anything is paid.
+fn score_format(path: &Path) -> Result<ScoreFormat, CommandFailure> {
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("jsonl") => Ok(Table::Jsonl),
-        Some("csv") => Ok(Table::Csv),
-        _ => Err(Failure::usage(format!("--output {}: name it .jsonl or .csv", path.display()))),
+        Some("jsonl") => Ok(ScoreFormat::Jsonl),
+        Some("csv") => Ok(ScoreFormat::Csv),
+        _ => Err(CommandFailure::usage(format!("--output {}: name it .jsonl or .csv", path.display()))),
     }
 }
 
-/// A question's scores and reasons.
+/// A score as JSON, or the reason why it is missing.
 fn numbers(score: &Score) -> Value {
     match score {
         Score::Value(value) => json!({ "value": value }),
@@ -164,7 +170,7 @@ fn numbers(score: &Score) -> Value {
     }
 }
 
-/// The results as JSON, without verdicts and transcripts, which would fill screens.
+/// The results as JSON without verdicts and transcripts, which are long.
 fn without_detail(results: &ScoreResults) -> Value {
     let mut value = json!(results);
     let rows = results.rows.iter().map(|row| {
@@ -175,8 +181,8 @@ fn without_detail(results: &ScoreResults) -> Value {
     value
 }
 
-/// A line per question, with everything that is known of its scores.
-fn jsonl(results: &ScoreResults) -> Result<String, Failure> {
+/// A line of JSON per question, with details of each score.
+fn jsonl(results: &ScoreResults) -> Result<String, CommandFailure> {
     let mut text = String::new();
     for row in &results.rows {
         let scores = row.scores.iter().map(|(metric, scored)| {
@@ -187,34 +193,25 @@ fn jsonl(results: &ScoreResults) -> Result<String, Failure> {
         let line = json!({
             "line": row.line, "id": row.id, "question": row.question, "scores": Value::Object(scores.collect()),
         });
-        text.push_str(&serde_json::to_string(&line).map_err(Failure::work)?);
+        text.push_str(&serde_json::to_string(&line).map_err(CommandFailure::work)?);
         text.push('\n');
     }
     Ok(text)
 }
 
-/// A line per question, and for each metric its value and why there is none.
-fn csv(results: &ScoreResults) -> String {
-    let mut header = vec!["line".to_owned(), "id".to_owned(), "question".to_owned()];
-    for metric in &results.metrics {
-        header.extend([metric.name.clone(), format!("{}_missing", metric.name)]);
-    }
-    let mut lines = vec![header];
+/// A line per question; for each metric its value, and the reason if it is missing.
+fn csv(results: &ScoreResults) -> Result<Vec<u8>, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let columns = results.metrics.iter().flat_map(|metric| [metric.name.clone(), format!("{}_missing", metric.name)]);
+    writer.write_record(["line", "id", "question"].map(str::to_owned).into_iter().chain(columns))?;
     for row in &results.rows {
-        let mut cells = vec![row.line.to_string(), row.id.clone(), row.question.clone()];
-        for metric in &results.metrics {
-            let score = row.scores.get(&metric.name).map(|scored| &scored.score);
-            cells.push(score.and_then(Score::value).map(|value| value.to_string()).unwrap_or_default());
-            cells.push(match score {
-                Some(Score::Missing(missing)) => missing.to_string(),
-                _ => String::new(),
+        let cells =
+            results.metrics.iter().flat_map(|metric| match row.scores.get(&metric.name).map(|scored| &scored.score) {
+                Some(Score::Value(value)) => [value.to_string(), String::new()],
+                Some(Score::Missing(missing)) => [String::new(), missing.to_string()],
+                None => [String::new(), String::new()],
             });
-        }
-        lines.push(cells);
+        writer.write_record([row.line.to_string(), row.id.clone(), row.question.clone()].into_iter().chain(cells))?;
     }
-    let cell = |text: &String| match text.contains(['"', ',', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.clone(),
-    };
-    lines.iter().map(|cells| cells.iter().map(cell).collect::<Vec<_>>().join(",") + "\n").collect()
+    writer.into_inner().map_err(|error| error.into_error().into())
 }

@@ -4,13 +4,16 @@ mod bundle_places;
 mod descriptors;
 mod key_watch;
 
-use super::{
-    Context, Failure,
-    options::{ExperimentFile, RunChoice},
+use crate::{
+    audit::AuditLog,
+    command::{CommandContext, ExperimentFile, RunChoice},
+    environment,
+    failure::CommandFailure,
+    option_values::{parse_dollars, parse_seconds, parse_seconds_or_zero, parse_share},
+    traces::{TraceSettings, Traces},
 };
-use crate::{audit::Audit, environment, traces::Traces};
 use ::serve::{
-    DrainOutcome, HttpService, KeyFile, LineLog, PageOrigin, SampleSettings, ServedPipeline, ServiceSettings,
+    DrainOutcome, HttpService, LineLog, PageOrigin, SampleSettings, ServedPipeline, ServiceSettings,
     StopSignals,
 };
 use bundle_places::BundlePlaces;
@@ -42,7 +45,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
   curl 'http://127.0.0.1:8080/rag/answer?query=What+is+a+virtual+package'
 
 GET /docs lists all routes. `reverie keys new NAME` makes a key.")]
-pub struct Arguments {
+pub struct ServeArguments {
     /// A bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
     #[arg(value_hint = clap::ValueHint::AnyPath, conflicts_with_all = ["trial", "run"])]
     bundle: Option<String>,
@@ -55,7 +58,7 @@ pub struct Arguments {
     /// Who may ask: a file that `reverie keys new` wrote.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     keys: Option<PathBuf>,
-    /// Let everybody ask who reaches the address, without a key. `/metrics` and `/admin` need a key of --keys all the same.
+    /// Let everybody who reaches the address ask without a key. `/metrics` and `/admin` need a key of --keys all the same.
     #[arg(long)]
     open_to_all: bool,
     /// Let programs on this machine read `/metrics` and use `/admin` without a key. Not for a service behind a proxy.
@@ -81,19 +84,19 @@ pub struct Arguments {
     /// What answers while the chat model fails: a trial of the same run, or another bundle.
     #[arg(long, value_name = "TRIAL_OR_BUNDLE")]
     fallback: Option<String>,
-    /// Keep what people think of answers in this file.
+    /// Keep people's feedback on answers in this file.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     feedback: Option<PathBuf>,
-    /// A bundle that might take the place of what is served: try it on some of the questions.
+    /// A bundle that may replace what is served: it answers a share of the questions.
     #[arg(long, value_name = "BUNDLE")]
     candidate: Option<String>,
     /// The share of questions that the candidate is asked.
-    #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = share, requires = "candidate")]
+    #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = parse_share, requires = "candidate")]
     candidate_share: f64,
-    /// Show the candidate's answers to nobody: it is asked beside what is served, and compared.
+    /// Ask the candidate in addition to what is served, and compare: its answers are shown to nobody.
     #[arg(long, requires = "candidate")]
     shadow: bool,
-    /// Give the same answer to the same question again: so many megabytes of answers are kept in memory.
+    /// Cache answers in up to this many megabytes of memory: the same question gets the same answer again.
     #[arg(long, value_name = "MB", default_value = "0")]
     cache_answers: u64,
     /// Score some answers by a metric that needs no reference, and watch for a fall below what the run found; may be
@@ -104,14 +107,14 @@ pub struct Arguments {
     #[arg(long, value_name = "MODEL", requires = "score")]
     judge: Vec<String>,
     /// What --score may cost until the service ends, in US dollars. Needed where a judge costs money.
-    #[arg(long, value_name = "DOLLARS", value_parser = crate::dollars::parse, requires = "score")]
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars, requires = "score")]
     score_budget_usd: Option<f64>,
     /// Keep some questions with their answers in this file, one JSON object in a line, without addresses and numbers of
     /// people: `reverie score FILE` scores them.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     traffic: Option<PathBuf>,
     /// The share of questions that --traffic keeps and --score scores.
-    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = parse_share)]
     traffic_share: f64,
     /// Send traces to this collector of OpenTelemetry, such as http://localhost:4318, without texts of questions and
     /// answers. OpenTelemetry's own variables do the same: OTEL_EXPORTER_OTLP_ENDPOINT and others.
@@ -133,17 +136,17 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value = "256")]
     searches_at_once: NonZeroUsize,
     /// The longest time from a question to the end of its answer, with its wait in the queue and with the fallback's.
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_seconds)]
     deadline: Duration,
     /// The longest time until the chat model writes its first word.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     first_token: Duration,
     /// How long the service goes on answering after SIGTERM, while `/health/ready` says that it is not ready, so that
-    /// balancers turn away before connections are refused. By default 5, and 0 if it listens to this machine only.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_none)]
+    /// load balancers stop sending requests before connections are refused. By default 5, and 0 if it listens to this machine only.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds_or_zero)]
     lame_duck: Option<Duration>,
     /// How long requests may take to end after the service was told to stop.
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     drain: Duration,
     #[command(flatten)]
     file: ExperimentFile,
@@ -151,26 +154,10 @@ pub struct Arguments {
     run: RunChoice,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0);
-    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| "write a number of seconds above 0".to_owned())
-}
-
-fn seconds_or_none(text: &str) -> Result<Duration, String> {
-    let duration = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| "write a number of seconds, 0 or more".to_owned())
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "write a number from 0 to 1".to_owned())
-}
-
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, CommandFailure> {
     let keys = arguments.keys.as_deref().map(WatchedKeys::read).transpose()?;
     if keys.is_none() && !arguments.open_to_all && !arguments.listen.ip().is_loopback() {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "--listen {}: others than this machine could ask, and there are no keys; add --keys FILE (`reverie keys new` \
              makes one), or --open-to-all if everybody may ask",
             arguments.listen
@@ -178,31 +165,31 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     let beside = [("--keys", keys.is_some()), ("--public-url", arguments.public_url.is_some())];
     if let Some((flag, _)) = beside.into_iter().find(|(_, is_given)| arguments.admin_without_key && *is_given) {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "--admin-without-key with {flag}: what comes through a proxy on this machine may look like a program on it; give \
              programs a key with the scope `admin` (`reverie keys new NAME --scope admin`)"
         )));
     }
     if keys.is_none() && arguments.allow_origin.contains(&PageOrigin::Any) {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--allow-origin '*': without keys, any web page could make a visitor's browser ask and pay; add --keys FILE, or \
              name the origins",
         ));
     }
     let tls = match (&arguments.tls_certificate, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => Some(::serve::acceptor(certificate, key).map_err(Failure::usage)?),
+        (Some(certificate), Some(key)) => Some(::serve::acceptor(certificate, key).map_err(CommandFailure::usage)?),
         _ => None,
     };
     let log = |flag: &str, path: Option<&Path>| {
         let open = |path: &Path| {
-            LineLog::open(path).map_err(|error| Failure::usage(format!("{flag} {}: {error}", path.display())))
+            LineLog::open(path).map_err(|error| CommandFailure::usage(format!("{flag} {}: {error}", path.display())))
         };
         path.map(open).transpose()
     };
     let feedback = log("--feedback", arguments.feedback.as_deref())?;
     let traffic = log("--traffic", arguments.traffic.as_deref())?;
     let traces = traces(cx, arguments.traces.as_deref())?;
-    // Ctrl-C is to end the service in peace, so it must not end the calls of models.
+    // Ctrl-C drains the service, so it must not cancel the calls of models.
     let first_token = arguments.first_token;
     let setup = || {
         let mut setup = environment::setup(CancellationToken::new());
@@ -211,7 +198,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         setup
     };
     let cache = environment::home().join("bundles");
-    let scratch_folder = environment::scratch_folder().map_err(Failure::work)?;
+    let scratch_folder = environment::scratch_folder().map_err(CommandFailure::work)?;
     let scratch = scratch_folder.path().to_owned();
     let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
     let candidate = match &arguments.candidate {
@@ -219,7 +206,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         None => None,
     };
     if candidate.as_ref().is_some_and(|candidate| served.writes_answers() && !candidate.writes_answers()) {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--candidate: this bundle has no generator, and what is served writes answers; promote a trial that answers",
         ));
     }
@@ -229,10 +216,10 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     let listener = TcpListener::bind(arguments.listen)
         .await
-        .map_err(|error| Failure::work(format!("--listen {}: {error}", arguments.listen)))?;
-    let address = listener.local_addr().map_err(Failure::work)?;
+        .map_err(|error| CommandFailure::work(format!("--listen {}: {error}", arguments.listen)))?;
+    let address = listener.local_addr().map_err(CommandFailure::work)?;
     let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
-    // Nobody balances between services of this machine alone.
+    // No load balancer stands before a service that only this machine reaches.
     let lame_duck = Duration::from_secs(if arguments.listen.ip().is_loopback() { 0 } else { 5 });
     let connections = connections(cx, arguments.answers_at_once.get() + arguments.searches_at_once.get());
     let settings = ServiceSettings {
@@ -259,7 +246,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let opener = {
         let (setup, cache, scratch) = (setup(), cache.clone(), scratch.clone());
         let places = BundlePlaces::new(&arguments.bundles_from)?;
-        // Those that were named at the start are the operator's own choice.
+        // Bundles on the command line are the operator's own choice.
         let named = [fallback.as_ref(), candidate.as_ref()].into_iter().flatten();
         let mut allowed = named.fold(served.reach.clone(), |reach, served| reach.and(&served.reach));
         if arguments.allow_functions {
@@ -272,23 +259,23 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             let (setup, cache, scratch) = (setup.clone(), cache.clone(), scratch.clone());
             let (place, allowed) = (places.resolve(&address), allowed.clone());
             async move {
-                let place = place.map_err(lab::Error::Unusable)?;
+                let place = place.map_err(|error| lab::Error::Unusable(error.to_string()))?;
                 ServedPipeline::of_bundle_within(&place, setup, &cache, &scratch, &allowed).await
             }
             .boxed()
         })
     };
-    let audit = Audit::begin(std::io::stderr()).map_err(Failure::work)?;
+    let audit = AuditLog::begin(std::io::stderr()).map_err(CommandFailure::work)?;
     let auditing = audit.clone();
     let _watching = keys.map(|keys| AbortOnDropHandle::new(tokio::spawn(keys.watch(audit.clone()))));
     let service = HttpService::new(served, settings)
         .with_fallback(fallback)
         .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
-        .with_swaps(opener, Arc::new(move |event: &serde_json::Value| auditing.tell(event)))
+        .with_swaps(opener, Arc::new(move |event: &serde_json::Value| auditing.record(event)))
         .with_feedback(feedback);
-    // The last spans take their time too.
+    // Sending the last spans takes time too.
     let after = if traces.is_some() { 10 } else { 5 };
-    cx.may_take_to_end(arguments.drain + Duration::from_secs(after));
+    cx.set_grace(arguments.drain + Duration::from_secs(after));
     let (json, shown) = (cx.json, url.clone());
     let on_ready = move || {
         use std::io::Write;
@@ -305,18 +292,20 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         traces.end().await;
     }
     audit.end();
-    match drained.map_err(Failure::work)? {
+    match drained.map_err(CommandFailure::work)? {
         DrainOutcome::Complete => Ok(0),
-        DrainOutcome::CutOff => Err(Failure::work(format!(
+        DrainOutcome::CutOff => Err(CommandFailure::work(format!(
             "requests that took longer than --drain {} s were cut off",
             arguments.drain.as_secs_f64()
         ))),
     }
 }
 
-/// Begins to send spans, if somebody asks for it.
-fn traces(cx: &Context, flag: Option<&str>) -> Result<Option<Traces>, Failure> {
-    let Some(settings) = environment::traces(flag).map_err(Failure::usage)? else { return Ok(None) };
+/// Starts to send spans, if an option or a variable asks for it.
+fn traces(cx: &CommandContext, flag: Option<&str>) -> Result<Option<Traces>, CommandFailure> {
+    let Some(settings) = TraceSettings::read(flag, &environment::variable).map_err(CommandFailure::usage)? else {
+        return Ok(None);
+    };
     let told = if settings.content { "; texts of questions, passages and answers are in them" } else { "" };
     let host = settings.endpoint.host_str().unwrap_or_default();
     cx.note(format_args!("traces go to {host}{told}"));
@@ -330,10 +319,10 @@ fn traces(cx: &Context, flag: Option<&str>) -> Result<Option<Traces>, Failure> {
         use std::io::Write;
         let _ = writeln!(std::io::stderr(), "{}", crate::render::visible(&text));
     });
-    Ok(Some(Traces::begin(settings, warn).map_err(Failure::usage)?))
+    Ok(Some(Traces::start(settings, warn).map_err(CommandFailure::usage)?))
 }
 
-/// Ctrl-C ends the service, and SIGTERM after the time of a lame duck.
+/// Ctrl-C stops the service at once, SIGTERM after the lame-duck time.
 fn stop(ctrl_c: &CancellationToken) -> StopSignals {
     let stop = StopSignals { now: ctrl_c.child_token(), after_lame_duck: CancellationToken::new() };
     #[cfg(unix)]
@@ -347,14 +336,14 @@ fn stop(ctrl_c: &CancellationToken) -> StopSignals {
     stop
 }
 
-/// What answers, and what answers instead of it.
+/// Opens the pipeline that answers, and its fallback.
 async fn open(
-    cx: &Context,
-    arguments: &Arguments,
+    cx: &CommandContext,
+    arguments: &ServeArguments,
     setup: &dyn Fn() -> lab::Setup,
     cache: &Path,
     scratch: &Path,
-) -> Result<(ServedPipeline, Option<ServedPipeline>), Failure> {
+) -> Result<(ServedPipeline, Option<ServedPipeline>), CommandFailure> {
     let bundle = async |address: &str| ServedPipeline::of_bundle(address, setup(), cache, scratch).await;
     if let Some(address) = &arguments.bundle {
         let served = bundle(address).await?;
@@ -383,19 +372,19 @@ async fn open(
     Ok((served, fallback))
 }
 
-/// What scores some of the answers, if anything is to.
+/// The scorer of sampled answers, if `--score` is given.
 async fn scorer(
-    arguments: &Arguments,
+    arguments: &ServeArguments,
     served: &ServedPipeline,
     setup: lab::Setup,
-) -> Result<Option<Arc<lab::Scorer>>, Failure> {
+) -> Result<Option<Arc<lab::Scorer>>, CommandFailure> {
     if arguments.score.is_empty() {
         return Ok(None);
     }
     let all = arguments.score.iter().any(|name| name == "all");
     let metrics = if all { Vec::new() } else { arguments.score.clone() };
     let choice = lab::Choice { metrics, judges: arguments.judge.clone(), embedder: None };
-    // A judge may take longer and try more often than somebody who waits.
+    // Nobody waits for a judge, so it may take longer and retry more often.
     let mut setup = lab::Setup { budget_usd: arguments.score_budget_usd, ..setup };
     setup.control.retry = None;
     Ok(Some(Arc::new(lab::Scorer::of_service(served.experiment(), &choice, setup).await?)))

@@ -1,18 +1,18 @@
 //! `reverie show`: one trial, question by question.
 
-use super::{
-    Context, Failure,
-    options::{ExperimentFile, RunChoice},
-    since,
+use crate::{
+    command::{CommandContext, ExperimentFile, RunChoice},
+    environment,
+    failure::CommandFailure,
+    render,
 };
-use crate::{environment, render};
 
 /// Show what a trial retrieved and answered, and every verdict.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie show t03
   reverie show t03 q07 -f books.toml")]
-pub struct Arguments {
+pub struct ShowArguments {
     /// The trial, such as `t03`.
     trial: String,
     /// The question's id; all questions if left out.
@@ -23,7 +23,7 @@ pub struct Arguments {
     run: RunChoice,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: ShowArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
     let results = &record.results(&session).await?;
@@ -35,7 +35,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         .collect();
     if let Some(id) = arguments.question.as_ref().filter(|_| chosen.is_empty()) {
         let known: Vec<_> = results.questions.iter().map(|question| question.id.as_str()).collect();
-        return Err(Failure::usage(format!("there is no question `{id}`; there are {}", known.join(", "))));
+        return Err(CommandFailure::usage(format!("there is no question `{id}`; there are {}", known.join(", "))));
     }
     if cx.json {
         cx.print_json(&chosen)?;
@@ -46,6 +46,6 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     } else {
         cx.print(format_args!("{}\n{}\n{}", record.title(), render::trial(results, trial), render::means(trial)));
     }
-    since::tell(cx, &session, &record).await;
+    cx.note_changes_since(&session, &record).await;
     Ok(0)
 }

@@ -1,13 +1,12 @@
-//! `reverie store`: what is in a store, whether it is intact, what nobody
-//! needs, and copying it elsewhere.
+//! `reverie store`: statistics, verification, cleanup and copies of stores.
 
-use super::{
-    Context, Failure,
-    journal::age,
-    options::{Agreement, DryRun, ExperimentFile},
-    refusal,
+use crate::{
+    command::{CommandContext, Confirmation, DryRun, ExperimentFile, refuse_experiment_as_word},
+    environment,
+    failure::{CommandFailure, INCOMPLETE},
+    option_values::parse_age,
+    render,
 };
-use crate::{environment, render};
 use ::store::{
     ArtifactStore, Layout, Location,
     upkeep::{self, Retention},
@@ -20,7 +19,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Look after a store: artifacts, model calls and runs, in a folder or on S3, GCS or Azure.
+/// Inspect, verify, clean up and copy a store: artifacts, model calls and runs, in a folder or on S3, GCS or Azure.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie store stats
@@ -31,13 +30,13 @@ use std::{
 
 A store is that of the experiment, or a folder or a URL: s3://bucket/prefix, gs://…, az://….
 Access: AWS_…, GOOGLE_… and AZURE_… variables; see `reverie --help`.")]
-pub struct Arguments {
+pub struct StoreArguments {
     #[command(subcommand)]
-    verb: Verb,
+    verb: StoreVerb,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
+enum StoreVerb {
     /// Count objects and bytes by kind and by run.
     #[command(after_help = "Examples:
   reverie store stats
@@ -46,7 +45,7 @@ enum Verb {
 Artifacts that runs share are counted for each of them.")]
     Stats {
         #[command(flatten)]
-        place: Place,
+        place: StoreChoice,
     },
     /// Read every object, and name those that are not what was written.
     #[command(after_help = "Examples:
@@ -54,17 +53,17 @@ Artifacts that runs share are counted for each of them.")]
   reverie store verify s3://bucket/experiments --json | jq '.damaged | length'
 
 Everything is compared with its checksum; artifacts of versions that noted none are
-looked at as far as their format tells. A damaged artifact is moved below `damaged/`
+looked at as far as their format allows. A damaged artifact is moved below `damaged/`
 in the store, and the next run makes it again. Nothing else is changed.
 Exit codes: 0 all is intact, 1 something is damaged.")]
     Verify {
         #[command(flatten)]
-        place: Place,
+        place: StoreChoice,
         /// Only name what is damaged, and leave it where it is.
         #[arg(long)]
         dry_run: bool,
     },
-    /// Remove what nobody needs.
+    /// Remove objects that are no longer needed.
     #[command(after_help = "Examples:
   reverie store gc --dry-run                           # partial outputs, what killed writers left, what was damaged
   reverie store gc --unused --dry-run                  # and artifacts that no finished run refers to
@@ -77,9 +76,9 @@ for ten minutes. Runs themselves and model calls are never removed. Parts of upl
 were broken off are removed by the object store's own rules for them.")]
     Gc {
         #[command(flatten)]
-        place: Place,
+        place: StoreChoice,
         /// Only what is older than this: a number with s, m, h, d or w.
-        #[arg(long, value_name = "AGE", value_parser = age, default_value = "7d")]
+        #[arg(long, value_name = "AGE", value_parser = parse_age, default_value = "7d")]
         older_than: Duration,
         /// Remove artifacts too that no finished run refers to.
         #[arg(long)]
@@ -91,7 +90,7 @@ were broken off are removed by the object store's own rules for them.")]
         #[arg(long, value_name = "FILE")]
         keep_plan: Vec<PathBuf>,
         #[command(flatten)]
-        agreement: Agreement,
+        confirmation: Confirmation,
     },
     /// Copy a store to another place. Nothing is overwritten; what is there is passed over.
     #[command(
@@ -120,9 +119,9 @@ or some model calls could not be copied."
     },
 }
 
-/// Which store.
+/// The store that a verb works on.
 #[derive(clap::Args)]
-struct Place {
+struct StoreChoice {
     /// A folder or a URL. Default: the store of the experiment.
     #[arg(conflicts_with = "experiment")]
     store: Option<String>,
@@ -130,8 +129,8 @@ struct Place {
     file: ExperimentFile,
 }
 
-impl Place {
-    fn address(self) -> Result<String, Failure> {
+impl StoreChoice {
+    fn address(self) -> Result<String, CommandFailure> {
         match self.store {
             Some(store) => Ok(store),
             None => of_experiment(&self.file),
@@ -140,17 +139,17 @@ impl Place {
 }
 
 /// The address of an experiment's store.
-fn of_experiment(file: &ExperimentFile) -> Result<String, Failure> {
+fn of_experiment(file: &ExperimentFile) -> Result<String, CommandFailure> {
     Ok(lab::Workspace::address(&environment::read(&file.experiment)?))
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: StoreArguments) -> Result<u8, CommandFailure> {
     match arguments.verb {
-        Verb::Stats { place } => {
+        StoreVerb::Stats { place } => {
             let store = open_to_read(&place.address()?).await?;
             let inventory = upkeep::inventory(&store).await?;
             if cx.json {
-                let mut value = serde_json::to_value(&inventory).map_err(Failure::work)?;
+                let mut value = serde_json::to_value(&inventory).map_err(CommandFailure::work)?;
                 value["store"] = json!(store.location().to_string());
                 cx.print_json(&value)?;
             } else {
@@ -158,10 +157,10 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Verify { place, dry_run } => {
+        StoreVerb::Verify { place, dry_run } => {
             let store = place.address()?;
             let store = if dry_run { open_to_read(&store).await? } else { open(&store).await? };
-            let bar = render::ByteBar::start(environment::watched());
+            let bar = render::ByteBar::start(environment::audience());
             let on_progress = |read: upkeep::ObjectAmount| bar.show(read.bytes, None);
             let verified = upkeep::verify(&store, !dry_run, on_progress).await;
             bar.finish();
@@ -169,12 +168,12 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             if cx.json {
                 cx.print_json(&verified)?;
             } else {
-                cx.print(render::verified(store.location(), &verified));
+                cx.print(render::verification(store.location(), &verified));
             }
             Ok(u8::from(!verified.damaged.is_empty()))
         }
-        Verb::Gc { place, older_than, unused, keep, keep_plan, agreement } => {
-            let yes = agreement.is_given("store gc", "removes objects of the store")?;
+        StoreVerb::Gc { place, older_than, unused, keep, keep_plan, confirmation } => {
+            let yes = confirmation.is_given("store gc", "removes objects of the store")?;
             let address = place.address()?;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let since = now.saturating_sub(older_than).as_millis();
@@ -182,23 +181,23 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
                 since_unix_ms: i64::try_from(since).unwrap_or(i64::MAX),
                 only_used: unused || !keep.is_empty(),
                 runs: keep,
-                artifacts: planned(cx, &keep_plan).await?,
+                artifacts: planned_artifacts(cx, &keep_plan).await?,
             };
             gc(cx, &open(&address).await?, &wanted, yes).await
         }
-        Verb::Copy { places, file, question } => {
-            refusal::refuse_experiment(&places, "store copy")?;
+        StoreVerb::Copy { places, file, question } => {
+            refuse_experiment_as_word(&places, "store copy")?;
             match &places[..] {
                 [from, to] => copy(cx, from, to, question.dry_run).await,
                 [to] => copy(cx, &of_experiment(&file)?, to, question.dry_run).await,
-                _ => Err(Failure::usage("name the folder or URL to copy to")),
+                _ => Err(CommandFailure::usage("name the folder or URL to copy to")),
             }
         }
     }
 }
 
 /// The artifacts that experiment files would use.
-async fn planned(cx: &Context, files: &[PathBuf]) -> Result<BTreeSet<String>, Failure> {
+async fn planned_artifacts(cx: &CommandContext, files: &[PathBuf]) -> Result<BTreeSet<String>, CommandFailure> {
     let mut names = BTreeSet::new();
     for file in files {
         let session = environment::open(file, cx.setup())?;
@@ -208,30 +207,30 @@ async fn planned(cx: &Context, files: &[PathBuf]) -> Result<BTreeSet<String>, Fa
     Ok(names)
 }
 
-async fn gc(cx: &Context, store: &ArtifactStore, wanted: &Retention, yes: bool) -> Result<u8, Failure> {
-    let litter = upkeep::find_garbage(store, wanted).await?;
+async fn gc(cx: &CommandContext, store: &ArtifactStore, retention: &Retention, yes: bool) -> Result<u8, CommandFailure> {
+    let garbage = upkeep::find_garbage(store, retention).await?;
     if yes {
-        upkeep::remove(store, &litter, |_| {}).await?;
+        upkeep::remove(store, &garbage, |_| {}).await?;
     }
     if cx.json {
-        let mut value = serde_json::to_value(&litter).map_err(Failure::work)?;
+        let mut value = serde_json::to_value(&garbage).map_err(CommandFailure::work)?;
         value["removed"] = json!(yes);
         cx.print_json(&value)?;
     } else {
-        cx.print(render::litter(&litter, yes));
+        cx.print(render::garbage(&garbage, yes));
     }
     Ok(0)
 }
 
-async fn copy(cx: &Context, from: &str, to: &str, dry_run: bool) -> Result<u8, Failure> {
+async fn copy(cx: &CommandContext, from: &str, to: &str, dry_run: bool) -> Result<u8, CommandFailure> {
     let from = open_to_read(from).await?;
     if dry_run {
-        return tell_copy(cx, &from, to).await;
+        return print_copy_plan(cx, &from, to).await;
     }
     let to = ArtifactStore::open(to, &environment::store_options(), LAYOUT)?;
     to.probe().await?;
     let scratch = std::env::temp_dir().join(format!("reverie-copy-{}", ::store::unique_token()));
-    let bar = render::ByteBar::start(environment::watched());
+    let bar = render::ByteBar::start(environment::audience());
     let copied = upkeep::copy(&from, &to, &scratch, |progress| bar.show(progress.done.bytes, Some(progress.all.bytes)));
     let copied = tokio::select! {
         copied = copied => copied,
@@ -244,44 +243,44 @@ async fn copy(cx: &Context, from: &str, to: &str, dry_run: bool) -> Result<u8, F
     if cx.json {
         cx.print_json(&copied)?;
     } else {
-        cx.print(render::copied(to.location(), &copied));
+        cx.print(render::copy_result(to.location(), &copied));
     }
-    Ok(if copied.is_whole() { 0 } else { 3 })
+    Ok(if copied.is_whole() { 0 } else { INCOMPLETE })
 }
 
-/// Tells what a copy would write. A folder that is not there yet is not made.
-async fn tell_copy(cx: &Context, from: &ArtifactStore, to: &str) -> Result<u8, Failure> {
+/// Prints what a copy would write. A folder that does not exist yet is not created.
+async fn print_copy_plan(cx: &CommandContext, from: &ArtifactStore, to: &str) -> Result<u8, CommandFailure> {
     let is_new = matches!(Location::parse(to)?, Location::Folder(folder) if !folder.is_dir());
     let target = if is_new { None } else { Some(open_to_read(to).await?) };
     let missing = upkeep::plan_copy(from, target.as_ref()).await?;
     if cx.json {
         cx.print_json(&missing)?;
     } else {
-        cx.print(render::to_copy(to, &missing));
+        cx.print(render::copy_plan(to, &missing));
     }
     Ok(0)
 }
 
-/// Opens a store that is there.
-async fn open(text: &str) -> Result<ArtifactStore, Failure> {
+/// Opens an existing store.
+async fn open(text: &str) -> Result<ArtifactStore, CommandFailure> {
     open_by(text, ArtifactStore::open).await
 }
 
-/// Opens a store that is there, and that nothing is written to.
-async fn open_to_read(text: &str) -> Result<ArtifactStore, Failure> {
+/// Opens an existing store for reading.
+async fn open_to_read(text: &str) -> Result<ArtifactStore, CommandFailure> {
     open_by(text, ArtifactStore::open_to_read).await
 }
 
-type Opening = fn(&str, &[(String, String)], &'static dyn Layout) -> Result<ArtifactStore, ::store::Error>;
+type OpenStore = fn(&str, &[(String, String)], &'static dyn Layout) -> Result<ArtifactStore, ::store::Error>;
 
-async fn open_by(address: &str, opening: Opening) -> Result<ArtifactStore, Failure> {
-    refusal::refuse_experiment(&[address.to_owned()], "store")?;
+async fn open_by(address: &str, open_store: OpenStore) -> Result<ArtifactStore, CommandFailure> {
+    refuse_experiment_as_word(&[address.to_owned()], "store")?;
     if let Location::Folder(folder) = Location::parse(address)?
         && !folder.is_dir()
     {
-        return Err(Failure::usage(format!("there is no store at {}: nothing was run yet", folder.display())));
+        return Err(CommandFailure::usage(format!("there is no store at {}: nothing was run yet", folder.display())));
     }
-    let store = opening(address, &environment::store_options(), LAYOUT)?;
+    let store = open_store(address, &environment::store_options(), LAYOUT)?;
     store.probe().await?;
     Ok(store)
 }

@@ -1,9 +1,12 @@
 //! `reverie track`: show a recorded run on the experiment's trackers.
 
-use super::{Context, Failure, options::ExperimentFile};
-use crate::environment;
+use crate::{
+    command::{CommandContext, ExperimentFile},
+    environment,
+    failure::CommandFailure,
+};
 
-/// Show a run on the experiment's trackers, as far as they lack it.
+/// Send a run to the experiment's trackers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie track
@@ -11,9 +14,9 @@ use crate::environment;
 
 Where: `mlflow = { uri = \"http://127.0.0.1:5000\" }` under [track]. A run does
 the same while it goes on; this is for what it could not show because the
-server was away, or because there was no [track] yet. What is there already is
-not sent again.")]
-pub struct Arguments {
+server was away, or because there was no [track] yet. What a tracker
+has already is not sent again.")]
+pub struct TrackArguments {
     #[command(flatten)]
     file: ExperimentFile,
     /// The run: a folder below `runs` in the store. Default: the last one.
@@ -21,7 +24,7 @@ pub struct Arguments {
     run: Option<String>,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+pub async fn run(cx: &CommandContext, arguments: TrackArguments) -> Result<u8, CommandFailure> {
     let session = environment::open(&arguments.file.experiment, environment::setup(cx.cancel.clone()))?;
     let told = lab::track::catch_up(&session, arguments.run.as_deref()).await?;
     if cx.json {

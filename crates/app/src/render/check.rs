@@ -1,5 +1,5 @@
 //! A check against a bundle: for the terminal, as Markdown for a pull request,
-//! and as JUnit's XML for whatever shows tests.
+//! and as JUnit's XML for programs that show tests.
 
 use super::{aligned, combination, difference_of, table, visible_line};
 use lab::check::{Check, CheckVerdict, CheckedMetric, Outcome, Side};
@@ -20,7 +20,7 @@ fn word(verdict: CheckVerdict) -> &'static str {
     }
 }
 
-/// What a metric says, in a word; nothing of one that judges nothing.
+/// The outcome of a metric in a word; empty for a metric that is only shown.
 fn outcome(metric: &CheckedMetric) -> &'static str {
     match metric.outcome {
         Outcome::Passed => "pass",
@@ -57,13 +57,13 @@ fn cells(metric: &CheckedMetric) -> [String; 6] {
     ]
 }
 
-/// What is said below the table: of each metric that judges, of the questions,
-/// and what a person should know.
+/// The remarks below the table: on each metric of the objective, on the questions,
+/// and the notes of the check.
 fn remarks(check: &Check) -> Vec<String> {
     let judged = check.metrics.iter().filter(|metric| metric.outcome != Outcome::Shown);
     let mut remarks: Vec<String> = judged.map(|metric| metric.sentence.clone()).collect();
     if check.metrics.iter().any(|metric| metric.outcome == Outcome::Shown) {
-        remarks.push("what has no p is not in the objective, and judges nothing".to_owned());
+        remarks.push("metrics without p are not in the objective and do not affect the verdict".to_owned());
     }
     if check.only_in_bundle + check.only_in_run > 0 {
         remarks.push(format!(
@@ -121,8 +121,7 @@ pub fn check_markdown(check: &Check) -> String {
     text
 }
 
-/// A text that means nothing else in Markdown: no layout, no HTML, no mention of
-/// anybody.
+/// Escapes a text for Markdown: no layout, no HTML, no mention of a person.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len() + 16);
     for character in visible_line(text).chars() {
@@ -196,7 +195,7 @@ pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
     Ok(xml)
 }
 
-/// A text without what no XML may hold, however it is escaped.
+/// A text without the characters that XML does not allow, escaped or not.
 fn legal(text: &str) -> String {
     super::visible(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }

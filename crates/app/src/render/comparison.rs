@@ -42,7 +42,7 @@ pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> Strin
     }
     let _ = write!(
         text,
-        "{lines}\np is corrected for {} metrics; below 0.05 a difference is called real. It looks at these two\nalone: who was chosen from many because it looked good or bad is judged by the groups above.",
+        "{lines}\np is corrected for {} metrics; below 0.05 a difference is called real. It compares these two\nalone: a trial that was chosen from many by its score is judged by the groups above.",
         rows.len()
     );
     text

@@ -1,7 +1,7 @@
 //! The components and their settings, from the code: docs of files and JSON
 //! Schemas of settings.
 
-use super::{Layout, table};
+use super::{TableLayout, table};
 use comfy_table::ContentArrangement;
 use rag::Axis;
 use serde::Serialize;
@@ -128,7 +128,7 @@ fn takes(definitions: &Value, schema: &Value) -> String {
 }
 
 /// The names of all components, with the first sentence about each.
-pub fn component_list(all: &[ComponentDocs], layout: &Layout) -> String {
+pub fn component_list(all: &[ComponentDocs], layout: &TableLayout) -> String {
     let mut rows = narrow(&["kind", "name", "what it does"], layout);
     let mut before = "";
     for component in all {
@@ -150,7 +150,7 @@ fn first_sentence(component: &ComponentDocs) -> String {
 }
 
 /// One component in full.
-pub fn component(component: &ComponentDocs, layout: &Layout) -> String {
+pub fn component(component: &ComponentDocs, layout: &TableLayout) -> String {
     let ComponentDocs { kind, name, docs, settings } = component;
     let mut text = format!("{kind} {name}\n");
     for paragraph in docs.split("\n\n") {
@@ -222,7 +222,7 @@ fn number_of_32_bits(value: &Value) -> Option<String> {
 }
 
 /// A table whose last column is as wide as there is room.
-fn narrow(header: &[&str], layout: &Layout) -> comfy_table::Table {
+fn narrow(header: &[&str], layout: &TableLayout) -> comfy_table::Table {
     let mut made = table(header, header.len());
     if let Some(width) = layout.width {
         made.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
@@ -264,7 +264,7 @@ mod tests {
         let listwise = find("reranker", "listwise");
         let model = listwise.settings.iter().find(|setting| setting.name == "model").unwrap();
         assert_eq!(model.default, None, "a model must be named");
-        let text = component(find("retriever", "mmr"), &Layout { width: Some(80), ..Layout::default() });
+        let text = component(find("retriever", "mmr"), &TableLayout { width: Some(80), ..TableLayout::default() });
         assert!(text.lines().all(|line| console::measure_text_width(line) <= 80), "{text}");
         assert!(text.contains("retriever = [\"mmr\"]") && text.contains("lambda"), "{text}");
     }

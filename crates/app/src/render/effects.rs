@@ -1,4 +1,4 @@
-//! What each axis changes.
+//! The effect of each axis on the objective.
 
 use super::{aligned, table};
 use lab::{Board, Effect};

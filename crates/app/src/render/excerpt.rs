@@ -30,7 +30,7 @@ pub fn matching(text: &str, question: &str, characters: usize) -> String {
         words(&text[start..end]).map(|(_, word)| stem(word)).filter(|word| asked.contains(word)).collect()
     };
     let shared: Vec<BTreeSet<String>> = sentences.iter().map(of_sentence).collect();
-    // A word that many sentences have tells little about which of them answers.
+    // A word that is in many sentences says little about which of them answers.
     let weight = |word: &String| 1.0 / shared.iter().filter(|words| words.contains(word)).count().max(1) as f64;
     let weights: Vec<f64> = shared.iter().map(|words| words.iter().map(weight).sum()).collect();
     let mut best = 0;

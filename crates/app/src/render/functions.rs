@@ -26,13 +26,13 @@ pub fn function_failures(failures: &[&FunctionFailure]) -> Option<String> {
         let _ = write!(text, "\nfailed: {} {}", first.failure.stage, first.failure);
         let mut concerned = Vec::new();
         if !trials.is_empty() {
-            concerned.push(format!("in {}", some(&trials)));
+            concerned.push(format!("in {}", join_names(&trials)));
         }
         let mut questions: Vec<&str> = kind.iter().filter_map(|told| told.question.as_deref()).collect();
         questions.sort_unstable();
         questions.dedup();
         if !questions.is_empty() {
-            concerned.push(format!("at {}", some(&questions)));
+            concerned.push(format!("at {}", join_names(&questions)));
         }
         if !concerned.is_empty() {
             let _ = write!(text, "\n    {}", concerned.join(", "));
@@ -53,7 +53,7 @@ pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
     function_failures(&failures.iter().collect::<Vec<_>>())
 }
 
-fn some(names: &[&str]) -> String {
+fn join_names(names: &[&str]) -> String {
     match names {
         [first, second, third, rest @ ..] if rest.len() > 1 => {
             format!("{first}, {second}, {third} and {} more", count(rest.len()))

@@ -2,7 +2,7 @@
 //! and the content of a dataset.
 
 use super::visible_line;
-use crate::environment::Watched;
+use crate::environment::Audience;
 use eval::{
     GenerateEstimate, GenerateProgress,
     dataset::{
@@ -34,8 +34,8 @@ pub struct GoldenBar(ProgressBar);
 
 impl GoldenBar {
     /// Begins.
-    pub fn start(size: usize, watched: Watched) -> Self {
-        let bar = if watched == Watched::Terminal { ProgressBar::new(size as u64) } else { ProgressBar::hidden() };
+    pub fn start(size: usize, audience: Audience) -> Self {
+        let bar = if audience == Audience::Terminal { ProgressBar::new(size as u64) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} questions, {msg} drafts, {elapsed}") {
             bar.set_style(style);
         }

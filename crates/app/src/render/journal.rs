@@ -1,4 +1,4 @@
-//! The journal for people.
+//! The statistics and the cleanup of the journal, as text.
 
 use super::{aligned, count, table};
 use std::{fmt::Write, path::Path};
@@ -43,17 +43,17 @@ pub fn sweep(sweep: &Sweep, removed: bool) -> String {
     let again =
         if cost_usd > 0.0 { format!("; to ask for them again costs {}", dollars(cost_usd)) } else { String::new() };
     match (removed, selected + damaged) {
-        (_, 0) => "there is nothing to take out".to_owned(),
-        (false, _) => format!("would take out {what}{again}\nnothing was done: --yes does it"),
+        (_, 0) => "there is nothing to remove".to_owned(),
+        (false, _) => format!("would remove {what}{again}\nnothing was removed: add --yes to do it"),
         (true, _) => format!(
-            "took out {what}{again}\nthe journal had {:.2} MB and now has {:.2} MB",
+            "removed {what}{again}\nthe journal had {:.2} MB and now has {:.2} MB",
             bytes_before as f64 / 1e6,
             bytes_after as f64 / 1e6
         ),
     }
 }
 
-/// Money as short as it can be said.
+/// An amount of money, in its shortest form.
 fn dollars(usd: f64) -> String {
     models::Cap::Usd.amount(usd)
 }

@@ -46,7 +46,7 @@ pub fn qualifications(records: &[QualificationRecord]) -> String {
     text
 }
 
-/// A judge's scores beside people's.
+/// A judge's scores compared with people's labels.
 pub fn calibration(calibration: &Calibration) -> String {
     let Calibration { metric, agreement, trials, n_labels } = calibration;
     let mut text = format!("{metric}: {n_labels} labels");

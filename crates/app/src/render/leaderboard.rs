@@ -9,9 +9,17 @@ use lab::{
 };
 use std::{cmp::Ordering, fmt::Write};
 
-/// How a leaderboard is laid out.
+/// A column that the leaderboard does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no column `{name}`; there are {}", known.join(", "))]
+pub struct NoColumn {
+    name: String,
+    known: Vec<String>,
+}
+
+/// The width, the columns and the order of a leaderboard.
 #[derive(Debug, Clone, Default)]
-pub struct Layout {
+pub struct TableLayout {
     /// The most characters of a line; none where there is no limit.
     pub width: Option<usize>,
     /// The names of the columns to show; of none, those that say something and fit.
@@ -20,7 +28,7 @@ pub struct Layout {
     pub sort: Option<String>,
 }
 
-impl Layout {
+impl TableLayout {
     /// As wide as the terminal, or as the variable `COLUMNS` says; without a
     /// limit where the output is no terminal.
     pub fn of_terminal() -> Self {
@@ -47,7 +55,7 @@ impl Layout {
 ///
 /// # Errors
 /// If the layout names a column that the board does not have.
-pub fn leaderboard(board: &Board, layout: &Layout) -> Result<String, String> {
+pub fn leaderboard(board: &Board, layout: &TableLayout) -> Result<String, NoColumn> {
     let mut text = layout.wrapped(&format!("{}: {}", board.experiment, board.corpus));
     let mut line = |told: &str| _ = write!(text, "\n{}", layout.wrapped(told));
     if let Some(partial) = &board.partial {
@@ -74,20 +82,20 @@ pub fn leaderboard(board: &Board, layout: &Layout) -> Result<String, String> {
     let notes = board.notes.iter().filter(|note| !(in_blocks && note.about == About::Groups));
     let mut before = None;
     for note in notes {
-        line(&told(note, before != Some(note.about)));
+        line(&format_note(note, before != Some(note.about)));
         before = Some(note.about);
     }
     Ok(text)
 }
 
 /// Whether the groups are blocks of rows with a heading.
-fn is_in_blocks(board: &Board, layout: &Layout) -> bool {
+fn is_in_blocks(board: &Board, layout: &TableLayout) -> bool {
     !board.groups.is_empty() && layout.sort.is_none()
 }
 
 /// A column of the table.
 #[derive(Clone, Copy)]
-struct Shown<'a> {
+struct TableColumn<'a> {
     column: &'a Column,
     /// Its place among all columns of the board, and so that of its cells.
     place: usize,
@@ -110,9 +118,9 @@ enum Brevity {
 }
 
 /// The table, and the columns for which there is no room.
-fn trials<'a>(board: &'a Board, layout: &Layout) -> Result<(String, Vec<&'a Column>), String> {
-    let rows = sorted(board, layout)?;
-    let mut columns = chosen(board, layout)?;
+fn trials<'a>(board: &'a Board, layout: &TableLayout) -> Result<(String, Vec<&'a Column>), NoColumn> {
+    let rows = sort_rows(board, layout)?;
+    let mut columns = choose_columns(board, layout)?;
     let mut text = lines(&columns, &rows);
     let Some(width) = layout.width.filter(|_| layout.columns.is_empty()) else {
         return Ok((blocks(board, layout, text, &rows), Vec::new()));
@@ -123,7 +131,7 @@ fn trials<'a>(board: &'a Board, layout: &Layout) -> Result<(String, Vec<&'a Colu
         let least = (0..columns.len()).max_by_key(|&i| (unimportance(board, columns[i].column), i));
         let Some(least) = least.filter(|&i| unimportance(board, columns[i].column) > 0) else { break };
         let brevity = columns[least].brevity;
-        // What tells trials apart is not left out as long as it can be said in fewer words.
+        // Axes tell trials apart, so they are shortened before they are left out.
         match brevity {
             Brevity::Full | Brevity::WithoutNames if columns[least].column.kind == ColumnKind::Axis => {
                 let next = if brevity == Brevity::Full { Brevity::WithoutNames } else { Brevity::WithoutIntervals };
@@ -154,26 +162,26 @@ fn unimportance(board: &Board, column: &Column) -> u8 {
 }
 
 /// The place of the column of this name.
-fn find(board: &Board, name: &str) -> Result<usize, String> {
+fn find_column(board: &Board, name: &str) -> Result<usize, NoColumn> {
     let found = board.columns.iter().position(|column| column.name == name);
     found.ok_or_else(|| {
-        let known: Vec<&str> = board.columns.iter().map(|column| column.name.as_str()).collect();
-        format!("there is no column `{name}`; there are {}", known.join(", "))
+        let known = board.columns.iter().map(|column| column.name.clone()).collect();
+        NoColumn { name: name.to_owned(), known }
     })
 }
 
 /// The columns to show, those of text first.
-fn chosen<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<Shown<'a>>, String> {
+fn choose_columns<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<TableColumn<'a>>, NoColumn> {
     let places: Vec<usize> = if layout.columns.is_empty() {
         (0..board.columns.len()).filter(|&place| board.columns[place].shown).collect()
     } else {
-        layout.columns.iter().map(|name| find(board, name)).collect::<Result<_, _>>()?
+        layout.columns.iter().map(|name| find_column(board, name)).collect::<Result<_, _>>()?
     };
     let shown = |place: usize| {
         let (column, questions) = (&board.columns[place], questions(board, place));
-        Shown { column, place, questions, brevity: Brevity::Full, is_asked: !layout.columns.is_empty() }
+        TableColumn { column, place, questions, brevity: Brevity::Full, is_asked: !layout.columns.is_empty() }
     };
-    let mut columns: Vec<Shown<'_>> = places.into_iter().map(shown).collect();
+    let mut columns: Vec<TableColumn<'_>> = places.into_iter().map(shown).collect();
     if !layout.columns.is_empty() {
         columns.sort_by_key(|shown| shown.column.kind != ColumnKind::Axis);
     }
@@ -181,7 +189,7 @@ fn chosen<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<Shown<'a>>, Strin
 }
 
 /// The trials in the order of the layout. What is unknown comes last.
-fn sorted<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<&'a Row>, String> {
+fn sort_rows<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<&'a Row>, NoColumn> {
     let mut rows: Vec<&Row> = board.rows.iter().collect();
     let Some(name) = &layout.sort else {
         if is_in_blocks(board, layout) {
@@ -189,7 +197,7 @@ fn sorted<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<&'a Row>, String>
         }
         return Ok(rows);
     };
-    let place = find(board, name)?;
+    let place = find_column(board, name)?;
     let (column, cell) = (&board.columns[place], |row: &'a Row| row.cells.get(place));
     if column.kind == ColumnKind::Axis {
         rows.sort_by_key(|row| cell(row).and_then(Cell::text).unwrap_or_default());
@@ -205,16 +213,16 @@ fn sorted<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<&'a Row>, String>
 }
 
 /// The lines of the table: borders, header, and one for each trial.
-fn lines(columns: &[Shown<'_>], rows: &[&Row]) -> Vec<String> {
+fn lines(columns: &[TableColumn<'_>], rows: &[&Row]) -> Vec<String> {
     let names: Vec<String> = columns.iter().map(heading).collect();
     let header: Vec<&str> = ["", "trial"].into_iter().chain(names.iter().map(String::as_str)).collect();
     let words = columns.iter().filter(|shown| shown.column.kind == ColumnKind::Axis).count();
     let mut made = table(&header, words + 2);
     for row in rows {
         let first = [aligned(row.standing.mark(), false), aligned(&row.id, false)];
-        let cell = |shown: &Shown<'_>| {
+        let cell = |shown: &TableColumn<'_>| {
             let cell = row.cells.get(shown.place).unwrap_or(&Cell::Empty);
-            aligned(written(shown, cell), shown.column.kind != ColumnKind::Axis)
+            aligned(format_cell(shown, cell), shown.column.kind != ColumnKind::Axis)
         };
         made.add_row(first.into_iter().chain(columns.iter().map(cell)).collect::<Vec<_>>());
     }
@@ -222,7 +230,7 @@ fn lines(columns: &[Shown<'_>], rows: &[&Row]) -> Vec<String> {
 }
 
 /// The lines with a heading above each group.
-fn blocks(board: &Board, layout: &Layout, lines: Vec<String>, rows: &[&Row]) -> String {
+fn blocks(board: &Board, layout: &TableLayout, lines: Vec<String>, rows: &[&Row]) -> String {
     if !is_in_blocks(board, layout) {
         return lines.join("\n");
     }
@@ -255,7 +263,7 @@ fn questions(board: &Board, place: usize) -> Option<usize> {
 }
 
 /// Words below each other keep the table narrow enough for a terminal.
-fn heading(shown: &Shown<'_>) -> String {
+fn heading(shown: &TableColumn<'_>) -> String {
     let column = shown.column;
     let n = shown.questions.map_or_else(String::new, |n| format!("\nn = {n}"));
     match column.kind {
@@ -271,7 +279,7 @@ fn heading(shown: &Shown<'_>) -> String {
     }
 }
 
-fn written(shown: &Shown<'_>, cell: &Cell) -> String {
+fn format_cell(shown: &TableColumn<'_>, cell: &Cell) -> String {
     let column = shown.column;
     match (cell, column.kind) {
         (Cell::Text(text), _) if shown.brevity > Brevity::Full => values_only(text),
@@ -325,7 +333,7 @@ fn value(summary: &Summary) -> String {
 }
 
 /// A note, with advice for a reader of the terminal.
-fn told(note: &Note, is_first: bool) -> String {
+fn format_note(note: &Note, is_first: bool) -> String {
     let (text, subject) = (&note.text, note.subject.as_deref().unwrap_or_default());
     match note.about {
         About::Search => format!("{text}. Why, for each: reverie leaderboard --json | jq '.rows[] | {{id, stopped}}'"),
@@ -459,7 +467,7 @@ mod tests {
 
     #[test]
     fn a_row_has_its_mark_and_numbers_with_what_is_missing() {
-        let text = leaderboard(&board(), &Layout::default()).unwrap();
+        let text = leaderboard(&board(), &TableLayout::default()).unwrap();
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines[0], "zoo: 3 documents");
@@ -470,11 +478,11 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_left_out_by_importance_and_named() {
-        let narrow = leaderboard(&board(), &Layout { width: Some(60), ..Layout::default() }).unwrap();
+        let narrow = leaderboard(&board(), &TableLayout { width: Some(60), ..TableLayout::default() }).unwrap();
         assert!(narrow.lines().all(|line| console::measure_text_width(line) <= 60), "{narrow}");
         assert!(narrow.contains("objective") && narrow.contains("bm25"), "{narrow}");
         assert!(narrow.contains("no room for s p50, tokens"), "{narrow}");
-        let wide = leaderboard(&board(), &Layout { width: Some(200), ..Layout::default() }).unwrap();
+        let wide = leaderboard(&board(), &TableLayout { width: Some(200), ..TableLayout::default() }).unwrap();
         assert!(!wide.contains("no room") && wide.contains("tokens"), "{wide}");
     }
 
@@ -482,7 +490,7 @@ mod tests {
     fn what_tells_trials_apart_is_said_in_fewer_words_before_it_is_left_out() {
         let mut board = board();
         board.rows[0].cells[0] = Cell::Text("hybrid(top_k=3 fusion=rrf(k=60))".to_owned());
-        let at = |width| leaderboard(&board, &Layout { width: Some(width), ..Layout::default() }).unwrap();
+        let at = |width| leaderboard(&board, &TableLayout { width: Some(width), ..TableLayout::default() }).unwrap();
         let (wide, narrow, narrower) = (at(90), at(58), at(44));
         assert!(wide.contains("hybrid(top_k=3 fusion=rrf(k=60))") && wide.contains("[0.400, 0.600]"), "{wide}");
         assert!(narrow.contains("hybrid(3 rrf(60))") && narrow.contains("[0.400, 0.600]"), "{narrow}");
@@ -491,16 +499,16 @@ mod tests {
 
     #[test]
     fn columns_and_the_order_can_be_chosen_and_a_misspelt_name_is_refused() {
-        let layout = |columns: &[&str], sort: Option<&str>| Layout {
+        let layout = |columns: &[&str], sort: Option<&str>| TableLayout {
             columns: columns.iter().map(|name| (*name).to_owned()).collect(),
             sort: sort.map(str::to_owned),
-            ..Layout::default()
+            ..TableLayout::default()
         };
         let text = leaderboard(&board(), &layout(&["$", "retriever"], Some("$"))).unwrap();
         let rows: Vec<Vec<&str>> = text.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0], ["trial", "retriever", "$"]);
         assert_eq!(rows[2..4], [vec!["…", "t02", "dense", "0.0000"], vec!["★", "t01", "bm25", "0.2500"]]);
-        let error = leaderboard(&board(), &layout(&["recal"], None)).unwrap_err();
+        let error = leaderboard(&board(), &layout(&["recal"], None)).unwrap_err().to_string();
         assert!(error.contains("no column `recal`") && error.contains("answer_relevancy"), "{error}");
         assert!(leaderboard(&board(), &layout(&[], Some("cost"))).is_err());
     }
@@ -515,18 +523,19 @@ mod tests {
             row.cells[2] = scores(Some(0.25), 0);
         }
         board.notes.push(note(About::Groups, "", "groups: t01 > t02"));
-        let text = leaderboard(&board, &Layout::default()).unwrap();
+        let text = leaderboard(&board, &TableLayout::default()).unwrap();
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(place("group 1: 1 trial, the best") < place("t01 "), "{text}");
         assert!(place("t01 ") < place("group 2: 1 trial, worse than group 1") && text.contains("n = 5"), "{text}");
         assert!(!text.contains("groups: t01"), "{text}");
-        let sorted = leaderboard(&board, &Layout { sort: Some("tokens".to_owned()), ..Layout::default() }).unwrap();
+        let sorted =
+            leaderboard(&board, &TableLayout { sort: Some("tokens".to_owned()), ..TableLayout::default() }).unwrap();
         assert!(!sorted.contains("group 1:") && sorted.contains("groups: t01 > t02"), "{sorted}");
     }
 
     #[test]
     fn notes_say_what_can_be_done_on_a_command_line() {
-        let text = leaderboard(&board(), &Layout::default()).unwrap();
+        let text = leaderboard(&board(), &TableLayout::default()).unwrap();
         let (_, notes) = text.split_once("no winner: nothing was scored\n").unwrap();
         let expected = "search by race: 1 of 2 answers asked for (50 %). Why, for each: reverie leaderboard --json | jq '.rows[] | {id, stopped}'
 * judged by gpt: supported qualified
@@ -550,6 +559,6 @@ a\\nb.pdf could not be read
 PARTIAL: the budget was reached (--budget-usd, or `budget` under [evaluate])
 everything is indexed by t02
 ask: reverie query \"…\" --trial t02";
-        assert_eq!(leaderboard(&board, &Layout::default()).unwrap(), expected);
+        assert_eq!(leaderboard(&board, &TableLayout::default()).unwrap(), expected);
     }
 }

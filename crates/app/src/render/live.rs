@@ -8,10 +8,10 @@
 use super::{
     count,
     duration::short,
-    progress_lines::{ProgressLines, held},
+    progress_lines::{ProgressLines, describe_wait},
     visible_line,
 };
-use crate::environment::Watched;
+use crate::environment::Audience;
 use lab::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 use std::{
     collections::BTreeSet,
@@ -31,13 +31,13 @@ pub struct LiveTable {
 
 impl LiveTable {
     /// Starts drawing.
-    pub fn start(progress: Progress, watched: Watched) -> Self {
+    pub fn start(progress: Progress, audience: Audience) -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(REDRAW);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
             let (told, behind) = (ProgressLines::default(), BTreeSet::new());
-            let mut drawer = Drawer { watched, started: Instant::now(), lines: 0, told, behind, n_warnings: 0 };
+            let mut drawer = Drawer { audience, started: Instant::now(), lines: 0, told, behind, n_warnings: 0 };
             loop {
                 let last = tokio::select! {
                     _ = ticks.tick() => false,
@@ -60,7 +60,7 @@ impl LiveTable {
 }
 
 struct Drawer {
-    watched: Watched,
+    audience: Audience,
     started: Instant,
     /// The number of lines drawn last time, which are drawn over.
     lines: usize,
@@ -77,10 +77,10 @@ impl Drawer {
         let (operators, models) = (&progress.snapshot()[..], &progress.models()[..]);
         let (behind, warnings) = (&progress.trackers_behind(), progress.warnings());
         let mut text = String::new();
-        if self.watched == Watched::Not {
+        if self.audience == Audience::Nobody {
             return;
         }
-        if self.watched == Watched::Terminal {
+        if self.audience == Audience::Terminal {
             if self.lines > 0 {
                 let _ = write!(text, "\x1b[{}A", self.lines);
             }
@@ -188,6 +188,6 @@ fn line(operator: &OperatorProgress) -> String {
         operator.rate_now,
         operator.rate_average,
         operator.waits_for.map_or_else(String::new, |before| format!("   waits for {}", before.name())),
-        held(operator),
+        describe_wait(operator),
     )
 }

@@ -10,19 +10,19 @@ use std::{
 /// Prints pieces as they come. The text that is printed last is the answer: if
 /// the answer begins again, its text does too, below a line that says so.
 pub struct LiveAnswer<W> {
-    out: Mutex<Page<W>>,
+    out: Mutex<LivePage<W>>,
 }
 
-struct Page<W> {
+struct LivePage<W> {
     out: W,
-    /// Whether the cursor stands behind text.
-    begun: bool,
+    /// Whether the cursor is behind text.
+    is_mid_line: bool,
 }
 
 impl<W: Write> LiveAnswer<W> {
     /// Prints to this.
     pub fn new(out: W) -> Self {
-        Self { out: Mutex::new(Page { out, begun: false }) }
+        Self { out: Mutex::new(LivePage { out, is_mid_line: false }) }
     }
 
     /// Prints a piece.
@@ -35,17 +35,17 @@ impl<W: Write> LiveAnswer<W> {
 
     /// Ends the text, so that an error begins on its own line.
     pub fn break_off(&self) {
-        let begun = self.out.lock().unwrap_or_else(PoisonError::into_inner).begun;
-        if begun {
+        let is_mid_line = self.out.lock().unwrap_or_else(PoisonError::into_inner).is_mid_line;
+        if is_mid_line {
             self.write("\n", false);
         }
     }
 
-    fn write(&self, text: &str, begun: bool) {
+    fn write(&self, text: &str, is_mid_line: bool) {
         let mut page = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // A closed terminal is not an error.
         let _ = page.out.write_all(visible(text).as_bytes()).and_then(|()| page.out.flush());
-        page.begun = begun;
+        page.is_mid_line = is_mid_line;
     }
 }
 

@@ -38,17 +38,17 @@ pub use golden::{
 };
 pub use journal::{journal, sweep};
 pub use judges::{calibration, qualifications};
-pub use leaderboard::{Layout, leaderboard, trial};
+pub use leaderboard::{TableLayout, leaderboard, trial};
 pub use live::LiveTable;
 pub use live_answer::LiveAnswer;
 pub use noise::noise;
 pub use plan::{estimate, inputs, plan};
 pub use pull::PullBars;
-pub use question::{answered, means, question, sources, sources_of, turns};
-pub use report::{Form, Report, plot, report};
-pub use runs::{Listed, runs};
+pub use question::{answer, means, question, sources, sources_of, turns};
+pub use report::{ReportFiles, ReportForm, plot, report};
+pub use runs::{RunListEntry, runs};
 pub use scores::{scores, scoring};
-pub use store::{ByteBar, copied, inventory, litter, to_copy, verified};
+pub use store::{ByteBar, copy_plan, copy_result, garbage, inventory, verification};
 pub use visible::{visible, visible_json, visible_line};
 
 pub use lab::board::count;

@@ -1,4 +1,4 @@
-//! The plan for people.
+//! The plan, as text.
 
 use super::{aligned, combination, count, duration::short, table, visible_line};
 use lab::{CostEstimate, PlanSummary, Prepared};
@@ -53,8 +53,8 @@ fn documents(n: usize) -> String {
     if n == 1 { "1 document".to_owned() } else { format!("{} documents", count(n)) }
 }
 
-/// What a person should know of what a run is made from: the questions, the
-/// columns that are not used, and the files that gave no document.
+/// Remarks on the inputs of a run: the questions, the columns that are not used,
+/// and the files that gave no document.
 pub fn inputs(prepared: &Prepared) -> Vec<String> {
     let mut lines: Vec<String> = prepared.dataset.iter().flat_map(super::dataset_report).collect();
     for rejected in &prepared.rejected {
@@ -66,13 +66,13 @@ pub fn inputs(prepared: &Prepared) -> Vec<String> {
     }
     if !prepared.left_out.is_empty() {
         let ids: Vec<_> = prepared.left_out.iter().map(|id| visible_line(id)).collect();
-        lines.push(format!("left out, since their evidence stands in what was not read: {}", ids.join(", ")));
+        lines.push(format!("left out, because their evidence is in files that were not read: {}", ids.join(", ")));
     }
     if prepared.alongside > 0 {
         let runs = if prepared.alongside == 1 { "another run uses" } else { "other runs use" };
         lines.push(format!(
-            "{runs} this store now, or did in the last 10 minutes: of what runs on several machines do at the same \
-             time, each does its own, so some work may be done and paid twice"
+            "{runs} this store now, or did in the last 10 minutes: runs on several machines do not see each \
+             other's unfinished work, so some of it may be done and paid twice"
         ));
     }
     lines

@@ -19,13 +19,13 @@ const EVERY: Duration = Duration::from_secs(10);
 /// What was already written about each operator.
 #[derive(Default)]
 pub struct ProgressLines {
-    reported: BTreeMap<Operator, Reported>,
+    reported: BTreeMap<Operator, ReportState>,
     /// The other run for which an operator was reported to wait.
     held: BTreeMap<Operator, String>,
 }
 
 #[derive(Clone, Copy)]
-enum Reported {
+enum ReportState {
     /// Nothing; it is known since this time that the operator has begun.
     Nothing(Instant),
     /// That it began or continues; at this time.
@@ -45,35 +45,35 @@ impl ProgressLines {
             let mut say = |line: String| _ = writeln!(text, "[{seconds:6.1}s] {name}: {line}");
             match &operator.held_by {
                 Some(by) if self.held.get(&operator.operator) != Some(by) => {
-                    say(format!("waits for {by}, which is at the same work"));
+                    say(format!("waits for {by}, which does the same work"));
                     self.held.insert(operator.operator, by.clone());
                 }
                 Some(_) => {}
                 None => _ = self.held.remove(&operator.operator),
             }
             match (operator.status, told) {
-                (OperatorStatus::Running, Some(Reported::Going(at))) if now.duration_since(at) < EVERY => {}
-                (OperatorStatus::Running, Some(Reported::Going(_))) => {
-                    say(going(operator));
+                (OperatorStatus::Running, Some(ReportState::Going(at))) if now.duration_since(at) < EVERY => {}
+                (OperatorStatus::Running, Some(ReportState::Going(_))) => {
+                    say(describe_progress(operator));
                     is_going = true;
-                    self.reported.insert(operator.operator, Reported::Going(now));
+                    self.reported.insert(operator.operator, ReportState::Going(now));
                 }
                 (OperatorStatus::Running, _) if operator.active > 0 => {
-                    let since = if let Some(Reported::Nothing(since)) = told { since } else { now };
+                    let since = if let Some(ReportState::Nothing(since)) = told { since } else { now };
                     let is_known = operator.rows_estimated.is_some() || now.duration_since(since) >= KNOWN_AFTER;
                     if is_known {
-                        say(begun(operator));
+                        say(describe_start(operator));
                     }
                     self.reported.insert(
                         operator.operator,
-                        if is_known { Reported::Going(now) } else { Reported::Nothing(since) },
+                        if is_known { ReportState::Going(now) } else { ReportState::Nothing(since) },
                     );
                 }
                 (OperatorStatus::Finished | OperatorStatus::Failed, told)
-                    if n_ended > 0 && !matches!(told, Some(Reported::Ended(n)) if n == n_ended) =>
+                    if n_ended > 0 && !matches!(told, Some(ReportState::Ended(n)) if n == n_ended) =>
                 {
-                    say(ended(operator));
-                    self.reported.insert(operator.operator, Reported::Ended(n_ended));
+                    say(describe_end(operator));
+                    self.reported.insert(operator.operator, ReportState::Ended(n_ended));
                 }
                 (OperatorStatus::Pending, _) => _ = self.reported.remove(&operator.operator),
                 _ => {}
@@ -95,7 +95,7 @@ fn amount(operator: &OperatorProgress) -> String {
     }
 }
 
-fn begun(operator: &OperatorProgress) -> String {
+fn describe_start(operator: &OperatorProgress) -> String {
     let tasks = operator.queued + operator.active;
     let rows = operator.rows_estimated.filter(|rows| *rows > 0);
     let rows = rows.map_or_else(String::new, |rows| format!(", {} rows", count(rows)));
@@ -103,14 +103,14 @@ fn begun(operator: &OperatorProgress) -> String {
     format!("begins, {} {}{rows}{stored}", count(tasks), if tasks == 1 { "task" } else { "tasks" })
 }
 
-fn going(operator: &OperatorProgress) -> String {
+fn describe_progress(operator: &OperatorProgress) -> String {
     match operator.waits_for {
         Some(before) => format!("{}, waits for {}", amount(operator), before.name()),
-        None => format!("{}, {:.1} rows/s{}", amount(operator), operator.rate_now, held(operator)),
+        None => format!("{}, {:.1} rows/s{}", amount(operator), operator.rate_now, describe_wait(operator)),
     }
 }
 
-fn ended(operator: &OperatorProgress) -> String {
+fn describe_end(operator: &OperatorProgress) -> String {
     let failed = if operator.failed > 0 { format!(", {} tasks failed", count(operator.failed)) } else { String::new() };
     let word = if operator.failed > 0 { "ended" } else { "done" };
     let all = count(operator.rows_done);
@@ -122,8 +122,8 @@ fn ended(operator: &OperatorProgress) -> String {
 }
 
 /// Who is waited for.
-pub(super) fn held(operator: &OperatorProgress) -> String {
-    operator.held_by.as_ref().map_or_else(String::new, |by| format!("; waits for {by}, which is at the same work"))
+pub(super) fn describe_wait(operator: &OperatorProgress) -> String {
+    operator.held_by.as_ref().map_or_else(String::new, |by| format!("; waits for {by}, which does the same work"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Progress bars for downloads.
 
 use super::visible_line;
-use crate::environment::Watched;
+use crate::environment::Audience;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use models::PullEvent;
 use std::sync::{Mutex, PoisonError};
@@ -9,19 +9,19 @@ use std::sync::{Mutex, PoisonError};
 /// A bar for the file that is being pulled, and lines for what happened.
 pub struct PullBars {
     name: String,
-    watched: Watched,
+    audience: Audience,
     all: MultiProgress,
     bar: Mutex<ProgressBar>,
 }
 
 impl PullBars {
     /// Bars for one model.
-    pub fn new(name: &str, watched: Watched) -> Self {
+    pub fn new(name: &str, audience: Audience) -> Self {
         let all = MultiProgress::new();
-        if watched == Watched::Not {
+        if audience == Audience::Nobody {
             all.set_draw_target(ProgressDrawTarget::hidden());
         }
-        Self { name: name.to_owned(), watched, all, bar: Mutex::new(ProgressBar::hidden()) }
+        Self { name: name.to_owned(), audience, all, bar: Mutex::new(ProgressBar::hidden()) }
     }
 
     fn bar(&self) -> ProgressBar {
@@ -30,7 +30,7 @@ impl PullBars {
 
     fn say(&self, text: &str) {
         let text = visible_line(text);
-        if self.watched == Watched::Not {
+        if self.audience == Audience::Nobody {
             return;
         }
         if self.all.is_hidden() {

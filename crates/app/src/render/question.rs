@@ -9,7 +9,7 @@ use lab::{Answered, QuestionResult, RunRecord, TrialResult};
 use rag::Passage;
 use std::fmt::Write;
 
-/// The most characters of a passage that are shown beside an answer.
+/// The most characters of a passage that are shown with an answer.
 const EXCERPT: usize = 200;
 
 fn source(passage: &Passage) -> String {
@@ -60,7 +60,7 @@ pub fn means(trial: &TrialResult) -> String {
 
 /// What was searched for a question, if a component wrote it, and why it is less
 /// than that was to be.
-fn searched(result: &QuestionResult) -> String {
+fn format_searches(result: &QuestionResult) -> String {
     let mut text = String::new();
     let whole = |text: &str| beginning(text, usize::MAX);
     if !result.queries.is_empty() {
@@ -105,7 +105,7 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
         }
     }
     let golden = record.questions().iter().find(|golden| golden.id == result.question);
-    text.push_str(&searched(result));
+    text.push_str(&format_searches(result));
     let _ = write!(text, "\nretrieved:");
     for (i, passage) in result.passages.iter().enumerate() {
         let mark = if golden.is_some_and(|golden| holds_evidence(passage, golden)) { " · holds evidence" } else { "" };
@@ -154,7 +154,7 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
 }
 
 /// An answer with its sources.
-pub fn answered(answered: &Answered) -> String {
+pub fn answer(answered: &Answered) -> String {
     let mut text = String::new();
     if let Some(answer) = &answered.answer {
         let _ = writeln!(text, "{}\n", answer.text);
@@ -191,7 +191,7 @@ mod tests {
                 "question": "q1", "queries": queries, "query_fallback": fallback, "passages": [], "answer": null,
                 "error": null, "scores": {},
             });
-            searched(&serde_json::from_value(result).unwrap())
+            format_searches(&serde_json::from_value(result).unwrap())
         };
         let queries = json!([
             { "words": "Who?", "text": "Who?", "passages": ["Ode\nbuilt it."] },

@@ -14,7 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use content::{Content, Json, Overview};
+use content::{ReportContent, ReportOverview, ScriptJson};
 use lab::Results;
 use sha2::{Digest, Sha256};
 use store::{Key, KeyBuilder};
@@ -48,7 +48,7 @@ const ONE_FILE_BYTES: usize = 20_000_000;
 
 /// Where the parts of a page are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form<'a> {
+pub enum ReportForm<'a> {
     /// In the page, whatever its size.
     OneFile,
     /// In the page if it then has at most 20 MB, otherwise in the folder of this
@@ -58,9 +58,9 @@ pub enum Form<'a> {
     Folder(&'a str),
 }
 
-/// A report: the page, and what belongs into the folder beside it.
+/// A report: the page, and the files of the folder next to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct ReportFiles {
     /// The page.
     pub page: String,
     /// Files of the folder, by name; none if the page holds everything.
@@ -68,14 +68,14 @@ pub struct Report {
 }
 
 /// The whole report.
-pub fn report(results: &Results, form: Form<'_>) -> Result<Report, serde_json::Error> {
-    let content = Content::of(results)?;
+pub fn report(results: &Results, form: ReportForm<'_>) -> Result<ReportFiles, serde_json::Error> {
+    let content = ReportContent::of(results)?;
     let folder = match form {
-        Form::OneFile => None,
-        Form::Folder(folder) => Some(folder),
-        Form::Fitting(folder) => (content.bytes() > ONE_FILE_BYTES).then_some(folder),
+        ReportForm::OneFile => None,
+        ReportForm::Folder(folder) => Some(folder),
+        ReportForm::Fitting(folder) => (content.bytes() > ONE_FILE_BYTES).then_some(folder),
     };
-    let Content { mut overview, parts } = content;
+    let ReportContent { mut overview, parts } = content;
     let stamp = stamp(&parts);
     (overview.folder, overview.stamp) = (folder, Some(stamp.short()));
     let inside = if folder.is_none() { parts.as_slice() } else { &[] };
@@ -84,7 +84,7 @@ pub fn report(results: &Results, form: Form<'_>) -> Result<Report, serde_json::E
         Some(_) => parts.iter().map(|(name, json)| (format!("{name}.js"), script(name, &stamp, json))).collect(),
         None => Vec::new(),
     };
-    Ok(Report { page, parts })
+    Ok(ReportFiles { page, parts })
 }
 
 /// The page with nothing but its plot: it holds no question and no passage.
@@ -93,22 +93,27 @@ pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
     page(&[STYLE, ONLY_THE_PLOT].concat(), &overview, &[])
 }
 
-/// What tells the parts of one report from those of another.
-fn stamp(parts: &[(String, Json)]) -> Key {
-    let whole = |key: KeyBuilder, (name, json): &(String, Json)| key.key(name, &Key::of_bytes(json.text().as_bytes()));
+/// The stamp by which a page recognizes its own parts.
+fn stamp(parts: &[(String, ScriptJson)]) -> Key {
+    let whole =
+        |key: KeyBuilder, (name, json): &(String, ScriptJson)| key.key(name, &Key::of_bytes(json.text().as_bytes()));
     parts.iter().fold(KeyBuilder::new("report parts"), whole).finish()
 }
 
 /// A part as a script: it calls the function that the page has registered. The
 /// data goes in as the text of a JSON document, which a browser reads faster
 /// than code, and in which no name has a special meaning.
-fn script(name: &str, stamp: &Key, json: &Json) -> String {
+fn script(name: &str, stamp: &Key, json: &ScriptJson) -> String {
     // The text of a text has no reason to fail.
     let text = serde_json::to_string(json.text()).unwrap_or_default();
     format!("reverieReportPart(\"{name}\",\"{}\",{text});\n", stamp.short())
 }
 
-fn page(style: &str, overview: &Overview<'_>, parts: &[(String, Json)]) -> Result<String, serde_json::Error> {
+fn page(
+    style: &str,
+    overview: &ReportOverview<'_>,
+    parts: &[(String, ScriptJson)],
+) -> Result<String, serde_json::Error> {
     let inside: Vec<String> = parts
         .iter()
         .map(|(name, json)| format!("<script type=\"application/json\" id=\"part-{name}\">{}</script>\n", json.text()))
@@ -118,7 +123,7 @@ fn page(style: &str, overview: &Overview<'_>, parts: &[(String, Json)]) -> Resul
         ("<!--title-->", table::escape(&format!("Reverie: {}", overview.board.experiment))),
         ("/*style*/", style.to_owned()),
         ("<!--table-->", table::leaderboard(&overview.board)),
-        ("<!--data-->", Json::of(overview)?.text().to_owned()),
+        ("<!--data-->", ScriptJson::of(overview)?.text().to_owned()),
         ("<!--parts-->", inside.concat()),
         ("/*script*/", SCRIPT.to_owned()),
     ];

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// A run, and what its leaderboard says first.
 #[derive(Serialize)]
-pub struct Listed {
+pub struct RunListEntry {
     /// The run.
     #[serde(flatten)]
     pub run: PastRun,
@@ -21,9 +21,9 @@ pub struct Listed {
 }
 
 /// A line for each run, the last first.
-pub fn runs(listed: &[Listed]) -> String {
+pub fn runs(listed: &[RunListEntry]) -> String {
     let mut rows = table(&["run", "finished", "best", "a try with", "questions", "trials"], 4);
-    for Listed { run, questions, trials, leads, winner } in listed {
+    for RunListEntry { run, questions, trials, leads, winner } in listed {
         let count = |n: &Option<usize>| n.map_or_else(|| "–".to_owned(), super::count);
         let best = match (winner, leads) {
             (Some(id), _) => format!("{id} wins"),
@@ -54,7 +54,7 @@ mod tests {
             time_ms: 1_795_342_062_000,
             overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
         };
-        let tried = Listed {
+        let tried = RunListEntry {
             run: run("owls-1", &["--limit 3"]),
             questions: Some(3),
             trials: Some(2),
@@ -62,7 +62,8 @@ mod tests {
             winner: None,
         };
         let leads = Some("t02".to_owned());
-        let whole = Listed { run: run("owls-2", &[]), questions: Some(1200), trials: Some(2), leads, winner: None };
+        let whole =
+            RunListEntry { run: run("owls-2", &[]), questions: Some(1200), trials: Some(2), leads, winner: None };
         let text = runs(&[tried, whole]);
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         assert_eq!(

@@ -1,7 +1,7 @@
-//! Stores for people.
+//! The content, verification, cleanup and copies of stores, as text.
 
 use super::{aligned, count, table};
-use crate::environment::Watched;
+use crate::environment::Audience;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write;
 use store::{
@@ -12,13 +12,13 @@ use store::{
 /// Damaged or different objects that are named one by one.
 const NAMED: usize = 50;
 
-/// A bar of bytes on standard error, if somebody watches it.
+/// A progress bar of bytes, if standard error is a terminal.
 pub struct ByteBar(ProgressBar);
 
 impl ByteBar {
     /// A bar at its beginning.
-    pub fn start(watched: Watched) -> Self {
-        let bar = if watched == Watched::Terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
+    pub fn start(audience: Audience) -> Self {
+        let bar = if audience == Audience::Terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
         let template = "{bar:30} {bytes:>11}/{total_bytes:<11} {bytes_per_sec:>12} {eta:>4}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
@@ -71,7 +71,7 @@ pub fn inventory(location: &Location, inventory: &Inventory) -> String {
 }
 
 /// What reading everything found.
-pub fn verified(location: &Location, verified: &VerifyReport) -> String {
+pub fn verification(location: &Location, verified: &VerifyReport) -> String {
     let mut text = String::new();
     for damaged in verified.damaged.iter().take(NAMED) {
         let _ = writeln!(text, "damaged: {}: {}", damaged.name, damaged.reason);
@@ -97,7 +97,7 @@ pub fn verified(location: &Location, verified: &VerifyReport) -> String {
 }
 
 /// What was, or would be, removed.
-pub fn litter(litter: &Garbage, removed: bool) -> String {
+pub fn garbage(litter: &Garbage, removed: bool) -> String {
     if litter.all.objects == 0 {
         return "there is nothing to remove".to_owned();
     }
@@ -111,12 +111,12 @@ pub fn litter(litter: &Garbage, removed: bool) -> String {
     );
     match removed {
         true => format!("removed {parts}"),
-        false => format!("would remove {parts}\nnothing was done: --yes does it"),
+        false => format!("would remove {parts}\nnothing was removed: add --yes to do it"),
     }
 }
 
 /// What would be copied.
-pub fn to_copy(to: &str, told: &CopyPlan) -> String {
+pub fn copy_plan(to: &str, told: &CopyPlan) -> String {
     let mut text = format!("{to}: would write {}, {} are there already", amount(told.missing), amount(told.there));
     text.push_str("\nmodel calls in the journal file of a folder are copied besides, those that are missing there");
     for name in told.different.iter().take(NAMED) {
@@ -126,7 +126,7 @@ pub fn to_copy(to: &str, told: &CopyPlan) -> String {
 }
 
 /// What was copied.
-pub fn copied(to: &Location, copied: &CopyReport) -> String {
+pub fn copy_result(to: &Location, copied: &CopyReport) -> String {
     let mut text = format!("{to}: {} written, {} there already", amount(copied.written), amount(copied.there));
     let calls = &copied.calls;
     if calls.written + calls.there > 0 {

@@ -11,12 +11,12 @@ use std::fmt::Write;
 
 /// A text with its control characters visible. Line ends and tabs stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    with(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'))
+    escape(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'))
 }
 
 /// The same on one line: a name must not look like several lines.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
-    with(text, is_hidden)
+    escape(text, is_hidden)
 }
 
 /// JSON in which characters that a terminal would obey are escaped; it is still the same JSON.
@@ -38,7 +38,7 @@ pub fn visible_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-fn with(text: &str, is_shown: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn escape(text: &str, is_shown: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&is_shown) {
         return Cow::Borrowed(text);
     }

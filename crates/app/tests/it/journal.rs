@@ -67,7 +67,7 @@ async fn a_damaged_answer_is_named_and_asked_again_by_the_next_run() {
     let told = workspace.run(&["journal", "verify"]).ends_with(1);
     assert!(told.out.contains("damaged: ") && told.out.contains("the next run asks for them again"), "{}", told.out);
     let dry = workspace.run(&["journal", "gc", "--dry-run"]).succeeds();
-    assert!(dry.out.contains("would take out 0 answers and 1 damaged") && dry.out.contains("--yes"), "{}", dry.out);
+    assert!(dry.out.contains("would remove 0 answers and 1 damaged") && dry.out.contains("--yes"), "{}", dry.out);
 
     workspace.forget_artifacts();
     let second = workspace.run(&["run", "--json"]).succeeds().json();
@@ -114,10 +114,10 @@ async fn answers_of_an_age_or_a_model_are_taken_out_only_when_told_so() {
     workspace.run(&["run"]).succeeds();
     let entries = || workspace.run(&["journal", "stats", "--json"]).succeeds().json()["entries"].as_u64();
     let nothing = workspace.run(&["journal", "gc", "--older-than", "1d", "--yes"]).succeeds();
-    assert!(nothing.out.contains("there is nothing to take out"), "{}", nothing.out);
+    assert!(nothing.out.contains("there is nothing to remove"), "{}", nothing.out);
     workspace.run(&["journal", "gc", "--model", "other", "--yes"]).succeeds();
     let dry = workspace.run(&["journal", "gc", "--model", "m", "--dry-run"]).succeeds();
-    assert!(dry.out.contains("would take out 4 answers") && dry.out.contains("costs $0.2480"), "{}", dry.out);
+    assert!(dry.out.contains("would remove 4 answers") && dry.out.contains("costs $0.2480"), "{}", dry.out);
     assert_eq!(entries(), Some(4));
     let swept = workspace.run(&["journal", "gc", "--model", "m", "--older-than", "0s", "--yes", "--json"]);
     assert_eq!(swept.succeeds().json()["selected"], 4);

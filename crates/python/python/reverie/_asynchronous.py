@@ -72,7 +72,7 @@ class Run:
         try:
             self._watch()
             self._fill()
-            self._settle()
+            self._end_if_finished()
             await self._done
         except BaseException:
             self.stop()
@@ -107,7 +107,7 @@ class Run:
         """Begins nothing more, and cancels what is running."""
         for worker in self._scheduler.stop():
             self._cut(worker)
-        self._settle()
+        self._end_if_finished()
 
     # Workers.
 
@@ -132,7 +132,7 @@ class Run:
         """Some task has rested for long enough, or the limit lets calls start again."""
         self._start = None
         self._fill()
-        self._settle()
+        self._end_if_finished()
 
     def _ask_again(self) -> None:
         self._recheck = None
@@ -207,9 +207,9 @@ class Run:
             grace.cancel()
         self._scheduler.let_go(worker)
         self._fill()
-        self._settle()
+        self._end_if_finished()
 
-    def _settle(self) -> None:
+    def _end_if_finished(self) -> None:
         if self._scheduler.finished() and not self._done.done():
             self._done.set_result(None)
 

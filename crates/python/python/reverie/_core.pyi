@@ -165,17 +165,17 @@ class Experiment:
     @property
     def text(self) -> str:
         """As TOML."""
-    def plan(self, connect: _Connect) -> str:
-        """What would run, and what it costs, as JSON."""
-    def trials(self) -> str:
-        """The combinations, as a JSON list."""
+    def plan(self, connect: _Connect) -> dict[str, Any]:
+        """What would run, and what it costs."""
+    def trials(self) -> list[dict[str, Any]]:
+        """The combinations."""
     def run(
         self,
         connect: _Connect,
         engine: str | None = None,
         address: str | None = None,
         budget_usd: float | None = None,
-        on_progress: Callable[[str], Any] | None = None,
+        on_progress: Callable[[dict[str, Any]], Any] | None = None,
         stop: Stop | None = None,
     ) -> Results:
         """Does what is not done yet, and gives the results. Ctrl-C ends it; what is finished is kept."""
@@ -188,8 +188,8 @@ class Experiment:
         judgements: int,
         budget_usd: float | None = None,
         stop: Stop | None = None,
-    ) -> str:
-        """Where the noise of a metric of a trial of the last run comes from, as JSON."""
+    ) -> dict[str, Any]:
+        """Where the noise of a metric of a trial of the last run comes from."""
     def results(self) -> Results:
         """The results of the last finished run; `RuntimeError` if there was none."""
     def report(self) -> str:
@@ -306,24 +306,24 @@ class Questions:
     def __len__(self) -> int: ...
     def text(self) -> str:
         """The questions, as a JSON list."""
-    def statistics(self) -> str:
-        """What is in them, as JSON."""
-    def reviewed(
+    def statistics(self) -> dict[str, Any]:
+        """Counts, kinds, documents, columns that are not used."""
+    def review(
         self, accept: list[str], reject: list[str], edit: Mapping[str, Mapping[str, str]]
-    ) -> tuple[Questions, str]:
-        """After a review, and the rejected ones as a JSON list."""
-    def split(self, test_share: float, seed: int) -> tuple[Questions, str]:
-        """Divided by document, and how many there are of each part, as JSON."""
-    def difference(self, older: Questions) -> str:
-        """What changed since an older version, as JSON."""
-    def anchored(
+    ) -> tuple[Questions, list[dict[str, Any]]]:
+        """The questions after a review, and the rejected ones."""
+    def split(self, test_share: float, seed: int) -> Questions:
+        """The questions, split by document into `tune` and `test`."""
+    def difference(self, older: Questions) -> dict[str, Any]:
+        """What changed since an older version."""
+    def anchor(
         self,
         documents: Any,
         tables: Mapping[str, Any],
         base: str | os.PathLike[str],
         stop: Stop | None = None,
-    ) -> tuple[Questions, str]:
-        """With the places at which the evidence stands now, and what was not found, as JSON."""
+    ) -> tuple[Questions, dict[str, Any]]:
+        """The questions with the present locations of their evidence, and what was not found."""
     def write(self, path: str | os.PathLike[str], columns: str, replace: bool) -> None:
         """Writes a file, whose ending decides the format."""
 
@@ -338,14 +338,14 @@ class Results:
         """Those of an experiment's last run in a store, or of this run."""
     def text(self) -> str:
         """Everything, as in `results.json`."""
-    def board(self) -> str:
-        """What the leaderboard says of them, as JSON."""
-    def compare(self, first: str, second: str) -> str:
-        """Two trials, metric by metric, as JSON; differences are first minus second."""
-    def characters(self) -> str:
-        """Where passages begin and end in characters, as JSON: by document, by `START-END` in bytes."""
-    def calibrate(self, metric: str, labels: Any) -> str:
-        """A judged metric beside people's labels, as JSON."""
+    def board(self) -> dict[str, Any]:
+        """The leaderboard."""
+    def compare(self, first: str, second: str) -> list[dict[str, Any]]:
+        """Two trials, metric by metric; differences are first minus second."""
+    def characters(self) -> dict[str, dict[str, list[int]]]:
+        """Where passages begin and end in characters: by document, by `START-END` in bytes."""
+    def calibrate(self, metric: str, labels: Any) -> dict[str, Any]:
+        """A judged metric compared with people's labels."""
     def report(self) -> str:
         """The report page."""
     def save_report(self, page: str, one_file: bool | None) -> None:
@@ -365,11 +365,11 @@ class Stop:
     def is_stopped(self) -> bool:
         """Whether it was told to stop. The work may have ended all the same."""
 
-def runs(store: str, base: str | os.PathLike[str]) -> str:
-    """The finished runs in a store on this machine, the last first, as JSON."""
+def runs(store: str, base: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The finished runs in a store on this machine, the last first."""
 
-def compare_scores(first: str, second: str) -> str:
-    """Compares the scores of two systems' answers, both JSON of `score`. Gives JSON: a comparison for each metric.
+def compare_scores(first: dict[str, Any], second: dict[str, Any]) -> list[dict[str, Any]]:
+    """Compares the scores of two systems' answers, both as in the JSON of `score`; a comparison for each metric.
     `ValueError` if they cannot be compared."""
 
 def score(
@@ -379,7 +379,7 @@ def score(
     embedder: str | None,
     base: str | os.PathLike[str],
     budget_usd: float | None = None,
-    on_progress: Callable[[str], Any] | None = None,
+    on_progress: Callable[[dict[str, Any]], Any] | None = None,
     stop: Stop | None = None,
     documents: Any = None,
     attempts: int | None = None,
@@ -396,8 +396,8 @@ def explain(
     base: str | os.PathLike[str],
     budget_usd: float | None = None,
     stop: Stop | None = None,
-) -> str:
-    """Scores one example by one metric; gives the score and every exchange with a judge, as JSON."""
+) -> dict[str, Any]:
+    """Scores one example by one metric; returns the score and every exchange with a judge."""
 
 def qualify(
     judges: Sequence[str],
@@ -408,13 +408,13 @@ def qualify(
     base: str | os.PathLike[str],
     budget_usd: float | None = None,
     stop: Stop | None = None,
-) -> str:
-    """Tries judges on labelled cases, and on cases planted from golden questions; gives how they did, as a JSON list."""
+) -> list[dict[str, Any]]:
+    """Tries judges on labelled cases, and on cases planted from golden questions; returns how they did."""
 
 def golden_estimate(
     documents: Any, tables: Mapping[str, Any], base: str | os.PathLike[str], stop: Stop | None = None
-) -> str:
-    """What generating questions should cost, as JSON."""
+) -> dict[str, Any]:
+    """What generating questions should cost."""
 
 def golden_generate(
     documents: Any,
@@ -422,10 +422,10 @@ def golden_generate(
     base: str | os.PathLike[str],
     budget_usd: float | None = None,
     test_share: float | None = None,
-    on_progress: Callable[[str], Any] | None = None,
+    on_progress: Callable[[dict[str, Any]], Any] | None = None,
     stop: Stop | None = None,
-) -> tuple[Questions, str]:
-    """Generates questions; gives them, and as JSON where they came from and what was rejected."""
+) -> tuple[Questions, dict[str, Any]]:
+    """Generates questions; returns them, and where they came from and what was rejected."""
 
 def settings(object: _Component) -> str:
     """What stands for a component in an experiment, as JSON."""
@@ -482,8 +482,8 @@ class Index:
     @property
     def embedded(self) -> bool:
         """Whether there are vectors."""
-    def search(self, question: str, retriever: _Component | None = None, top_k: int | None = None) -> str:
-        """What a retriever finds for a question, best first, as a JSON list."""
+    def search(self, question: str, retriever: _Component | None = None, top_k: int | None = None) -> list[dict[str, Any]]:
+        """What a retriever finds for a question, best first."""
 
 @final
 class IndexWriter:
@@ -494,7 +494,7 @@ class IndexWriter:
         """A folder, or a URL of an object store."""
     def push(self, batch: _Given) -> None:
         """Adds what `Embedding.embed` gives, in the order of the corpus: by path, then by number."""
-    def finish(self) -> str:
+    def finish(self) -> dict[str, Any]:
         """Writes the index: `{"chunks": …, "vectors": …, "dimensions": …, "files": […]}`."""
 
 @final

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Unset:
-    """Stands where an input has no output and no other fallback was given."""
+    """The output of an input that has none, unless another fallback was given."""
 
     def __repr__(self) -> str:
         return "<unset>"

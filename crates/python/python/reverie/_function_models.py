@@ -84,14 +84,14 @@ def model(
     return made if function is None else made(function)
 
 
-def limited(model: Model, concurrency: int | None) -> Model:
+def limit_concurrency(model: Model, concurrency: int | None) -> Model:
     """A function with this limit, unless it has one of its own; names of models as they are."""
     if concurrency is None or isinstance(model, (str, FunctionModel)) or not callable(model):
         return model
     return FunctionModel(model, None, concurrency)
 
 
-def several(judge: Model | Sequence[Model] | None) -> list[Model]:
+def as_models(judge: Model | Sequence[Model] | None) -> list[Model]:
     """A list of judges, or one."""
     if judge is None:
         return []
@@ -99,7 +99,7 @@ def several(judge: Model | Sequence[Model] | None) -> list[Model]:
 
 
 @contextmanager
-def served(
+def serve_functions(
     given: Sequence[Model], models: Mapping[str, Any] | None
 ) -> Iterator[tuple[list[str], dict[str, Any] | None]]:
     """The names of these models, and all models by name; functions are served for as long as this lasts."""
@@ -113,10 +113,10 @@ def served(
             functions[names[-1]] = each
         else:
             raise TypeError(f"a model is the name of one or a function, not {each!r}")
-    plain, more = with_settings(models or {})
+    plain, more = split_functions(models or {})
     functions.update(more)
     own = {name: settings(name, function) for name, function in functions.items()}
-    with serving(functions):
+    with serve_models(functions):
         yield names, None if models is None and not own else {**plain, **own}
 
 
@@ -125,14 +125,14 @@ def is_model(value: Any) -> bool:
     return callable(value) and not inspect.isclass(value) and not hasattr(value, "setting")
 
 
-def with_settings(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
+def split_functions(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
     """Models by name without those that are functions, and these."""
     functions = {name: value for name, value in models.items() if is_model(value)}
     return {name: value for name, value in models.items() if name not in functions}, functions
 
 
 def settings(name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """What stands for a function in an experiment's `models`: the same in every process."""
+    """The model that an experiment has for a function: the same in every process."""
     endpoint: dict[str, Any] = {"model": name, "base_url": digest(function), "api_key_env": "", "omit": _OMIT}
     concurrency = function.concurrency if isinstance(function, FunctionModel) else None
     if concurrency is not None:
@@ -141,16 +141,16 @@ def settings(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+def serve_models(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     """Serves functions by these names for as long as this lasts."""
-    server = Served(functions)
+    server = ServedModels(functions)
     try:
         yield
     finally:
         server.end()
 
 
-class Served:
+class ServedModels:
     """Functions that are served until `end` is called."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -181,7 +181,7 @@ def digest(function: Callable[..., Any]) -> str:
         if version is None:
             # Its replies cannot be told from those of another one.
             return _unknown.setdefault(id(function), (function, f"function:{secrets.token_hex(16)}"))[1]
-        parts = [repr(version), getattr(_plain(function), "__qualname__", type(function).__qualname__)]
+        parts = [repr(version), getattr(_unwrap(function), "__qualname__", type(function).__qualname__)]
     return f"function:{hashlib.sha256(json.dumps(parts).encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
@@ -197,7 +197,7 @@ def _parts(function: Any, known: set[int]) -> Iterator[str]:
         function = function.func
     function = inspect.unwrap(function)
     owner = getattr(function, "__self__", None)
-    plain = _plain(function)
+    plain = _unwrap(function)
     if owner is None and plain is not function:
         owner = function
     if owner is not None and not inspect.ismodule(owner):
@@ -308,15 +308,15 @@ class _Server:
         function = self.functions[name]
         messages = [{"role": each["role"], "content": each["content"]} for each in request["messages"]]
         try:
-            said = self.context.copy().run(_called, function, messages)
+            said = self.context.copy().run(_call, function, messages)
             if isinstance(said, (dict, list)):
                 said = json.dumps(said, ensure_ascii=False)
         except Exception as error:
             status = _status(error)
-            failed = {**_raised(function, error), "function": name, "file": _file(function), "passes": status >= 500}
+            failed = {**_failure_row(function, error), "function": name, "file": _file(function), "passes": status >= 500}
             return status, _refusal(failed), retry_after(error)
         if not isinstance(said, str):
-            failed = {"message": f"it returned {_shown(said)}: {_WANTED}", "function": name, "file": _file(function)}
+            failed = {"message": f"it returned {_describe(said)}: {_WANTED}", "function": name, "file": _file(function)}
             return 400, _refusal(failed), None
         message = {"role": "assistant", "content": said}
         return 200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}, None
@@ -335,12 +335,12 @@ def _refusal(failed: dict[str, Any]) -> dict[str, Any]:
     return {"error": {"message": message, "function_failed": failed}}
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     text = repr(value)
     return f"{text if len(text) <= 80 else text[:80] + '…'}, of type {type(value).__name__}"
 
 
-def _plain(function: Callable[..., Any]) -> Any:
+def _unwrap(function: Callable[..., Any]) -> Any:
     """What has the code: below `functools.partial`, wrappers and objects that can be called."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -351,11 +351,11 @@ def _plain(function: Callable[..., Any]) -> Any:
 
 def _file(function: Callable[..., Any]) -> str:
     """The file that it is from; empty where that is not known."""
-    code = getattr(_plain(function), "__code__", None)
+    code = getattr(_unwrap(function), "__code__", None)
     return code.co_filename if code is not None else ""
 
 
-def _raised(function: Callable[..., Any], error: BaseException) -> dict[str, str]:
+def _failure_row(function: Callable[..., Any], error: BaseException) -> dict[str, str]:
     """What was raised, with the last line of the function's own file, and the traceback from the function on."""
     own, trace = _file(function), error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
@@ -368,7 +368,7 @@ def _raised(function: Callable[..., Any], error: BaseException) -> dict[str, str
     return {"message": message, "traceback": text[-20000:]}
 
 
-def _called(function: Callable[..., Any], messages: list[dict[str, str]]) -> Any:
+def _call(function: Callable[..., Any], messages: list[dict[str, str]]) -> Any:
     said = function(messages)
     if inspect.isawaitable(said):
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import time
@@ -12,7 +11,7 @@ from typing import Any
 from reverie.tables import html_table
 
 
-def watcher(progress: bool | Callable[[dict[str, Any]], Any] | None) -> Watcher | None:
+def make_watcher(progress: bool | Callable[[dict[str, Any]], Any] | None) -> Watcher | None:
     """What shows a run's progress: nothing for `False`; by default a notebook's table, a terminal's line, or a log."""
     if callable(progress):
         return Watcher(progress)
@@ -23,7 +22,7 @@ def watcher(progress: bool | Callable[[dict[str, Any]], Any] | None) -> Watcher 
     return Terminal() if sys.stderr.isatty() else Log()
 
 
-def drafts(progress: bool | Callable[[dict[str, int]], Any] | None) -> Watcher | None:
+def make_draft_watcher(progress: bool | Callable[[dict[str, int]], Any] | None) -> Watcher | None:
     """The same for golden questions that are being written."""
     if callable(progress):
         return Watcher(progress)
@@ -42,8 +41,8 @@ class Watcher:
     def __init__(self, tell: Callable[[dict[str, Any]], Any]) -> None:
         self._tell = tell
 
-    def __call__(self, text: str) -> None:
-        self._tell(json.loads(text))
+    def __call__(self, progress: dict[str, Any]) -> None:
+        self._tell(progress)
 
     def end(self, finished: bool) -> None:
         """Called when no more progress will come: the run has finished, or was ended."""
@@ -81,9 +80,9 @@ class Notebook(Watcher):
     def _page(self, now: dict[str, Any]) -> str:
         names = ["operator", "status", "rows", "queued", "active", "stored", "failed", "rows/s", "left"]
         rows = [
-            [(each["operator"], False), (each["status"], False), (_rows(each), True)]
+            [(each["operator"], False), (each["status"], False), (_format_rows(each), True)]
             + [(f"{each[name]:,}", True) for name in ("queued", "active", "reused", "failed")]
-            + [(f"{each['rate_now']:.1f}", True), (_waits(each) or _left(each["seconds_left"]), True)]
+            + [(f"{each['rate_now']:.1f}", True), (_format_wait(each) or _format_seconds(each["seconds_left"]), True)]
             for each in now["operators"]
         ]
         page = html_table(names, rows) if rows else "<p>Reading the corpus and planning …</p>"
@@ -112,7 +111,7 @@ class Terminal(Watcher):
 
     def _draw(self, now: dict[str, Any]) -> None:
         busy = [each for each in now["operators"] if each["status"] in ("running", "failed")]
-        parts = [f"{each['operator']} {_rows(each)}" for each in busy]
+        parts = [f"{each['operator']} {_format_rows(each)}" for each in busy]
         parts += [f"{each['name']} {each['goodput']:.1f}/s" for each in now["models"] if each["in_flight"]]
         line = f"{time.monotonic() - self._started:4.0f} s  {' · '.join(parts) or 'working'}"
         width = shutil.get_terminal_size().columns - 1
@@ -144,7 +143,7 @@ class Log(Watcher):
             name, status, ended = each["operator"], each["status"], each["finished"] + each["failed"]
             held = each["held_by"]
             if held and self._held.get(name) != held:
-                self._say(f"{name}: waits for {held}, which is at the same work")
+                self._say(f"{name}: waits for {held}, which does the same work")
             self._held[name] = held
             if status == "pending":
                 self._going.pop(name, None)
@@ -155,9 +154,9 @@ class Log(Watcher):
                     self._going[name] = at
                 elif at - self._going[name] >= self.every:
                     known = [other["seconds_left"] for other in now["operators"] if other["seconds_left"] is not None]
-                    left = _left(max(known, default=None))
+                    left = _format_seconds(max(known, default=None))
                     left = f"; the run: about {left} left" if left else ""
-                    self._say(f"{name}: {_rows(each)} rows, {each['rate_now']:.1f} rows/s{left}")
+                    self._say(f"{name}: {_format_rows(each)} rows, {each['rate_now']:.1f} rows/s{left}")
                     self._going[name] = at
                 self._ended.pop(name, None)
             elif status in ("finished", "failed") and ended and self._ended.get(name) != ended:
@@ -196,17 +195,17 @@ class Drafts(Watcher):
             sys.stderr.flush()
 
 
-def _rows(operator: dict[str, Any]) -> str:
+def _format_rows(operator: dict[str, Any]) -> str:
     estimated = operator["rows_estimated"]
     done = format(operator["rows_done"], ",")
     return done if estimated is None else f"{done}/{estimated:,}"
 
 
-def _waits(operator: dict[str, Any]) -> str:
+def _format_wait(operator: dict[str, Any]) -> str:
     return f"waits for {operator['waits_for']}" if operator.get("waits_for") else ""
 
 
-def _left(seconds: float | None) -> str:
+def _format_seconds(seconds: float | None) -> str:
     if seconds is None:
         return ""
     if seconds < 100:

@@ -1,4 +1,4 @@
-"""What a run of an experiment and an evaluation have in common: how they are watched, and how they end."""
+"""How a run or an evaluation shows its progress, and how it reports functions that failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from reverie.scores import Scores
 
 T = TypeVar("T")
-Found = TypeVar("Found", "Results", "Scores", "Questions", "Judgement")
+Outcome = TypeVar("Outcome", "Results", "Scores", "Questions", "Judgement")
+
+
+FINISH_STACKLEVEL = 5
+"""Of a warning in a function that `finish` calls: this function, `finish`, `carry_out`, and what the user called."""
 
 
 def check_on_error(on_error: str) -> None:
@@ -25,20 +29,20 @@ def check_on_error(on_error: str) -> None:
         raise ValueError(f"on_error: `warn` or `raise`, not {on_error!r}")
 
 
-def watched(watching: Watcher | None, work: Callable[[], T]) -> T:
-    """Does the work, in this thread, and tells who watches it that it is over."""
+def run_watched(watcher: Watcher | None, work: Callable[[], T]) -> T:
+    """Does the work, in this thread, and ends the display of its progress."""
     finished = False
     try:
         result = work()
         finished = True
         return result
     finally:
-        if watching is not None:
-            watching.end(finished)
+        if watcher is not None:
+            watcher.end(finished)
 
 
-def tell_failures(found: Found, failed: str | None, on_error: str) -> Found:
-    """Tells of functions that failed. Called by what the user calls: the warning names the user's line."""
+def report_failures(found: Outcome, failed: str | None, on_error: str) -> Outcome:
+    """Warns of functions that failed, or raises. Called by the `finish` of `carry_out`: the warning names the user's line."""
     if failed is not None:
         failures = found.failures().rows()
         if on_error == "raise":
@@ -47,5 +51,5 @@ def tell_failures(found: Found, failed: str | None, on_error: str) -> Found:
             raise error
         times = "once" if len(failures) == 1 else f"{len(failures)} times"
         text = f"functions of your own failed, {times}; `failures()` is a table of it\n{failed}"
-        warnings.warn(text, FunctionWarning, stacklevel=3)
+        warnings.warn(text, FunctionWarning, stacklevel=FINISH_STACKLEVEL)
     return found

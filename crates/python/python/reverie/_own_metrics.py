@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from reverie._function_models import _plain, _raised
+from reverie._function_models import _unwrap, _failure_row
 
 # What a metric is given of a row.
 _GIVEN = ("question", "answer", "reference", "passages", "contexts", "columns")
@@ -55,7 +55,7 @@ class OwnMetric:
 
     def __init__(self, function: Callable[..., Any], name: str, concurrency: int | None) -> None:
         self.function, self.name = function, name
-        is_async = inspect.iscoroutinefunction(_plain(function))
+        is_async = inspect.iscoroutinefunction(_unwrap(function))
         # A function that knows of no other call at the same time is called once at a time.
         self.concurrency = (concurrency or 16) if is_async else 1
         try:
@@ -81,7 +81,7 @@ class OwnMetric:
 
 
 @contextmanager
-def asked_here(metrics: Sequence[Any]) -> Iterator[list[Any]]:
+def serve_metrics(metrics: Sequence[Any]) -> Iterator[list[Any]]:
     """The metrics with those of this process at an address, for as long as this lasts."""
     own = [each for each in metrics if isinstance(each, OwnMetric)]
     if not own:
@@ -115,7 +115,7 @@ class _Server:
             # Numbers of NumPy and the like are numbers.
             return {"value": json.loads(json.dumps(value, default=lambda other: other.item()))}
         except Exception as error:
-            return {"raised": _raised(metric.function, error)["message"].partition(": ")[2], "kind": type(error).__name__}
+            return {"raised": _failure_row(metric.function, error)["message"].partition(": ")[2], "kind": type(error).__name__}
 
 
 def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:

@@ -12,23 +12,22 @@ class Part:
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def setting(self) -> dict[str, Any]:
-        """What stands for it in an experiment's dictionary: the settings that are not as they are by default."""
+        """Its form in an experiment's dictionary: the settings that differ from their defaults."""
         values = ((field, getattr(self, field.name)) for field in fields(self))
         # `lambda` cannot be a name in Python, so such a setting has `_` at its end.
         return {field.name.removesuffix("_"): value for field, value in values if not _equal(value, field.default)}
 
 
 class Component(Part):
-    """A component with its settings. It stands wherever a dictionary like `{"sentence": {"chunk_size": 256}}` does."""
+    """A component with its settings. It can be used wherever a dictionary like `{"sentence": {"chunk_size": 256}}` can."""
 
     _name: ClassVar[str]
 
     def setting(self) -> dict[str, Any]:
-        """What stands for it in an experiment's dictionary: its name, and the settings that are not as they are by
-        default."""
+        """Its form in an experiment's dictionary: its name, and the settings that differ from their defaults."""
         return {self._name: super().setting()}
 
 
 def _equal(value: Any, default: Any) -> bool:
-    # What is of another type, such as an array, may compare in its own way.
+    # Values of other types, such as arrays, may not compare to a truth value.
     return type(value) is type(default) and bool(value == default)

@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
-from reverie._aside import ticking
+from reverie._background import wait_in_ticks
 
 if TYPE_CHECKING:
     from reverie.experiment import Experiment
@@ -30,7 +30,7 @@ class Pipeline:
         self._core, self._experiment, self._budget_usd = core, experiment, budget_usd
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened_again, (self._experiment, self.trial, self.run, self._budget_usd)
+        return _unpickle_pipeline, (self._experiment, self.trial, self.run, self._budget_usd)
 
     @classmethod
     def load(
@@ -52,7 +52,7 @@ class Pipeline:
             ValueError: If the experiment has mistakes.
             RuntimeError: If it was not run yet, or there is no such trial.
         """
-        return _opened(experiment).pipeline(trial, budget_usd=budget_usd)
+        return _to_experiment(experiment).pipeline(trial, budget_usd=budget_usd)
 
     @property
     def trial(self) -> str:
@@ -90,17 +90,17 @@ class Pipeline:
         Raises:
             RuntimeError: If a model fails.
         """
-        answered = await _told(lambda done: self._core.aquery(question, done))
+        answered = await _await_core(lambda done: self._core.aquery(question, done))
         return Answer(answered or "")
 
     def stream(self, question: str) -> Generator[Event, None, None]:
-        """Answers a question, and tells what happens on the way.
+        """Answers a question, and yields events on the way.
 
             for event in pipeline.stream("What is a virtual package?"):
                 print(event.text, end="", flush=True)
 
         First comes `found` with the passages, then a `piece` of the text at a time, at last `answer` with what `query`
-        would have given. The work begins with the first event that is asked for; it ends with the generator, also where
+        would have returned. The work begins with the first event that is asked for; it ends with the generator, also where
         that is closed early, and then the call of the model is cancelled.
 
         Raises:
@@ -109,8 +109,8 @@ class Pipeline:
         """
         events = self._core.stream(question)
         try:
-            while (told := events.next()) is not None:
-                yield from map(_event, json.loads(told))
+            while (events_json := events.next()) is not None:
+                yield from map(_to_event, json.loads(events_json))
         finally:
             events.close()
 
@@ -124,9 +124,9 @@ class Pipeline:
         """
         events = self._core.stream(question)
         try:
-            while (told := await _told(events.anext)) is not None:
-                for event in json.loads(told):
-                    yield _event(event)
+            while (events_json := await _await_core(events.anext)) is not None:
+                for event in json.loads(events_json):
+                    yield _to_event(event)
         finally:
             events.close()
 
@@ -134,36 +134,36 @@ class Pipeline:
         return f"<pipeline {self.trial}>"
 
 
-async def _told(begin: Callable[[Callable[[str | None, BaseException | None], None]], None]) -> str | None:
-    """What work in another thread tells, which is begun with a function to tell it to."""
+async def _await_core(begin: Callable[[Callable[[str | None, BaseException | None], None]], None]) -> str | None:
+    """The result of work in another thread. `begin` starts it with the callback that gets the result or the error."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[str | None] = loop.create_future()
 
-    def end(told: str | None, error: BaseException | None) -> None:
+    def end(text: str | None, error: BaseException | None) -> None:
         if future.done():
             return
         if error is None:
-            future.set_result(told)
+            future.set_result(text)
         else:
             future.set_exception(error)
 
-    def done(told: str | None, error: BaseException | None) -> None:
+    def done(text: str | None, error: BaseException | None) -> None:
         # If the loop is closed, nobody waits any more.
         if not loop.is_closed():
-            loop.call_soon_threadsafe(end, told, error)
+            loop.call_soon_threadsafe(end, text, error)
 
     begin(done)
-    return await ticking(future)
+    return await wait_in_ticks(future)
 
 
-def _opened(experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment) -> Experiment:
+def _to_experiment(experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment) -> Experiment:
     """The experiment of whatever names one."""
     from reverie.experiment import Experiment
 
     return experiment if isinstance(experiment, Experiment) else Experiment(experiment)
 
 
-def _opened_again(experiment: Experiment, trial: str, run: str, budget_usd: float | None) -> Pipeline:
+def _unpickle_pipeline(experiment: Experiment, trial: str, run: str, budget_usd: float | None) -> Pipeline:
     """A pipeline that was pickled: another run since then would answer with something else."""
     pipeline = experiment.pipeline(trial, budget_usd=budget_usd)
     if pipeline.run != run:
@@ -204,7 +204,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Event:
-    """What happens while a question is answered."""
+    """An event while a question is answered."""
 
     kind: Literal["found", "piece", "restart", "answer"]
     """`found`: the passages are there. `piece`: more of the answer's text. `restart`: the text so far is void, and begins
@@ -217,27 +217,27 @@ class Event:
     """The whole answer, of `answer`; none for the others. Its text is that of the pieces since the last `restart`."""
 
 
-def _event(told: dict[str, Any]) -> Event:
-    kind = told["kind"]
+def _to_event(row: dict[str, Any]) -> Event:
+    kind = row["kind"]
     if kind == "answer":
-        return Event("answer", answer=Answer(told["answered"]))
-    return Event(kind, told.get("text", ""), tuple(map(_passage, told.get("passages", ()))))
+        return Event("answer", answer=Answer(row["answered"]))
+    return Event(kind, row.get("text", ""), tuple(map(_to_passage, row.get("passages", ()))))
 
 
-def _passage(told: dict[str, Any]) -> Passage:
+def _to_passage(row: dict[str, Any]) -> Passage:
     names = ("document", "text", "score", "page", "book", "heading")
-    return Passage(**{name: told[name] for name in names}, start_byte=told["span"]["start"], end_byte=told["span"]["end"])
+    return Passage(**{name: row[name] for name in names}, start_byte=row["span"]["start"], end_byte=row["span"]["end"])
 
 
 class Answer:
     """What a pipeline found, and what it answered."""
 
     def __init__(self, answered: str | dict[str, Any]) -> None:
-        told: dict[str, Any] = json.loads(answered) if isinstance(answered, str) else answered
-        answer = told["answer"] or {}
-        self.question: str = told["question"]
+        row: dict[str, Any] = json.loads(answered) if isinstance(answered, str) else answered
+        answer = row["answer"] or {}
+        self.question: str = row["question"]
         """The question."""
-        self.trial: str = told["trial"]["id"]
+        self.trial: str = row["trial"]["id"]
         """The trial that answered."""
         self.text: str | None = answer.get("text")
         """The answer, with citations such as `[1]`; none where the trial has no generator."""
@@ -247,7 +247,7 @@ class Answer:
         """How long the generator took."""
         self.usage: dict[str, int] = answer.get("usage", {})
         """Tokens over all calls."""
-        self.passages: list[Passage] = [_passage(passage) for passage in told["passages"]]
+        self.passages: list[Passage] = [_to_passage(passage) for passage in row["passages"]]
         """What was found, best first."""
 
     def sources(self) -> list[Passage]:

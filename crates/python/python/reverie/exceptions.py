@@ -6,7 +6,6 @@ An executor treats Phoenix's own classes in the same way: it knows them by name 
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +31,10 @@ class FunctionError(RuntimeError):
     """The failures: stage, function, file, kind, message and traceback of each."""
 
     @classmethod
-    def _of(cls, text: str, failures: str) -> FunctionError:
-        read = json.loads(failures)
-        traceback = read[0].get("traceback") if read else None
+    def _of(cls, text: str, failures: list[dict[str, Any]]) -> FunctionError:
+        traceback = failures[0].get("traceback") if failures else None
         error = cls(f"{text}\n{traceback}" if traceback else text)
-        error.failures = read
+        error.failures = failures
         return error
 
 
@@ -55,13 +53,13 @@ class GenerationError(RuntimeError):
     """The failures of a function that was to write, as `Questions.failures` has them."""
 
     @classmethod
-    def _of(cls, text: str, told: str) -> GenerationError:
-        from reverie.golden import _failures, _rejected
+    def _of(cls, text: str, summary: dict[str, Any]) -> GenerationError:
+        from reverie.golden import _failure_table, _rejection_table
 
-        error, read = cls(text), json.loads(told)
-        error.rejected, error.counts = _rejected(read["rejected"]), read["counts"]
-        error.attempts, error.written = read["attempts"], read["written"]
-        error.failures = _failures(read["failures"]).rows()
+        error = cls(text)
+        error.rejected, error.counts = _rejection_table(summary["rejected"]), summary["counts"]
+        error.attempts, error.written = summary["attempts"], summary["written"]
+        error.failures = _failure_table(summary["failures"]).rows()
         return error
 
 
@@ -74,11 +72,11 @@ class ParseWarning(UserWarning):
 
 
 class PhoenixException(Exception):
-    """The same call would fail again. It is not tried again."""
+    """The same call would fail again, so it is not retried."""
 
 
 class RateLimitError(PhoenixException):
-    """The other side asks for fewer calls. It is tried again, and the concurrency is lowered."""
+    """The provider asks for fewer calls. The call is retried, and the concurrency is lowered."""
 
     def __init__(
         self,

@@ -126,7 +126,7 @@ _OWN_METHODS = {
 }
 
 
-def _without_detour(controller: Any) -> Any:
+def _unwrap_controller(controller: Any) -> Any:
     """The rule inside of our own controller, unless somebody changed what the controller does."""
     if isinstance(controller, ConcurrencyController) and all(
         getattr(type(controller), name) is method and name not in vars(controller)
@@ -220,7 +220,7 @@ class AsyncExecutor(Executor):
             self._instruct(run)
 
     def _instruct(self, run: Run) -> None:
-        source = _without_detour(self._controller)
+        source = _unwrap_controller(self._controller)
         foreign = source is not None and not isinstance(source, (Windows, Adaptive))
         interval = max(0.01, float(getattr(source, "inactive_check_interval", 1.0))) if foreign else None
         run.obey(source, interval)
@@ -303,7 +303,7 @@ class SyncExecutor(Executor):
                     if index >= len(outputs):
                         outputs.append(self.fallback_return_value)
                         details.append(ExecutionDetails())
-                    if not self._settle(index, value, outputs, details[index]):
+                    if not self._record(index, value, outputs, details[index]):
                         break
                     if bar is not None:
                         bar.update()
@@ -314,7 +314,7 @@ class SyncExecutor(Executor):
                 bar.close()
         return outputs, details
 
-    def _settle(self, index: int, value: Any, outputs: list[Any], details: ExecutionDetails) -> bool:
+    def _record(self, index: int, value: Any, outputs: list[Any], details: ExecutionDetails) -> bool:
         """Makes the attempts at one input. Says whether the run goes on."""
         started = time.time()
         try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import json
 import os
 import threading
 import weakref
@@ -16,16 +14,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reverie import _core
-from reverie._aside import aside
+from reverie._background import asynchronous, carry_out
 from reverie._command import _connect
-from reverie._function_models import Served, function_name, is_model, serving, settings, with_settings
-from reverie._live import watcher
-from reverie._outcome import check_on_error, tell_failures, watched
+from reverie._function_models import ServedModels, function_name, is_model, serve_models, settings, split_functions
+from reverie._live import make_watcher
+from reverie._outcome import check_on_error, report_failures, run_watched
 from reverie.answers import Pipeline
-from reverie.functions import metrics_of
+from reverie.functions import to_metrics
 from reverie._settings import Part
 from reverie.results import Comparison, Results, Trial
-from reverie.tables import Table, fixed, html_table
+from reverie.tables import Table, format_fixed, html_table
 
 
 class Experiment:
@@ -52,12 +50,10 @@ class Experiment:
         )
     """
 
-    # What is scored of a run of this object that was interrupted.
+    # The scored trials of the last run of this object, if it was interrupted.
     _partial: Results | None = None
-    # Set when the thread of the last run has ended.
-    _ended: threading.Event | None = None
-    # The same, after the `await` of that run was cancelled.
-    _stopping: threading.Event | None = None
+    # Of the last run: what stops it, and what is set when its thread has ended.
+    _last_run: tuple[_core.Stop | None, threading.Event] | None = None
 
     def __init__(
         self,
@@ -97,7 +93,7 @@ class Experiment:
         Raises:
             ValueError: If it has mistakes: all of them, with their keys (in a file their lines) and what to do.
         """
-        unknown = _unknown(tables)
+        unknown = _describe_unknown(tables)
         if unknown:
             raise ValueError("\n".join(unknown))
         axes = {"chunker": chunker, "enrich": enrich, "embedder": embedder, "query": query, "retriever": retriever}
@@ -105,16 +101,16 @@ class Experiment:
         axes.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
         space = {axis: value for axis, value in axes.items() if value is not None}
         if experiment is None or isinstance(experiment, Mapping):
-            told = {**(experiment or {}), **tables}
-            evaluate = told.get("evaluate")
+            merged = {**(experiment or {}), **tables}
+            evaluate = merged.get("evaluate")
             if isinstance(evaluate, Mapping):
                 given = {name: evaluate[name] for name in ("metrics", "objective") if evaluate.get(name) is not None}
-                told["evaluate"] = {**evaluate, **{name: metrics_of(value) for name, value in given.items()}}
+                merged["evaluate"] = {**evaluate, **{name: to_metrics(value) for name, value in given.items()}}
             if space:
-                told["space"] = {**(told.get("space") or {}), **space}
-            told, functions = _functions(told)
+                merged["space"] = {**(merged.get("space") or {}), **space}
+            merged, functions = _extract_functions(merged)
             self._functions: dict[str, Callable[..., Any]] = functions
-            self._core = _core.Experiment(told, os.path.abspath(base or "."))
+            self._core = _core.Experiment(merged, os.path.abspath(base or "."))
             return
         if space or tables:
             names = ", ".join([*space, *tables])
@@ -125,7 +121,7 @@ class Experiment:
 
     def __getstate__(self) -> dict[str, Any]:
         # Locks cannot be pickled, and the state of the last run belongs to this process.
-        return {name: value for name, value in self.__dict__.items() if name not in ("_partial", "_ended", "_stopping")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_partial", "_last_run")}
 
     @property
     def name(self) -> str:
@@ -139,7 +135,7 @@ class Experiment:
 
     def trials(self) -> Table:
         """All combinations, a row each, before anything is run."""
-        trials = json.loads(self._core.trials())
+        trials = self._core.trials()
         axes = list(trials[0]["labels"]) if trials else []
         rows = ([trial["id"], *(trial["labels"].get(axis) for axis in axes)] for trial in trials)
         return Table([("trial", "text"), *((axis, "text") for axis in axes)], rows)
@@ -151,7 +147,7 @@ class Experiment:
             ValueError: If models, corpus or questions are not as they must be.
             RuntimeError: If something else fails.
         """
-        with self._serving():
+        with self._serve_functions():
             return Plan(self.name, self._core.plan(_connect))
 
     def run(
@@ -163,7 +159,7 @@ class Experiment:
         progress: bool | Callable[[dict[str, Any]], Any] | None = None,
         on_error: Literal["warn", "raise"] = "warn",
     ) -> Results:
-        """Does what is not done yet, and gives the results.
+        """Runs the tasks that are not done yet, and returns the results.
 
         What is finished is kept and never done or paid again: after Ctrl-C, run it once more.
 
@@ -171,8 +167,8 @@ class Experiment:
             engine: `local` (this machine) or `ray` (a cluster). Default: what the experiment says.
             address: Where the cluster is: `auto` or `HOST:PORT`. Implies `ray`; with `local` it is refused.
             budget_usd: What this run may cost, in US dollars. At the cap it ends with `Results.partial`.
-            progress: A table in a notebook, a line on a terminal, or lines on standard error for whoever reads the
-                log (default), nothing (`False`), or a function that is called about twice a second with what the
+            progress: A table in a notebook, a line on a terminal, or lines on standard error in a log
+                (default), nothing (`False`), or a function that is called about twice a second with what the
                 operators and models are doing.
             on_error: What happens at the end where functions of your own failed, such as a metric that raised or a
                 chunker that did not return in time. `warn`: a `FunctionWarning` with their tracebacks, and the
@@ -189,51 +185,18 @@ class Experiment:
             FunctionWarning: If functions of your own failed.
             UserWarning: If a tracker lacks something of this run, which is complete all the same.
         """
-        results = self._ran(engine, address, budget_usd, progress, on_error)(None)
-        return tell_failures(results, results._function_failures(), on_error)
-
-    async def arun(
-        self,
-        *,
-        engine: str | None = None,
-        address: str | None = None,
-        budget_usd: float | None = None,
-        progress: bool | Callable[[dict[str, Any]], Any] | None = None,
-        on_error: Literal["warn", "raise"] = "warn",
-    ) -> Results:
-        """The same as `run` without blocking the event loop.
-
-        Where the `await` is cancelled, the run ends as after Ctrl-C: what is finished is kept.
-        """
-        try:
-            results = await aside(self._ran(engine, address, budget_usd, progress, on_error))
-        except asyncio.CancelledError:
-            self._stopping = self._ended
-            raise
-        return tell_failures(results, results._function_failures(), on_error)
-
-    def _ran(
-        self,
-        engine: str | None,
-        address: str | None,
-        budget_usd: float | None,
-        progress: bool | Callable[[dict[str, Any]], Any] | None,
-        on_error: str,
-    ) -> Callable[[_core.Stop | None], Results]:
-        """What runs it, in the thread that calls it."""
         check_on_error(on_error)
-        watching = watcher(progress)
+        watching = make_watcher(progress)
 
-        def made(stop: _core.Stop | None) -> Results:
-            run, self._partial = self._core.run, None
-            ended = self._ended = threading.Event()
+        def run(stop: _core.Stop | None) -> Results:
+            with self._serve_functions():
+                return Results(self._core.run(_connect, engine, address, budget_usd, watching, stop))
 
-            def work() -> Results:
-                with self._serving():
-                    return Results(run(_connect, engine, address, budget_usd, watching, stop))
-
+        def work(stop: _core.Stop | None) -> Results:
+            ended = threading.Event()
+            self._partial, self._last_run = None, (stop, ended)
             try:
-                return watched(watching, work)
+                return run_watched(watching, lambda: run(stop))
             except KeyboardInterrupt as raised:
                 partial = getattr(raised, "_partial", None)
                 if partial is not None:
@@ -242,7 +205,9 @@ class Experiment:
             finally:
                 ended.set()
 
-        return made
+        return carry_out(work, lambda results: report_failures(results, results._function_failures(), on_error))
+
+    arun = asynchronous(run)
 
     def results(self) -> Results:
         """The results of the last finished run; after `run` of this object was interrupted, those of the trials that are
@@ -251,10 +216,11 @@ class Experiment:
         Raises:
             RuntimeError: If there was none.
         """
-        if self._stopping is not None:
+        stop, ended = self._last_run or (None, None)
+        if stop is not None and ended is not None and stop.is_stopped():
             # The thread finishes the calls that have begun, and then looks what is scored.
-            self._stopping.wait(_STOPPING_SECONDS)
-            self._stopping = None
+            ended.wait(_STOPPING_SECONDS)
+            self._last_run = None
         if self._partial is not None:
             return self._partial
         return Results(self._core.results())
@@ -279,7 +245,7 @@ class Experiment:
             budget_usd: What all questions to it may cost together, in US dollars. Default: no limit; the budget of the
                 experiment was that of its run.
         """
-        served = Served(self._functions)
+        served = ServedModels(self._functions)
         try:
             pipeline = Pipeline(self._core.pipeline(trial, budget_usd), self, budget_usd)
         except BaseException:
@@ -290,13 +256,13 @@ class Experiment:
         return pipeline
 
     @contextmanager
-    def _serving(self) -> Iterator[None]:
+    def _serve_functions(self) -> Iterator[None]:
         """Functions that stand for models can be asked for as long as this lasts."""
-        with serving(self._functions):
+        with serve_models(self._functions):
             yield
 
     def __repr__(self) -> str:
-        return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"
+        return f"<experiment {self.name}: {len(self._core.trials())} trials>"
 
 
 # How long `results` waits for a run that was cancelled.
@@ -305,9 +271,9 @@ _STOPPING_SECONDS = 30.0
 _MOST_LEVELS = 64
 
 
-def _functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
+def _extract_functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
     """The tables with functions that stand for models replaced by their names, and the functions by name."""
-    models, functions = with_settings(tables.get("models") or {})
+    models, functions = split_functions(tables.get("models") or {})
 
     def named(value: Any) -> Any:
         """A function as the name of a model."""
@@ -338,10 +304,10 @@ def _functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Cal
     return walked, functions
 
 
-def _unknown(given: Mapping[str, Any]) -> list[str]:
-    """What is said of parameters that an experiment does not have."""
+def _describe_unknown(given: Mapping[str, Any]) -> list[str]:
+    """The messages about parameters that an experiment does not have."""
     sections, axes, evaluate, metrics = _core.experiment_names()
-    said = []
+    messages = []
     for name in given:
         if name in sections or name in axes:
             continue
@@ -355,15 +321,15 @@ def _unknown(given: Mapping[str, Any]) -> list[str]:
             hint = f'`{word}` is a metric: evaluate={{"metrics": ["{word}"]}}'
         else:
             hint = f"there are {', '.join([*sections, *axes])}"
-        said.append(f"Experiment: unknown parameter `{name}`; {hint}")
-    return said
+        messages.append(f"Experiment: unknown parameter `{name}`; {hint}")
+    return messages
 
 
 class Plan:
     """What a run would do."""
 
-    def __init__(self, name: str, text: str) -> None:
-        self._data: dict[str, Any] = json.loads(text)
+    def __init__(self, name: str, data: dict[str, Any]) -> None:
+        self._data = data
         self.name = name
         """The experiment's name."""
         self.trials: int = self._data["trials"]
@@ -390,7 +356,7 @@ class Plan:
         text = f"{self.name}: {self.trials} trials"
         if self.cost:
             usd = self.cost["cost_usd"]
-            money = "an unknown price" if usd is None else f"$ {fixed(usd, 4)}"
+            money = "an unknown price" if usd is None else f"$ {format_fixed(usd, 4)}"
             text += f"; about {self.cost['calls']:,} calls, {self.cost['tokens']:,} tokens, {money}"
             if self.cost["exceeds"]:
                 text += f"; more than the budget of {', '.join(map(str, self.cost['exceeds']))}"
@@ -408,7 +374,7 @@ class Plan:
                 [
                     [(each["model"], False)]
                     + [(f"{each[name]:,}", True) for name in ("calls", "prompt_tokens", "completion_tokens")]
-                    + [("–" if each["cost_usd"] is None else fixed(each["cost_usd"], 4), True)]
+                    + [("–" if each["cost_usd"] is None else format_fixed(each["cost_usd"], 4), True)]
                     for each in self.cost["models"]
                 ],
             )

@@ -37,7 +37,7 @@ class NotAloneError(ValueError):
 
 
 class Function:
-    """A function that stands in an experiment; it can still be called. Made by one of the decorators.
+    """A function for an experiment; it can still be called. Made by one of the decorators.
 
     Like every pickle, a pickled one runs code when it is loaded: load only what you trust.
     """
@@ -46,13 +46,13 @@ class Function:
         self.function = function
         self._kind = kind
         source = _source(function, kind)
-        _tell_place(function, source)
+        _register_place(function, source)
         self.__name__, self.__doc__ = _name(function), getattr(function, "func", function).__doc__
         self._settings = {**settings, "function": self.__name__, "source": source}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The function itself is pickled by its name, under which this stands.
-        return _made_again, (self._settings, self._kind, self.__name__, self.__doc__)
+        return _unpickle_function, (self._settings, self._kind, self.__name__, self.__doc__)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self.function(*arguments, **named)
@@ -63,14 +63,14 @@ class Function:
         return self._settings.get("name", self.__name__)
 
     def setting(self) -> dict[str, Any]:
-        """What stands for it in a list of an experiment: `metrics`, or the axis of the stage."""
+        """Its form in a list of an experiment: `metrics`, or the axis of the stage."""
         return {"python": dict(self._settings)}
 
     def __repr__(self) -> str:
         return f"<{self._kind} {self.name}>"
 
 
-def _made_again(settings: dict[str, Any], kind: str, name: str, doc: str | None) -> Function:
+def _unpickle_function(settings: dict[str, Any], kind: str, name: str, doc: str | None) -> Function:
     """A function that was pickled, from its source."""
     space: dict[str, Any] = {"__name__": "function"}
     exec(compile(settings["source"], f"<{name}>", "exec"), space)
@@ -112,7 +112,7 @@ class _Metric(Metrics):
 
         The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
         texts; also by the column's name, `contexts`). It returns a number in `range`, a truth value, or `None` where the metric does not apply; or a pair of
-        that and the reason as a text, which stands in the score's detail. What it raises is no score. It may be an
+        that and the reason as a text, which is in the score's detail. What it raises is no score. It may be an
         `async def`, have further parameters with defaults, or come from `functools.partial`. What it names must be
         there for it to be called, unless it has a default: with `reference=None` it is called for rows without a
         reference too.
@@ -146,10 +146,10 @@ class _Metric(Metrics):
             "interpreter": interpreter,
             "concurrency": concurrency,
         }
-        settings["timeout_seconds"] = _limit(timeout_seconds)
+        settings["timeout_seconds"] = _check_seconds(timeout_seconds)
 
         def made(function: Callable[..., Any]) -> Function:
-            return Function(function, _given({"name": name or _name(function), **settings}), "metric")
+            return Function(function, _drop_none({"name": name or _name(function), **settings}), "metric")
 
         return made if function is None else made(function)
 
@@ -196,7 +196,7 @@ class _Chunker(Chunkers):
         Raises:
             ValueError: If the function uses a name from around it, or its source cannot be read.
         """
-        return _decorated(function, {"interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}, "chunker")
+        return _decorate(function, {"interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)}, "chunker")
 
 
 chunker = _Chunker()
@@ -249,8 +249,8 @@ class _Retriever(Retrievers):
         Raises:
             ValueError: If the function uses a name from around it, or its source cannot be read.
         """
-        settings = {"top_k": top_k, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}
-        return _decorated(function, settings, "retriever")
+        settings = {"top_k": top_k, "interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)}
+        return _decorate(function, settings, "retriever")
 
 
 retriever = _Retriever()
@@ -296,8 +296,8 @@ class _Reranker(Rerankers):
         Raises:
             ValueError: If the function uses a name from around it, or its source cannot be read.
         """
-        settings = {"top_n": top_n, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}
-        return _decorated(function, settings, "reranker")
+        settings = {"top_n": top_n, "interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)}
+        return _decorate(function, settings, "reranker")
 
 
 reranker = _Reranker()
@@ -353,9 +353,9 @@ class _Generator(Generators):
             "seed": seed,
             "citations": citations,
         }
-        return _decorated(
+        return _decorate(
             None,
-            {"settings": settings, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)},
+            {"settings": settings, "interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)},
             "generator",
         )
 
@@ -368,7 +368,7 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(plain, "__name__", "function")
 
 
-def metrics_of(given: Any, concurrency: int | None = None, in_this_process: bool = False) -> list[Any]:
+def to_metrics(given: Any, concurrency: int | None = None, in_this_process: bool = False) -> list[Any]:
     """A list of metrics, or one. Functions that are not decorated become metrics, with this many calls at once. With
     `in_this_process`, callables that cannot be run by themselves do too, and are called here."""
     items = list(given) if isinstance(given, (list, tuple)) else [given]
@@ -396,22 +396,22 @@ def metrics_of(given: Any, concurrency: int | None = None, in_this_process: bool
     return [made(each) for each in items]
 
 
-def _decorated(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:
+def _decorate(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:
     """A stage of this function, or of the one that follows."""
 
     def made(function: Callable[..., Any]) -> Function:
-        return Function(function, _given(settings), kind)
+        return Function(function, _drop_none(settings), kind)
 
     return made if function is None else made(function)
 
 
-def _limit(seconds: float) -> float:
+def _check_seconds(seconds: float) -> float:
     if not 0 < seconds <= 1e6:
         raise ValueError(f"timeout_seconds is how long a call may take, above 0, not {seconds!r}")
     return float(seconds)
 
 
-def _given(settings: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
@@ -438,7 +438,7 @@ def _source(function: Callable[..., Any], kind: str) -> str:
             "own, so import and define everything inside the function, or give it as the default of a parameter; "
             "`reverie.evaluate` also takes it without a decorator, and calls it in this process"
         )
-    source = _with_defaults(plain, source)
+    source = _add_defaults(plain, source)
     node = ast.parse(source).body[0]
     lines = source.splitlines()[node.lineno - 1 :]
     if bound is not None:
@@ -447,7 +447,7 @@ def _source(function: Callable[..., Any], kind: str) -> str:
     return "\n".join(["from __future__ import annotations", "", *lines, ""])
 
 
-def _tell_place(function: Callable[..., Any], source: str) -> None:
+def _register_place(function: Callable[..., Any], source: str) -> None:
     """Lets failures name the user's own file and its lines, and not those of the source that is run."""
     plain = function.func if isinstance(function, functools.partial) else function
     plain = plain.function if isinstance(plain, Function) else plain
@@ -459,7 +459,7 @@ def _tell_place(function: Callable[..., Any], source: str) -> None:
         _core.function_place(source, os.path.abspath(file) if os.path.exists(file) else file, first + written - 1 - run)
 
 
-def _with_defaults(function: FunctionType, source: str) -> str:
+def _add_defaults(function: FunctionType, source: str) -> str:
     """The source with the values of defaults that it gives as names: these do not exist where it runs."""
     node = ast.parse(source).body[0]
     assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -500,7 +500,7 @@ def _binding(bound: functools.partial[Any], function: FunctionType) -> list[str]
 
 
 def _literal(value: Any, what: str) -> str:
-    """A value as it stands in a source."""
+    """A value as source text."""
     text = repr(value)
     if not _is_literal(text) or ast.literal_eval(text) != value:
         raise ValueError(

@@ -23,12 +23,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
-from reverie._aside import aside
-from reverie._function_models import Model, served
-from reverie._live import Watcher, drafts
-from reverie._outcome import check_on_error, tell_failures, watched
+from reverie._background import asynchronous, carry_out
+from reverie._function_models import Model, serve_functions
+from reverie._live import make_draft_watcher
+from reverie._outcome import FINISH_STACKLEVEL, check_on_error, report_failures, run_watched
 from reverie.exceptions import FunctionError, GenerationError
-from reverie.tables import Table, fixed
+from reverie.stages import to_core_documents
+from reverie.tables import Table, format_fixed
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,13 +58,13 @@ class Questions(Table):
     `origin` (of a generated one: `kind`, `persona`, `style`, `length`, `model`), `split` (`tune` or `test`), `review`
     (`accepted` or `edited`).
 
-    It stands wherever questions are wanted: `reverie.Experiment(dataset=questions)`, `golden.read(questions)`. Every
-    method gives new questions, and leaves these as they are.
+    It can be used wherever questions are wanted: `reverie.Experiment(dataset=questions)`, `golden.read(questions)`. Every
+    method returns new questions, and leaves these as they are.
     """
 
-    def __init__(self, core: _core.Questions, told: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, core: _core.Questions, summary: Mapping[str, Any] | None = None) -> None:
         self._core = core
-        told = told or {}
+        summary = summary or {}
         questions = json.loads(core.text())
         columns = [("id", "text"), ("question", "text"), ("reference", "text"), ("evidence", "evidence")]
         columns += [("tags", "texts"), ("answerable", "truth"), ("origin", "origin"), ("split", "text")]
@@ -71,29 +72,29 @@ class Questions(Table):
         missing = {"evidence": [], "tags": [], "answerable": True}
         for each in questions:
             if "evidence" in each:
-                each["evidence"] = [_in_bytes(item) for item in each["evidence"]]
+                each["evidence"] = [_rename_span(item) for item in each["evidence"]]
         super().__init__(
             columns, ([each.get(name, missing.get(name)) for name, _ in columns] for each in questions)
         )
-        self.manifest: dict[str, Any] | None = told.get("manifest")
+        self.manifest: dict[str, Any] | None = summary.get("manifest")
         """Where generated questions came from: the model, the options, the digest of the documents, how many drafts were
         tried, and how many were rejected for which reason. None for questions that were read."""
-        self.rejected = _rejected(told.get("rejected", ()))
-        """What is not among the questions, and why: drafts that a check rejected, with the passage (`document`,
+        self.rejected = _rejection_table(summary.get("rejected", ()))
+        """What was rejected, and why: drafts that a check rejected, with the passage (`document`,
         `start_byte` and `end_byte`) and the draft, if there was one; and those that `review` rejected."""
         self.unread = Table(
             [("path", "text"), ("reason", "text")],
-            ([each["path"], each["reason"]] for each in told.get("unread", ())),
+            ([each["path"], each["reason"]] for each in summary.get("unread", ())),
         )
         """Files that gave no document, and why."""
-        self._told = dict(told)
+        self._summary = dict(summary)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._core.text(), self._told)
+        return _unpickle_questions, (self._core.text(), self._summary)
 
     def failures(self) -> Table:
         """What a function of your own failed at that was to write the questions, a row each, with the traceback."""
-        return _failures(self._told.get("failures", ()))
+        return _failure_table(self._summary.get("failures", ()))
 
     def _records(self) -> list[dict[str, Any]]:
         """The questions as a file of them says it."""
@@ -104,7 +105,7 @@ class Questions(Table):
         but nothing says where: what is retrieved for them cannot be scored), `unanswerable`, `kinds`, `documents`, `tune`
         and `test`, `accepted` and `edited`, the median number of words, `version` (their digest), and
         `ignored_columns`, which are no part of the questions."""
-        return json.loads(self._core.statistics())
+        return self._core.statistics()
 
     def review(
         self,
@@ -123,9 +124,9 @@ class Questions(Table):
         Raises:
             ValueError: If there is no question of an id, or one is rejected and kept.
         """
-        core, rejected = self._core.reviewed(list(accept), list(reject), dict(edit or {}))
-        out = [{"reason": "review", "question": each["question"]} for each in json.loads(rejected)]
-        return Questions(core, {**self._told, "rejected": [*self._told.get("rejected", ()), *out]})
+        core, rejected = self._core.review(list(accept), list(reject), dict(edit or {}))
+        out = [{"reason": "review", "question": each["question"]} for each in rejected]
+        return Questions(core, {**self._summary, "rejected": [*self._summary.get("rejected", ()), *out]})
 
     def split(self, test_share: float = 0.3, *, seed: int = 0) -> Questions:
         """The questions, divided by document into `tune`, by which trials are chosen, and `test`, by which the winner is
@@ -138,7 +139,7 @@ class Questions(Table):
         Raises:
             ValueError: If the share is none, or all evidence hangs together.
         """
-        return Questions(self._core.split(test_share, seed)[0], self._told)
+        return Questions(self._core.split(test_share, seed), self._summary)
 
     def write(
         self,
@@ -166,20 +167,20 @@ class Questions(Table):
         return super().to_arrow()
 
     def __repr__(self) -> str:
-        return _short(self).__repr__()
+        return _short_table(self).__repr__()
 
     def _repr_html_(self) -> str:
-        return _short(self)._repr_html_()
+        return _short_table(self)._repr_html_()
 
 
-def _in_bytes(item: Mapping[str, Any]) -> dict[str, Any]:
+def _rename_span(item: Mapping[str, Any]) -> dict[str, Any]:
     """Evidence as Python has it: `start` and `end` of a file count bytes, and are called so."""
     span = item.get("span") or {}
     places = {"start_byte": span.get("start"), "end_byte": span.get("end")}
     return {**{name: value for name, value in item.items() if name != "span"}, **places}
 
 
-def _short(questions: Questions) -> Table:
+def _short_table(questions: Questions) -> Table:
     """What people look at."""
     columns = [("id", "text"), ("question", "text"), ("reference", "text"), ("documents", "texts"), ("review", "text")]
     rows = (
@@ -189,19 +190,19 @@ def _short(questions: Questions) -> Table:
     return Table(columns, rows)
 
 
-def _rejected(rejected: Iterable[Mapping[str, Any]]) -> Table:
+def _rejection_table(rejected: Iterable[Mapping[str, Any]]) -> Table:
     names = ("reason", "kind", "document", "start_byte", "end_byte", "question")
     kinds = ("text", "text", "text", "count", "count", "text")
     return Table(list(zip(names, kinds)), ([each.get(name) for name in names] for each in rejected))
 
 
-def _failures(failures: Iterable[Mapping[str, Any]]) -> Table:
+def _failure_table(failures: Iterable[Mapping[str, Any]]) -> Table:
     names = ("function", "file", "kind", "message", "traceback")
     return Table([(name, "text") for name in names], ([each[name] for name in names] for each in failures))
 
 
-def _again(text: str, told: dict[str, Any]) -> Questions:
-    return Questions(_core.Questions(json.loads(text)), told)
+def _unpickle_questions(text: str, summary: dict[str, Any]) -> Questions:
+    return Questions(_core.Questions(json.loads(text)), summary)
 
 
 def read(questions: Any) -> Questions:
@@ -251,7 +252,7 @@ class Estimate:
         return self.prompt_tokens + self.completion_tokens
 
     def __str__(self) -> str:
-        money = "of unknown price" if self.cost_usd is None else f"$ {fixed(self.cost_usd, 4)}"
+        money = "of unknown price" if self.cost_usd is None else f"$ {format_fixed(self.cost_usd, 4)}"
         return (
             f"{self.size} questions with {self.model} from {self.passages:,} passages: about {self.drafts:,} drafts, "
             f"{self.calls:,} calls, {self.tokens:,} tokens, {money}; at most {self.most_calls:,} calls"
@@ -283,29 +284,27 @@ def estimate(
         ValueError: If a setting, a model or the documents are not as they must be.
     """
     options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
-    return _estimated(documents, model, options, models, store, os.getcwd(), None)
-
-
-async def aestimate(
-    documents: Any,
-    model: Model,
-    *,
-    size: int | None = None,
-    kinds: Mapping[str, float] | None = None,
-    personas: Sequence[Mapping[str, str]] | int | None = None,
-    styles: Sequence[str] | None = None,
-    lengths: Sequence[str] | None = None,
-    seed: int | None = None,
-    keep_known: bool = False,
-    max_attempts: int | None = None,
-    threshold: float | None = None,
-    models: Mapping[str, Any] | None = None,
-    store: str | os.PathLike[str] | None = None,
-) -> Estimate:
-    """The same as `estimate` without blocking the event loop."""
-    options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
     base = os.getcwd()
-    return await aside(lambda stop: _estimated(documents, model, options, models, store, base, stop))
+
+    def work(stop: _core.Stop | None) -> dict[str, Any]:
+        with serve_functions([model], models) as (names, known):
+            tables = _tables(names[0], options, known, store)
+            return _core.golden_estimate(to_core_documents(documents), tables, base, stop)
+
+    return carry_out(work, _to_estimate)
+
+
+aestimate = asynchronous(estimate)
+
+
+def _to_estimate(row: dict[str, Any]) -> Estimate:
+    same = ("model", "size", "calls", "most_calls", "prompt_tokens", "completion_tokens", "cost_usd")
+    return Estimate(
+        **{name: row[name] for name in same},
+        passages=row["n_passages"],
+        drafts=row["attempts"],
+        unread=tuple(f"{each['path']}: {each['reason']}" for each in row["unread"]),
+    )
 
 
 def generate(
@@ -376,40 +375,35 @@ def generate(
     """
     options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
     check_on_error(on_error)
-    work = _Generation(documents, model, options, test_share, models, budget_usd, store, progress)
-    questions = _divided(work.made(None))
-    return tell_failures(questions, questions._told.get("failed_functions"), on_error)
+    base, watching = os.getcwd(), make_draft_watcher(progress)
+
+    def write(stop: _core.Stop | None) -> Questions:
+        with serve_functions([model], models) as (names, known):
+            tables = _tables(names[0], options, known, store)
+            given = to_core_documents(documents)
+            return Questions(
+                *_core.golden_generate(given, tables, base, budget_usd, test_share, watching, stop)
+            )
+
+    def work(stop: _core.Stop | None) -> Questions:
+        try:
+            return run_watched(watching, lambda: write(stop))
+        except GenerationError as nothing:
+            raised = next((each["traceback"] for each in nothing.failures if each["traceback"]), None)
+            if not nothing.failures:
+                raise
+            error = FunctionError(f"{nothing}\n{nothing.failures[0]['message']}" + (f"\n{raised}" if raised else ""))
+            error.failures = nothing.failures
+            raise error from nothing
+
+    def finish(questions: Questions) -> Questions:
+        _warn_if_not_split(questions)
+        return report_failures(questions, questions._summary.get("failed_functions"), on_error)
+
+    return carry_out(work, finish)
 
 
-async def agenerate(
-    documents: Any,
-    model: Model,
-    *,
-    size: int | None = None,
-    kinds: Mapping[str, float] | None = None,
-    personas: Sequence[Mapping[str, str]] | int | None = None,
-    styles: Sequence[str] | None = None,
-    lengths: Sequence[str] | None = None,
-    seed: int | None = None,
-    keep_known: bool = False,
-    max_attempts: int | None = None,
-    threshold: float | None = None,
-    test_share: float | None = None,
-    models: Mapping[str, Any] | None = None,
-    budget_usd: float | None = None,
-    store: str | os.PathLike[str] | None = None,
-    progress: bool | Callable[[dict[str, int]], Any] | None = None,
-    on_error: Literal["warn", "raise"] = "warn",
-) -> Questions:
-    """The same as `generate` without blocking the event loop.
-
-    Where the `await` is cancelled, calls of models that have begun are finished and kept, and nothing more is asked.
-    """
-    options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
-    check_on_error(on_error)
-    work = _Generation(documents, model, options, test_share, models, budget_usd, store, progress)
-    questions = _divided(await aside(work.made))
-    return tell_failures(questions, questions._told.get("failed_functions"), on_error)
+agenerate = asynchronous(generate)
 
 
 @dataclass(frozen=True)
@@ -421,7 +415,7 @@ class Anchored:
     evidence: int
     """All pieces of evidence."""
     moved: int
-    """Questions of which some evidence stands at a new place now."""
+    """Questions whose evidence has a new location."""
     lost: Table
     """What was not found: `question_id`, `document`, `quote`, and the `reason` with what to do."""
 
@@ -437,13 +431,14 @@ def anchor(documents: Any, questions: Any, *, store: str | os.PathLike[str] | No
     Raises:
         ValueError: If questions or documents are not as they must be.
     """
-    return _anchored(documents, read(questions), store, os.getcwd(), None)
-
-
-async def aanchor(documents: Any, questions: Any, *, store: str | os.PathLike[str] | None = None) -> Anchored:
-    """The same as `anchor` without blocking the event loop."""
     golden, base = read(questions), os.getcwd()
-    return await aside(lambda stop: _anchored(documents, golden, store, base, stop))
+    return carry_out(
+        lambda stop: golden._core.anchor(to_core_documents(documents), {"store": store}, base, stop),
+        lambda found: _to_anchored(golden, *found),
+    )
+
+
+aanchor = asynchronous(anchor)
 
 
 class Difference(Table):
@@ -460,12 +455,12 @@ def difference(older: Any, newer: Any) -> Difference:
     Raises:
         ValueError: If the questions are not as they must be.
     """
-    told = json.loads(read(newer)._core.difference(read(older)._core))
-    rows: list[list[Any]] = [["added", each["id"], each["question"], []] for each in told["added"]]
-    rows += [["removed", each["id"], each["question"], []] for each in told["removed"]]
-    rows += [["changed", each["id"], each["after"]["question"], each["fields"]] for each in told["changed"]]
+    found = read(newer)._core.difference(read(older)._core)
+    rows: list[list[Any]] = [["added", each["id"], each["question"], []] for each in found["added"]]
+    rows += [["removed", each["id"], each["question"], []] for each in found["removed"]]
+    rows += [["changed", each["id"], each["after"]["question"], each["fields"]] for each in found["changed"]]
     made = Difference([("change", "text"), ("id", "text"), ("question", "text"), ("fields", "texts")], rows)
-    made.unchanged = told["unchanged"]
+    made.unchanged = found["unchanged"]
     return made
 
 
@@ -480,7 +475,7 @@ def _options(
     max_attempts: int | None,
     threshold: float | None,
 ) -> dict[str, Any]:
-    """What stands under `generate` of a dataset; `None` is the default."""
+    """The table `generate` of a dataset; `None` is the default."""
     options: dict[str, Any] = {"size": size, "kinds": kinds, "styles": styles, "lengths": lengths, "seed": seed}
     options |= {"max_attempts": max_attempts, "threshold": threshold, "closed_book": False if keep_known else None}
     options |= {"n_personas": personas} if isinstance(personas, int) else {"personas": personas}
@@ -492,102 +487,18 @@ def _tables(model: str, options: dict[str, Any], models: Any, store: Any) -> dic
     return {"models": models, "store": store, "dataset": dataset}
 
 
-def _given(documents: Any) -> Any:
-    """Documents as Rust takes them."""
-    from reverie.stages import Documents, _rows
-
-    return documents._held if isinstance(documents, Documents) else _rows(documents)
-
-
-def _estimated(
-    documents: Any,
-    model: Model,
-    options: dict[str, Any],
-    models: Mapping[str, Any] | None,
-    store: str | os.PathLike[str] | None,
-    base: str,
-    stop: _core.Stop | None,
-) -> Estimate:
-    with served([model], models) as (names, known):
-        tables = _tables(names[0], options, known, store)
-        told = json.loads(_core.golden_estimate(_given(documents), tables, base, stop))
-    same = ("model", "size", "calls", "most_calls", "prompt_tokens", "completion_tokens", "cost_usd")
-    return Estimate(
-        **{name: told[name] for name in same},
-        passages=told["n_passages"],
-        drafts=told["attempts"],
-        unread=tuple(f"{each['path']}: {each['reason']}" for each in told["unread"]),
-    )
-
-
-class _Generation:
-    """What `generate` and `agenerate` have in common."""
-
-    def __init__(
-        self,
-        documents: Any,
-        model: Model,
-        options: dict[str, Any],
-        test_share: float | None,
-        models: Mapping[str, Any] | None,
-        budget_usd: float | None,
-        store: str | os.PathLike[str] | None,
-        progress: bool | Callable[[dict[str, int]], Any] | None,
-    ) -> None:
-        self._documents, self._model, self._options, self._models = documents, model, options, models
-        self._test_share, self._budget_usd, self._store = test_share, budget_usd, store
-        self._base = os.getcwd()
-        self._watching: Watcher | None = drafts(progress)
-
-    def made(self, stop: _core.Stop | None) -> Questions:
-        """Does the work, in this thread."""
-
-        def work() -> Questions:
-            with served([self._model], self._models) as (names, known):
-                tables = _tables(names[0], self._options, known, self._store)
-                core, told = _core.golden_generate(
-                    _given(self._documents),
-                    tables,
-                    self._base,
-                    self._budget_usd,
-                    self._test_share,
-                    self._watching,
-                    stop,
-                )
-            return Questions(core, json.loads(told))
-
-        try:
-            return watched(self._watching, work)
-        except GenerationError as nothing:
-            raised = next((each["traceback"] for each in nothing.failures if each["traceback"]), None)
-            if not nothing.failures:
-                raise
-            error = FunctionError(f"{nothing}\n{nothing.failures[0]['message']}" + (f"\n{raised}" if raised else ""))
-            error.failures = nothing.failures
-            raise error from nothing
-
-
-def _divided(questions: Questions) -> Questions:
-    """Called by what the user calls: the warning names the user's line."""
-    reason = questions._told.get("not_split")
+def _warn_if_not_split(questions: Questions) -> None:
+    reason = questions._summary.get("not_split")
     if reason is not None:
-        warnings.warn(f"test_share: the questions are not divided: {reason}", UserWarning, stacklevel=3)
-    return questions
+        text = f"test_share: the questions are not divided: {reason}"
+        warnings.warn(text, UserWarning, stacklevel=FINISH_STACKLEVEL)
 
 
-def _anchored(
-    documents: Any,
-    questions: Questions,
-    store: str | os.PathLike[str] | None,
-    base: str,
-    stop: _core.Stop | None,
-) -> Anchored:
-    core, text = questions._core.anchored(_given(documents), {"store": store}, base, stop)
-    told = json.loads(text)
+def _to_anchored(questions: Questions, core: _core.Questions, summary: dict[str, Any]) -> Anchored:
     names = ("question", "document", "quote", "reason")
     lost = Table(
         [("question_id", "text"), ("document", "text"), ("quote", "text"), ("reason", "text")],
-        ([each[name] for name in names] for each in told["lost"]),
+        ([each[name] for name in names] for each in summary["lost"]),
     )
-    found = Questions(core, {**questions._told, "unread": told["unread"]})
-    return Anchored(found, told["evidence"], told["moved"], lost)
+    found = Questions(core, {**questions._summary, "unread": summary["unread"]})
+    return Anchored(found, summary["evidence"], summary["moved"], lost)

@@ -10,14 +10,14 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
-from reverie._aside import aside
-from reverie._function_models import Model, served, several
-from reverie._outcome import check_on_error, tell_failures
-from reverie.answers import _opened
-from reverie.functions import metrics_of
+from reverie._background import asynchronous, carry_out
+from reverie._function_models import Model, serve_functions, as_models
+from reverie._outcome import check_on_error, report_failures
+from reverie.answers import _to_experiment
+from reverie.functions import to_metrics
 from reverie.golden import read
 from reverie.scores import failures_table
-from reverie.tables import Table, fixed, shown
+from reverie.tables import Table, format_fixed, format_value
 
 if TYPE_CHECKING:
     from reverie.experiment import Experiment
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a judge was asked, and what it said."""
+    """A request to a judge, and its reply."""
 
     model: str
     """The model, as its provider knows it."""
@@ -69,35 +69,35 @@ class Judgement:
         return failures_table(self.function_failures)
 
     def __str__(self) -> str:
-        lines = [f"{self.metric}: {fixed(self.score, 3) if self.score is not None else f'no score, {self.missing}'}"]
+        lines = [f"{self.metric}: {format_fixed(self.score, 3) if self.score is not None else f'no score, {self.missing}'}"]
         for number, exchange in enumerate(self.exchanges, 1):
             lines += ["", f"── {number} of {len(self.exchanges)} · {exchange.model}"]
             lines += [f"{message['role']}: {message['content']}" for message in exchange.messages]
             if exchange.schema is not None:
                 lines.append(f"schema: {json.dumps(exchange.schema, ensure_ascii=False)}")
-            lines.append(f"→ {_said(exchange)}")
+            lines.append(f"→ {_format_reply(exchange)}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        said = shown(self.score) if self.score is not None else f"no score: {self.missing}"
-        page = f"<p><b>{escape(self.metric)}</b>: {escape(said)}</p>"
+        score = format_value(self.score) if self.score is not None else f"no score: {self.missing}"
+        page = f"<p><b>{escape(self.metric)}</b>: {escape(score)}</p>"
         for exchange in self.exchanges:
             asked = "\n\n".join(f"{message['role']}: {message['content']}" for message in exchange.messages)
             if exchange.schema is not None:
                 asked += f"\n\nschema: {json.dumps(exchange.schema, ensure_ascii=False)}"
             page += (
-                f"<details><summary>{escape(exchange.model)}: {escape(_said(exchange))}</summary>"
+                f"<details><summary>{escape(exchange.model)}: {escape(_format_reply(exchange))}</summary>"
                 f'<pre style="white-space:pre-wrap">{escape(asked)}</pre></details>'
             )
         return page
 
 
-def _said(exchange: Exchange) -> str:
+def _format_reply(exchange: Exchange) -> str:
     if exchange.error is not None:
         return f"failed: {exchange.error}"
     shares = exchange.probabilities or {}
-    told = ", ".join(f"{reply} {fixed(share, 3)}" for reply, share in shares.items())
-    return f"{exchange.reply} ({told})" if told else exchange.reply or ""
+    listed = ", ".join(f"{reply} {format_fixed(share, 3)}" for reply, share in shares.items())
+    return f"{exchange.reply} ({listed})" if listed else exchange.reply or ""
 
 
 def explain(
@@ -139,67 +139,36 @@ def explain(
         FunctionWarning: If a function of your own failed.
     """
     check_on_error(on_error)
-    told, failed = _explained(example, metric, judge, embedder, models, budget_usd, store, os.getcwd(), None)
-    return tell_failures(told, failed, on_error)
-
-
-async def aexplain(
-    example: Mapping[str, Any],
-    metric: Any,
-    judge: Model | Sequence[Model],
-    *,
-    embedder: str | None = None,
-    models: Mapping[str, Any] | None = None,
-    budget_usd: float | None = None,
-    store: str | os.PathLike[str] | None = None,
-    on_error: Literal["warn", "raise"] = "warn",
-) -> Judgement:
-    """The same as `explain` without blocking the event loop."""
-    check_on_error(on_error)
-    base = os.getcwd()
-    told, failed = await aside(
-        lambda stop: _explained(example, metric, judge, embedder, models, budget_usd, store, base, stop)
-    )
-    return tell_failures(told, failed, on_error)
-
-
-def _explained(
-    example: Mapping[str, Any],
-    metric: Any,
-    judge: Model | Sequence[Model],
-    embedder: str | None,
-    models: Mapping[str, Any] | None,
-    budget_usd: float | None,
-    store: str | os.PathLike[str] | None,
-    base: str,
-    stop: _core.Stop | None,
-) -> tuple[Judgement, str | None]:
-    """The judgement, and what is said of functions that failed."""
-    metrics = metrics_of(metric)
+    metrics, base = to_metrics(metric), os.getcwd()
     if len(metrics) != 1:
         raise ValueError(f"metric: one metric is looked at, and here are {len(metrics)}; `reverie.evaluate` takes many")
-    with served(several(judge), models) as (names, known):
-        tables = {"models": known, "store": store, "evaluate": {"metrics": metrics}}
-        told = json.loads(_core.explain([example], tables, names, embedder, base, budget_usd, stop))
+
+    def work(stop: _core.Stop | None) -> dict[str, Any]:
+        with serve_functions(as_models(judge), models) as (names, known):
+            tables = {"models": known, "store": store, "evaluate": {"metrics": metrics}}
+            return _core.explain([example], tables, names, embedder, base, budget_usd, stop)
+
+    return carry_out(work, lambda row: report_failures(_judgement(row), row["failed_functions"], on_error))
+
+
+aexplain = asynchronous(explain)
+
+
+def _judgement(row: dict[str, Any]) -> Judgement:
+    names = ("model", "schema", "reply", "probabilities", "error", "prompt_tokens", "completion_tokens")
     exchanges = (
-        Exchange(
-            each["model"],
-            tuple(each["messages"]),
-            each["schema"],
-            each["reply"],
-            each["probabilities"],
-            each["error"],
-            each["prompt_tokens"],
-            each["completion_tokens"],
-        )
-        for each in told["exchanges"]
+        Exchange(messages=tuple(each["messages"]), **{name: each[name] for name in names}) for each in row["exchanges"]
     )
-    low, high = told["range"]
-    failures = tuple(told["function_failures"])
-    made = Judgement(
-        told["metric"], told["score"], told["missing"], (low, high), told["detail"], tuple(exchanges), failures
+    low, high = row["range"]
+    return Judgement(
+        row["metric"],
+        row["score"],
+        row["missing"],
+        (low, high),
+        row["detail"],
+        tuple(exchanges),
+        tuple(row["function_failures"]),
     )
-    return made, told["failed_functions"]
 
 
 class Qualification(Table):
@@ -268,42 +237,18 @@ def judge(
         RuntimeError: If a model fails: a judge is not judged by what it did not answer.
         KeyboardInterrupt: After Ctrl-C.
     """
-    return _qualified(judges, cases, golden, planted, models, budget_usd, store, os.getcwd(), None)
-
-
-async def ajudge(
-    judges: Model | Sequence[Model],
-    cases: Any = None,
-    *,
-    golden: Any = None,
-    planted: int | None = None,
-    models: Mapping[str, Any] | None = None,
-    budget_usd: float | None = None,
-    store: str | os.PathLike[str] | None = None,
-) -> Qualification:
-    """The same as `judge` without blocking the event loop."""
     base = os.getcwd()
-    return await aside(
-        lambda stop: _qualified(judges, cases, golden, planted, models, budget_usd, store, base, stop)
-    )
+
+    def work(stop: _core.Stop | None) -> list[dict[str, Any]]:
+        questions = None if golden is None else read(golden)._core
+        with serve_functions(as_models(judges), models) as (names, known):
+            tables = {"models": known, "store": store}
+            return _core.qualify(names, cases, questions, planted, tables, base, budget_usd, stop)
+
+    return carry_out(work, Qualification)
 
 
-def _qualified(
-    judges: Model | Sequence[Model],
-    cases: Any,
-    golden: Any,
-    planted: int | None,
-    models: Mapping[str, Any] | None,
-    budget_usd: float | None,
-    store: str | os.PathLike[str] | None,
-    base: str,
-    stop: _core.Stop | None,
-) -> Qualification:
-    questions = None if golden is None else read(golden)._core
-    with served(several(judges), models) as (names, known):
-        tables = {"models": known, "store": store}
-        told = _core.qualify(names, cases, questions, planted, tables, base, budget_usd, stop)
-    return Qualification(json.loads(told))
+ajudge = asynchronous(judge)
 
 
 @dataclass(frozen=True)
@@ -345,9 +290,9 @@ class Noise:
 
     def __str__(self) -> str:
         told = (
-            f"standard error over {self.questions} questions: {fixed(self.standard_error, 3)}; with twice the questions "
-            f"{fixed(self.with_twice_the_questions, 3)}, with three answers each {fixed(self.with_three_answers, 3)}, with "
-            f"three judgements each {fixed(self.with_three_judgements, 3)}"
+            f"standard error over {self.questions} questions: {format_fixed(self.standard_error, 3)}; with twice the questions "
+            f"{format_fixed(self.with_twice_the_questions, 3)}, with three answers each {format_fixed(self.with_three_answers, 3)}, with "
+            f"three judgements each {format_fixed(self.with_three_judgements, 3)}"
         )
         left = f" ({self.left_out} questions left out: a score is missing)" if self.left_out else ""
         return f"{self.metric} of {self.trial}, from {self.used} questions{left}\n{self.table()!r}\n{told}"
@@ -387,36 +332,21 @@ def noise(
             questions have all their scores.
         KeyboardInterrupt: After Ctrl-C.
     """
-    return _noise(_opened(experiment)._core.noise(trial, metric, questions, answers, judgements, budget_usd))
-
-
-async def anoise(
-    experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment,
-    trial: str,
-    metric: str,
-    *,
-    questions: int = 8,
-    answers: int = 3,
-    judgements: int = 3,
-    budget_usd: float | None = None,
-) -> Noise:
-    """The same as `noise` without blocking the event loop."""
-    core = _opened(experiment)._core
-    told = await aside(lambda stop: core.noise(trial, metric, questions, answers, judgements, budget_usd, stop))
-    return _noise(told)
-
-
-def _noise(text: str) -> Noise:
-    told = json.loads(text)
-    parts, errors = told["noise"], told["standard_errors"]
-    return Noise(
-        told["trial"],
-        told["metric"],
-        parts["question"],
-        parts["generation"],
-        parts["judge"],
-        told["used"],
-        told["left_out"],
-        told["n_questions"],
-        *errors,
+    core = _to_experiment(experiment)._core
+    return carry_out(
+        lambda stop: core.noise(trial, metric, questions, answers, judgements, budget_usd, stop),
+        lambda row: Noise(
+            row["trial"],
+            row["metric"],
+            row["noise"]["question"],
+            row["noise"]["generation"],
+            row["noise"]["judge"],
+            row["used"],
+            row["left_out"],
+            row["n_questions"],
+            *row["standard_errors"],
+        ),
     )
+
+
+anoise = asynchronous(noise)

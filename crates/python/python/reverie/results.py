@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie import _core
-from reverie.tables import Table, fixed, html_table, interval, shown, signed
+from reverie.tables import Table, format_fixed, html_table, format_interval, format_value, format_signed
 
 # The columns of the table in their order, by what they hold; a mean of scores is four columns.
 _TABLE = (("axis",), ("objective",), ("metric",), ("test", "seconds", "tokens", "money"))
@@ -48,7 +48,7 @@ class Trial:
 
     def __repr__(self) -> str:
         labels = ", ".join(label for label in self.labels.values() if label != "none")
-        return f"<trial {self.id}: {labels}; objective {shown(self.objective)}{', winner' if self.is_winner else ''}>"
+        return f"<trial {self.id}: {labels}; objective {format_value(self.objective)}{', winner' if self.is_winner else ''}>"
 
 
 class Results:
@@ -60,7 +60,7 @@ class Results:
     def __init__(self, results: str | _core.Results) -> None:
         """Reads the text of a `results.json`."""
         self._core = _core.Results(results) if isinstance(results, str) else results
-        self._board: dict[str, Any] = json.loads(self._core.board())
+        self._board: dict[str, Any] = self._core.board()
         self.experiment: str = self._board["experiment"]
         """The experiment's name."""
         self.run: str = self._board["run"]
@@ -107,7 +107,7 @@ class Results:
             store: The store that the experiments name: a folder, or the URL of an object store.
         """
         names = ("experiment", "run", "time_ms")
-        runs = json.loads(_core.runs(os.fspath(store), os.getcwd()))
+        runs = _core.runs(os.fspath(store), os.getcwd())
         rows = ([run[column] for column in names] for run in runs if name in (None, run["experiment"]))
         return Table([("experiment", "text"), ("run", "text"), ("time_ms", "count")], rows)
 
@@ -145,9 +145,9 @@ class Results:
         (`_scored`); so has the objective. `group` counts groups of trials that cannot be told apart, from 1.
         """
         parts = {"axis": ("",), "objective": _SUMMARY, "metric": _SUMMARY}
-        told = [column for kinds in _TABLE for column in self._board["columns"] if column["kind"] in kinds]
+        chosen = [column for kinds in _TABLE for column in self._board["columns"] if column["kind"] in kinds]
         columns = [("trial", "text"), ("group", "count"), ("winner", "truth"), ("tied", "truth")]
-        for column in told:
+        for column in chosen:
             for part in parts.get(column["kind"], ("mean",)):
                 kind = "text" if column["kind"] == "axis" else "count" if part == "n_scored" else "real"
                 columns.append((f"{column['name']}{_SUFFIXES[part]}", kind))
@@ -157,7 +157,7 @@ class Results:
         for each in self._board["rows"]:
             row = [each["id"], each["group"], each["id"] == self.winner, each["tied"]]
             cells = {(column["kind"], column["name"]): cell for column, cell in _cells(self._board, each)}
-            for column in told:
+            for column in chosen:
                 cell = cells[column["kind"], column["name"]]
                 row += [_part(cell, part) for part in parts.get(column["kind"], ("mean",))]
             row += [each[name] for name in ("p_value", "effect_size", "questions_needed", "front", "stopped")]
@@ -193,7 +193,7 @@ class Results:
         columns += [("answer", "text"), ("error", "text"), ("retrieved", "texts"), ("seconds", "real")]
         columns += [(name, "real") for name in metrics] + [("missing", "text")]
         rows = []
-        for each, result, asked in self._asked(trial):
+        for each, result, asked in self._question_rows(trial):
             answer = result["answer"] or {}
             scores = {name: result["scores"].get(name, {}).get("score", {}) for name in metrics}
             missing = {name: score["missing"] for name, score in scores.items() if "missing" in score}
@@ -220,7 +220,7 @@ class Results:
         columns += [("start_byte", "count"), ("end_byte", "count")]
         rows = []
         characters = self._characters
-        for each, result, asked in self._asked(trial):
+        for each, result, asked in self._question_rows(trial):
             cited = (result["answer"] or {}).get("citations", [])
             for rank, passage in enumerate(result["passages"], 1):
                 row = [each["trial"]["id"], result["question"], asked["question"], rank]
@@ -235,15 +235,15 @@ class Results:
     def _characters(self) -> dict[str, dict[str, list[int]]]:
         """Where passages begin and end in characters, by document and by bytes."""
         try:
-            return json.loads(self._core.characters())
+            return self._core.characters()
         except (ValueError, RuntimeError, OSError):
             # The documents are gone, or cannot be read: the bytes are all that is known.
             return {}
 
-    def _asked(self, trial: str | None) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    def _question_rows(self, trial: str | None) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
         """Trials with what they made of each question, and the question."""
         golden = {question["id"]: question for question in self.data["questions"]}
-        only = None if trial is None else self._known(trial)
+        only = None if trial is None else self._check_trial(trial)
         for each in self.data["trials"]:
             if only in (None, each["trial"]["id"]):
                 yield from ((each, result, golden[result["question"]]) for result in each["questions"])
@@ -283,8 +283,8 @@ class Results:
         Raises:
             LookupError: If there is no such trial.
         """
-        self._known(first), self._known(second)
-        return Comparison(first, second, json.loads(self._core.compare(first, second)))
+        self._check_trial(first), self._check_trial(second)
+        return Comparison(first, second, self._core.compare(first, second))
 
     def calibrate(self, metric: str, labels: Any) -> Calibration:
         """How far a judged metric agrees with people, and what the means would be if people had scored everything.
@@ -301,7 +301,7 @@ class Results:
             ValueError: With every label that names no answer of the run, or is out of the metric's range.
             RuntimeError: If there is no such metric.
         """
-        return Calibration(json.loads(self._core.calibrate(metric, labels)))
+        return Calibration(self._core.calibrate(metric, labels))
 
     def report(self) -> str:
         """The report: one HTML page that needs nothing else, however large it is."""
@@ -321,7 +321,7 @@ class Results:
         """
         self._core.save_report(os.fspath(page), one_file)
 
-    def _known(self, id: str) -> str:
+    def _check_trial(self, id: str) -> str:
         known = [row["id"] for row in self._board["rows"]]
         if id not in known:
             raise LookupError(f"there is no trial {id!r}; there are {', '.join(known)}")
@@ -338,19 +338,19 @@ class Results:
                 lines.append(_sentence(note["text"] + more, note["subject"]))
         return lines
 
-    def _shown(self) -> tuple[list[str], list[list[tuple[str, bool]]]]:
+    def _display_rows(self) -> tuple[list[str], list[list[tuple[str, bool]]]]:
         """The leaderboard for people: only columns on which trials differ, with intervals below means."""
         columns = [column for column in self._board["columns"] if column["shown"]]
         names = ["", "trial", *(column["title"] + "*" * column["judged"] for column in columns)]
         rows = []
         for row in self._board["rows"]:
             cells = [(column, cell) for column, cell in _cells(self._board, row) if column["shown"]]
-            told = [(_told(column, cell), column["kind"] != "axis") for column, cell in cells]
-            rows.append([(row["label"], False), (row["id"], False), *told])
+            texts = [(_format_cell(column, cell), column["kind"] != "axis") for column, cell in cells]
+            rows.append([(row["label"], False), (row["id"], False), *texts])
         return names, rows
 
     def __repr__(self) -> str:
-        names, rows = self._shown()
+        names, rows = self._display_rows()
         table = Table(
             [(name or " " * i, "text") for i, name in enumerate(names)],
             [[text.replace("\n", " ") for text, _ in row] for row in rows],
@@ -359,7 +359,7 @@ class Results:
 
     def _repr_html_(self) -> str:
         board = self._board
-        names, rows = self._shown()
+        names, rows = self._display_rows()
         bold = [row["id"] == self.winner for row in board["rows"]]
         verdict = "<br>".join(escape(line) for line in self._verdict())
         judges = [_sentence(note["text"]) for note in board["notes"] if note["about"] in _JUDGES]
@@ -420,17 +420,17 @@ class Comparison(Table):
         names = ["metric", f"{self.first} − {self.second}", "p", "effect", "pairs", "questions to tell"]
         rows = []
         for row in self.rows():
-            difference = "–" if row["difference"] is None else signed(row["difference"], 3)
+            difference = "–" if row["difference"] is None else format_signed(row["difference"], 3)
             if row["low"] is not None:
-                difference += f"\n[{signed(row['low'], 3)}, {signed(row['high'], 3)}]"
+                difference += f"\n[{format_signed(row['low'], 3)}, {format_signed(row['high'], 3)}]"
             rows.append(
                 [
                     (row["metric"], False),
                     (difference, True),
-                    (shown(row["corrected"]), True),
-                    (shown(row["effect_size"]), True),
+                    (format_value(row["corrected"]), True),
+                    (format_value(row["effect_size"]), True),
                     (f"{row['n_pairs']} of {row['n_total']}", True),
-                    (shown(row["questions_needed"]), True),
+                    (format_value(row["questions_needed"]), True),
                 ]
             )
         real = set(self.real())
@@ -448,21 +448,21 @@ class Calibration(Table):
     labels.
     """
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, calibration: dict[str, Any]) -> None:
         columns = [("trial", "text"), ("n_labels", "count"), ("n_judged", "count"), ("judged_mean", "real")]
         columns += [("bias", "real"), ("corrected_mean", "real"), ("low", "real"), ("high", "real")]
         rows = []
-        for each in told["trials"]:
+        for each in calibration["trials"]:
             mean = each["corrected"] or {}
             ends = mean.get("interval", {})
             row = [each["trial"], each["n_labels"], each["n_judged"], each["judged_mean"]]
             rows.append([*row, mean.get("bias"), mean.get("mean"), ends.get("low"), ends.get("high")])
         super().__init__(columns, rows)
-        agreement = told["agreement"] or {}
+        agreement = calibration["agreement"] or {}
         ends = agreement.get("interval") or {}
-        self.metric: str = told["metric"]
+        self.metric: str = calibration["metric"]
         """The metric."""
-        self.n_labels: int = told["n_labels"]
+        self.n_labels: int = calibration["n_labels"]
         """Labels of answers that the judge scored too."""
         self.observed: float | None = agreement.get("observed")
         """The share of these on which judge and people agree."""
@@ -472,10 +472,10 @@ class Calibration(Table):
         """Its 95 % interval."""
 
     def __repr__(self) -> str:
-        told = f"{self.metric}: {self.n_labels} labels, agreement {shown(self.observed)}, kappa {shown(self.kappa)}"
+        text = f"{self.metric}: {self.n_labels} labels, agreement {format_value(self.observed)}, kappa {format_value(self.kappa)}"
         if self.kappa_interval is not None:
-            told += f" {interval(*self.kappa_interval, 2)}"
-        return f"{told}\n{super().__repr__()}"
+            text += f" {format_interval(*self.kappa_interval, 2)}"
+        return f"{text}\n{super().__repr__()}"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self).splitlines()[0])}</p>{super()._repr_html_()}"
@@ -491,16 +491,16 @@ def _part(cell: Any, part: str) -> Any:
     return cell.get(part) if isinstance(cell, dict) else cell if part in ("", "mean") else None
 
 
-def _told(column: dict[str, Any], cell: Any) -> str:
+def _format_cell(column: dict[str, Any], cell: Any) -> str:
     """A cell for people."""
     if column["kind"] == "axis":
         return cell or ""
     number = _part(cell, "mean")
-    text = shown(None) if number is None else fixed(number, column["digits"])
+    text = format_value(None) if number is None else format_fixed(number, column["digits"])
     if column["kind"] == "metric" and cell and (cell["n_failed"] or number is None):
         text += f" ({cell['n_scored']}/{cell['n_total']})"
     if isinstance(cell, dict) and cell["low"] is not None:
-        text += f"\n{interval(cell['low'], cell['high'], 2)}"
+        text += f"\n{format_interval(cell['low'], cell['high'], 2)}"
     return text
 
 

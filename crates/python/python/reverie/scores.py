@@ -10,15 +10,15 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
-from reverie._aside import aside
-from reverie._function_models import Model, limited, served, several
-from reverie._live import Watcher, watcher
-from reverie._outcome import check_on_error, tell_failures, watched
-from reverie._own_metrics import asked_here
-from reverie.functions import metrics_of
+from reverie._background import asynchronous, carry_out
+from reverie._function_models import Model, limit_concurrency, serve_functions, as_models
+from reverie._live import make_watcher
+from reverie._outcome import check_on_error, report_failures, run_watched
+from reverie._own_metrics import serve_metrics
+from reverie.functions import to_metrics
 from reverie.results import Comparison
-from reverie.stages import held
-from reverie.tables import Table, html_table, interval, shown
+from reverie.stages import to_core_documents
+from reverie.tables import Table, html_table, format_interval, format_value
 
 if TYPE_CHECKING:
     import pandas
@@ -113,99 +113,37 @@ def evaluate(
     Warns:
         FunctionWarning: If functions of your own failed.
     """
-    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, documents, attempts, deadline_seconds, concurrency, progress, on_error)
-    scores = call.made(None)
-    return tell_failures(scores, scores.data["failed_functions"], on_error)
+    check_on_error(on_error)
+    own_judges = [limit_concurrency(each, concurrency) for each in as_models(judge)]
+    own_metrics = to_metrics(metrics, concurrency, in_this_process=True)
+    held_documents = None if documents is None else to_core_documents(documents)
+    watching, base = make_watcher(progress), os.getcwd()
 
+    def score(stop: _core.Stop | None) -> Scores:
+        with serve_functions(own_judges, models) as (judges, known), serve_metrics(own_metrics) as named:
+            tables = {"store": store, "evaluate": {"metrics": named or None}, "models": known}
+            limits = (stop, held_documents, attempts, deadline_seconds)
+            return Scores(_core.score(data, tables, judges, embedder, base, budget_usd, watching, *limits))
 
-async def aevaluate(
-    data: Any,
-    metrics: Sequence[Any] | Any,
-    *,
-    judge: Model | Sequence[Model] | None = None,
-    embedder: str | None = None,
-    models: Mapping[str, Any] | None = None,
-    budget_usd: float | None = None,
-    store: str | os.PathLike[str] | None = None,
-    documents: Any = None,
-    attempts: int | None = None,
-    deadline_seconds: float | None = None,
-    concurrency: int | None = None,
-    progress: bool | Callable[[dict[str, Any]], Any] | None = None,
-    on_error: Literal["warn", "raise"] = "warn",
-) -> Scores:
-    """The same as `reverie.evaluate` without blocking the event loop.
-
-    Where the `await` is cancelled, calls of models that have begun are finished and kept, and nothing more is asked.
-    `reverie.stopped_scores()` has what was scored before.
-    """
-    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, documents, attempts, deadline_seconds, concurrency, progress, on_error)
-    scores = await aside(call.made)
-    return tell_failures(scores, scores.data["failed_functions"], on_error)
-
-
-class _Call:
-    """What `evaluate` and `aevaluate` have in common."""
-
-    def __init__(
-        self,
-        data: Any,
-        metrics: Any,
-        judge: Model | Sequence[Model] | None,
-        embedder: str | None,
-        models: Mapping[str, Any] | None,
-        budget_usd: float | None,
-        store: str | os.PathLike[str] | None,
-        documents: Any,
-        attempts: int | None,
-        deadline_seconds: float | None,
-        concurrency: int | None,
-        progress: bool | Callable[[dict[str, Any]], Any] | None,
-        on_error: str,
-    ) -> None:
-        check_on_error(on_error)
-        self._data, self._budget_usd = data, budget_usd
-        self._models, self._judges = models, [limited(each, concurrency) for each in several(judge)]
-        self._store, self._metrics = store, metrics_of(metrics, concurrency, in_this_process=True)
-        self._documents, self._attempts = None if documents is None else held(documents), attempts
-        self._deadline_seconds = deadline_seconds
-        self._embedder, self._base = embedder, os.getcwd()
-        self._watching: Watcher | None = watcher(progress)
-
-    def made(self, stop: _core.Stop | None) -> Scores:
-        """Does the work, in this thread."""
-
-        def work() -> Scores:
-            with served(self._judges, self._models) as (judges, models), asked_here(self._metrics) as metrics:
-                return Scores(
-                    _core.score(
-                        self._data,
-                        {"store": self._store, "evaluate": {"metrics": metrics or None}, "models": models},
-                        judges,
-                        self._embedder,
-                        self._base,
-                        self._budget_usd,
-                        self._watching,
-                        stop,
-                        self._documents,
-                        self._attempts,
-                        self._deadline_seconds,
-                    )
-                )
-
+    def work(stop: _core.Stop | None) -> Scores:
         global _stopped
         _stopped = None
         try:
-            scores = watched(self._watching, work)
-            if stop is not None and stop.is_stopped():
-                # All rows were scored before the stop took effect. The caller gets an exception, so keep the scores.
-                _stopped = scores
-            return scores
+            scores = run_watched(watching, lambda: score(stop))
         except KeyboardInterrupt as raised:
             scored = getattr(raised, "_partial", None)
             if scored is not None:
                 _stopped = Scores(scored)
             raise
+        if stop is not None and stop.is_stopped():
+            # All rows were scored before the stop took effect. The caller gets an exception, so keep the scores.
+            _stopped = scores
+        return scores
+
+    return carry_out(work, lambda scores: report_failures(scores, scores.data["failed_functions"], on_error))
+
+
+aevaluate = asynchronous(evaluate)
 
 
 _stopped: Scores | None = None
@@ -282,7 +220,7 @@ class Scores:
         columns += [("judged", "truth"), ("higher_is_better", "truth")]
         names = ("name", "mean", "low", "high", "n_scored", "n_total")
         rows = (
-            [*(each[name] for name in names), _reasons(each) or None, each["judged"], each["higher_is_better"]]
+            [*(each[name] for name in names), _format_reasons(each) or None, each["judged"], each["higher_is_better"]]
             for each in self.data["metrics"]
         )
         return Table(columns, rows)
@@ -326,8 +264,7 @@ class Scores:
             ValueError: If the systems share no metric or no question, if a question appears twice, if one id belongs to
                 two different questions, or if a shared metric was judged by different judges.
         """
-        rows = json.loads(_core.compare_scores(json.dumps(self.data), json.dumps(other.data)))
-        return Comparison(*names, rows)
+        return Comparison(*names, _core.compare_scores(self.data, other.data))
 
     def failures(self) -> Table:
         """What functions of your own failed at, as metrics or as judges, a row each, with the traceback."""
@@ -344,23 +281,23 @@ class Scores:
     def _scores(self) -> list[tuple[dict[str, Any], str, dict[str, Any]]]:
         return [(row, name, row["scores"][name]) for row in self.data["rows"] for name in self.metrics]
 
-    def _shown(self) -> list[list[str]]:
+    def _display_rows(self) -> list[list[str]]:
         rows = []
         for each in self.data["metrics"]:
             name = each["name"] + "*" * each["judged"] + ("" if each["higher_is_better"] else " (less is better)")
-            mean = shown(each["mean"])
+            mean = format_value(each["mean"])
             if each["low"] is not None:
-                mean += f" {interval(each['low'], each['high'], 3)}"
-            rows.append([name, mean, f"{each['n_scored']} of {each['n_total']}", _reasons(each)])
+                mean += f" {format_interval(each['low'], each['high'], 3)}"
+            rows.append([name, mean, f"{each['n_scored']} of {each['n_total']}", _format_reasons(each)])
         return rows
 
     def __repr__(self) -> str:
-        table = Table([("metric", "text"), ("mean [95 %]", "text"), ("n", "text"), ("missing", "text")], self._shown())
+        table = Table([("metric", "text"), ("mean [95 %]", "text"), ("n", "text"), ("missing", "text")], self._display_rows())
         return "\n".join([repr(table), *self.data["notes"]])
 
     def _repr_html_(self) -> str:
         names = ["metric", "mean [95 %]", "n", "missing"]
-        rows = [[(cell, i in (1, 2)) for i, cell in enumerate(row)] for row in self._shown()]
+        rows = [[(cell, i in (1, 2)) for i, cell in enumerate(row)] for row in self._display_rows()]
         notes = "<br>".join(escape(note) for note in self.data["notes"])
         return html_table(names, rows) + (f'<p style="opacity:.6">{notes}</p>' if notes else "")
 
@@ -384,7 +321,7 @@ def failures_table(failures: Sequence[dict[str, Any]]) -> Table:
     return Table([(name, "text") for name in names], rows)
 
 
-def _reasons(metric: dict[str, Any]) -> str:
+def _format_reasons(metric: dict[str, Any]) -> str:
     """How many scores are missing, by the reason."""
     words = {"budget": "not asked: budget"}
     return ", ".join(f"{n} {words.get(reason, reason.replace('_', ' '))}" for reason, n in metric["missing"].items())

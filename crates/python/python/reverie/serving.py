@@ -110,14 +110,14 @@ class Service:
         if body is None:
             return
         reply = self._core.answer(scope["method"], _target(scope), list(scope["headers"]), body, _peer(scope))
-        left = asyncio.ensure_future(_left(receive))
+        left = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await self._pass_on(reply, send, left)
+            await self._send_parts(reply, send, left)
         finally:
             left.cancel()
             reply.close()
 
-    async def _pass_on(self, reply: _core.Reply, send: _Send, left: asyncio.Future[None]) -> None:
+    async def _send_parts(self, reply: _core.Reply, send: _Send, left: asyncio.Future[None]) -> None:
         while True:
             part = asyncio.ensure_future(next_part(reply))
             either: set[asyncio.Future[Any]] = {part, left}
@@ -189,7 +189,7 @@ async def _body(receive: _Receive) -> bytes | None:
             return bytes(body[:_MOST_BYTES])
 
 
-async def _left(receive: _Receive) -> None:
+async def _wait_for_disconnect(receive: _Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

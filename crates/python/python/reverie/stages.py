@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections import Counter
@@ -86,7 +85,7 @@ def chunk(documents: Any, chunker: Any = "sentence") -> Chunks:
         ValueError: If a setting is wrong, or a column is missing.
         RuntimeError: If a document cannot be cut; `reverie.exceptions.FunctionError` if a function of your own fails.
     """
-    given = documents._held if isinstance(documents, Documents) else _rows(documents)
+    given = documents._held if isinstance(documents, Documents) else _to_rows(documents)
     return Chunks(_core.Chunker(chunker).chunk(given), _core.settings(chunker))
 
 
@@ -103,12 +102,12 @@ def index(chunks: Any, embedder: Any = None, *, cores: int | None = None) -> Ind
         ValueError: If there is no such model, or a column is missing.
         RuntimeError: If the model fails.
     """
-    held, chunker = (chunks._held, chunks._chunker) if isinstance(chunks, Chunks) else (_rows(chunks), '{"sentence": {}}')
+    held, chunker = (chunks._held, chunks._chunker) if isinstance(chunks, Chunks) else (_to_rows(chunks), '{"sentence": {}}')
     embedding = None if embedder is None else _core.Embedding(embedder, cores)
     return Index(_core.Index(held, chunker, embedding))
 
 
-class _Held(Table):
+class _ArrowTable(Table):
     """A table in Arrow's memory, which Python has rows of when somebody asks for them."""
 
     def __init__(self, held: pyarrow.RecordBatch, columns: list[tuple[str, str]]) -> None:
@@ -131,20 +130,20 @@ class _Held(Table):
         """A `pyarrow.Table` with all columns. Needs pyarrow."""
         return _arrow().Table.from_batches([self._held])
 
-    def _first(self) -> Table:
+    def _head(self) -> Table:
         rows = self._held.slice(0, _SHOWN)
         return Table(list(self._kinds.items()), zip(*(rows[name].to_pylist() for name in self.columns)))
 
     def __repr__(self) -> str:
         more = f"\n… {len(self):,} rows" if len(self) > _SHOWN else ""
-        return f"{self._first()!r}{more}"
+        return f"{self._head()!r}{more}"
 
     def _repr_html_(self) -> str:
         more = f'<p style="opacity:.6">{len(self):,} rows</p>' if len(self) > _SHOWN else ""
-        return f"{self._first()._repr_html_()}{more}"
+        return f"{self._head()._repr_html_()}{more}"
 
 
-class Documents(_Held):
+class Documents(_ArrowTable):
     """Documents, a row each: `path`, `title`, `author`, `text`. Data frames and Arrow tables of it have more columns.
 
     `rejected` is a table of the files that gave no document: `path` and `reason`, a row each.
@@ -170,7 +169,7 @@ def _documents(held: pyarrow.RecordBatch, rejected: Table) -> Documents:
     return made
 
 
-class Chunks(_Held):
+class Chunks(_ArrowTable):
     """Chunks, a row each. `start` and `end` count characters of the document's text, as Python does:
     `text[start:end]` is the chunk. `start_byte` and `end_byte` count the bytes of its UTF-8."""
 
@@ -205,7 +204,7 @@ class Index:
             ValueError: If a setting is wrong, or the retriever searches what is not there.
             RuntimeError: If a model fails; `reverie.exceptions.FunctionError` if a function of your own does.
         """
-        found = json.loads(self._core.search(question, retriever, top_k))
+        found = self._core.search(question, retriever, top_k)
         columns = [("document", "text"), ("score", "real"), ("text", "text"), ("start", "count"), ("end", "count")]
         columns += [("start_byte", "count"), ("end_byte", "count"), ("page", "count"), ("book", "text")]
         columns += [("heading", "text")]
@@ -219,14 +218,14 @@ class Index:
         return f"<index of {len(self):,} chunks, {'with' if self._core.embedded else 'without'} vectors>"
 
 
-def held(documents: Any) -> Any:
+def to_core_documents(documents: Any) -> Any:
     """Documents as the core takes them: what `parse` gave or takes, or rows of `path` and `text`."""
     if isinstance(documents, (str, os.PathLike)):
         documents = parse(documents)
-    return documents._held if isinstance(documents, Documents) else _rows(documents)
+    return documents._held if isinstance(documents, Documents) else _to_rows(documents)
 
 
-def _rows(given: Any) -> Any:
+def _to_rows(given: Any) -> Any:
     """Data that Arrow's protocols give, or a list of dictionaries."""
     if isinstance(given, (list, tuple)):
         return _arrow().Table.from_pylist(list(given))

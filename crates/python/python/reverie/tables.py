@@ -92,7 +92,7 @@ class Table:
 
     def __repr__(self) -> str:
         names = self.columns
-        cells = [[shown(value) for value in row] for row in self._rows]
+        cells = [[format_value(value) for value in row] for row in self._rows]
         widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names))]
 
         def line(row: Sequence[str]) -> str:
@@ -107,39 +107,39 @@ class Table:
     def _repr_html_(self) -> str:
         numbers = [kind not in ("text", "texts") for kind in self._kinds.values()]
         return html_table(
-            self.columns, ([(shown(value), number) for value, number in zip(row, numbers)] for row in self._rows)
+            self.columns, ([(format_value(value), number) for value, number in zip(row, numbers)] for row in self._rows)
         )
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value for people; a dash where there is none."""
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, float):
-        return fixed(value, 3)
+        return format_fixed(value, 3)
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     text = " ".join(str(value).split())
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def fixed(value: float, digits: int) -> str:
+def format_fixed(value: float, digits: int) -> str:
     """A number with so many digits, and no minus before zero."""
     text = f"{value:.{digits}f}"
     return text.lstrip("-") if not text.strip("-0.") else text
 
 
-def signed(value: float, digits: int) -> str:
+def format_signed(value: float, digits: int) -> str:
     """The same with its sign; zero has a plus."""
-    text = fixed(value, digits)
+    text = format_fixed(value, digits)
     return text if text.startswith("-") else f"+{text}"
 
 
-def interval(low: float, high: float, digits: int) -> str:
+def format_interval(low: float, high: float, digits: int) -> str:
     """The ends of an interval."""
-    return f"[{fixed(low, digits)}, {fixed(high, digits)}]"
+    return f"[{format_fixed(low, digits)}, {format_fixed(high, digits)}]"
 
 
 def html_table(

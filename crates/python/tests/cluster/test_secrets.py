@@ -18,7 +18,7 @@ from ray.data._internal.metadata_exporter import sanitize_for_struct  # noqa: E4
 from ray.serve.deployment import Application, Deployment, deployment_to_schema  # noqa: E402
 
 import reverie.ray.serve  # noqa: E402
-from reverie.ray._surroundings import Secrets, surroundings  # noqa: E402
+from reverie.ray._environment import Secrets, driver_environment  # noqa: E402
 
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "open-sesame", "OPENAI_API_KEY": "sk-open-sesame-too"}
 KINDS = {"app": reverie.ray.serve.app, "graph": reverie.ray.serve.graph}
@@ -80,16 +80,16 @@ def test_the_traceback_of_a_replica_that_fails_shows_no_secrets(secrets, environ
 
 def test_no_text_of_an_operator_that_reads_or_embeds_shows_secrets(environment):
     environment.update(SECRETS)
-    around = surroundings(["OPENAI_API_KEY"])
+    around = driver_environment(["OPENAI_API_KEY"])
     assert SECRETS.items() <= around._variables.items(), "a worker gets them"
-    shown = sanitize_for_struct({"arguments": (around, 1), "settle": around.settle})
-    assert find_secrets(repr([around, around.settle, shown])) == []
+    shown = sanitize_for_struct({"arguments": (around, 1), "set_missing": around.set_missing})
+    assert find_secrets(repr([around, around.set_missing, shown])) == []
     assert find_secrets(repr(sanitize_for_struct({"arguments": (SECRETS, 1)}))) == list(SECRETS)
 
 
 def test_a_worker_keeps_the_variables_that_it_has(secrets, environment):
     environment["OPENAI_API_KEY"] = "its-own"
-    secrets.settle()
+    secrets.set_missing()
     assert environment["OPENAI_API_KEY"] == "its-own"
     assert environment["AWS_SECRET_ACCESS_KEY"] == SECRETS["AWS_SECRET_ACCESS_KEY"]
 

@@ -1,10 +1,14 @@
 //! `reverie golden attack`: golden questions with planted documents that try to
 //! make a pipeline obey them.
 
-use super::{open, put, refuse_to_replace, tell_ignored, tell_unread, writable_format};
 use crate::{
-    cli::{Context, Failure, options::ExperimentFile},
+    command::{
+        CommandContext, ExperimentFile, note_ignored_columns, note_unread_files, open_questions, refuse_to_replace,
+        writable_format, write_new_file,
+    },
     environment,
+    failure::CommandFailure,
+    option_values::parse_name,
 };
 use eval::{
     attack::{AttackOptions, attack},
@@ -33,7 +37,7 @@ so that they are retrieved beside the honest ones. In an experiment of their own
 The experiment without attacks leaves them out: exclude = [\"added/**\"] under [corpus].
 Kinds: instruction (write a code word), hijack (answer something else), extraction
 (repeat the instructions), canary (add a link). One kind for each question, in turns.")]
-pub struct Arguments {
+pub struct AttackArguments {
     /// The questions.
     #[arg(default_value = "golden.jsonl")]
     questions: PathBuf,
@@ -46,7 +50,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "attacked.jsonl")]
     output: PathBuf,
     /// A kind of attack, in turns with others: instruction, hijack, extraction, canary. Default: all.
-    #[arg(long = "kind", value_parser = super::named::<AttackKind>)]
+    #[arg(long = "kind", value_parser = parse_name::<AttackKind>)]
     kinds: Vec<AttackKind>,
     /// How many questions are attacked. Default: all.
     #[arg(long)]
@@ -57,28 +61,28 @@ pub struct Arguments {
     /// A part of your own prompts that an answer must not hold, for extraction; may be given more than once.
     #[arg(long, value_name = "TEXT")]
     instructions: Vec<String>,
-    /// Replace files that are there.
+    /// Replace existing files.
     #[arg(long)]
     yes: bool,
 }
 
-pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let Arguments { questions, file, documents, output, mut kinds, size, seed, instructions, yes } = arguments;
+pub async fn run(cx: &CommandContext, arguments: AttackArguments) -> Result<u8, CommandFailure> {
+    let AttackArguments { questions, file, documents, output, mut kinds, size, seed, instructions, yes } = arguments;
     let format = writable_format(&output)?;
     refuse_to_replace(&output, yes)?;
-    let opened = open(&questions)?;
-    tell_ignored(cx, &opened);
+    let opened = open_questions(&questions)?;
+    note_ignored_columns(cx, &opened);
     if kinds.is_empty() {
         kinds = AttackKind::ALL.to_vec();
     }
     if size == Some(0) {
-        return Err(Failure::usage("--size: must be at least 1; leave it out to attack all questions"));
+        return Err(CommandFailure::usage("--size: must be at least 1; leave it out to attack all questions"));
     }
     if instructions.iter().any(|part| part.trim().is_empty()) {
-        return Err(Failure::usage("--instructions: the text is empty, and every answer would hold it"));
+        return Err(CommandFailure::usage("--instructions: the text is empty, and every answer would hold it"));
     }
     if let Some(question) = opened.dataset.questions.iter().find(|question| question.attack.is_some()) {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "{}: question `{}` is attacked already: give the honest questions",
             questions.display(),
             question.id
@@ -87,24 +91,25 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let attacked = attack(&opened.dataset, &AttackOptions { kinds, seed, size, instructions });
     let session = environment::open(&file.experiment, cx.setup())?;
     let corpus = lab::load_corpus(&session).await?;
-    tell_unread(cx, &corpus);
+    note_unread_files(cx, &corpus);
     let found = Documents::Corpus(&corpus).find_words(&attacked.canaries).await;
     corpus.end().await;
     if let Some((word, path)) = found?.first() {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "the code word {word} stands in the corpus already, in {path}: choose another --seed, or take the documents \
              of an earlier attack away"
         )));
     }
-    std::fs::create_dir_all(&documents).map_err(|error| Failure::work(format!("{}: {error}", documents.display())))?;
+    std::fs::create_dir_all(&documents)
+        .map_err(|error| CommandFailure::work(format!("{}: {error}", documents.display())))?;
     for (name, _) in &attacked.documents {
         refuse_to_replace(&documents.join(name), yes)?;
     }
     for (name, text) in &attacked.documents {
-        put(&documents.join(name), text.as_bytes(), yes)?;
+        write_new_file(&documents.join(name), text.as_bytes(), yes)?;
     }
-    let bytes = attacked.dataset.export(format, ColumnSet::Reverie).map_err(Failure::work)?;
-    put(&output, &bytes, yes)?;
+    let bytes = attacked.dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::work)?;
+    write_new_file(&output, &bytes, yes)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for attack in attacked.dataset.questions.iter().filter_map(|question| question.attack.as_ref()) {
         *counts.entry(attack.kind.name()).or_default() += 1;

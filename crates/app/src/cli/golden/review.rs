@@ -6,7 +6,10 @@
 //! Taking it back adds it to the dataset before it leaves the rejected ones. So
 //! between the two steps the question is in both files and never in neither.
 
-use super::{Context, Failure, key_of, open_to_change};
+use crate::{
+    command::{CommandContext, key_of, note_ignored_columns, open_questions_to_change},
+    failure::CommandFailure,
+};
 use eval::{
     Question,
     dataset::{DatasetFile, Review},
@@ -20,18 +23,17 @@ use store::Key;
 
 const KEYS: &str = "[a]ccept  [e]dit  [r]eject  [n]ext  [b]ack  [q]uit > ";
 
-/// Shows questions until all were seen or the person ends.
-pub fn run(cx: &Context, path: &Path, all: bool) -> Result<u8, Failure> {
-    let mut review = Reviewing::start(path)?;
-    super::tell_ignored(cx, &review.file);
+/// Shows questions until all were seen or the person quits.
+pub fn run(cx: &CommandContext, path: &Path, all: bool) -> Result<u8, CommandFailure> {
+    let mut review = ReviewSession::start(path)?;
+    note_ignored_columns(cx, &review.file);
     let mut input = std::io::stdin().lock();
-    // Questions are named by their places in the original file: the present
-    // one, those shown before it, and the one that the person wants to see
-    // again.
+    // Positions in the original file: of the present question, of those shown
+    // before it, and of the one to which the person went back.
     let (mut at, mut shown, mut again, mut decided) = (0, Vec::new(), None, 0);
     while at < review.questions.len() {
         let (question, state) = &review.questions[at];
-        let is_open = *state == State::Kept && (all || question.review.is_none());
+        let is_open = *state == ReviewState::Kept && (all || question.review.is_none());
         if !is_open && again != Some(at) {
             at += 1;
             continue;
@@ -71,7 +73,7 @@ pub fn run(cx: &Context, path: &Path, all: bool) -> Result<u8, Failure> {
         shown.push(at);
         at += 1;
     }
-    let kept = || review.questions.iter().filter(|(_, state)| *state == State::Kept);
+    let kept = || review.questions.iter().filter(|(_, state)| *state == ReviewState::Kept);
     let open = kept().filter(|(question, _)| question.review.is_none()).count();
     let all = kept().count();
     cx.print(format_args!("{decided} decided now; {} of {all} reviewed, {open} open", all - open));
@@ -79,66 +81,66 @@ pub fn run(cx: &Context, path: &Path, all: bool) -> Result<u8, Failure> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ReviewState {
     /// In the dataset.
     Kept,
-    /// Among the rejected ones.
+    /// In the file of rejected questions.
     Rejected,
 }
 
 /// A dataset that is being reviewed.
-struct Reviewing {
+struct ReviewSession {
     path: PathBuf,
     /// The key of the file's content when it was last read or written here.
     written: Key,
     file: DatasetFile,
     /// All questions, rejected ones too, in the order of the file.
-    questions: Vec<(Question, State)>,
+    questions: Vec<(Question, ReviewState)>,
 }
 
-impl Reviewing {
-    fn start(path: &Path) -> Result<Self, Failure> {
-        let (file, written) = open_to_change(path)?;
-        let questions = file.dataset.questions.iter().map(|question| (question.clone(), State::Kept)).collect();
+impl ReviewSession {
+    fn start(path: &Path) -> Result<Self, CommandFailure> {
+        let (file, written) = open_questions_to_change(path)?;
+        let questions = file.dataset.questions.iter().map(|question| (question.clone(), ReviewState::Kept)).collect();
         Ok(Self { path: path.to_owned(), written, file, questions })
     }
 
     /// Changes a question, which is then in the dataset, and writes the file.
-    fn decide(&mut self, at: usize, change: impl FnOnce(&mut Question)) -> Result<(), Failure> {
+    fn decide(&mut self, at: usize, change: impl FnOnce(&mut Question)) -> Result<(), CommandFailure> {
         let (question, state) = &mut self.questions[at];
-        let was = std::mem::replace(state, State::Kept);
+        let was = std::mem::replace(state, ReviewState::Kept);
         change(question);
         self.write()?;
-        if was == State::Rejected {
+        if was == ReviewState::Rejected {
             self.forget_rejection(at)?;
         }
         Ok(())
     }
 
     /// Takes a question out of the dataset and keeps it among the rejected ones.
-    fn reject(&mut self, at: usize) -> Result<(), Failure> {
-        if self.questions[at].1 == State::Rejected {
+    fn reject(&mut self, at: usize) -> Result<(), CommandFailure> {
+        if self.questions[at].1 == ReviewState::Rejected {
             return Ok(());
         }
-        let kept = self.questions.iter().filter(|(_, state)| *state == State::Kept).count();
+        let kept = self.questions.iter().filter(|(_, state)| *state == ReviewState::Kept).count();
         if kept == 1 {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "{}: this is the last question that is left; remove the file yourself",
                 self.path.display()
             )));
         }
-        self.questions[at].1 = State::Rejected;
+        self.questions[at].1 = ReviewState::Rejected;
         let question = &self.questions[at].0;
-        let mut lines = rejected(&self.path)?;
+        let mut lines = read_rejected(&self.path)?;
         lines.push(question.rejection().to_string());
         self.write_rejected(&lines)?;
         self.write()
     }
 
     /// Takes a question out of the rejected ones.
-    fn forget_rejection(&self, at: usize) -> Result<(), Failure> {
+    fn forget_rejection(&self, at: usize) -> Result<(), CommandFailure> {
         let id = &self.questions[at].0.id;
-        let mut lines = rejected(&self.path)?;
+        let mut lines = read_rejected(&self.path)?;
         let is_it = |line: &String| {
             let line: Value = serde_json::from_str(line).unwrap_or_default();
             line["reason"] == "review" && line["removed"]["id"] == json!(id)
@@ -149,23 +151,23 @@ impl Reviewing {
         self.write_rejected(&lines)
     }
 
-    fn write_rejected(&self, lines: &[String]) -> Result<(), Failure> {
+    fn write_rejected(&self, lines: &[String]) -> Result<(), CommandFailure> {
         let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         Ok(lab::write_whole(&rejected_path(&self.path), text.as_bytes())?)
     }
 
     /// Writes the dataset, unless another program changed it meanwhile.
-    fn write(&mut self) -> Result<(), Failure> {
+    fn write(&mut self) -> Result<(), CommandFailure> {
         if key_of(&self.path)? != self.written {
-            return Err(Failure::work(format!(
-                "{}: somebody else wrote it during this review; what was decided before is kept, the last decision is \
-                 not: review again",
+            return Err(CommandFailure::work(format!(
+                "{}: another program wrote it during this review; earlier decisions are kept, the last one is not: \
+                 review again",
                 self.path.display()
             )));
         }
-        let kept = self.questions.iter().filter(|(_, state)| *state == State::Kept);
+        let kept = self.questions.iter().filter(|(_, state)| *state == ReviewState::Kept);
         self.file.dataset.questions = kept.map(|(question, _)| question.clone()).collect();
-        let bytes = self.file.to_bytes().map_err(|error| Failure::work(lab::error_chain(&error)))?;
+        let bytes = self.file.to_bytes().map_err(|error| CommandFailure::work(lab::error_chain(&error)))?;
         lab::write_whole(&self.path, &bytes)?;
         self.written = Key::of_bytes(&bytes);
         Ok(())
@@ -175,10 +177,10 @@ impl Reviewing {
         let (question, state) = &self.questions[at];
         let kind = question.origin.as_ref().map_or("written", |origin| origin.kind.name());
         let decision = match (state, question.review) {
-            (State::Rejected, _) => " · rejected",
-            (State::Kept, Some(Review::Accepted)) => " · accepted",
-            (State::Kept, Some(Review::Edited)) => " · edited",
-            (State::Kept, None) => "",
+            (ReviewState::Rejected, _) => " · rejected",
+            (ReviewState::Kept, Some(Review::Accepted)) => " · accepted",
+            (ReviewState::Kept, Some(Review::Edited)) => " · edited",
+            (ReviewState::Kept, None) => "",
         };
         let mut text = format!(
             "\n── {} of {} · {kind} · {}{decision}\n{}question:  {}\nreference: {}\n",
@@ -209,27 +211,27 @@ fn rejected_path(path: &Path) -> PathBuf {
     path.with_extension("rejected.jsonl")
 }
 
-/// The lines of the rejected ones.
-fn rejected(path: &Path) -> Result<Vec<String>, Failure> {
+/// The lines of the file of rejected questions.
+fn read_rejected(path: &Path) -> Result<Vec<String>, CommandFailure> {
     let path = rejected_path(path);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(Failure::work(format!("{}: {error}", path.display()))),
+        Err(error) => Err(CommandFailure::work(format!("{}: {error}", path.display()))),
     }
 }
 
 /// A line, without its end; none at the end of the input.
-fn ask(input: &mut impl BufRead, prompt: &str) -> Result<Option<String>, Failure> {
+fn ask(input: &mut impl BufRead, prompt: &str) -> Result<Option<String>, CommandFailure> {
     let mut stderr = std::io::stderr();
     let _ = stderr.write_all(prompt.as_bytes()).and_then(|()| stderr.flush());
     let mut line = String::new();
-    let n_bytes = input.read_line(&mut line).map_err(Failure::work)?;
+    let n_bytes = input.read_line(&mut line).map_err(CommandFailure::work)?;
     Ok((n_bytes > 0).then(|| line.trim_end().to_owned()))
 }
 
 /// New words for question and reference; an empty line keeps the old ones.
-fn edit(input: &mut impl BufRead, question: &mut Question) -> Result<(), Failure> {
+fn edit(input: &mut impl BufRead, question: &mut Question) -> Result<(), CommandFailure> {
     let text = ask(input, "question (empty keeps it) > ")?.unwrap_or_default();
     let keeps = if question.draft.is_some() { "empty takes the draft, - leaves it out" } else { "empty keeps it" };
     let reference = ask(input, &format!("reference ({keeps}) > "))?.unwrap_or_default();

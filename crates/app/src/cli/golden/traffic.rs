@@ -1,13 +1,17 @@
 //! `reverie golden import --from-traffic`: what people asked a service.
 
-use super::{Context, Failure, named, put, writable_format};
-use crate::render;
+use crate::{
+    command::{CommandContext, writable_format, write_new_file},
+    failure::{CommandFailure, INCOMPLETE},
+    option_values::{parse_name, parse_similarity},
+    render,
+};
 use eval::dataset::{ColumnSet, TrafficChoice, TrafficQuestions, UserVerdict, import_traffic};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct TrafficArguments {
     /// Questions that people asked, as `reverie serve --traffic FILE` kept them; those with bad answers come first, then the
     /// most frequent.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -16,7 +20,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "from_traffic", value_hint = clap::ValueHint::FilePath)]
     feedback: Option<PathBuf>,
     /// Only questions with an answer of which somebody thought so: up or down.
-    #[arg(long, value_name = "VERDICT", requires = "feedback", value_parser = named::<UserVerdict>)]
+    #[arg(long, value_name = "VERDICT", requires = "feedback", value_parser = parse_name::<UserVerdict>)]
     only: Option<UserVerdict>,
     /// The most questions.
     #[arg(long, value_name = "N", requires = "from_traffic")]
@@ -25,7 +29,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "size")]
     spread: bool,
     /// Questions are joined that share this share of their words and pairs of words; 1 joins only equal ones.
-    #[arg(long, value_name = "SHARE", requires = "from_traffic", default_value = "0.8", value_parser = similarity)]
+    #[arg(long, value_name = "SHARE", requires = "from_traffic", default_value = "0.8", value_parser = parse_similarity)]
     similarity: f64,
     /// Keep the answer that was given beside the question, as a draft for its review: it is compared with nothing before
     /// somebody accepts it.
@@ -33,15 +37,17 @@ pub(super) struct Arguments {
     answers_as_draft: bool,
 }
 
-fn similarity(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share: &f64| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| "write a number above 0, and at most 1".to_owned())
-}
-
-pub(super) fn run(cx: &Context, arguments: &Arguments, output: &Path, yes: bool, dry: bool) -> Result<u8, Failure> {
-    let read =
-        |path: &Path| std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())));
-    let Some(file) = &arguments.from_traffic else { return Err(Failure::usage("--from-traffic is missing")) };
+pub(super) fn run(
+    cx: &CommandContext,
+    arguments: &TrafficArguments,
+    output: &Path,
+    yes: bool,
+    dry: bool,
+) -> Result<u8, CommandFailure> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| CommandFailure::usage(format!("{}: {error}", path.display())))
+    };
+    let Some(file) = &arguments.from_traffic else { return Err(CommandFailure::usage("--from-traffic is missing")) };
     let traffic = read(file)?;
     let feedback = arguments.feedback.as_deref().map(read).transpose()?;
     let format = writable_format(output)?;
@@ -62,15 +68,15 @@ pub(super) fn run(cx: &Context, arguments: &Arguments, output: &Path, yes: bool,
     let lines = render::traffic_report(&report, &choice);
     let is_whole = report.bad_lines.is_empty() && report.bad_feedback.is_empty();
     if dataset.questions.is_empty() {
-        return Err(Failure::work(format!("{}: no question is left\n{}", file.display(), lines.join("\n"))));
+        return Err(CommandFailure::work(format!("{}: no question is left\n{}", file.display(), lines.join("\n"))));
     }
     if !dry {
-        put(output, &dataset.export(format, ColumnSet::Reverie).map_err(Failure::work)?, yes)?;
+        write_new_file(output, &dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::work)?, yes)?;
     }
     if cx.json {
         cx.print_json(&json!({ "file": output, "report": report }))?;
     } else {
         cx.print(format_args!("{}: {}", output.display(), lines.join("\n")));
     }
-    Ok(if is_whole { 0 } else { 3 })
+    Ok(if is_whole { 0 } else { INCOMPLETE })
 }

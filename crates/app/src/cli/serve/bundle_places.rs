@@ -1,8 +1,25 @@
-//! Where bundles may come from that somebody names over HTTP.
+//! The places from which `/admin` may open bundles.
 
-use super::Failure;
+use crate::failure::CommandFailure;
 use std::path::PathBuf;
 use store::Location;
+
+/// Why a bundle is not opened from an address.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BundlePlaceError {
+    /// An address outside of the allowed places, which are named.
+    #[error("bundles are opened from {0} only")]
+    Outside(String),
+    /// A folder that cannot be read, or a text that is no address.
+    #[error("{0}")]
+    Unreadable(String),
+    /// A folder whose name is not UTF-8.
+    #[error("its name is not UTF-8")]
+    NotText,
+    /// A URL that a store may read in its own way.
+    #[error("write the URL without `..`, `%`, `\\`, `?` and `#`")]
+    AmbiguousUrl,
+}
 
 /// The folders and URLs at or below which bundles may be opened; all places if
 /// there are none.
@@ -10,45 +27,45 @@ use store::Location;
 pub(super) struct BundlePlaces(Vec<Location>);
 
 impl BundlePlaces {
-    pub(super) fn new(prefixes: &[String]) -> Result<Self, Failure> {
+    pub(super) fn new(prefixes: &[String]) -> Result<Self, CommandFailure> {
         let place = |prefix: &String| {
-            let wrong = |reason: String| Failure::usage(format!("--bundles-from {prefix}: {reason}"));
-            read(prefix).map_err(wrong)
+            read(prefix).map_err(|error| CommandFailure::usage(format!("--bundles-from {prefix}: {error}")))
         };
         Ok(Self(prefixes.iter().map(place).collect::<Result<_, _>>()?))
     }
 
-    /// The address to open for this one, if a bundle may be opened from there:
-    /// what was compared with the places, and no text that is read once more.
+    /// The address to open instead of this one, if a bundle may be opened from it.
+    /// It is the location that was compared with the places, so that nothing is
+    /// resolved a second time.
     ///
     /// # Errors
-    /// The places that it may be opened from. What is or is not elsewhere stays
-    /// unsaid.
-    pub(super) fn resolve(&self, address: &str) -> Result<String, String> {
+    /// The allowed places; the message does not reveal what exists elsewhere.
+    pub(super) fn resolve(&self, address: &str) -> Result<String, BundlePlaceError> {
         if self.0.is_empty() {
             return Ok(address.to_owned());
         }
         let resolved = read(address).ok().filter(|location| self.0.iter().any(|place| is_below(location, place)));
         resolved.map(|location| location.to_string()).ok_or_else(|| {
             let names: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-            format!("bundles are opened from {} only", names.join(", "))
+            BundlePlaceError::Outside(names.join(", "))
         })
     }
 }
 
 /// Reads an address: a folder without links and `..`, or a URL.
-fn read(text: &str) -> Result<Location, String> {
-    match Location::parse(text).map_err(|error| error.to_string())? {
+fn read(text: &str) -> Result<Location, BundlePlaceError> {
+    let unreadable = |error: &dyn std::fmt::Display| BundlePlaceError::Unreadable(error.to_string());
+    match Location::parse(text).map_err(|error| unreadable(&error))? {
         Location::Folder(folder) => {
-            let folder = std::fs::canonicalize::<PathBuf>(folder).map_err(|error| error.to_string())?;
-            // It is opened by its text, which must be the same name.
+            let folder = std::fs::canonicalize::<PathBuf>(folder).map_err(|error| unreadable(&error))?;
+            // The folder is opened by its name as text, which must be the same name.
             let is_text = folder.to_str().is_some();
-            is_text.then_some(Location::Folder(folder)).ok_or_else(|| "its name is no text".to_owned())
+            is_text.then_some(Location::Folder(folder)).ok_or(BundlePlaceError::NotText)
         }
         Location::Url(url) => {
             // A store may read these in its own way.
             if text.contains(['%', '\\']) || text.contains("..") || url.query().is_some() || url.fragment().is_some() {
-                return Err("write the URL without `..`, `%`, `\\`, `?` and `#`".to_owned());
+                return Err(BundlePlaceError::AmbiguousUrl);
             }
             Ok(Location::Url(url))
         }
@@ -106,7 +123,7 @@ mod tests {
             "s3://ours:99/bundles/a".into(),
             format!("file://{}", path("secret")),
         ] {
-            let refused = places.resolve(&address).unwrap_err();
+            let refused = places.resolve(&address).unwrap_err().to_string();
             assert!(refused.starts_with("bundles are opened from"), "{address}: {refused}");
         }
         assert_eq!(BundlePlaces::new(&[]).unwrap().resolve("/etc"), Ok("/etc".to_owned()));

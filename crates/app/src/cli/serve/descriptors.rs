@@ -1,15 +1,15 @@
-//! How many files and connections this process may have open.
+//! The limit of open files, and the connections that it allows.
 
-use super::Context;
+use crate::command::CommandContext;
 
 /// The most connections of a service.
 const CONNECTIONS: u64 = 4096;
-/// For indexes, logs, the store, and the libraries.
+/// Files for indexes, logs, the store, and libraries.
 const FILES: u64 = 128;
 
-/// How many connections may be open beside this many calls of models at once.
-/// The system's limit is raised as far as it lets this process.
-pub(super) fn connections(cx: &Context, calls: usize) -> usize {
+/// How many connections may be open in addition to this many model calls at once.
+/// The limit of open files is raised as far as the system allows.
+pub(super) fn connections(cx: &CommandContext, calls: usize) -> usize {
     let limit = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1024);
     let connections = connections_within(limit, calls as u64);
     if connections < CONNECTIONS {
@@ -22,7 +22,7 @@ pub(super) fn connections(cx: &Context, calls: usize) -> usize {
 }
 
 fn connections_within(limit: u64, calls: u64) -> u64 {
-    // A call of a model, or a search that reads a file, has one of its own.
+    // Each model call, and each search that reads a file, needs one more.
     limit.saturating_sub(FILES + calls).clamp(16, CONNECTIONS)
 }
 

@@ -1,9 +1,8 @@
-//! The file of keys, read again when it changes: a key is revoked or added
+//! Reads the file of keys again when it changes, so that a key is revoked or added
 //! without a restart.
 
-use super::{Failure, KeyFile};
-use crate::audit::Audit;
-use ::serve::ApiKeys;
+use crate::{audit::AuditLog, failure::CommandFailure};
+use ::serve::{ApiKeys, KeyFile};
 use serde_json::json;
 use std::{
     io::Read,
@@ -12,15 +11,15 @@ use std::{
 };
 use tokio::task::JoinError;
 
-/// How often the file is looked at. A mounted secret changes by a link, which no
-/// notice of the file itself would tell.
+/// The interval of checks. A mounted secret changes by a symbolic link, which a
+/// watch of the file would not notice.
 const EVERY: Duration = Duration::from_secs(2);
-/// The most bytes of the file: ten thousand keys have less.
+/// The most bytes of the file: ten thousand keys need less.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// What a change of the file changes.
+/// The properties of a file by which a change is noticed.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     modified: Option<SystemTime>,
     bytes: u64,
     path: Option<PathBuf>,
@@ -29,11 +28,11 @@ struct Stamp {
     changed: (u64, i64, i64),
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<FileStamp> {
     #[cfg(unix)]
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::metadata(path).ok()?;
-    Some(Stamp {
+    Some(FileStamp {
         modified: metadata.modified().ok(),
         bytes: metadata.len(),
         path: std::fs::canonicalize(path).ok(),
@@ -42,28 +41,46 @@ fn stamp(path: &Path) -> Option<Stamp> {
     })
 }
 
-fn read(path: &Path) -> Result<KeyFile, String> {
-    let mut text = String::new();
-    let file = store::open_regular(path).map_err(|error| error.to_string())?;
-    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(format!("it has more than {MOST_BYTES} bytes"));
-    }
-    KeyFile::read(&text).map_err(|error| lab::error_chain(&error))
+/// Why a file of keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum KeyWatchError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+    /// The file is too large.
+    #[error("it has more than {MOST_BYTES} bytes")]
+    TooLarge,
+    /// The content of the file, in the words of its reader.
+    #[error("{0}")]
+    Content(String),
+    /// The service has ended.
+    #[error(transparent)]
+    Ended(#[from] JoinError),
 }
 
-/// The keys of a file, and what the file was when they were read.
+fn read(path: &Path) -> Result<KeyFile, KeyWatchError> {
+    let mut text = String::new();
+    let file = store::open_regular(path)?;
+    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(KeyWatchError::TooLarge);
+    }
+    KeyFile::read(&text).map_err(|error| KeyWatchError::Content(lab::error_chain(&error)))
+}
+
+/// The keys of a file, and the state of the file when they were read.
 pub(super) struct WatchedKeys {
     pub(super) keys: ApiKeys,
     path: PathBuf,
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
 }
 
 impl WatchedKeys {
     /// Reads the keys of a file.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let told = |reason: &dyn std::fmt::Display| Failure::usage(format!("--keys {}: {reason}", path.display()));
-        // Taken first: what changes afterwards is a change.
+    pub(super) fn read(path: &Path) -> Result<Self, CommandFailure> {
+        let told =
+            |reason: &dyn std::fmt::Display| CommandFailure::usage(format!("--keys {}: {reason}", path.display()));
+        // Taken before reading, so that a change in between is noticed.
         let stamp = stamp(path);
         let file = read(path).map_err(|reason| told(&reason))?;
         if file.key.is_empty() {
@@ -75,15 +92,17 @@ impl WatchedKeys {
 
     /// Reads the keys again whenever their file has changed, until it is dropped. A
     /// file that cannot be read leaves the keys as they were; the audit says so.
-    pub(super) async fn watch(self, audit: Audit) {
+    pub(super) async fn watch(self, audit: AuditLog) {
         let Self { keys, path, stamp: mut known } = self;
         loop {
             let Ok(now) = on_a_thread(&path, stamp).await else { return };
             if now != known {
-                let file = on_a_thread(&path, read).await.unwrap_or_else(|error| Err(error.to_string()));
-                audit.tell(&match file.and_then(|file| keys.replace(file).map_err(|error| lab::error_chain(&error))) {
+                let file = on_a_thread(&path, read).await.unwrap_or_else(|error| Err(error.into()));
+                audit.record(&match file.and_then(|file| keys.replace(file).map_err(|error| KeyWatchError::Content(lab::error_chain(&error)))) {
                     Ok(count) => json!({ "action": "keys", "keys": count, "outcome": "done" }),
-                    Err(reason) => json!({ "action": "keys", "outcome": format!("the keys of before hold: {reason}") }),
+                    Err(reason) => {
+                        json!({ "action": "keys", "outcome": format!("the previous keys stay in use: {reason}") })
+                    }
                 });
                 known = now;
             }
@@ -128,6 +147,6 @@ mod tests {
         assert!(read(&pipe).is_err());
         let large = folder.path().join("large");
         std::fs::write(&large, vec![b'#'; MOST_BYTES as usize + 1]).unwrap();
-        assert!(read(&large).unwrap_err().contains("more than"));
+        assert!(matches!(read(&large), Err(KeyWatchError::TooLarge)));
     }
 }

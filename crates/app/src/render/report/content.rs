@@ -26,12 +26,12 @@ const PASSAGES_BYTES: usize = 128 << 10;
 
 /// What the page needs to be opened.
 #[derive(Serialize)]
-pub(super) struct Overview<'a> {
+pub(super) struct ReportOverview<'a> {
     pub(super) board: Board,
-    /// What is said above each group of trials.
+    /// The title of each group of trials.
     group_titles: Vec<String>,
     metrics: &'a [MetricResult],
-    questions: Vec<Asked<'a>>,
+    questions: Vec<QuestionSummary<'a>>,
     /// By trial: how far it is from the one that leads.
     differences: Vec<Option<Difference>>,
     /// The first question of each part of questions.
@@ -46,15 +46,15 @@ pub(super) struct Overview<'a> {
 
 /// A question in a list.
 #[derive(Serialize)]
-struct Asked<'a> {
+struct QuestionSummary<'a> {
     id: &'a str,
     question: &'a str,
     answerable: bool,
 }
 
-/// The part of a trial.
+/// The data of a trial.
 #[derive(Serialize)]
-struct OfTrial {
+struct TrialPart {
     /// By question: its contribution to the objective, from 0 to 1.
     objective: Vec<Option<f32>>,
     /// By metric and question.
@@ -62,26 +62,26 @@ struct OfTrial {
     /// By metric: the questions without a score, by the reason.
     missing: Vec<BTreeMap<String, Vec<usize>>>,
     /// By question.
-    answers: Vec<Answered>,
+    answers: Vec<AnswerState>,
 }
 
-/// What became of a trial's answer to a question.
+/// The state of a trial's answer to a question.
 #[derive(Clone, Copy)]
-enum Answered {
+enum AnswerState {
     NotAsked = 0,
     Yes = 1,
     Failed = 2,
 }
 
-impl Serialize for Answered {
+impl Serialize for AnswerState {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u8(*self as u8)
     }
 }
 
-/// A question in its part.
+/// The data of a question.
 #[derive(Serialize)]
-struct OfQuestion<'a> {
+struct QuestionPart<'a> {
     golden: &'a Question,
     /// Every list of passages that some trial found: the place of each passage
     /// among all, and its score.
@@ -90,15 +90,15 @@ struct OfQuestion<'a> {
     details: Vec<&'a Value>,
     /// Everything that some component wrote to search for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    searches: Vec<Search<'a>>,
+    searches: Vec<SearchRecord<'a>>,
     /// By trial, in the order of the leaderboard.
-    trials: Vec<Found<'a>>,
+    trials: Vec<TrialOutcome<'a>>,
 }
 
 /// What was searched for a question, why that is less than it was to be, and
 /// what steps behind the retriever did.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Hash)]
-struct Search<'a> {
+struct SearchRecord<'a> {
     queries: &'a [SearchQuery],
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<&'a str>,
@@ -106,9 +106,9 @@ struct Search<'a> {
     remarks: &'a [String],
 }
 
-/// What a trial made of a question.
+/// What a trial retrieved and answered for a question.
 #[derive(Serialize)]
-struct Found<'a> {
+struct TrialOutcome<'a> {
     /// Its list of passages.
     list: usize,
     /// What it searched, if that is not the question alone.
@@ -126,9 +126,9 @@ struct Found<'a> {
     objective: Option<f32>,
 }
 
-/// A passage without what a trial made of it.
+/// A passage without its score.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Text<'a> {
+struct PassageText<'a> {
     document: &'a str,
     start: usize,
     end: usize,
@@ -138,7 +138,7 @@ struct Text<'a> {
     heading: Option<&'a str>,
 }
 
-impl<'a> Text<'a> {
+impl<'a> PassageText<'a> {
     fn of(passage: &'a Passage) -> Self {
         Self {
             document: &passage.document,
@@ -152,10 +152,10 @@ impl<'a> Text<'a> {
     }
 }
 
-/// JSON that may stand in a script element.
-pub(super) struct Json(String);
+/// JSON that is safe inside a script element.
+pub(super) struct ScriptJson(String);
 
-impl Json {
+impl ScriptJson {
     pub(super) fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         // `<` could end the script element, so it is written as an escape that
         // JSON knows too: retrieved text is data.
@@ -169,34 +169,34 @@ impl Json {
 }
 
 /// The data of a page.
-pub(super) struct Content<'a> {
-    pub(super) overview: Overview<'a>,
+pub(super) struct ReportContent<'a> {
+    pub(super) overview: ReportOverview<'a>,
     /// By name.
-    pub(super) parts: Vec<(String, Json)>,
+    pub(super) parts: Vec<(String, ScriptJson)>,
 }
 
-impl<'a> Content<'a> {
+impl<'a> ReportContent<'a> {
     pub(super) fn of(results: &'a Results) -> Result<Self, serde_json::Error> {
-        let passages = Passages::of(results);
+        let passages = PassageTable::of(results);
         let contributions = results.contributions(&BTreeMap::new());
         let mut parts = Vec::new();
         for (number, found) in results.trials.iter().enumerate() {
-            let own = OfTrial::of(found, &results.metrics, &contributions[&found.trial.id]);
-            parts.push((format!("trial-{number}"), Json::of(&own)?));
+            let own = TrialPart::of(found, &results.metrics, &contributions[&found.trial.id]);
+            parts.push((format!("trial-{number}"), ScriptJson::of(&own)?));
         }
-        let mut packer = Packer::new("questions", QUESTIONS_BYTES);
+        let mut packer = PartPacker::new("questions", QUESTIONS_BYTES);
         for number in 0..results.questions.len() {
             packer.add(of_question(results, number, &passages, &contributions)?);
         }
         let question_parts = packer.finish(&mut parts);
-        let mut packer = Packer::new("passages", PASSAGES_BYTES);
+        let mut packer = PartPacker::new("passages", PASSAGES_BYTES);
         for text in &passages.all {
-            packer.add(Json::of(text)?);
+            packer.add(ScriptJson::of(text)?);
         }
         let passage_parts = packer.finish(&mut parts);
-        let overview = Overview {
+        let overview = ReportOverview {
             differences: results.differences(),
-            questions: results.questions.iter().map(Asked::of).collect(),
+            questions: results.questions.iter().map(QuestionSummary::of).collect(),
             question_parts,
             passage_parts,
             ..overview(Board::of(results), &results.metrics)
@@ -211,12 +211,12 @@ impl<'a> Content<'a> {
 }
 
 /// The data of a page with nothing but the plot.
-pub(super) fn only_the_plot(results: &Results) -> Overview<'_> {
+pub(super) fn only_the_plot(results: &Results) -> ReportOverview<'_> {
     overview(Board { notes: Vec::new(), rejected: Vec::new(), ..Board::of(results) }, &results.metrics)
 }
 
-fn overview(board: Board, metrics: &[MetricResult]) -> Overview<'_> {
-    Overview {
+fn overview(board: Board, metrics: &[MetricResult]) -> ReportOverview<'_> {
+    ReportOverview {
         group_titles: (1..=board.groups.len()).map(|group| board.group_title(group)).collect(),
         board,
         metrics,
@@ -229,13 +229,13 @@ fn overview(board: Board, metrics: &[MetricResult]) -> Overview<'_> {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> QuestionSummary<'a> {
     fn of(question: &'a Question) -> Self {
         Self { id: &question.id, question: &question.question, answerable: question.answerable }
     }
 }
 
-impl OfTrial {
+impl TrialPart {
     fn of(found: &TrialResult, metrics: &[MetricResult], contributions: &[Option<f64>]) -> Self {
         let score = |question: &QuestionResult, metric: &MetricResult| {
             question.scores.get(&metric.name).and_then(|scored| scored.score.value()).map(|value| value as f32)
@@ -256,12 +256,12 @@ impl OfTrial {
                 .map(|metric| found.questions.iter().map(|question| score(question, metric)).collect())
                 .collect(),
             missing: metrics.iter().map(missing).collect(),
-            answers: found.questions.iter().map(Answered::of).collect(),
+            answers: found.questions.iter().map(AnswerState::of).collect(),
         }
     }
 }
 
-impl Answered {
+impl AnswerState {
     fn of(question: &QuestionResult) -> Self {
         match (&question.answer, &question.error) {
             (Some(_), _) => Self::Yes,
@@ -271,7 +271,7 @@ impl Answered {
     }
 }
 
-impl Found<'_> {
+impl TrialOutcome<'_> {
     /// A question that the trial was not asked.
     fn nothing(list: usize) -> Self {
         Self { list, search: None, answer: None, error: None, details: Vec::new(), objective: None }
@@ -281,17 +281,17 @@ impl Found<'_> {
 fn of_question(
     results: &Results,
     number: usize,
-    passages: &Passages<'_>,
+    passages: &PassageTable<'_>,
     contributions: &BTreeMap<String, Vec<Option<f64>>>,
-) -> Result<Json, serde_json::Error> {
-    let mut lists: Once<Vec<(usize, u32)>> = Once::default();
-    let mut details: Once<&Value> = Once::default();
-    let mut searches: Once<Search<'_>> = Once::default();
+) -> Result<ScriptJson, serde_json::Error> {
+    let mut lists: UniqueValues<Vec<(usize, u32)>> = UniqueValues::default();
+    let mut details: UniqueValues<&Value> = UniqueValues::default();
+    let mut searches: UniqueValues<SearchRecord<'_>> = UniqueValues::default();
     let mut trials = Vec::new();
     for found in &results.trials {
         // Results that a program wrote may lack the last questions of a trial.
         let Some(question) = found.questions.get(number) else {
-            trials.push(Found::nothing(lists.place(Vec::new())));
+            trials.push(TrialOutcome::nothing(lists.place(Vec::new())));
             continue;
         };
         // A score as its bits is a key that is equal where the score is the same.
@@ -305,9 +305,9 @@ fn of_question(
             own.clear();
         }
         let (queries, remarks) = (&question.queries, &question.remarks);
-        let search = Search { queries, fallback: question.query_fallback.as_deref(), remarks };
+        let search = SearchRecord { queries, fallback: question.query_fallback.as_deref(), remarks };
         let is_written = !queries.is_empty() || search.fallback.is_some() || !remarks.is_empty();
-        trials.push(Found {
+        trials.push(TrialOutcome {
             list: lists.place(list.collect()),
             search: is_written.then(|| searches.place(search)),
             answer: question.answer.as_ref(),
@@ -320,7 +320,7 @@ fn of_question(
         list.into_iter().map(|(place, bits)| (place, f32::from_bits(bits))).collect()
     };
     let lists: Vec<Vec<(usize, f32)>> = lists.all().into_iter().map(with_scores).collect();
-    Json::of(&OfQuestion {
+    ScriptJson::of(&QuestionPart {
         golden: &results.questions[number],
         lists: lists.iter().map(Vec::as_slice).collect(),
         details: details.all(),
@@ -329,18 +329,18 @@ fn of_question(
     })
 }
 
-/// Each of some values once, with its place.
-struct Once<T> {
+/// Distinct values, each with a number.
+struct UniqueValues<T> {
     places: HashMap<T, usize>,
 }
 
-impl<T> Default for Once<T> {
+impl<T> Default for UniqueValues<T> {
     fn default() -> Self {
         Self { places: HashMap::new() }
     }
 }
 
-impl<T: std::hash::Hash + Eq> Once<T> {
+impl<T: std::hash::Hash + Eq> UniqueValues<T> {
     fn place(&mut self, value: T) -> usize {
         let next = self.places.len();
         *self.places.entry(value).or_insert(next)
@@ -354,17 +354,17 @@ impl<T: std::hash::Hash + Eq> Once<T> {
 }
 
 /// All passages that any trial found for any question.
-struct Passages<'a> {
+struct PassageTable<'a> {
     /// In the order of the documents.
-    all: Vec<Text<'a>>,
-    places: HashMap<Text<'a>, usize>,
+    all: Vec<PassageText<'a>>,
+    places: HashMap<PassageText<'a>, usize>,
 }
 
-impl<'a> Passages<'a> {
+impl<'a> PassageTable<'a> {
     fn of(results: &'a Results) -> Self {
         let found = results.trials.iter().flat_map(|found| &found.questions).flat_map(|question| &question.passages);
-        let mut places: HashMap<Text<'a>, usize> = found.map(|passage| (Text::of(passage), 0)).collect();
-        let mut all: Vec<Text<'a>> = places.keys().copied().collect();
+        let mut places: HashMap<PassageText<'a>, usize> = found.map(|passage| (PassageText::of(passage), 0)).collect();
+        let mut all: Vec<PassageText<'a>> = places.keys().copied().collect();
         all.sort_unstable();
         for (place, text) in all.iter().enumerate() {
             places.insert(*text, place);
@@ -373,12 +373,12 @@ impl<'a> Passages<'a> {
     }
 
     fn place(&self, passage: &Passage) -> usize {
-        self.places[&Text::of(passage)]
+        self.places[&PassageText::of(passage)]
     }
 }
 
 /// Puts JSON values into parts of about equal size.
-struct Packer {
+struct PartPacker {
     kind: &'static str,
     most_bytes: usize,
     /// The values of the part that is being filled.
@@ -386,15 +386,15 @@ struct Packer {
     /// How many values there are so far.
     values: usize,
     firsts: Vec<usize>,
-    full: Vec<Json>,
+    full: Vec<ScriptJson>,
 }
 
-impl Packer {
+impl PartPacker {
     fn new(kind: &'static str, most_bytes: usize) -> Self {
         Self { kind, most_bytes, open: String::new(), values: 0, firsts: Vec::new(), full: Vec::new() }
     }
 
-    fn add(&mut self, value: Json) {
+    fn add(&mut self, value: ScriptJson) {
         if self.open.is_empty() {
             self.firsts.push(self.values);
         }
@@ -409,12 +409,12 @@ impl Packer {
     fn close(&mut self) {
         if !self.open.is_empty() {
             self.open.push(']');
-            self.full.push(Json(take(&mut self.open)));
+            self.full.push(ScriptJson(take(&mut self.open)));
         }
     }
 
     /// Adds the parts to the others. Returns the number of the first value of each.
-    fn finish(mut self, parts: &mut Vec<(String, Json)>) -> Vec<usize> {
+    fn finish(mut self, parts: &mut Vec<(String, ScriptJson)>) -> Vec<usize> {
         self.close();
         parts.extend(self.full.into_iter().enumerate().map(|(number, json)| (format!("{}-{number}", self.kind), json)));
         self.firsts

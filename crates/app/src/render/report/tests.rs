@@ -57,7 +57,7 @@ fn inside(page: &str, id: &str) -> Value {
 }
 
 /// The data of a script in the folder, with the name and the stamp that it states.
-fn part(report: &Report, name: &str) -> (String, String, Value) {
+fn part(report: &ReportFiles, name: &str) -> (String, String, Value) {
     let (_, script) = report.parts.iter().find(|(file, _)| file == &format!("{name}.js")).unwrap();
     let call = script.strip_prefix("reverieReportPart(").unwrap().strip_suffix(");\n").unwrap();
     let arguments: Vec<String> = serde_json::from_str(&format!("[{call}]")).unwrap();
@@ -68,7 +68,7 @@ fn part(report: &Report, name: &str) -> (String, String, Value) {
 #[test]
 fn the_page_holds_the_board_and_no_text_can_end_its_data() {
     let results = two_trials();
-    let page = report(&results, Form::OneFile).unwrap().page;
+    let page = report(&results, ReportForm::OneFile).unwrap().page;
     let data = inside(&page, "data");
     assert_eq!(data["board"], json!(Board::of(&results)));
     assert_eq!(data["questions"][0]["question"], "Who wrote </script>?");
@@ -78,7 +78,7 @@ fn the_page_holds_the_board_and_no_text_can_end_its_data() {
 
 #[test]
 fn a_passage_is_written_once_and_in_the_order_of_the_documents() {
-    let page = report(&two_trials(), Form::OneFile).unwrap().page;
+    let page = report(&two_trials(), ReportForm::OneFile).unwrap().page;
     let passages = inside(&page, "part-passages-0");
     let texts: Vec<&str> = passages.as_array().unwrap().iter().map(|it| it["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["oats", "rye!"]);
@@ -92,7 +92,7 @@ fn a_passage_is_written_once_and_in_the_order_of_the_documents() {
 
 #[test]
 fn a_question_that_a_trial_lacks_has_no_passages_there() {
-    let page = report(&two_trials(), Form::OneFile).unwrap().page;
+    let page = report(&two_trials(), ReportForm::OneFile).unwrap().page;
     let questions = inside(&page, "part-questions-0");
     assert_eq!(questions[1]["lists"][questions[1]["trials"][1]["list"].as_u64().unwrap() as usize], json!([]));
 }
@@ -105,7 +105,7 @@ fn what_was_searched_is_written_once_with_the_reason_why_it_is_less() {
         trial["questions"][0]["queries"] = json!([query]);
         trial["questions"][0]["query_fallback"] = json!("down");
     }
-    let page = report(&results(&[question("q1")], &trials), Form::OneFile).unwrap().page;
+    let page = report(&results(&[question("q1")], &trials), ReportForm::OneFile).unwrap().page;
     let found = &inside(&page, "part-questions-0")[0];
     assert_eq!(found["searches"], json!([{ "queries": [query], "fallback": "down" }]));
     let places: Vec<&Value> = found["trials"].as_array().unwrap().iter().map(|trial| &trial["search"]).collect();
@@ -114,7 +114,7 @@ fn what_was_searched_is_written_once_with_the_reason_why_it_is_less() {
 
 #[test]
 fn scores_of_a_trial_are_lists_and_a_missing_score_keeps_its_reason() {
-    let page = report(&two_trials(), Form::OneFile).unwrap().page;
+    let page = report(&two_trials(), ReportForm::OneFile).unwrap().page;
     let scores = inside(&page, "part-trial-0");
     assert_eq!(scores["scores"], json!([[0.1, 0.1], [0.1, null]]));
     assert_eq!(scores["missing"], json!([{}, { "not asked: a limit": [1] }]));
@@ -126,7 +126,7 @@ fn scores_of_a_trial_are_lists_and_a_missing_score_keeps_its_reason() {
 fn parts_beside_the_page_are_the_same_data_and_marked_as_of_this_report() {
     let results = two_trials();
     let (whole, split) =
-        (report(&results, Form::OneFile).unwrap(), report(&results, Form::Folder("oats-parts")).unwrap());
+        (report(&results, ReportForm::OneFile).unwrap(), report(&results, ReportForm::Folder("oats-parts")).unwrap());
     assert_eq!(whole.parts, []);
     assert!(!split.page.contains("part-trial-0") && !split.page.contains("rye!"));
     let data = inside(&split.page, "data");
@@ -138,8 +138,8 @@ fn parts_beside_the_page_are_the_same_data_and_marked_as_of_this_report() {
     }
     assert_eq!(split.parts.len(), 4);
     let other = results_of_another_run();
-    assert_ne!(inside(&report(&other, Form::Folder("x")).unwrap().page, "data")["stamp"], data["stamp"]);
-    assert_eq!(report(&results, Form::Fitting("x")).unwrap().parts, [], "what is small is one file");
+    assert_ne!(inside(&report(&other, ReportForm::Folder("x")).unwrap().page, "data")["stamp"], data["stamp"]);
+    assert_eq!(report(&results, ReportForm::Fitting("x")).unwrap().parts, [], "what is small is one file");
 }
 
 fn results_of_another_run() -> Results {
@@ -152,7 +152,7 @@ fn parts_are_cut_by_their_size_and_the_page_knows_where() {
     let ids: Vec<&str> = questions.iter().map(String::as_str).collect();
     let asked: Vec<Value> =
         ids.iter().map(|id| json!({ "id": id, "question": "?", "reference": "x".repeat(20_000) })).collect();
-    let report = report(&results(&asked, &[trial("t01", &ids, 0.5)]), Form::Folder("x")).unwrap();
+    let report = report(&results(&asked, &[trial("t01", &ids, 0.5)]), ReportForm::Folder("x")).unwrap();
     let firsts = inside(&report.page, "data")["question_parts"].clone();
     let firsts: Vec<usize> = serde_json::from_value(firsts).unwrap();
     assert!(firsts.len() > 3 && firsts[0] == 0, "{firsts:?}");
@@ -167,19 +167,19 @@ fn the_policy_allows_this_script_and_style_and_a_folder_only_where_there_is_one(
     let results = two_trials();
     let policy =
         |page: &str| page.split_once("Security-Policy\" content=\"").unwrap().1.split_once('"').unwrap().0.to_owned();
-    let whole = policy(&report(&results, Form::OneFile).unwrap().page);
+    let whole = policy(&report(&results, ReportForm::OneFile).unwrap().page);
     assert!(whole.starts_with("default-src 'none'; script-src 'sha256-") && !whole.contains("self"), "{whole}");
     assert!(!whole.contains("unsafe") && !whole.contains("http"), "{whole}");
-    assert!(policy(&report(&results, Form::Folder("x")).unwrap().page).contains("' 'self'; style-src 'sha256-"));
+    assert!(policy(&report(&results, ReportForm::Folder("x")).unwrap().page).contains("' 'self'; style-src 'sha256-"));
     // The hash is of what stands between the tags.
-    let page = report(&results, Form::OneFile).unwrap().page;
+    let page = report(&results, ReportForm::OneFile).unwrap().page;
     let script = page.rsplit_once("<script>").unwrap().1.split_once("</script>").unwrap().0;
     assert!(whole.contains(&source(script)));
 }
 
 #[test]
 fn without_scripts_there_is_a_table_of_the_trials() {
-    let page = report(&two_trials(), Form::OneFile).unwrap().page;
+    let page = report(&two_trials(), ReportForm::OneFile).unwrap().page;
     let (_, plain) = page.split_once("<div id=\"plain\">").unwrap();
     let (plain, _) = plain.split_once("</div>").unwrap();
     assert!(plain.contains("<th scope=\"row\">t02</th>") && plain.contains("<h1>&lt;b&gt;</h1>"), "{plain}");
@@ -192,5 +192,5 @@ fn a_plot_holds_no_question() {
     let page = plot(&results).unwrap();
     assert_eq!(inside(&page, "data")["questions"], json!([]));
     assert!(!page.contains("rye!") && page.contains(ONLY_THE_PLOT));
-    assert!(!report(&results, Form::OneFile).unwrap().page.contains(ONLY_THE_PLOT));
+    assert!(!report(&results, ReportForm::OneFile).unwrap().page.contains(ONLY_THE_PLOT));
 }

@@ -17,7 +17,7 @@ from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from reverie import _core
-from reverie.ray._surroundings import Secrets, surroundings
+from reverie.ray._environment import Secrets, driver_environment
 
 NAMESPACE = "reverie"
 LIMITS = "reverie-limits"
@@ -36,7 +36,7 @@ class Cluster:
             ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
         self._limits = limits()
         self._actors: dict[int, Any] = {}
-        self._given = surroundings(environment)
+        self._given = driver_environment(environment)
 
     def nodes(self) -> str:
         """Nodes that are alive and have CPUs, as JSON."""
@@ -88,7 +88,7 @@ class Worker:
     """One Rust worker. `ready` reports what is wrong with its environment."""
 
     def __init__(self, setup: bytes, limits: Any, given: Secrets) -> None:
-        given.settle()
+        given.set_missing()
         self._worker: Any = None
         self._error: Exception | None = None
         folder = os.path.join(ray.get_runtime_context().get_temp_dir(), "reverie")

@@ -19,9 +19,9 @@ from reverie import _core
 class CorpusDatasource(Datasource):
     """Rows of `path`, `bytes`, and `failure` where a file was not read."""
 
-    def __init__(self, corpus: _core.Corpus, settle: Callable[[], None]) -> None:
+    def __init__(self, corpus: _core.Corpus, set_missing: Callable[[], None]) -> None:
         super().__init__()
-        self._blocks, self._settle = corpus.blocks, settle
+        self._blocks, self._set_missing = corpus.blocks, set_missing
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -39,13 +39,13 @@ class CorpusDatasource(Datasource):
         made = []
         for block in self._blocks:
             metadata = BlockMetadata(num_rows=len(block), size_bytes=block.bytes, exec_stats=None, input_files=tuple(block.paths))
-            made.append(ReadTask(_reader(self._settle, block), metadata, per_task_row_limit=per_task_row_limit))
+            made.append(ReadTask(_reader(self._set_missing, block), metadata, per_task_row_limit=per_task_row_limit))
         return made
 
 
-def _reader(settle: Callable[[], None], block: _core.Block) -> Any:
+def _reader(set_missing: Callable[[], None], block: _core.Block) -> Any:
     def read() -> Iterator[pa.Table]:
-        settle()
+        set_missing()
         yield pa.Table.from_batches([block.read()])
 
     return read

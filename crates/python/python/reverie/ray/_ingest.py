@@ -22,7 +22,7 @@ from reverie._settings import Component
 from reverie.ray._cluster import NAMESPACE
 from reverie.ray._corpus import CorpusDatasource
 from reverie.ray._sinks import WRITTEN, Index, Sink
-from reverie.ray._surroundings import Secrets, surroundings
+from reverie.ray._environment import Secrets, driver_environment
 
 # Chunks that one call embeds: a large book is spread over the pool.
 CHUNKS_PER_BLOCK = 256
@@ -99,13 +99,13 @@ def ingest(
     target.prepare()
     if not ray.is_initialized():
         ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
-    pool = _pool(actors, cpus_per_actor)
-    around = surroundings(environment)
+    pool = _make_pool(actors, cpus_per_actor)
+    secrets = driver_environment(environment)
     record = _record()
-    stages = _Stages(around, record, _core.settings(limits or {}), _core.settings(chunker), embedder)
-    with _in_order():
+    stages = _Stages(secrets, record, _core.settings(limits or {}), _core.settings(chunker), embedder)
+    with _InOrder():
         pipeline = stages.pipeline(corpus, target, pool, gpus_per_actor)
-        for block in _watched(pipeline, record, stalled_after, pool):
+        for block in _run_watched(pipeline, record, stalled_after, pool):
             if block.num_rows:
                 target.take(block)
         documents, rejected = ray.get(record.parsed.remote())
@@ -140,7 +140,7 @@ class _Pool:
         return ActorPoolStrategy(min_size=1, max_size=self.size)
 
 
-def _pool(actors: int | None, cpus_per_actor: float) -> _Pool:
+def _make_pool(actors: int | None, cpus_per_actor: float) -> _Pool:
     cpus = ray.cluster_resources().get("CPU", 0.0)
     if cpus < 1:
         raise ValueError("the cluster has no CPU: start its nodes with --num-cpus")
@@ -191,7 +191,7 @@ def _record() -> Any:
 
 @dataclass(frozen=True)
 class _Stages:
-    around: Secrets
+    secrets: Secrets
     record: Any
     limits: str
     chunker: str
@@ -199,20 +199,20 @@ class _Stages:
 
     def pipeline(self, listed: _core.Corpus, sink: Sink, pool: _Pool, gpus: float) -> Dataset:
         """The operators."""
-        corpus = CorpusDatasource(listed, self.around.settle)
+        corpus = CorpusDatasource(listed, self.secrets.set_missing)
         # Ray merges neighbouring operators that ask for the same resources. The smallest share of a CPU keeps them
         # apart, so that each is shown separately.
         ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
         whole: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow"}
         made = ray.data.read_datasource(corpus, override_num_blocks=max(1, len(corpus)), **ask[0])
-        made = made.map_batches(_named("Parse", self.parse), **whole, **ask[1])
-        made = made.map_batches(_named("Chunk", self.chunk), **whole, **ask[2])
+        made = made.map_batches(_rename("Parse", self.parse), **whole, **ask[1])
+        made = made.map_batches(_rename("Chunk", self.chunk), **whole, **ask[2])
         if pool.cpus_per_task >= 1:
             # Ray's own operator, which asks for a whole CPU.
             made = made.repartition(target_num_rows_per_block=CHUNKS_PER_BLOCK)
         made = made.map_batches(
             Embed,
-            fn_constructor_args=(self.around, self.record, self.embedder, max(1, int(pool.cpus_per_actor))),
+            fn_constructor_args=(self.secrets, self.record, self.embedder, max(1, int(pool.cpus_per_actor))),
             compute=pool.strategy(),
             num_cpus=pool.cpus_per_actor,
             num_gpus=gpus,
@@ -220,14 +220,14 @@ class _Stages:
         )
         writer = sink.writer()
         if writer is not None:
-            made = made.map_batches(_named("Write", functools.partial(self.write, writer)), **whole, **ask[3])
+            made = made.map_batches(_rename("Write", functools.partial(self.write, writer)), **whole, **ask[3])
         return made
 
     def parse(self, table: pa.Table) -> pa.Table:
         """Files to documents; those that give none are recorded before anything goes on."""
-        self.around.settle()
-        batch = _one(table)
-        documents = _one(pa.Table.from_batches([_parser(self.limits).parse(batch.select(["path", "bytes"]))]))
+        self.secrets.set_missing()
+        batch = _to_batch(table)
+        documents = _to_batch(pa.Table.from_batches([_parser(self.limits).parse(batch.select(["path", "bytes"]))]))
         said = zip(batch["failure"].to_pylist(), documents["rejected"].to_pylist())
         reasons = [failure or _core.rejection(reason or "null") for failure, reason in said]
         rejected = {path: reason for path, reason in zip(documents["path"].to_pylist(), reasons) if reason is not None}
@@ -238,13 +238,13 @@ class _Stages:
     def chunk(self, table: pa.Table) -> pa.Table:
         """Documents to chunks."""
         self.record.step.remote("chunk")
-        return pa.Table.from_batches([_chunker(self.chunker).chunk(_one(table))])
+        return pa.Table.from_batches([_chunker(self.chunker).chunk(_to_batch(table))])
 
     def write(self, writer: Callable[[pa.Table], pa.Table], table: pa.Table) -> pa.Table:
         """Chunks to a sink that is written on the cluster."""
         if not table.num_rows:
             return WRITTEN.empty_table()
-        self.around.settle()
+        self.secrets.set_missing()
         written = writer(table)
         self.record.step.remote("write")
         return written
@@ -253,18 +253,18 @@ class _Stages:
 class Embed:
     """Chunks to chunks with vectors: an actor, since it holds a model."""
 
-    def __init__(self, around: Secrets, record: Any, embedder: Mapping[str, Any] | str, cores: int) -> None:
-        around.settle()
+    def __init__(self, secrets: Secrets, record: Any, embedder: Mapping[str, Any] | str, cores: int) -> None:
+        secrets.set_missing()
         self._record = record
         self._embedding = _core.Embedding(embedder, cores)
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        made = self._embedding.embed(_one(table))
+        made = self._embedding.embed(_to_batch(table))
         self._record.step.remote("embed")
         return pa.Table.from_batches([made])
 
 
-# Made where they run, after `settle`, because a parser looks for the PDF library.
+# Made where they run, after `set_missing`, because a parser looks for the PDF library.
 @functools.lru_cache(maxsize=4)
 def _parser(limits: str) -> Any:
     return _core.Parser(limits)
@@ -275,13 +275,13 @@ def _chunker(config: str) -> Any:
     return _core.Chunker(config)
 
 
-def _one(table: pa.Table) -> pa.RecordBatch:
+def _to_batch(table: pa.Table) -> pa.RecordBatch:
     """A table as one batch, without Ray's marks in its schema."""
     batches = table.replace_schema_metadata(None).combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema.remove_metadata())
 
 
-def _named(name: str, function: Callable[[pa.Table], pa.Table]) -> Callable[[pa.Table], pa.Table]:
+def _rename(name: str, function: Callable[[pa.Table], pa.Table]) -> Callable[[pa.Table], pa.Table]:
     """A function that Ray shows under this name."""
 
     def stage(table: pa.Table) -> pa.Table:
@@ -291,7 +291,7 @@ def _named(name: str, function: Callable[[pa.Table], pa.Table]) -> Callable[[pa.
     return stage
 
 
-class _in_order:
+class _InOrder:
     """Blocks come in the order of the files, whichever is ready first."""
 
     def __enter__(self) -> None:
@@ -302,7 +302,7 @@ class _in_order:
         self._options.preserve_order = self._before
 
 
-def _watched(pipeline: Dataset, record: Any, seconds: float, pool: _Pool) -> Iterator[pa.Table]:
+def _run_watched(pipeline: Dataset, record: Any, seconds: float, pool: _Pool) -> Iterator[pa.Table]:
     """The blocks of a pipeline; gives up if none of its stages finishes anything for this long."""
     made: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=4)
     over = threading.Event()

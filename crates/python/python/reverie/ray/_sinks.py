@@ -8,7 +8,6 @@ corpus). `finish` says what was written.
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any, Callable
 from urllib.parse import urlsplit
 
@@ -63,7 +62,7 @@ class Index(Sink):
             self._writer.push(batch)
 
     def finish(self) -> dict[str, Any]:
-        return json.loads(self._writer.finish())
+        return self._writer.finish()
 
 
 class Parquet(Sink):

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable
 
 from reverie import _core
 from reverie._command import _connect
-from reverie.ray._surroundings import surroundings
+from reverie.ray._environment import driver_environment
 
 AXES = tuple(_core.axes())
 BATCH = 8
@@ -59,12 +59,12 @@ def tunable(
     # Mistakes are reported here, not by every trial.
     _core.Experiment(given, base)
     limit = questions or given.get("evaluate", {}).get("answered")
-    around = surroundings(environment)
+    secrets = driver_environment(environment)
 
     def trial(config: dict[str, Any]) -> None:
         from ray import tune
 
-        around.settle()
+        secrets.set_missing()
         reduced = _reduced(given, config, tune.get_context().get_trial_id())
         if "generator" not in reduced["space"]:
             tune.report(_report(_results(reduced, base, engine)))

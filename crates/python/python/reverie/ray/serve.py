@@ -25,7 +25,7 @@ from ray.serve.handle import DeploymentHandle
 
 import reverie.serving
 from reverie import _core
-from reverie.ray._surroundings import Secrets
+from reverie.ray._environment import Secrets
 
 __all__ = ["Encoder", "Gateway", "LLM", "QA", "Reranker", "Retriever", "Scale", "Service", "VectorStore", "app", "build", "graph"]
 

@@ -1,24 +1,24 @@
-//! Results in the log of a job. A cluster returns nothing of a job but its log,
-//! which holds everything that the job prints. So the job writes its result in
-//! lines that begin with a mark, and the program that follows the job takes
-//! these lines out of the log.
+//! Results in the log of a job. The log is all that a cluster returns of a job,
+//! and it contains everything that the job prints. So the job writes its result
+//! in lines that begin with a mark, and the program that follows the job extracts
+//! these lines.
 
 use crate::environment;
 use std::io::Write;
 
 /// The variable that holds the mark; the submitting program sets it.
-pub const VARIABLE: &str = "REVERIE_RESULT_MARK";
+pub const RESULT_MARK: &str = "REVERIE_RESULT_MARK";
 /// Characters of a result in one line of the log. A line of this length is
 /// written at once, so other output does not tear it.
-const PIECE: usize = 1000;
+const LINE_CHARACTERS: usize = 1000;
 
 /// Prints results as marked lines.
-pub struct Marked(String);
+pub struct ResultLines(String);
 
-impl Marked {
+impl ResultLines {
     /// The printer, in a job whose log is followed.
     pub fn from_environment() -> Option<Self> {
-        environment::variable(VARIABLE).map(Self)
+        environment::variable(RESULT_MARK).map(Self)
     }
 
     /// Prints a part of the result.
@@ -31,7 +31,7 @@ impl Marked {
     }
 }
 
-/// Marked lines that hold a text. Each begins with a line break, which ends an
+/// ResultLines lines that hold a text. Each begins with a line break, which ends an
 /// incomplete line of other output.
 fn lines(mark: &str, text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
@@ -39,11 +39,11 @@ fn lines(mark: &str, text: &str) -> Vec<String> {
         let text = serde_json::Value::from(piece.iter().collect::<String>());
         format!("\n{mark} {text}\n")
     };
-    characters.chunks(PIECE).map(piece).collect()
+    characters.chunks(LINE_CHARACTERS).map(piece).collect()
 }
 
 /// Takes the results out of a log while it grows.
-pub struct Reader {
+pub struct JobLogReader {
     mark: String,
     /// Whether the last line was empty and is held back: it may be the line
     /// break before a marked line.
@@ -52,36 +52,36 @@ pub struct Reader {
 
 /// A part of a log.
 #[derive(Debug, PartialEq)]
-pub enum Said {
+pub enum LogPart {
     /// A part of the result.
     Result(String),
     /// Anything else.
     Log(String),
 }
 
-impl Reader {
+impl JobLogReader {
     /// A reader for a job that was given this mark.
     pub fn new(mark: String) -> Self {
         Self { mark, held: false }
     }
 
     /// The parts in these lines of the log, which must be complete.
-    pub fn read(&mut self, text: &str) -> Vec<Said> {
+    pub fn read(&mut self, text: &str) -> Vec<LogPart> {
         let mut said = Vec::new();
         for line in text.lines() {
             let piece = line.strip_prefix(&self.mark).and_then(|piece| serde_json::from_str(piece).ok());
             if let Some(piece) = piece {
                 self.held = false;
-                said.push(Said::Result(piece));
+                said.push(LogPart::Result(piece));
                 continue;
             }
             if std::mem::take(&mut self.held) {
-                said.push(Said::Log(String::new()));
+                said.push(LogPart::Log(String::new()));
             }
             if line.is_empty() {
                 self.held = true;
             } else {
-                said.push(Said::Log(line.to_owned()));
+                said.push(LogPart::Log(line.to_owned()));
             }
         }
         said
@@ -103,13 +103,13 @@ mod tests {
             log.push_str("a worker says {\n");
         }
         // The log is read as it grows, in whole lines.
-        let mut reader = Reader::new("mark-7".to_owned());
+        let mut reader = JobLogReader::new("mark-7".to_owned());
         let (mut found, mut rest) = (String::new(), Vec::new());
         for line in log.split_inclusive('\n') {
             for said in reader.read(line) {
                 match said {
-                    Said::Result(piece) => found.push_str(&piece),
-                    Said::Log(line) => rest.push(line),
+                    LogPart::Result(piece) => found.push_str(&piece),
+                    LogPart::Log(line) => rest.push(line),
                 }
             }
         }
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn empty_lines_of_the_log_stay() {
-        let mut reader = Reader::new("m".to_owned());
-        let log = |text: &str| Said::Log(text.to_owned());
+        let mut reader = JobLogReader::new("m".to_owned());
+        let log = |text: &str| LogPart::Log(text.to_owned());
         assert_eq!(reader.read("a\n\nb\n"), [log("a"), log(""), log("b")]);
     }
 }

@@ -4,17 +4,13 @@
 //! goes to standard output, as it would from a run on this machine, and the
 //! rest of its log to standard error.
 
-mod marked;
-
-pub use marked::Marked;
-
-use super::{Context, Failure};
 use crate::{
+    command::CommandContext,
     environment,
-    jobs::{Job, Jobs, Submission},
+    failure::CommandFailure,
+    jobs::{JobLogReader, JobSubmission, LogPart, RESULT_MARK, RayJob, RayJobsApi, RayJobsError},
 };
 use lab::{Experiment, RayEngineSpec};
-use marked::{Reader, Said};
 use std::{
     collections::BTreeMap,
     io::{Cursor, Write},
@@ -24,7 +20,7 @@ use std::{
 use store::Key;
 use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
-/// How often the job and its log are read.
+/// The interval at which the job and its log are read.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a stopped job may take to end.
 const STOP: Duration = Duration::from_secs(20);
@@ -37,11 +33,11 @@ const EXPERIMENT: &str = "experiment.toml";
 
 /// Runs an experiment as a job; returns the code to exit with.
 pub async fn run(
-    cx: &Context,
+    cx: &CommandContext,
     experiment: &Experiment,
     ray: &RayEngineSpec,
     budget_usd: Option<f64>,
-) -> Result<u8, Failure> {
+) -> Result<u8, CommandFailure> {
     let package = pack(experiment)?;
     let wheel = wheel(experiment, ray)?;
     let token = environment::variable(&ray.token_env);
@@ -51,23 +47,23 @@ pub async fn run(
             ray.token_env, ray.address
         ));
     }
-    let jobs = Jobs::new(&ray.address, token).map_err(Failure::work)?;
+    let jobs = RayJobsApi::new(&ray.address, token).map_err(CommandFailure::work)?;
 
     let name = format!("_ray_pkg_{}.zip", &Key::of_bytes(&package).hex()[..16]);
-    let working_dir = jobs.upload(&name, &package).await.map_err(Failure::work)?;
+    let working_dir = jobs.upload(&name, &package).await.map_err(CommandFailure::work)?;
     let mut wheels = Vec::new();
     if let Some((name, bytes)) = &wheel {
         cx.note(format_args!("wheel: {name} ({:.1} MB)", bytes.len() as f64 / 1e6));
-        wheels.push(jobs.upload(name, bytes).await.map_err(Failure::work)?);
+        wheels.push(jobs.upload(name, bytes).await.map_err(CommandFailure::work)?);
     }
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
     let id = format!("reverie-{}-{started}", experiment.name);
     let json = if cx.json { " --json" } else { "" };
     let budget = budget_usd.map(|usd| format!(" --budget-usd {usd}")).unwrap_or_default();
     let mark = format!("result-{}", &Key::of_bytes(id.as_bytes()).hex()[..24]);
-    let mut environment = given(ray)?;
-    environment.insert(marked::VARIABLE.to_owned(), mark.clone());
-    let submission = Submission {
+    let mut environment = job_variables(ray)?;
+    environment.insert(RESULT_MARK.to_owned(), mark.clone());
+    let submission = JobSubmission {
         id: id.clone(),
         entrypoint: format!("python -m reverie run -f {EXPERIMENT} --engine ray --address auto{budget}{json}"),
         working_dir,
@@ -77,27 +73,32 @@ pub async fn run(
     };
     // A job that is left behind would continue and cost money. It may have been
     // accepted before the cluster's answer arrived here.
-    cx.may_take_to_end(STOP + SUBMISSION + LOOK * 10);
-    jobs.submit(&submission).await.map_err(Failure::work)?;
+    cx.set_grace(STOP + SUBMISSION + LOOK * 10);
+    jobs.submit(&submission).await.map_err(CommandFailure::work)?;
     cx.note(format_args!("job {id} at {}", ray.address));
-    let job = follow(cx, &jobs, &id, Reader::new(mark)).await?;
+    let job = follow(cx, &jobs, &id, JobLogReader::new(mark)).await?;
     match (job.status.as_str(), job.driver_exit_code) {
         ("SUCCEEDED", _) => Ok(0),
         ("STOPPED", _) => Err(lab::Error::Interrupted.into()),
         // The job runs this same program, so its exit codes mean the same.
         (_, Some(code @ 2..=5)) => Ok(u8::try_from(code).unwrap_or(1)),
-        _ => Err(Failure::work(format!("the job failed: {}", job.message.unwrap_or_default()))),
+        _ => Err(CommandFailure::work(format!("the job failed: {}", job.message.unwrap_or_default()))),
     }
 }
 
 /// Shows the log as it grows, until the job is over, and then its result.
-async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Result<Job, Failure> {
+async fn follow(
+    cx: &CommandContext,
+    jobs: &RayJobsApi,
+    id: &str,
+    mut reader: JobLogReader,
+) -> Result<RayJob, CommandFailure> {
     let mut shown = 0;
     let mut result = String::new();
     let mut stopping: Option<tokio::time::Instant> = None;
     let mut silent: Option<tokio::time::Instant> = None;
     loop {
-        let looked = async { Ok::<_, String>((jobs.job(id).await?, jobs.log(id).await?)) };
+        let looked = async { Ok::<_, RayJobsError>((jobs.job(id).await?, jobs.log(id).await?)) };
         let (job, log) = match looked.await {
             Ok(found) => found,
             Err(error) => {
@@ -106,7 +107,7 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
                 }
                 if cx.cancel.is_cancelled() || silent.get_or_insert_with(tokio::time::Instant::now).elapsed() > SILENCE
                 {
-                    return Err(Failure::work(format!(
+                    return Err(CommandFailure::work(format!(
                         "job {id} may still go on: its cluster does not answer ({}); look at it there, or stop it with \
                          `ray job stop {id}`",
                         error
@@ -122,10 +123,10 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
         // An incomplete line waits for its end.
         let end = if job.is_over() { log.len() } else { log.rfind('\n').map_or(0, |at| at + 1) };
         if let Some(new) = log.get(shown..end).filter(|new| !new.is_empty()) {
-            for said in reader.read(new) {
-                match said {
-                    Said::Result(piece) => result.push_str(&piece),
-                    Said::Log(line) => cx.note(line),
+            for part in reader.read(new) {
+                match part {
+                    LogPart::Result(piece) => result.push_str(&piece),
+                    LogPart::Log(line) => cx.note(line),
                 }
             }
             shown = end;
@@ -134,18 +135,20 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
             if !result.is_empty() {
                 cx.print(result.trim_end_matches('\n'));
             } else if job.status == "SUCCEEDED" {
-                cx.note("the job printed no result that can be told from its log: is its reverie an older version?");
+                cx.note("the job's log has no result: is its reverie an older version?");
             }
             return Ok(job);
         }
         match stopping {
             None if cx.cancel.is_cancelled() => {
                 cx.note("stopping the job");
-                jobs.stop(id).await.map_err(Failure::work)?;
+                jobs.stop(id).await.map_err(CommandFailure::work)?;
                 stopping = Some(tokio::time::Instant::now());
             }
             Some(since) if since.elapsed() > STOP => {
-                return Err(Failure::work(format!("job {id} was told to stop, but has not ended: look at it there")));
+                return Err(CommandFailure::work(format!(
+                    "job {id} was told to stop, but has not ended: look at it there"
+                )));
             }
             _ => {}
         }
@@ -158,7 +161,7 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
 
 /// The experiment file and its golden questions as an archive; equal content
 /// gives equal archives.
-fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
+fn pack(experiment: &Experiment) -> Result<Vec<u8>, CommandFailure> {
     let far = |address: &str| store::is_url(address) || Path::new(address).is_absolute();
     let mut mistakes = Vec::new();
     for (what, address) in [("store", &experiment.store), ("corpus.source", &experiment.corpus.source)] {
@@ -176,7 +179,10 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
             Path::new(&dataset.path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         let path = experiment.path(&dataset.path);
         if !inside {
-            mistakes.push(format!("  - dataset.path: `{}` must be beside the experiment file, or far", dataset.path));
+            mistakes.push(format!(
+                "  - dataset.path: `{}` must be in the folder of the experiment file, an absolute path, or a URL",
+                dataset.path
+            ));
         } else if path.exists() {
             files.push((dataset.path.trim_start_matches("./").to_owned(), path));
         } else if dataset.generate.is_none() {
@@ -184,30 +190,31 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
         }
     }
     if !mistakes.is_empty() {
-        return Err(Failure::usage(format!("nothing was submitted, because:\n{}", mistakes.join("\n"))));
+        return Err(CommandFailure::usage(format!("nothing was submitted, because:\n{}", mistakes.join("\n"))));
     }
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
         .last_modified_time(DateTime::default());
     let mut add = |name: &str, bytes: &[u8]| {
-        archive.start_file(name, options).map_err(Failure::work)?;
-        archive.write_all(bytes).map_err(Failure::work)
+        archive.start_file(name, options).map_err(CommandFailure::work)?;
+        archive.write_all(bytes).map_err(CommandFailure::work)
     };
     add(EXPERIMENT, experiment.portable().as_bytes())?;
     for (name, path) in files {
-        let bytes = std::fs::read(&path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+        let bytes =
+            std::fs::read(&path).map_err(|error| CommandFailure::work(format!("{}: {error}", path.display())))?;
         add(&name, &bytes)?;
     }
-    Ok(archive.finish().map_err(Failure::work)?.into_inner())
+    Ok(archive.finish().map_err(CommandFailure::work)?.into_inner())
 }
 
 /// The wheel under a name with its content's hash as a build tag, so that a
 /// cluster never uses an older wheel instead.
-fn wheel(experiment: &Experiment, ray: &RayEngineSpec) -> Result<Option<(String, Vec<u8>)>, Failure> {
+fn wheel(experiment: &Experiment, ray: &RayEngineSpec) -> Result<Option<(String, Vec<u8>)>, CommandFailure> {
     let Some(path) = &ray.wheel else { return Ok(None) };
     let path = experiment.path(path);
-    let refuse = |reason: String| Failure::usage(format!("engine.ray.wheel: {}: {reason}", path.display()));
+    let refuse = |reason: String| CommandFailure::usage(format!("engine.ray.wheel: {}: {reason}", path.display()));
     let bytes = std::fs::read(&path).map_err(|error| refuse(error.to_string()))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let parts: Vec<&str> = name.split('-').collect();
@@ -221,12 +228,13 @@ fn wheel(experiment: &Experiment, ray: &RayEngineSpec) -> Result<Option<(String,
     Ok(Some((format!("{package}-{version}-1{hash}-{python}-{abi}-{platform}"), bytes)))
 }
 
-/// The variables that the job is given by name.
-fn given(ray: &RayEngineSpec) -> Result<BTreeMap<String, String>, Failure> {
+/// The environment variables of the job, which `engine.ray.environment` names.
+fn job_variables(ray: &RayEngineSpec) -> Result<BTreeMap<String, String>, CommandFailure> {
     let mut given = BTreeMap::new();
     for name in &ray.environment {
-        let value = environment::variable(name)
-            .ok_or_else(|| Failure::usage(format!("engine.ray.environment: the variable {name} is not set here")))?;
+        let value = environment::variable(name).ok_or_else(|| {
+            CommandFailure::usage(format!("engine.ray.environment: the variable {name} is not set here"))
+        })?;
         given.insert(name.clone(), value);
     }
     Ok(given)

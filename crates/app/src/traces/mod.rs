@@ -1,8 +1,12 @@
 //! Sends spans to a collector of OpenTelemetry: OTLP over HTTP, as protobuf.
 //!
-//! SpanCounts wait in a queue that a thread of its own empties, so no answer waits
+//! Spans wait in a queue that a thread of its own empties, so no answer waits
 //! for the collector. What does not fit into the queue, or cannot be sent, is
-//! lost; the first failure is told.
+//! lost; the first failure is reported.
+
+mod settings;
+
+pub use settings::TraceSettings;
 
 use futures::future::BoxFuture;
 use models::trace::{CONTENT, TARGET};
@@ -19,11 +23,11 @@ use opentelemetry_sdk::{
     Resource,
     error::{OTelSdkError, OTelSdkResult},
     propagation::TraceContextPropagator,
-    trace::{BatchSpanProcessor, Sampler, SdkTracerProvider, SpanData, SpanExporter, SpanProcessor},
+    trace::{BatchSpanProcessor, SdkTracerProvider, SpanData, SpanExporter, SpanProcessor},
 };
 use prost::Message;
 use reqwest::{
-    Client, Url,
+    Client, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serve::SpanCounts;
@@ -37,71 +41,89 @@ use std::{
     time::Duration,
 };
 use tokio::runtime::Handle;
-use tracing::{Metadata, Span, level_filters::LevelFilter};
+use tracing::{Metadata, Span, level_filters::LevelFilter, subscriber::SetGlobalDefaultError};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{Registry, filter::FilterFn, layer::SubscriberExt};
 
-/// How much of a refusal of the collector is told, in characters.
-const MOST_SAID: usize = 200;
+/// The most characters of a collector's refusal that are reported.
+const REFUSAL_CHARACTERS: usize = 200;
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
 /// How long the spans of the last requests may take to be sent at the end.
-const AT_THE_END: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where spans go, and which.
-#[derive(Debug, Clone)]
-pub struct TraceSettings {
-    /// The collector's address for traces.
-    pub endpoint: Url,
-    /// Sent with every batch; they may hold a key.
-    pub headers: Vec<(String, String)>,
-    /// How long the collector may take for a batch.
-    pub timeout: Duration,
-    /// Which requests are traced.
-    pub sampler: Sampler,
-    /// Of the service: `service.name` and others.
-    pub resource: Vec<(String, String)>,
-    /// Whether texts of questions, passages and answers are sent.
-    pub content: bool,
-}
-
-/// SpanCounts that are sent as long as this lives.
+/// Sends the spans of this process as long as this lives.
 pub struct Traces {
     provider: SdkTracerProvider,
-    /// What became of them so far.
+    /// Counts of spans that ended, were sent, or failed.
     pub spans: Arc<SpanCounts>,
-    warn: Warn,
+    warn: WarnOperator,
 }
 
-/// Tells what a person should know.
-type Warn = Arc<dyn Fn(String) + Send + Sync>;
+/// Prints a message for the operator of the service.
+type WarnOperator = Arc<dyn Fn(String) + Send + Sync>;
+
+/// Why no traces can be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The name of a header.
+    #[error("`{0}` is no name of a header")]
+    HeaderName(String),
+    /// The value of a header, which may be a key and is not shown.
+    #[error("the value of `{0}` is no header")]
+    HeaderValue(HeaderName),
+    /// The HTTP client cannot be made.
+    #[error(transparent)]
+    Client(#[from] reqwest::Error),
+    /// Spans of this process have another listener.
+    #[error("something in this process listens to its spans already")]
+    Listener(#[source] SetGlobalDefaultError),
+}
+
+/// Why a batch of spans was not taken.
+#[derive(Debug, thiserror::Error)]
+enum SpanExportError {
+    /// The collector cannot be reached.
+    #[error("{}", store::error_chain(.0))]
+    Unreachable(reqwest::Error),
+    /// The collector refused the batch.
+    #[error("it answered {status}{reason}")]
+    Refused {
+        /// The HTTP status.
+        status: StatusCode,
+        /// The beginning of the answer, after a colon; empty if there is none.
+        reason: String,
+    },
+    /// The process ended first.
+    #[error("it had not answered when the service ended")]
+    Ended,
+}
 
 impl Traces {
-    /// Listens to the spans of this process. `warn` is told when the collector
-    /// begins to fail, and when it takes spans again.
+    /// Starts to send the spans of this process. `warn` is called when the
+    /// collector begins to fail, and when it takes spans again.
     ///
     /// # Errors
-    /// If a header is none, or something else listens already.
-    pub fn begin(settings: TraceSettings, warn: Warn) -> Result<Self, String> {
+    /// If a header is malformed, or another listener is installed.
+    pub fn start(settings: TraceSettings, warn: WarnOperator) -> Result<Self, TraceError> {
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
             // The value may be a key, so it is not shown.
-            let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
-            let mut value = HeaderValue::from_str(value).map_err(|_| format!("the value of `{name}` is no header"))?;
+            let name: HeaderName = name.parse().map_err(|_| TraceError::HeaderName(name.clone()))?;
+            let mut value = HeaderValue::from_str(value).map_err(|_| TraceError::HeaderValue(name.clone()))?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
         let client = store::http_client()
             .timeout(settings.timeout)
-            // Headers may hold a key, which goes nowhere else.
+            // A redirect could send the headers, which may hold a key, to another server.
             .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| error.to_string())?;
+            .build()?;
         let resource = settings.resource.into_iter().map(|(name, value)| KeyValue::new(name, value));
         let resource = Resource::builder_empty().with_attributes(resource).build();
         let spans = Arc::new(SpanCounts::default());
-        let sender = Sender {
+        let sender = SpanSender {
             client,
             runtime: Handle::current(),
             endpoint: settings.endpoint,
@@ -111,7 +133,7 @@ impl Traces {
             spans: spans.clone(),
             warn: warn.clone(),
         };
-        let sending = Counted { ended: spans.clone(), next: BatchSpanProcessor::builder(sender).build() };
+        let sending = SpanCounter { ended: spans.clone(), next: BatchSpanProcessor::builder(sender).build() };
         let provider = SdkTracerProvider::builder()
             .with_resource(resource)
             .with_sampler(settings.sampler)
@@ -129,17 +151,16 @@ impl Traces {
             move |of: &Metadata<'_>| (of.is_span() && of.target() == TARGET) || (content && of.target() == CONTENT);
         let wanted = FilterFn::new(wanted).with_max_level_hint(LevelFilter::INFO);
         let listener = Registry::default().with(layer).with(wanted);
-        tracing::subscriber::set_global_default(listener)
-            .map_err(|_| "something in this process listens to its spans already".to_owned())?;
-        models::trace::name_spans(naming);
+        tracing::subscriber::set_global_default(listener).map_err(TraceError::Listener)?;
+        models::trace::name_spans(trace_headers);
         Ok(Self { provider, spans, warn })
     }
 
-    /// Sends what is left, for a few seconds at most, and tells what was lost.
+    /// Sends the remaining spans, for a few seconds at most, and reports how many were lost.
     pub async fn end(self) {
         let Self { provider, spans, warn } = self;
-        // It waits for its thread.
-        let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(AT_THE_END));
+        // This blocks until the sending thread has ended.
+        let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH_TIMEOUT));
         let _ = ended.await;
         let (ended, sent) = (spans.ended.load(Relaxed), spans.sent.load(Relaxed));
         if ended > sent {
@@ -154,30 +175,30 @@ pub fn parent() -> serve::ParentSpan {
     let propagator = TraceContextPropagator::new();
     serve::ParentSpan(Arc::new(move |headers: &HeaderMap, span: &Span| {
         // It fails only where nobody listens.
-        let _ = span.set_parent(propagator.extract(&Headers(headers)));
+        let _ = span.set_parent(propagator.extract(&HeaderExtractor(headers)));
     }))
 }
 
-/// The headers that name a span to a provider.
-fn naming(span: &Span) -> Vec<(&'static str, String)> {
-    let mut named = Named(Vec::new());
+/// The headers of W3C Trace Context that name a span to a model provider.
+fn trace_headers(span: &Span) -> Vec<(&'static str, String)> {
+    let mut named = HeaderInjector(Vec::new());
     TraceContextPropagator::new().inject_context(&span.context(), &mut named);
     named.0
 }
 
-/// What W3C Trace Context has of a span.
-struct Named(Vec<(&'static str, String)>);
+/// Collects the headers of W3C Trace Context that name a span.
+struct HeaderInjector(Vec<(&'static str, String)>);
 
-impl Injector for Named {
+impl Injector for HeaderInjector {
     fn set(&mut self, key: &str, value: String) {
         let known = [TRACEPARENT, TRACESTATE].into_iter().find(|name| *name == key);
         self.0.extend(known.filter(|_| !value.is_empty()).map(|name| (name, value)));
     }
 }
 
-struct Headers<'a>(&'a HeaderMap);
+struct HeaderExtractor<'a>(&'a HeaderMap);
 
-impl Extractor for Headers<'_> {
+impl Extractor for HeaderExtractor<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.to_str().ok()
     }
@@ -188,9 +209,9 @@ impl Extractor for Headers<'_> {
 }
 
 /// Sends batches of spans, one after the other.
-struct Sender {
+struct SpanSender {
     client: Client,
-    /// Batches come from a thread that has none.
+    /// Batches come from a thread without a runtime.
     runtime: Handle,
     endpoint: Url,
     headers: HeaderMap,
@@ -198,48 +219,49 @@ struct Sender {
     /// Whether the last batch failed.
     failing: AtomicBool,
     spans: Arc<SpanCounts>,
-    warn: Warn,
+    warn: WarnOperator,
 }
 
-impl fmt::Debug for Sender {
+impl fmt::Debug for SpanSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("endpoint", &self.endpoint.as_str()).finish_non_exhaustive()
+        f.debug_struct("SpanSender").field("endpoint", &self.endpoint.as_str()).finish_non_exhaustive()
     }
 }
 
-impl Sender {
-    fn post(&self, body: Vec<u8>) -> BoxFuture<'static, Result<(), String>> {
+impl SpanSender {
+    fn post(&self, body: Vec<u8>) -> BoxFuture<'static, Result<(), SpanExportError>> {
         let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
         let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(body);
         let sent = self.runtime.spawn(async move {
-            let response = request.send().await.map_err(|error| store::error_chain(&error.without_url()))?;
+            let response = request.send().await.map_err(|error| SpanExportError::Unreachable(error.without_url()))?;
             let status = response.status();
             if status.is_success() {
                 return Ok(());
             }
-            // It may say what is missing, such as a header.
-            let said = response.text().await.unwrap_or_default();
-            let said: String = said.chars().filter(|c| !c.is_control()).take(MOST_SAID).collect();
-            Err(if said.is_empty() { format!("it answered {status}") } else { format!("it answered {status}: {said}") })
+            // The body may say what is missing, such as a header.
+            let text = response.text().await.unwrap_or_default();
+            let reason: String = text.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARACTERS).collect();
+            let reason = if reason.is_empty() { reason } else { format!(": {reason}") };
+            Err(SpanExportError::Refused { status, reason })
         });
-        // The task is cut off when the process ends.
-        Box::pin(async { sent.await.unwrap_or_else(|_| Err("it had not answered when the service ended".to_owned())) })
+        // The task is cancelled when the process ends.
+        Box::pin(async { sent.await.unwrap_or(Err(SpanExportError::Ended)) })
     }
 }
 
-impl SpanExporter for Sender {
+impl SpanExporter for SpanSender {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for span in &mut batch {
-            last_ones(&mut span.attributes);
-            span.attributes.iter_mut().for_each(listed);
+            keep_last_values(&mut span.attributes);
+            span.attributes.iter_mut().for_each(make_list);
         }
         let spans = batch.len() as u64;
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
         let sent = self.post(ExportTraceServiceRequest { resource_spans }.encode_to_vec()).await;
-        let became = if sent.is_ok() { &self.spans.sent } else { &self.spans.failed };
-        became.fetch_add(spans, Relaxed);
+        let count = if sent.is_ok() { &self.spans.sent } else { &self.spans.failed };
+        count.fetch_add(spans, Relaxed);
         let host = self.endpoint.host_str().unwrap_or_default();
-        // Only what changes is told, not each batch.
+        // Only a change is reported, not each batch.
         let had_failed = self.failing.swap(sent.is_err(), Relaxed);
         match &sent {
             Err(reason) if !had_failed => (self.warn)(format!(
@@ -252,18 +274,18 @@ impl SpanExporter for Sender {
             }
             _ => {}
         }
-        sent.map_err(OTelSdkError::InternalFailure)
+        sent.map_err(|error| OTelSdkError::InternalFailure(error.to_string()))
     }
 }
 
 /// Counts spans before they are put into the queue, or dropped because it is full.
 #[derive(Debug)]
-struct Counted {
+struct SpanCounter {
     ended: Arc<SpanCounts>,
     next: BatchSpanProcessor,
 }
 
-impl SpanProcessor for Counted {
+impl SpanProcessor for SpanCounter {
     fn on_start(&self, span: &mut opentelemetry_sdk::trace::Span, cx: &opentelemetry::Context) {
         self.next.on_start(span, cx);
     }
@@ -288,16 +310,16 @@ impl SpanProcessor for Counted {
     }
 }
 
-/// Of values that were recorded several times, as for each attempt, the last one holds.
-fn last_ones(attributes: &mut Vec<KeyValue>) {
+/// Keeps the last of the values that were recorded for one key, such as one for each attempt.
+fn keep_last_values(attributes: &mut Vec<KeyValue>) {
     let mut seen = HashSet::new();
     attributes.reverse();
     attributes.retain(|attribute| seen.insert(attribute.key.clone()));
     attributes.reverse();
 }
 
-/// Makes a list of what the conventions want as one: `tracing` knows no lists.
-fn listed(attribute: &mut KeyValue) {
+/// Turns an attribute into a list where the conventions want one: `tracing` records no lists.
+fn make_list(attribute: &mut KeyValue) {
     if attribute.key.as_str() == "gen_ai.response.finish_reasons"
         && let Value::String(one) = &attribute.value
     {

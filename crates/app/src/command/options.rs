@@ -1,6 +1,7 @@
-//! Options that several verbs share, so that each thing is said in one way.
+//! Options that several verbs share.
 
-use super::{Context, Failure};
+use super::CommandContext;
+use crate::{failure::CommandFailure, option_values::parse_at_least_one};
 use clap::ValueHint;
 use lab::{Override, RunRecord, Session};
 use std::{num::NonZeroUsize, path::PathBuf};
@@ -22,9 +23,9 @@ pub struct RunChoice {
 }
 
 impl RunChoice {
-    /// The run's record. That it was a try, or that another experiment file made
-    /// it, is told on standard error.
-    pub async fn record(&self, cx: &Context, session: &Session) -> Result<RunRecord, Failure> {
+    /// Reads the run's record. A note on standard error says if the run was a try,
+    /// or if another experiment file made it.
+    pub async fn record(&self, cx: &CommandContext, session: &Session) -> Result<RunRecord, CommandFailure> {
         let record = lab::chosen_record(session, self.run.as_deref()).await?;
         for remark in record.remarks(session, self.run.is_some()) {
             cx.note(format_args!("note: {remark}"));
@@ -33,18 +34,18 @@ impl RunChoice {
     }
 }
 
-/// A question instead of work.
+/// Shows what would be done, instead of doing it.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct DryRun {
-    /// Only tell what would be done and what it should cost.
+    /// Only show what would be done and what it should cost.
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Whether something may be removed or changed.
+/// Confirms that something may be removed or changed.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub struct Agreement {
-    /// Only tell what would be done.
+pub struct Confirmation {
+    /// Only show what would be done.
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Do it.
@@ -52,20 +53,20 @@ pub struct Agreement {
     yes: bool,
 }
 
-impl Agreement {
-    /// Whether to do it. Nothing is assumed where neither flag is given:
-    /// `verb` and what it does are for the answer then.
-    pub fn is_given(self, verb: &str, does: &str) -> Result<bool, Failure> {
+impl Confirmation {
+    /// Whether to do it. One of the two flags is required; `verb` and what it `does`
+    /// are for the message if both are missing.
+    pub fn is_given(self, verb: &str, does: &str) -> Result<bool, CommandFailure> {
         if self.yes || self.dry_run {
             return Ok(self.yes);
         }
-        Err(Failure::usage(format!(
+        Err(CommandFailure::usage(format!(
             "`reverie {verb}` {does}: add --dry-run to see what it would do, or --yes to do it"
         )))
     }
 }
 
-/// What is different from the experiment file in this one command.
+/// Overrides of the experiment file for this one command.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Changes {
     /// Replace a value of the experiment file; may be given more than once. The
@@ -73,20 +74,26 @@ pub struct Changes {
     /// list, a component is found by its name.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Ask only the first so many golden questions.
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    /// Ask only the first N golden questions.
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     limit: Option<NonZeroUsize>,
 }
 
-/// Parses a number of things of which there must be one.
-pub fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "write a whole number that is at least 1".to_owned())
-}
-
 impl Changes {
-    /// In the order in which they count.
+    /// The overrides, in the order in which they apply.
     pub fn overrides(&self) -> Vec<Override> {
         let set = self.set.iter().map(|text| Override::set(text.as_str()));
         set.chain(self.limit.map(|limit| Override::limit(limit.get()))).collect()
+    }
+}
+
+/// Refuses an experiment file among the words of a verb, such as names of
+/// models: it needs its flag.
+pub fn refuse_experiment_as_word(words: &[String], verb: &str) -> Result<(), CommandFailure> {
+    match words.iter().find(|word| word.ends_with(".toml")) {
+        Some(file) => Err(CommandFailure::usage(format!(
+            "`{file}` stands without a flag: the experiment file is -f/--experiment FILE: reverie {verb} -f {file}"
+        ))),
+        None => Ok(()),
     }
 }

@@ -26,14 +26,14 @@ class Secrets:
         """Sets them in this process."""
         os.environ.update(self._variables)
 
-    def settle(self) -> None:
-        """Sets them in this process, where it has none of its own."""
+    def set_missing(self) -> None:
+        """Sets those variables that this process does not have."""
         for name, value in self._variables.items():
             if name != "REVERIE_HOME" or os.path.isdir(value):
                 os.environ.setdefault(name, value)
 
 
-def surroundings(names: Iterable[str]) -> Secrets:
+def driver_environment(names: Iterable[str]) -> Secrets:
     """The driver's access to object stores, these variables, and its home."""
     prefixes = tuple(_core.store_variables())
     given = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
