@@ -214,7 +214,7 @@ pub(crate) async fn read_scores(
 
 fn asked(plan: &Plan, id: usize) -> &[usize] {
     match &plan.tasks[id].work {
-        crate::plan::work::Work::ScoreWork(score) => &score.questions,
+        crate::plan::work::Work::Score(score) => &score.questions,
         _ => &[],
     }
 }

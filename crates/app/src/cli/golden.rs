@@ -17,7 +17,7 @@ use crate::{
     render,
 };
 use eval::{
-    GenerateEstimate, QuestionKind, Length, QuestionStyle,
+    GenerateEstimate, Length, QuestionKind, QuestionStyle,
     dataset::{ColumnSet, DatasetDifference, DatasetFormat},
 };
 use lab::{Anchored, Documents, GenerateSpec, Session};
@@ -431,7 +431,13 @@ async fn anchor(cx: &CommandContext, experiment: &Path, yes: bool) -> Result<u8,
     Ok(if lost.is_empty() { 0 } else { INCOMPLETE })
 }
 
-async fn export(cx: &CommandContext, file: &Path, columns: ColumnSet, to: &str, yes: bool) -> Result<u8, CommandFailure> {
+async fn export(
+    cx: &CommandContext,
+    file: &Path,
+    columns: ColumnSet,
+    to: &str,
+    yes: bool,
+) -> Result<u8, CommandFailure> {
     let Some(format) = DatasetFormat::of_name(to) else {
         return Err(CommandFailure::usage(format!(
             "`{to}` tells no format: let it end in {}",

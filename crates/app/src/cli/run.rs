@@ -4,7 +4,7 @@ mod submit;
 
 use crate::{
     command::{
-        Changes, CommandContext, DryRun, ExperimentFile, CompleteRun, exit_code, finish_tracking, print_plan,
+        Changes, CommandContext, CompleteRun, DryRun, ExperimentFile, exit_code, finish_tracking, print_plan,
         run_experiment,
     },
     environment,

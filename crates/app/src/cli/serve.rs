@@ -13,8 +13,7 @@ use crate::{
     traces::{TraceSettings, Traces},
 };
 use ::serve::{
-    DrainOutcome, HttpService, LineLog, PageOrigin, SampleSettings, ServedPipeline, ServiceSettings,
-    StopSignals,
+    DrainOutcome, HttpService, LineLog, PageOrigin, SampleSettings, ServedPipeline, ServiceSettings, StopSignals,
 };
 use bundle_places::BundlePlaces;
 use descriptors::connections;

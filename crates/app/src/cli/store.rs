@@ -207,7 +207,12 @@ async fn planned_artifacts(cx: &CommandContext, files: &[PathBuf]) -> Result<BTr
     Ok(names)
 }
 
-async fn gc(cx: &CommandContext, store: &ArtifactStore, retention: &Retention, yes: bool) -> Result<u8, CommandFailure> {
+async fn gc(
+    cx: &CommandContext,
+    store: &ArtifactStore,
+    retention: &Retention,
+    yes: bool,
+) -> Result<u8, CommandFailure> {
     let garbage = upkeep::find_garbage(store, retention).await?;
     if yes {
         upkeep::remove(store, &garbage, |_| {}).await?;

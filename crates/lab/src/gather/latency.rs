@@ -73,7 +73,7 @@ pub(crate) async fn measure(session: &Session, prepared: &Prepared, part: RunPar
 }
 
 fn runs_function(plan: &Plan, tasks: &TrialTasks) -> bool {
-    let searches = |work: &Work| !matches!(work, Work::GenerateWork(_) | Work::ScoreWork(_));
+    let searches = |work: &Work| !matches!(work, Work::Generate(_) | Work::Score(_));
     let of_trial = plan.reached(tasks);
     of_trial.into_iter().map(|id| &plan.tasks[id].work).any(|work| searches(work) && work.describe().runs_function())
 }

@@ -84,10 +84,10 @@ pub(super) async fn of_trial(
                 let (sum, asked) = tokens.entry(kind.operator()).or_default();
                 *sum += used.all.tokens();
                 *asked += match &task.work {
-                    Work::GenerateWork(work) => work.questions.len(),
+                    Work::Generate(work) => work.questions.len(),
                     _ => prepared.questions.len(),
                 };
-                if !matches!(task.work, Work::GenerateWork(_)) {
+                if !matches!(task.work, Work::Generate(_)) {
                     add_seconds(&mut search_seconds, prepared, &used);
                 }
             }
@@ -128,7 +128,7 @@ async fn of_answers(
     id: TaskId,
     work: &Work,
 ) -> Result<Option<TaskUsage>, Error> {
-    let (Work::GenerateWork(_), Some(_)) = (work, outcome.outputs.get(&id)) else { return Ok(None) };
+    let (Work::Generate(_), Some(_)) = (work, outcome.outputs.get(&id)) else { return Ok(None) };
     let model = trial.pipeline.generator.as_ref().and_then(rag::generate::GeneratorConfig::model);
     let Some(identity) = model.and_then(|model| prepared.sources.identities.get(model)) else { return Ok(None) };
     let answers = answers_by_question(&prepared.execution, &outcome.outputs, &[id]).await?;

@@ -2,7 +2,7 @@
 //!
 //! When to use it: when the whole picture is wanted, or the space is small.
 
-use super::{SearchProblem, TrialScores, Stop, Strategy};
+use super::{SearchProblem, Stop, Strategy, TrialScores};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@
 //! takes the sum of the axes' sizes, not their product. It cannot see that a
 //! chunker is good only with a certain embedder.
 
-use super::{SearchProblem, TrialScores, Stop, Strategy, mean, not_tried};
+use super::{SearchProblem, Stop, Strategy, TrialScores, mean, not_tried};
 use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -23,7 +23,7 @@
 //! test; Z. Karnin, T. Koren, O. Somekh, "Almost Optimal Exploration in
 //! Multi-Armed Bandits", ICML 2013, for the allocation.
 
-use super::{SearchProblem, TrialScores, Stop, StopKind, Strategy, check_share, mean, standing};
+use super::{SearchProblem, Stop, StopKind, Strategy, TrialScores, check_share, mean, standing};
 use eval::statistics::betting_evidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

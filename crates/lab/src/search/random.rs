@@ -6,7 +6,7 @@
 //! Source: J. Bergstra, Y. Bengio, "Random Search for Hyper-Parameter
 //! Optimization", JMLR 13 (2012).
 
-use super::{SearchProblem, TrialScores, Stop, Strategy, check_share, not_tried, part};
+use super::{SearchProblem, Stop, Strategy, TrialScores, check_share, not_tried, part};
 use eval::statistics::Random as Numbers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 //! Source: K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification
 //! and Hyperparameter Optimization", AISTATS 2016.
 
-use super::{SearchProblem, TrialScores, Stop, StopKind, Strategy, standing};
+use super::{SearchProblem, Stop, StopKind, Strategy, TrialScores, standing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@
 //! NIPS 2011. Not through a crate: `optimizer` 1.0 takes every study for one
 //! that minimises and confuses axes with equally many values.
 
-use super::{SearchProblem, TrialScores, Stop, Strategy, check_share, mean, not_tried, part};
+use super::{SearchProblem, Stop, Strategy, TrialScores, check_share, mean, not_tried, part};
 use eval::statistics::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -20,7 +20,10 @@ impl SpanError for ApiError {
 
 /// Gives the span of a request the parent that its headers name.
 #[derive(Clone)]
-pub struct ParentSpan(pub Arc<dyn Fn(&HeaderMap, &Span) + Send + Sync>);
+pub struct ParentSpan(pub Arc<SetParent>);
+
+/// Makes a span the child of the span that a request names in its headers.
+type SetParent = dyn Fn(&HeaderMap, &Span) + Send + Sync;
 
 impl fmt::Debug for ParentSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -98,7 +98,9 @@ impl WatchedKeys {
             let Ok(now) = on_a_thread(&path, stamp).await else { return };
             if now != known {
                 let file = on_a_thread(&path, read).await.unwrap_or_else(|error| Err(error.into()));
-                audit.record(&match file.and_then(|file| keys.replace(file).map_err(|error| KeyWatchError::Content(lab::error_chain(&error)))) {
+                audit.record(&match file.and_then(|file| {
+                    keys.replace(file).map_err(|error| KeyWatchError::Content(lab::error_chain(&error)))
+                }) {
                     Ok(count) => json!({ "action": "keys", "keys": count, "outcome": "done" }),
                     Err(reason) => {
                         json!({ "action": "keys", "outcome": format!("the previous keys stay in use: {reason}") })

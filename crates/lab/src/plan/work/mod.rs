@@ -280,20 +280,21 @@ impl Task {
 macro_rules! with_kinds_of_work {
     ($callback:ident) => {
         $callback! {
-            LoadWork, ChunkWork, EnrichWork, EmbedWork, EmbedTokensWork, EmbedQueriesWork, IndexWork, WriteQueriesWork, RetrieveWork, ApplyStageWork, GenerateWork, ScoreWork,
-            EmbedInContextWork,
+            Load(LoadWork), Chunk(ChunkWork), Enrich(EnrichWork), Embed(EmbedWork), EmbedTokens(EmbedTokensWork),
+            EmbedQueries(EmbedQueriesWork), Index(IndexWork), WriteQueries(WriteQueriesWork), Retrieve(RetrieveWork),
+            ApplyStage(ApplyStageWork), Generate(GenerateWork), Score(ScoreWork), EmbedInContext(EmbedInContextWork),
         }
     };
 }
 pub(crate) use with_kinds_of_work;
 
 macro_rules! works {
-    ($( $Kind:ident ),+ $(,)?) => {
+    ($( $Kind:ident($Fields:ident) ),+ $(,)?) => {
         /// The work of a task. Questions are given by their position in the dataset.
         #[derive(Debug, Clone, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub(crate) enum Work {
-            $( $Kind($Kind) ),+
+            $( $Kind($Fields) ),+
         }
 
         impl Work {
@@ -303,8 +304,8 @@ macro_rules! works {
             }
         }
 
-        $( impl From<$Kind> for Work {
-            fn from(kind: $Kind) -> Self {
+        $( impl From<$Fields> for Work {
+            fn from(kind: $Fields) -> Self {
                 Self::$Kind(kind)
             }
         } )+

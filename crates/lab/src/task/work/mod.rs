@@ -45,10 +45,10 @@ pub(crate) trait DoWork: Send + Sync {
 }
 
 macro_rules! doers {
-    ($( $Kind:ident ),+ $(,)?) => {
+    ($( $Kind:ident($Fields:ident) ),+ $(,)?) => {
         /// What does this work.
         pub(super) fn doer(work: &Work) -> &dyn DoWork {
-            match work { $( Work::$Kind(kind) => kind as &work::$Kind ),+ }
+            match work { $( Work::$Kind(kind) => kind as &work::$Fields ),+ }
         }
     };
 }
