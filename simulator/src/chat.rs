@@ -22,8 +22,8 @@ struct ChatBody {
     max_completion_tokens: Option<u64>,
     n: Option<u64>,
     stream: Option<bool>,
-    stream_options: Option<ChatStreamOptions>,
-    response_format: Option<AnswerFormat>,
+    stream_options: Option<RequestedStream>,
+    response_format: Option<RequestedFormat>,
     logprobs: Option<bool>,
     top_logprobs: Option<usize>,
 }
@@ -35,14 +35,14 @@ struct ChatBodyMessage {
 }
 
 #[derive(Deserialize)]
-struct ChatStreamOptions {
+struct RequestedStream {
     #[serde(default)]
     include_usage: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum AnswerFormat {
+enum RequestedFormat {
     Text,
     JsonObject,
     JsonSchema { json_schema: JsonSchema },
@@ -54,7 +54,7 @@ struct JsonSchema {
 }
 
 /// One choice of an answer.
-struct ChatChoice {
+struct CompletionChoice {
     tokens: Vec<String>,
     finish: &'static str,
 }
@@ -72,7 +72,7 @@ pub(crate) fn reply(
     if !(1..=MOST_CHOICES).contains(&n_choices) {
         return Err(RequestError::parameter("n", format!("it must be from 1 to {MOST_CHOICES}")));
     }
-    let choices: Vec<ChatChoice> =
+    let choices: Vec<CompletionChoice> =
         (0..n_choices).map(|index| choice(&request, fingerprint.wrapping_add(u128::from(index)), settings)).collect();
     let usage = ReplyUsage {
         prompt_tokens: request.messages.iter().map(|message| 4 + prompt_tokens(&message.content)).sum(),
@@ -94,17 +94,17 @@ fn prompt_tokens(content: &Value) -> u64 {
     }
 }
 
-fn choice(request: &ChatBody, fingerprint: u128, settings: &SimulatorSettings) -> ChatChoice {
+fn choice(request: &ChatBody, fingerprint: u128, settings: &SimulatorSettings) -> CompletionChoice {
     let allowed = request.max_completion_tokens.or(request.max_tokens).unwrap_or(u64::MAX);
     let text = match &request.response_format {
-        None | Some(AnswerFormat::Text) => {
+        None | Some(RequestedFormat::Text) => {
             let n_words = settings.answer_tokens.min(allowed);
             let token = |n| if n == 0 { word(fingerprint, n).to_owned() } else { format!(" {}", word(fingerprint, n)) };
             let finish = if n_words < settings.answer_tokens { "length" } else { "stop" };
-            return ChatChoice { tokens: (0..n_words).map(token).collect(), finish };
+            return CompletionChoice { tokens: (0..n_words).map(token).collect(), finish };
         }
-        Some(AnswerFormat::JsonObject) => json!({ "answer": word(fingerprint, 0) }).to_string(),
-        Some(AnswerFormat::JsonSchema { json_schema }) => {
+        Some(RequestedFormat::JsonObject) => json!({ "answer": word(fingerprint, 0) }).to_string(),
+        Some(RequestedFormat::JsonSchema { json_schema }) => {
             schema::instance(&json_schema.schema, fingerprint).to_string()
         }
     };
@@ -119,7 +119,7 @@ fn choice(request: &ChatBody, fingerprint: u128, settings: &SimulatorSettings) -
     }
     let finish = if tokens.len() as u64 > allowed { "length" } else { "stop" };
     tokens.truncate(usize::try_from(allowed).unwrap_or(usize::MAX));
-    ChatChoice { tokens, finish }
+    CompletionChoice { tokens, finish }
 }
 
 fn id(fingerprint: u128) -> String {
@@ -162,7 +162,7 @@ fn logprobs(request: &ChatBody, fingerprint: u128, first: u64, tokens: &[String]
     json!({ "content": tokens.collect::<Vec<_>>(), "refusal": null })
 }
 
-fn whole(request: &ChatBody, fingerprint: u128, choices: &[ChatChoice], usage: ReplyUsage) -> Bytes {
+fn whole(request: &ChatBody, fingerprint: u128, choices: &[CompletionChoice], usage: ReplyUsage) -> Bytes {
     let choices: Vec<Value> = choices
         .iter()
         .enumerate()
@@ -187,7 +187,7 @@ fn whole(request: &ChatBody, fingerprint: u128, choices: &[ChatChoice], usage: R
     answer.to_string().into()
 }
 
-fn events(request: &ChatBody, fingerprint: u128, choices: &[ChatChoice], usage: ReplyUsage) -> Vec<Bytes> {
+fn events(request: &ChatBody, fingerprint: u128, choices: &[CompletionChoice], usage: ReplyUsage) -> Vec<Bytes> {
     let include_usage = request.stream_options.as_ref().is_some_and(|options| options.include_usage);
     let event = |choices: Value, usage: Value| {
         let mut chunk = json!({

@@ -20,33 +20,55 @@ pub(crate) const DIRECTION: &[(&str, &[&str])] = &[
 
 /// The modules at the top of a crate in layers, the lowest first. A module may import modules of lower layers, and
 /// modules that are listed before it in its own layer.
-pub(crate) const LAYERS: &[(&str, &[&str])] = &[(
-    "lab",
-    &[
-        // Words, files and tables.
-        "error clock blocking files artifact layout pdf_library cluster search operator",
-        // Describe: what an experiment is, and what must be done for it. Pure.
-        "spec plan",
-        // What a run finds, and what its leaderboard says. Pure.
-        "budget results board run_summary",
-        // Do tasks, on this machine or on a cluster.
-        "progress settlement parts task engine",
-        // An open experiment.
-        "setup workspace session worker healing history",
-        // Check it as a whole.
-        "qualification corpus golden prepare dry_run",
-        // Run it.
-        "gather record track run",
-        // Use what was found.
-        "bundle query scoring check noise calibration document",
-    ],
-)];
+pub(crate) const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "executor",
+        &["error", "outcome retry hints call attempt hedge refusals", "controller", "slots adaptive limiter lease"],
+    ),
+    (
+        "store",
+        &[
+            "error chain key http regular registry layout",
+            "space location names staged certificate",
+            "access event artifact journal upkeep",
+        ],
+    ),
+    ("models", &["model cpu ledger trace", "fetch", "provider", "client local remote", "registry"]),
+    (
+        "rag",
+        &[
+            "types fence index load sampling trace",
+            "component filter python table corpus",
+            "stage chunk embed prompt query rerank enrich generate retrieve",
+            "axes pipeline searcher refine",
+        ],
+    ),
+    ("eval", &["explain prompt score words", "statistics", "dataset", "attack verdict metric", "generate qualify"]),
+    (
+        "lab",
+        &[
+            // Words, files and tables.
+            "error clock blocking files artifact layout pdf_library cluster search operator",
+            // Describe: what an experiment is, and what must be done for it. Pure.
+            "spec plan",
+            // What a run finds, and what its leaderboard says. Pure.
+            "budget results board run_summary",
+            // Do tasks, on this machine or on a cluster.
+            "progress settlement parts task engine",
+            // An open experiment.
+            "setup workspace session worker healing history",
+            // Check it as a whole.
+            "qualification corpus golden prepare dry_run",
+            // Run it.
+            "gather record track run",
+            // Use what was found.
+            "bundle query scoring check noise calibration document",
+        ],
+    ),
+    ("serve", &["error access watching http settings", "answering sampling", "service", "middleware routes server"]),
+];
 
 /// Circles among the modules of a folder that are known, with the reason. No
 /// other module may join them.
-pub(crate) const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
-    // Two classes of Python that hold one another.
-    ("python", "", "attempt run"),
-    ("lab", "board", "notes turns"),
-    ("lab", "spec", "engine evaluate resolve space track"),
-];
+pub(crate) const KNOWN_CIRCLES: &[(&str, &str, &str)] =
+    &[("lab", "board", "notes turns"), ("lab", "spec", "engine evaluate resolve space track")];

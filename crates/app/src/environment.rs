@@ -1,7 +1,7 @@
 //! The environment of the process: the folder of models, variables, and whether
 //! a person watches standard error.
 
-use lab::{Choice, Control, Experiment, Override, ScoringSpec, Session, Setup, SpecError};
+use lab::{Control, Experiment, Override, ScoringChoice, ScoringSpec, Session, Setup, SpecError};
 use models::{ModelDirectory, PullOptions};
 use serde::de::DeserializeOwned;
 use std::{
@@ -238,7 +238,7 @@ pub fn read_with(path: &Path, overrides: &[Override]) -> Result<Experiment, Comm
 }
 
 /// Reads the settings for scoring answers: a file, and the choices that replace parts of it.
-pub fn read_scoring(path: Option<&Path>, choice: &Choice) -> Result<ScoringSpec, CommandFailure> {
+pub fn read_scoring(path: Option<&Path>, choice: &ScoringChoice) -> Result<ScoringSpec, CommandFailure> {
     let Some(path) = path else {
         return ScoringSpec::parse("", ".", choice).map_err(|errors| {
             let mistakes = errors.iter().map(|error| Mistake { message: error.message.clone(), ..Mistake::default() });

@@ -6,14 +6,14 @@ use crate::{
     render,
     report::{self, write_report},
 };
-use lab::{Error, Prepared, Results, ScoreResults, Session, track::Tracking};
+use lab::{Error, PreparedRun, Results, ScoreResults, Session, track::Tracking};
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 /// Runs a prepared experiment to its end: results, report, and all files of a
 /// run in the store. Trackers may still be behind; [`Tracking::finish`] waits
 /// for them.
-pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Error>, Tracking) {
+pub async fn run(session: &Session, prepared: &PreparedRun) -> (Result<Results, Error>, Tracking) {
     // Functions that failed in an earlier run of this process are tried again.
     rag::python::forgive();
     let mut tracking = lab::track::follow(session, prepared);
@@ -23,7 +23,7 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
     (results, tracking)
 }
 
-async fn run_and_report(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
+async fn run_and_report(session: &Session, prepared: &PreparedRun) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
     write_report(session, &results).await?;
     session.workspace().publish_report(&results.run).await?;

@@ -5,7 +5,7 @@ use lab::{Experiment, RayEngineSpec};
 
 /// A choice of an engine that cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
+pub enum EngineChoiceError {
     /// The engine is this machine, and the address that of a cluster.
     #[error("the engine `local` is this machine, and the address {0} is that of a cluster: leave one of them out")]
     Contradiction(String),
@@ -38,22 +38,22 @@ pub fn choose_place(
     experiment: &mut Experiment,
     engine: Option<&str>,
     address: Option<&str>,
-) -> Result<ExecutionPlace, PlaceError> {
+) -> Result<ExecutionPlace, EngineChoiceError> {
     match (engine, address) {
         (Some("local"), Some(address)) => {
-            return Err(PlaceError::Contradiction(address.to_owned()));
+            return Err(EngineChoiceError::Contradiction(address.to_owned()));
         }
         (Some("local"), None) => experiment.engine.ray = None,
         (None, None) => {}
         (None | Some("ray"), address) => {
             let ray = experiment.engine.ray.get_or_insert_default();
             match address.map(str::trim) {
-                Some("") => return Err(PlaceError::EmptyAddress),
+                Some("") => return Err(EngineChoiceError::EmptyAddress),
                 Some(address) => address.clone_into(&mut ray.address),
                 None => {}
             }
         }
-        (Some(other), _) => return Err(PlaceError::NoEngine(other.to_owned())),
+        (Some(other), _) => return Err(EngineChoiceError::NoEngine(other.to_owned())),
     }
     Ok(match &experiment.engine.ray {
         None => ExecutionPlace::Here,
@@ -66,7 +66,7 @@ pub fn choose_place(
 mod tests {
     use super::*;
 
-    fn choose(file: &str, engine: Option<&str>, address: Option<&str>) -> Result<ExecutionPlace, PlaceError> {
+    fn choose(file: &str, engine: Option<&str>, address: Option<&str>) -> Result<ExecutionPlace, EngineChoiceError> {
         let text = format!(
             "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n{file}"
         );

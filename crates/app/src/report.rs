@@ -1,7 +1,7 @@
 //! Writes the report of a run: into the run's folder, or to another path.
 
 use crate::render::{self, ReportForm};
-use lab::{Error, Results, Session, layout, layout::RunFile};
+use lab::{Error, Results, Session, layout, layout::RunFileName};
 use std::path::{Path, PathBuf};
 
 /// Writes the report into the run's folder.
@@ -61,6 +61,6 @@ fn render_report(results: &Results, form: ReportForm<'_>) -> Result<render::Repo
 
 /// The path of a run's report.
 pub fn report_path(session: &Session, run: &str) -> PathBuf {
-    let path = RunFile::Report.within(&session.workspace().run_folder(run));
+    let path = RunFileName::Report.within(&session.workspace().run_folder(run));
     path.canonicalize().unwrap_or(path)
 }

@@ -82,12 +82,12 @@ pub struct Board {
     /// The columns of the table.
     pub columns: Vec<Column>,
     /// The trials, best first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<BoardRow>,
 }
 
 /// One trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct BoardRow {
     /// Its id.
     pub id: String,
     /// Its value on each axis, as a short label.
@@ -166,19 +166,19 @@ impl Board {
     }
 
     /// A trial's row.
-    pub fn row(&self, id: &str) -> Option<&Row> {
+    pub fn row(&self, id: &str) -> Option<&BoardRow> {
         self.rows.iter().find(|row| row.id == id)
     }
 
     /// A row's cell in the column of this kind and name. The name alone is not
     /// enough, because a metric may have the name of another column.
-    pub fn cell<'a>(&'a self, row: &'a Row, kind: ColumnKind, name: &str) -> Option<&'a Cell> {
+    pub fn cell<'a>(&'a self, row: &'a BoardRow, kind: ColumnKind, name: &str) -> Option<&'a Cell> {
         let index = self.columns.iter().position(|column| column.kind == kind && column.name == name)?;
         row.cells.get(index)
     }
 
     /// The columns to show, each with its cell of a row.
-    pub fn shown<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = (&'a Column, &'a Cell)> {
+    pub fn shown<'a>(&'a self, row: &'a BoardRow) -> impl Iterator<Item = (&'a Column, &'a Cell)> {
         self.columns.iter().zip(&row.cells).filter(|(column, _)| column.shown)
     }
 }
@@ -187,9 +187,9 @@ fn count_of(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> Row {
+fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> BoardRow {
     let standing = TrialStanding::of(results, trial);
-    Row {
+    BoardRow {
         id: trial.trial.id.clone(),
         labels: trial.trial.labels.clone(),
         settings: settings(trial),

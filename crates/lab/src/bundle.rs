@@ -20,7 +20,7 @@ pub use reach::Reach;
 
 use crate::{
     Error, Session, Setup,
-    layout::{self, LAYOUT, RunFile},
+    layout::{self, LAYOUT, RunFileName},
     record::RunRecord,
     spec::{Experiment, SEALED},
     write_whole,
@@ -46,7 +46,7 @@ const STORE: &str = "store";
 
 /// What a bundle is: `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct BundleManifest {
     /// The format of bundles.
     format: u32,
     /// The version of Reverie that made it.
@@ -84,7 +84,7 @@ struct BundleFile {
     blake3: String,
 }
 
-impl Manifest {
+impl BundleManifest {
     /// The digest of the whole bundle.
     pub fn digest(&self) -> &str {
         &self.digest
@@ -140,7 +140,7 @@ impl Manifest {
     }
 
     /// The name of a file of the run.
-    fn run_file(&self, file: RunFile) -> String {
+    fn run_file(&self, file: RunFileName) -> String {
         format!("{STORE}/{}", layout::run_file(&self.run, file))
     }
 }
@@ -152,7 +152,7 @@ pub struct Bundle {
     /// Its address for messages, without secrets.
     origin: String,
     /// What it is.
-    pub manifest: Manifest,
+    pub manifest: BundleManifest,
 }
 
 impl Bundle {
@@ -161,7 +161,12 @@ impl Bundle {
     ///
     /// # Errors
     /// If the trial cannot be asked, or the place is taken or cannot be written.
-    pub async fn make(session: &Session, record: &RunRecord, trial: &str, output: &str) -> Result<Manifest, Error> {
+    pub async fn make(
+        session: &Session,
+        record: &RunRecord,
+        trial: &str,
+        output: &str,
+    ) -> Result<BundleManifest, Error> {
         let taken = || {
             Error::Unusable(format!("{output} is there already; a bundle is never changed, so choose another place"))
         };
@@ -219,7 +224,7 @@ impl Bundle {
     /// # Errors
     /// A place without a bundle, a file that is missing or is not what was
     /// written, or a bundle of another format.
-    pub async fn record(address: &str, setup: &Setup) -> Result<(Manifest, RunRecord), Error> {
+    pub async fn record(address: &str, setup: &Setup) -> Result<(BundleManifest, RunRecord), Error> {
         let place = BundleLocation::of(address, setup)?;
         let manifest = place.manifest().await?;
         let record = place.record(&manifest).await?;
@@ -285,7 +290,7 @@ fn understood(text: &[u8], origin: &str) -> Result<Experiment, Error> {
 }
 
 /// Writes the files of a bundle into a new folder.
-async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path) -> Result<Manifest, Error> {
+async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path) -> Result<BundleManifest, Error> {
     let (kept, artifacts) = record.of_one_trial(trial)?;
     let frozen = record.frozen()?;
     let place = folder.join(STORE);
@@ -299,13 +304,13 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
         })?;
         store.put(&name, bytes).await?;
     }
-    for (file, bytes) in [(RunFile::Frozen, kept.frozen), (RunFile::Summary, kept.summary)] {
+    for (file, bytes) in [(RunFileName::Frozen, kept.frozen), (RunFileName::Summary, kept.summary)] {
         store.replace(&layout::run_file(record.id(), file), bytes).await?;
     }
     write_whole(&folder.join(EXPERIMENT), frozen.experiment.as_bytes())?;
 
     let row = record.board().row(trial);
-    let mut manifest = Manifest {
+    let mut manifest = BundleManifest {
         format: FORMAT,
         reverie: env!("CARGO_PKG_VERSION").to_owned(),
         name: record.board().experiment.clone(),
@@ -417,8 +422,8 @@ fn link_in(folder: &Path, path: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn manifest() -> Manifest {
-        let mut manifest = Manifest {
+    fn manifest() -> BundleManifest {
+        let mut manifest = BundleManifest {
             format: FORMAT,
             reverie: "0".into(),
             name: "books".into(),
@@ -439,13 +444,13 @@ mod tests {
     }
 
     fn reason(manifest: &Value) -> String {
-        Manifest::read(manifest.to_string().as_bytes(), "here").unwrap_err().to_string()
+        BundleManifest::read(manifest.to_string().as_bytes(), "here").unwrap_err().to_string()
     }
 
     #[test]
     fn a_manifest_that_was_changed_or_is_of_a_newer_format_is_refused() {
         let good = serde_json::to_value(manifest()).unwrap();
-        assert_eq!(Manifest::read(good.to_string().as_bytes(), "here").unwrap(), manifest());
+        assert_eq!(BundleManifest::read(good.to_string().as_bytes(), "here").unwrap(), manifest());
         let mut other = good.clone();
         other["trial"] = "t02".into();
         assert!(reason(&other).contains("is not what was written"), "{}", reason(&other));

@@ -5,7 +5,7 @@
 //! one-sided sign-flip test of its losses, corrected by Holm for the number of
 //! metrics, has p < 0.05; and the mean loss is beyond the margin. Nothing is
 //! concluded where the mean loss is beyond the margin and only too few questions
-//! keep the test from proving it ([`Outcome::TooFew`]). Otherwise it passes, and
+//! keep the test from proving it ([`MetricOutcome::TooFew`]). Otherwise it passes, and
 //! what loss would have been found is told beside it: a pass on few questions is
 //! no proof.
 //!
@@ -22,7 +22,7 @@ mod tests;
 
 use crate::{
     Error,
-    bundle::Manifest,
+    bundle::BundleManifest,
     plan::trial,
     record::{RunRecord, what_differs},
     results::ScoresByMetric,
@@ -107,7 +107,7 @@ pub struct CheckedMetric {
     /// Its name.
     pub metric: String,
     /// What it says.
-    pub outcome: Outcome,
+    pub outcome: MetricOutcome,
     /// The same in a sentence.
     pub sentence: String,
     /// Whether more is better.
@@ -140,7 +140,7 @@ pub struct CheckedMetric {
 /// What a metric says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum MetricOutcome {
     /// No loss beyond the margin was proven.
     Passed,
     /// A loss beyond the margin was proven.
@@ -165,7 +165,7 @@ impl Check {
     /// [`Error::Refused`] if questions or metrics of one name are not the same on
     /// both sides, or there is nothing to judge by; or there is no such trial.
     pub fn of(
-        (manifest, bundle): (&Manifest, &RunRecord),
+        (manifest, bundle): (&BundleManifest, &RunRecord),
         (run, trial): (&RunRecord, &str),
         margin: f64,
     ) -> Result<Self, Error> {
@@ -359,9 +359,9 @@ impl Both<'_> {
         CheckedMetric {
             metric: metric.to_owned(),
             outcome: match (is_judged, is_enough) {
-                (false, _) => Outcome::Shown,
-                (true, true) => Outcome::Passed,
-                (true, false) => Outcome::Inconclusive,
+                (false, _) => MetricOutcome::Shown,
+                (true, true) => MetricOutcome::Passed,
+                (true, false) => MetricOutcome::Inconclusive,
             },
             sentence: String::new(),
             higher_is_better: self.higher_is_better,
@@ -391,15 +391,15 @@ fn judge(metrics: &mut [(CheckedMetric, Both<'_>)], margin: f64) {
         let gains = both.gains();
         let loss = -mean(&gains).unwrap_or_default();
         metric.corrected = corrected;
-        if metric.outcome == Outcome::Passed && corrected.is_some_and(|p| p < ALPHA) && loss > allowed {
-            metric.outcome = Outcome::Worse;
+        if metric.outcome == MetricOutcome::Passed && corrected.is_some_and(|p| p < ALPHA) && loss > allowed {
+            metric.outcome = MetricOutcome::Worse;
         }
         if metric.p_value.is_some() {
             metric.fewest_losses = fewest_losses(alpha);
             metric.detectable_loss = detectable_loss(&gains, alpha, allowed);
         }
-        if metric.outcome == Outcome::Passed && loss > allowed && metric.lacks_questions(&gains, allowed) {
-            metric.outcome = Outcome::TooFew;
+        if metric.outcome == MetricOutcome::Passed && loss > allowed && metric.lacks_questions(&gains, allowed) {
+            metric.outcome = MetricOutcome::TooFew;
         }
         let is_there = both.ours.is_some();
         metric.sentence =
@@ -424,7 +424,7 @@ impl CheckedMetric {
 
 fn verdict(metrics: &[CheckedMetric]) -> CheckVerdict {
     let any = |outcome| metrics.iter().any(|metric| metric.outcome == outcome);
-    match (any(Outcome::Worse), any(Outcome::Inconclusive) || any(Outcome::TooFew)) {
+    match (any(MetricOutcome::Worse), any(MetricOutcome::Inconclusive) || any(MetricOutcome::TooFew)) {
         (true, _) => CheckVerdict::Fail,
         (false, true) => CheckVerdict::Inconclusive,
         (false, false) => CheckVerdict::Pass,

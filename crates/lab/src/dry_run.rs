@@ -8,7 +8,7 @@ use crate::{
     history::history,
     layout,
     plan::{CostEstimate, PlanSummary, PlannedTrial, TrialTasks, time::estimate_time},
-    prepare::Prepared,
+    prepare::PreparedRun,
     session::Session,
 };
 
@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// If the store fails.
-pub async fn summary(session: &Session, prepared: &Prepared) -> Result<PlanSummary, Error> {
+pub async fn summary(session: &Session, prepared: &PreparedRun) -> Result<PlanSummary, Error> {
     let store = session.workspace().store();
     let stored = stored(&prepared.plan, store).await?;
     let mut summary = prepared.plan.summary(&|id| stored[id]);
@@ -40,7 +40,7 @@ pub async fn summary(session: &Session, prepared: &Prepared) -> Result<PlanSumma
     summary.combinations = combinations.collect();
     let runs = layout::runs_folder(session.workspace().root());
     let history = compute(move || history(&runs)).await?;
-    let (experiment, Prepared { plan, questions, text_bytes, .. }) = (&session.experiment, prepared);
+    let (experiment, PreparedRun { plan, questions, text_bytes, .. }) = (&session.experiment, prepared);
     summary.time = Some(estimate_time(plan, prepared.execution.components(), *text_bytes, &to_run, &history));
     let caps = session.budget().caps();
     summary.cost = Some(CostEstimate::of(experiment, caps, plan, questions, *text_bytes, &to_run));

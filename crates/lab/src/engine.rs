@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What became of a plan.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct PlanOutcome {
     /// Outputs of the tasks that were reused or ended well.
     pub outputs: Outputs,
     /// Tasks that failed, or could not run, and why.
@@ -67,5 +67,5 @@ pub trait Engine: Send + Sync {
         execution: &Arc<Execution>,
         progress: &Progress,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Error>;
+    ) -> Result<PlanOutcome, Error>;
 }

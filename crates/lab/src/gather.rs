@@ -11,9 +11,9 @@ use crate::{
     Error,
     budget::BudgetResult,
     clock::now_ms,
-    engine::Outcome,
+    engine::PlanOutcome,
     plan::{Plan, TaskId, Trial},
-    prepare::Prepared,
+    prepare::PreparedRun,
     qualification::judges,
     results::{MetricResult, QuestionResult, Results, SEED, TrialResult, choose},
     session::Session,
@@ -39,9 +39,9 @@ pub(crate) struct RunPart<'a> {
 /// Reads what became of a part of a run.
 pub(crate) async fn gather(
     session: &Session,
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     part: RunPart<'_>,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
 ) -> Result<Results, Error> {
     let experiment = &session.experiment;
     let metrics = metrics(experiment);
@@ -106,9 +106,9 @@ fn describe(metric: &MetricConfig, objective: &[String]) -> MetricResult {
 }
 
 async fn gather_trial(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     part: RunPart<'_>,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
     index: usize,
     metrics: &[MetricResult],
     known: &mut enriched::EnrichedCache,
@@ -191,9 +191,9 @@ async fn gather_trial(
 /// The scores that these tasks made, by question. Where a task failed, the
 /// reason stands in place of its scores.
 pub(crate) async fn read_scores(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
     shards: &[TaskId],
 ) -> Result<HashMap<String, Scored>, Error> {
     let mut by_question = HashMap::new();
@@ -226,7 +226,7 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 /// Files that could not be read, while the run was prepared or while it ran.
-fn unread(prepared: &Prepared, outcome: &Outcome) -> Vec<Unread> {
+fn unread(prepared: &PreparedRun, outcome: &PlanOutcome) -> Vec<Unread> {
     let mut unread = prepared.unread.clone();
     for more in &outcome.unread {
         if unread.iter().all(|known| known.path != more.path) {

@@ -95,7 +95,7 @@ impl Documents<'_> {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn anchor(&self, dataset: &mut Dataset) -> Result<Anchored, Error> {
+    pub async fn anchor(&self, dataset: &mut Dataset) -> Result<AnchoredQuestions, Error> {
         let before = dataset.clone();
         let mut anchoring = dataset.anchoring();
         self.visit(|document| anchoring.visit(&document.path, &document.text)).await?;
@@ -108,13 +108,13 @@ impl Documents<'_> {
             }
         }
         let evidence = dataset.questions.iter().map(|question| question.evidence.len()).sum();
-        Ok(Anchored { lost, evidence, difference: DatasetDifference::between(&before, dataset) })
+        Ok(AnchoredQuestions { lost, evidence, difference: DatasetDifference::between(&before, dataset) })
     }
 }
 
 /// What became of a dataset's evidence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Anchored {
+pub struct AnchoredQuestions {
     /// What was not found.
     pub lost: Vec<AnchorError>,
     /// All pieces of evidence.
@@ -123,7 +123,7 @@ pub struct Anchored {
     pub difference: DatasetDifference,
 }
 
-impl Anchored {
+impl AnchoredQuestions {
     /// Questions of which all evidence was found, some of it at a new place.
     pub fn moved(&self) -> usize {
         let placed = |question: &&ChangedQuestion| question.after.evidence.iter().all(|item| item.span.is_some());
@@ -133,7 +133,7 @@ impl Anchored {
 
 /// Where a dataset came from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct GoldenManifest {
     /// The digest of the questions.
     pub version: String,
     /// That of the questions which stood in the file before.
@@ -167,7 +167,7 @@ pub struct Golden {
     /// The questions and the rejections.
     pub generated: GeneratedQuestions,
     /// Where they came from.
-    pub manifest: Manifest,
+    pub manifest: GoldenManifest,
 }
 
 impl Golden {
@@ -202,7 +202,8 @@ impl Golden {
         let manifest = serde_json::to_vec_pretty(&self.manifest).map_err(Error::table)?;
         let paths = [path.to_owned(), path.with_extension("manifest.json"), path.with_extension("rejected.jsonl")];
         if !replace {
-            let other = std::fs::read(&paths[1]).is_ok_and(|bytes| serde_json::from_slice::<Manifest>(&bytes).is_err());
+            let other =
+                std::fs::read(&paths[1]).is_ok_and(|bytes| serde_json::from_slice::<GoldenManifest>(&bytes).is_err());
             if other {
                 let reason = "it is there already, and is no manifest of generated questions";
                 let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, reason);
@@ -271,7 +272,7 @@ pub async fn generate_golden(
         })
         .await?;
     let statistics = generated.dataset.statistics();
-    let manifest = Manifest {
+    let manifest = GoldenManifest {
         version: statistics.version,
         previous: None,
         created_ms: now_ms(),

@@ -3,7 +3,7 @@
 
 use crate::{
     Error,
-    engine::Outcome,
+    engine::PlanOutcome,
     plan::{Plan, Task, TaskId},
     session::Session,
     task::{Execution, Material},
@@ -44,7 +44,7 @@ pub(crate) async fn execute(
     claimed: &mut ClaimedArtifacts,
     plan: &Arc<Plan>,
     execution: &Arc<Execution>,
-) -> Result<Outcome, Error> {
+) -> Result<PlanOutcome, Error> {
     match claimed.add(&execution.run, plan.tasks.iter().map(Task::artifact)).await {
         Err(error @ store::Error::Gone { .. }) => return Err(error.into()),
         // A store that nothing can be written to may have all that is needed.
@@ -63,19 +63,19 @@ pub(crate) async fn execute(
         look_at(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
         let again = execute_once(session, plan, execution).await?;
         let (executed, repeated) = (outcome.executed + again.executed, outcome.repeated + again.repeated);
-        outcome = Outcome { executed, repeated, ..again };
+        outcome = PlanOutcome { executed, repeated, ..again };
     }
     Ok(outcome)
 }
 
-async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
+async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<PlanOutcome, Error> {
     let (engine, control) = (session.engine().await?, &session.setup().control);
     engine.execute(plan, execution, &control.progress, &control.cancel).await
 }
 
 /// Compares outputs of tasks with their checksums; one that is damaged is set
 /// aside by that.
-pub(crate) async fn look_at(store: &ArtifactStore, outcome: &Outcome, ids: impl IntoIterator<Item = TaskId>) {
+pub(crate) async fn look_at(store: &ArtifactStore, outcome: &PlanOutcome, ids: impl IntoIterator<Item = TaskId>) {
     for name in ids.into_iter().filter_map(|id| outcome.outputs.get(&id)) {
         let _ = store.check(name).await;
     }
@@ -83,7 +83,7 @@ pub(crate) async fn look_at(store: &ArtifactStore, outcome: &Outcome, ids: impl 
 
 /// The artifacts that failed tasks needed and that are not there any more:
 /// what is damaged was set aside.
-async fn lost_inputs(store: &ArtifactStore, plan: &Plan, outcome: &Outcome) -> Result<Vec<String>, Error> {
+async fn lost_inputs(store: &ArtifactStore, plan: &Plan, outcome: &PlanOutcome) -> Result<Vec<String>, Error> {
     let inputs: HashSet<TaskId> = outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs()).collect();
     let mut lost = Vec::new();
     for name in inputs.iter().filter_map(|id| outcome.outputs.get(id)) {

@@ -1,7 +1,7 @@
 //! Reads from the event logs of the store's earlier runs on this machine how long each component took.
 
 use crate::{
-    layout::RunFile,
+    layout::RunFileName,
     operator::Operator,
     plan::time::{History, WorkAmount},
 };
@@ -45,7 +45,7 @@ pub(crate) fn history(runs: &Path) -> History {
 
 fn latest_logs(runs: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok);
-    let logs = entries.map(|entry| RunFile::Events.within(&entry.path()));
+    let logs = entries.map(|entry| RunFileName::Events.within(&entry.path()));
     let mut logs: Vec<_> = logs.filter_map(|log| Some((log.metadata().ok()?.modified().ok()?, log))).collect();
     logs.sort_by(|one, other| other.cmp(one));
     logs.into_iter().take(RUNS).map(|(_, log)| log).collect()

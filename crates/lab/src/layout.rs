@@ -63,7 +63,7 @@ impl Format {
 
 /// A file of a run's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunFile {
+pub enum RunFileName {
     /// The experiment as it was.
     Experiment,
     /// What happened.
@@ -80,7 +80,7 @@ pub enum RunFile {
     Results,
 }
 
-impl RunFile {
+impl RunFileName {
     /// All of them, in the order in which they are copied.
     pub(crate) const ALL: [Self; 7] =
         [Self::Experiment, Self::Events, Self::Artifacts, Self::Report, Self::Frozen, Self::Summary, Self::Results];
@@ -209,7 +209,7 @@ pub(crate) fn token_part(task: &Key, first: usize) -> String {
 }
 
 /// `runs/<run>/<file>`.
-pub(crate) fn run_file(run: &str, file: RunFile) -> String {
+pub(crate) fn run_file(run: &str, file: RunFileName) -> String {
     format!("{RUNS}/{run}/{}", file.name())
 }
 
@@ -294,17 +294,17 @@ impl store::Layout for Names {
             [PARTIAL, PARTS | TOKENS, ..] => ObjectKind::Partial { run: None },
             [PARTIAL, run, ..] => ObjectKind::Partial { run: Some(run.to_owned()) },
             [RUNS, run, file] => {
-                let known = RunFile::ALL.into_iter().find(|known| known.name() == file);
+                let known = RunFileName::ALL.into_iter().find(|known| known.name() == file);
                 let file = match known {
-                    Some(RunFile::Results) => store::RunFile::Results,
-                    Some(RunFile::Artifacts) => store::RunFile::Artifacts,
-                    _ if file.ends_with(".jsonl") => store::RunFile::Log,
-                    _ if file.ends_with(".json") => store::RunFile::Json,
-                    _ => store::RunFile::Other,
+                    Some(RunFileName::Results) => store::RunFileName::Results,
+                    Some(RunFileName::Artifacts) => store::RunFileName::Artifacts,
+                    _ if file.ends_with(".jsonl") => store::RunFileName::Log,
+                    _ if file.ends_with(".json") => store::RunFileName::Json,
+                    _ => store::RunFileName::Other,
                 };
                 ObjectKind::Run { run: run.to_owned(), file }
             }
-            [RUNS, run, REPORT_PARTS, _] => ObjectKind::Run { run: run.to_owned(), file: store::RunFile::Other },
+            [RUNS, run, REPORT_PARTS, _] => ObjectKind::Run { run: run.to_owned(), file: store::RunFileName::Other },
             [RUNS, pointer] if pointer.ends_with(LATEST) => ObjectKind::Pointer,
             [USAGE | LATENCY, ..] => {
                 measured_output(name).map_or(ObjectKind::Other, |of| ObjectKind::Measurement { of })
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(name, format!("partial/parts/{hex}/000000064-000000128-0123456789ab.parquet"));
         assert_eq!(ReportPart::parse(&name), Some(part));
         assert_eq!(token_part(&key, 256), format!("partial/tokens/{hex}/00000256.tokens"));
-        assert_eq!(run_file("r", RunFile::Results), "runs/r/results.json");
+        assert_eq!(run_file("r", RunFileName::Results), "runs/r/results.json");
         assert_eq!(report_part("r", "trial-0.js"), "runs/r/report-parts/trial-0.js");
         assert_eq!(artifact_folder(&key), format!("artifacts/{}", &hex[..2]));
         assert_eq!(artifact_key(&artifact(&key, Format::Parquet)), Some(key));
@@ -371,11 +371,11 @@ mod tests {
         assert_eq!(kind(&partial("r", 7, "artifacts/ab/x.parquet")), ObjectKind::Partial { run: Some("r".to_owned()) });
         assert_eq!(kind(&token_part(&key(), 0)), ObjectKind::Partial { run: None });
         assert_eq!(kind(&format!("{}/x.parquet", parts(&key()))), ObjectKind::Partial { run: None });
-        let files = RunFile::ALL.map(|file| match kind(&run_file("r", file)) {
+        let files = RunFileName::ALL.map(|file| match kind(&run_file("r", file)) {
             ObjectKind::Run { run, file } if run == "r" => Some(file),
             _ => None,
         });
-        use store::RunFile as Of;
+        use store::RunFileName as Of;
         assert_eq!(files, [Of::Other, Of::Log, Of::Artifacts, Of::Other, Of::Json, Of::Json, Of::Results].map(Some));
         assert_eq!(kind(&report_part("r", "trial-0.js")), ObjectKind::Run { run: "r".to_owned(), file: Of::Other });
         assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (ObjectKind::Pointer, ObjectKind::Input));

@@ -57,19 +57,19 @@ pub use document::{document, documents};
 pub use dry_run::summary;
 pub use error::{Error, failed_function, model_error};
 pub use files::{write_new, write_whole};
-pub use golden::{Anchored, Documents, Golden, Manifest, generate_golden};
+pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, generate_golden};
 pub use models::provider::Environment;
 pub use noise::{NoiseDesign, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
-pub use parts::{Elsewhere, Lost, Part};
+pub use parts::{Part, PartTransport, PartUnavailable};
 pub use plan::{
     ComponentTime, CostEstimate, ModelEstimate, Plan, PlanSummary, PlannedTrial, Task, TaskId, TimeEstimate, Trial,
     file_blocks,
 };
-pub use prepare::Prepared;
+pub use prepare::PreparedRun;
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress, seconds_left};
 pub use qualification::{judges, planted_cases, planted_wanted, qualify, qualify_cost};
-pub use query::{Answered, OnEvent, RunPipeline};
+pub use query::{OnEvent, RunPipeline, TrialAnswer};
 pub use rag::{Axis, PipelineConfig};
 pub use record::{
     Frozen, FrozenDocument, RunRecord, changed_since, chosen_record, latest_record, other_file, record_of,
@@ -85,7 +85,7 @@ pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
     RayEngineSpec, ScoringSpec, Spaces, SpecError, StageSpec, TrackerConfig, nearest,
 };
-pub use task::read::{FileContent, content as read_file};
+pub use task::read::{ReadContent, content as read_file};
 pub use worker::Worker;
 pub use workspace::{PastRun, Workspace};
 

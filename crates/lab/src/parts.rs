@@ -13,14 +13,14 @@
 //!
 //! The code of the stages is that of the whole pipeline: a part only gets
 //! models ([`models`]) and chunks ([`calls`]) that are elsewhere. How a request
-//! comes to a part is not known here: see [`Elsewhere`].
+//! comes to a part is not known here: see [`PartTransport`].
 
 mod calls;
 mod models;
 pub(crate) mod wire;
 
 pub(crate) use self::models::{chat, embedder, reranker};
-pub(crate) use calls::Way;
+pub(crate) use calls::PartClient;
 pub(crate) use wire::{PartReply, PartRequest, WireMatrix};
 
 use ::models::ModelKind;
@@ -89,7 +89,7 @@ pub(crate) fn models_of_kind(pipeline: &PipelineConfig, kind: ModelKind) -> BTre
 
 /// Why a part gave no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lost {
+pub enum PartUnavailable {
     /// Its process ended. What it was asked may have been done.
     Died(String),
     /// It takes no more requests now.
@@ -99,8 +99,9 @@ pub enum Lost {
 }
 
 /// The way from one part to the others.
-pub trait Elsewhere: Send + Sync {
+pub trait PartTransport: Send + Sync {
     /// Asks a part, which replies as [`crate::RunPipeline::reply`] does: once,
     /// or again and again if it `streams`. Dropping the replies ends its work.
-    fn call(&self, part: Part, streams: bool, request: Vec<u8>) -> BoxStream<'static, Result<Vec<u8>, Lost>>;
+    fn call(&self, part: Part, streams: bool, request: Vec<u8>)
+    -> BoxStream<'static, Result<Vec<u8>, PartUnavailable>>;
 }

@@ -32,7 +32,7 @@ use store::Key;
 use vectors::check_vectors;
 
 /// An experiment that was checked as a whole and can run.
-pub struct Prepared {
+pub struct PreparedRun {
     /// The trials.
     pub trials: Vec<Trial>,
     /// What would run.
@@ -107,7 +107,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Refused`] with all mistakes.
-    pub async fn prepare(&self) -> Result<Prepared, Error> {
+    pub async fn prepare(&self) -> Result<PreparedRun, Error> {
         let mut claimed = ClaimedArtifacts::new(self.workspace());
         let prepared = check_and_plan(self, &mut claimed).await;
         claimed.end().await;
@@ -115,7 +115,7 @@ impl Session {
     }
 }
 
-async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Result<Prepared, Error> {
+async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Result<PreparedRun, Error> {
     session.workspace().reach().await?;
     let experiment = &session.experiment;
     let mut mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used_models(experiment));
@@ -141,7 +141,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());
     let execution = Arc::new(execution(session, source, questions.clone(), &run)?);
-    Ok(Prepared {
+    Ok(PreparedRun {
         trials,
         plan,
         questions,

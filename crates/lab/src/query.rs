@@ -4,7 +4,7 @@ mod replies;
 
 use crate::{
     Error,
-    parts::{Elsewhere, Part, PartReply, PartRequest, Way, models_of_kind},
+    parts::{Part, PartClient, PartReply, PartRequest, PartTransport, models_of_kind},
     plan::{CorpusInputs, Outputs, Trial},
     record::{RunRecord, experiment_of},
     session::Session,
@@ -24,7 +24,7 @@ use tokio::sync::OnceCell;
 
 /// A question, the passages that were found, and the answer.
 #[derive(Debug, Clone, Serialize)]
-pub struct Answered {
+pub struct TrialAnswer {
     /// The run whose trial answered.
     pub run: String,
     /// When that run finished, in milliseconds since 1970.
@@ -70,7 +70,7 @@ pub struct RunPipeline {
     /// Its stages, once a question was asked.
     pipeline: OnceCell<Pipeline>,
     /// Which part of it this is, and the way to the others; none if it is whole.
-    part: Option<(Part, Way)>,
+    part: Option<(Part, PartClient)>,
 }
 
 impl RunPipeline {
@@ -95,16 +95,16 @@ impl RunPipeline {
         record: &RunRecord,
         trial: &str,
         part: Part,
-        others: Arc<dyn Elsewhere>,
+        others: Arc<dyn PartTransport>,
     ) -> Result<Self, Error> {
-        Self::opened(session, record, trial, Some((part, Way(others)))).await
+        Self::opened(session, record, trial, Some((part, PartClient(others)))).await
     }
 
     async fn opened(
         session: &Session,
         record: &RunRecord,
         trial: &str,
-        part: Option<(Part, Way)>,
+        part: Option<(Part, PartClient)>,
     ) -> Result<Self, Error> {
         let (trial, inputs, artifacts) = record.searched(trial)?;
         let experiment = experiment_of(&session.experiment, record)?;
@@ -166,7 +166,7 @@ impl RunPipeline {
     ///
     /// # Errors
     /// If the store or a model fails.
-    pub async fn query(&self, question: &str) -> Result<Answered, Error> {
+    pub async fn query(&self, question: &str) -> Result<TrialAnswer, Error> {
         self.query_watched(question, None).await
     }
 
@@ -183,7 +183,7 @@ impl RunPipeline {
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
-    pub async fn query_watched(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<Answered, Error> {
+    pub async fn query_watched(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<TrialAnswer, Error> {
         self.query_after(question, &[], on_event).await
     }
 
@@ -197,7 +197,7 @@ impl RunPipeline {
         question: &str,
         history: &[Message],
         on_event: Option<OnEvent<'_>>,
-    ) -> Result<Answered, Error> {
+    ) -> Result<TrialAnswer, Error> {
         self.query_asked(AskedQuestion { text: question, history, filter: None }, on_event).await
     }
 
@@ -210,7 +210,7 @@ impl RunPipeline {
         &self,
         question: AskedQuestion<'_>,
         on_event: Option<OnEvent<'_>>,
-    ) -> Result<Answered, Error> {
+    ) -> Result<TrialAnswer, Error> {
         rag::python::on_behalf_of(self.caller(), self.answered(question, on_event)).await
     }
 
@@ -259,7 +259,7 @@ impl RunPipeline {
     }
 
     /// The way to other parts, where all that questions need is elsewhere.
-    fn way(&self) -> Option<&Way> {
+    fn way(&self) -> Option<&PartClient> {
         self.part.as_ref().filter(|(part, _)| *part == Part::Gateway).map(|(_, way)| way)
     }
 
@@ -395,13 +395,13 @@ impl RunPipeline {
         self.pipeline.get_or_try_init(|| self.stages()).await
     }
 
-    async fn answered(&self, question: AskedQuestion<'_>, on_event: Option<OnEvent<'_>>) -> Result<Answered, Error> {
+    async fn answered(&self, question: AskedQuestion<'_>, on_event: Option<OnEvent<'_>>) -> Result<TrialAnswer, Error> {
         let pipeline = self.stage().await?;
         let QueryResult { passages, answer, fallback, remarks } = match on_event {
             Some(on_event) => watched(pipeline, question, on_event).await?,
             None => pipeline.answer_whole(question).await?,
         };
-        Ok(Answered {
+        Ok(TrialAnswer {
             run: self.run.clone(),
             run_time_ms: self.run_time_ms,
             trial: self.trial.clone(),
@@ -435,7 +435,7 @@ fn elsewhere() -> Error {
 
 /// What another part answers, told as it comes.
 async fn asked(
-    way: &Way,
+    way: &PartClient,
     question: &str,
     history: &[Message],
     at_most: usize,
@@ -454,7 +454,7 @@ async fn asked(
             }
             PartReply::Text(text) => PipelineEvent::Piece(AnswerPiece::Text(text)),
             PartReply::Anew => PipelineEvent::Piece(AnswerPiece::Restart),
-            PartReply::Answered(answer) => PipelineEvent::Answered(*answer),
+            PartReply::TrialAnswer(answer) => PipelineEvent::TrialAnswer(*answer),
             PartReply::Failed(failure) => return Err(failure.into()),
             PartReply::Replied(_) => continue,
         });
@@ -514,7 +514,7 @@ async fn watched(
             PipelineEvent::Remark(remark) => whole.remarks.push(remark),
             PipelineEvent::Found(found) => whole.passages = found,
             PipelineEvent::Piece(_) => {}
-            PipelineEvent::Answered(answer) => whole.answer = Some(answer),
+            PipelineEvent::TrialAnswer(answer) => whole.answer = Some(answer),
         }
     }
     Ok(whole)

@@ -9,10 +9,10 @@ pub use changes::changed_since;
 pub(crate) use changes::what_differs;
 
 use crate::{
-    Board, Error, Prepared, Session, artifact,
+    Board, Error, PreparedRun, Session, artifact,
     board::{Cell, ColumnKind},
-    engine::Outcome,
-    layout::RunFile,
+    engine::PlanOutcome,
+    layout::RunFileName,
     plan::{CorpusInputs, TaskId, Trial, TrialTasks},
     results::{Answering, MetricComparison, Results, ScoreTable},
     run_summary::{RunSummary, results_bytes},
@@ -80,9 +80,9 @@ struct FrozenTrial {
 
 /// The record of a run that had one trial.
 pub(crate) struct OneTrial {
-    /// The content of [`RunFile::Frozen`].
+    /// The content of [`RunFileName::Frozen`].
     pub(crate) frozen: Vec<u8>,
-    /// The content of [`RunFile::RunSummary`].
+    /// The content of [`RunFileName::RunSummary`].
     pub(crate) summary: Vec<u8>,
     /// The names of the models that the trial asks, and of its embedder.
     pub(crate) models: BTreeSet<String>,
@@ -102,7 +102,7 @@ impl Frozen {
         self.artifacts.values().map(String::as_str)
     }
 
-    pub(crate) fn of(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Self {
+    pub(crate) fn of(session: &Session, prepared: &PreparedRun, outcome: &PlanOutcome) -> Self {
         let (plan, sources) = (&prepared.plan, &prepared.sources);
         // The outcome knows the names of partial outputs, which differ from
         // their tasks' own. The outcome of a search does not fit this plan:
@@ -148,7 +148,7 @@ impl Frozen {
 
     /// Reads the record of a run's folder; none if there is none.
     fn read(folder: &Path) -> Result<Option<Self>, Error> {
-        let path = RunFile::Frozen.within(folder);
+        let path = RunFileName::Frozen.within(folder);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

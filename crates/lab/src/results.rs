@@ -24,7 +24,7 @@ pub(crate) use objective::contribution;
 pub use trial::{FunctionFailure, MetricResult, NotEnriched, QuestionResult, TrialResult, TrialUsage};
 pub(crate) use winner::choose;
 
-use crate::{Error, budget::BudgetResult, layout::RunFile, search::SearchResult};
+use crate::{Error, budget::BudgetResult, layout::RunFileName, search::SearchResult};
 use eval::{Question, dataset::DatasetReport};
 use models::Spending;
 use rag::load::{Rejected, Unread};
@@ -151,7 +151,7 @@ impl Results {
     /// # Errors
     /// If they are not there or of another version.
     pub fn read(folder: &Path) -> Result<Self, Error> {
-        let path = RunFile::Results.within(folder);
+        let path = RunFileName::Results.within(folder);
         let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
         serde_json::from_slice(&bytes)
             .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))

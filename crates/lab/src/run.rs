@@ -7,12 +7,12 @@ mod search_scores;
 mod versions;
 
 use crate::{
-    Error, Prepared, Session,
-    engine::{Outcome, stored},
+    Error, PreparedRun, Session,
+    engine::{PlanOutcome, stored},
     error_chain,
     gather::{RunPart, gather, measure},
     healing::{HEALINGS, execute, look_at},
-    layout::{self, RunFile},
+    layout::{self, RunFileName},
     plan::{Outputs, Trial},
     record::Frozen,
     results::Results,
@@ -27,7 +27,7 @@ use versions::{corpus_version, dataset_version};
 /// A run that goes on.
 pub(crate) struct Run<'a> {
     session: &'a Session,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedRun,
     /// What it uses of the store.
     claimed: ClaimedArtifacts,
 }
@@ -37,7 +37,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
-    pub async fn run(&self, prepared: &Prepared) -> Result<Results, Error> {
+    pub async fn run(&self, prepared: &PreparedRun) -> Result<Results, Error> {
         Run::new(self, prepared).finish().await
     }
 
@@ -47,13 +47,13 @@ impl Session {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn so_far(&self, prepared: &Prepared) -> Result<Option<Results>, Error> {
+    pub async fn so_far(&self, prepared: &PreparedRun) -> Result<Option<Results>, Error> {
         Run::new(self, prepared).so_far().await
     }
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(session: &'a Session, prepared: &'a Prepared) -> Self {
+    pub(crate) fn new(session: &'a Session, prepared: &'a PreparedRun) -> Self {
         Self { session, prepared, claimed: ClaimedArtifacts::new(session.workspace()) }
     }
 
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
     async fn run(&mut self) -> Result<Results, Error> {
         let Self { session, prepared, .. } = *self;
         let workspace = session.workspace();
-        workspace.write_run_file(&prepared.run, RunFile::Experiment, session.experiment.kept()).await?;
+        workspace.write_run_file(&prepared.run, RunFileName::Experiment, session.experiment.kept()).await?;
         log_start(session, prepared);
         let searched = search::search(self).await;
         if let Err(error) = &searched
@@ -84,10 +84,10 @@ impl<'a> Run<'a> {
         let (outcome, results) = searched?;
         let found = serde_json::to_vec(&results).map_err(Error::table)?;
         let frozen = Frozen::of(session, prepared, &outcome).to_json()?;
-        workspace.write_run_file(&prepared.run, RunFile::Frozen, frozen).await?;
+        workspace.write_run_file(&prepared.run, RunFileName::Frozen, frozen).await?;
         let summary = summary_json(&results, found.len())?;
-        workspace.write_run_file(&prepared.run, RunFile::Summary, summary).await?;
-        workspace.write_run_file(&prepared.run, RunFile::Results, found).await?;
+        workspace.write_run_file(&prepared.run, RunFileName::Summary, summary).await?;
+        workspace.write_run_file(&prepared.run, RunFileName::Results, found).await?;
         workspace.point_to(&session.experiment.name, &prepared.run).await?;
         log_end(prepared, &outcome, &results);
         self.publish(&outcome).await?;
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
     }
 
     /// Executes a part of the run and puts its results together.
-    async fn execute_and_gather(&mut self, part: RunPart<'_>) -> Result<(Outcome, Results), Error> {
+    async fn execute_and_gather(&mut self, part: RunPart<'_>) -> Result<(PlanOutcome, Results), Error> {
         let Self { session, prepared, .. } = *self;
         let mut healing = Healing::new(part);
         loop {
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
         }
         let plan = prepared.sources.plan(session, &trials, &prepared.questions, None);
         let outputs: Outputs = plan.tasks.iter().enumerate().map(|(id, task)| (id, task.artifact())).collect();
-        let outcome = Outcome { outputs, reused: plan.tasks.len(), ..Outcome::default() };
+        let outcome = PlanOutcome { outputs, reused: plan.tasks.len(), ..Outcome::default() };
         let part = RunPart { trials: &trials, plan: &plan };
         let mut results = gather(session, prepared, part, &outcome).await?;
         let (scored, all) = (trials.len(), prepared.trials.len());
@@ -138,14 +138,14 @@ impl<'a> Run<'a> {
 
     /// Notes which artifacts the results come from, and copies the run's
     /// folder to the store, if that is elsewhere.
-    async fn publish(&self, outcome: &Outcome) -> Result<(), Error> {
+    async fn publish(&self, outcome: &PlanOutcome) -> Result<(), Error> {
         let Self { session, prepared, .. } = self;
         let workspace = session.workspace();
         let planned = prepared.plan.tasks.iter().map(crate::Task::artifact);
         let made = outcome.outputs.values().filter(|name| layout::is_artifact(name)).cloned();
         let list = RunArtifacts::new(planned.chain(made));
         let bytes = serde_json::to_vec(&list).map_err(Error::table)?;
-        workspace.write_run_file(&prepared.run, RunFile::Artifacts, bytes).await?;
+        workspace.write_run_file(&prepared.run, RunFileName::Artifacts, bytes).await?;
         let (unsent, reason) = workspace.send_calls().await?;
         if unsent > 0 {
             prepared.execution.log("journal_unsent", json!({ "entries": unsent, "reason": reason }));
@@ -169,7 +169,7 @@ impl<'a> Healing<'a> {
         Self { part, left: HEALINGS, executed: 0 }
     }
 
-    async fn execute(&mut self, run: &mut Run<'_>) -> Result<Outcome, Error> {
+    async fn execute(&mut self, run: &mut Run<'_>) -> Result<PlanOutcome, Error> {
         if self.left == 0 {
             let reason = "artifacts are damaged again and again: check the disk with `reverie store verify`";
             return Err(Error::table(reason));
@@ -181,7 +181,12 @@ impl<'a> Healing<'a> {
     }
 
     /// What was read of the outcome; none if it has to be executed again.
-    async fn end<T>(&mut self, run: &Run<'_>, outcome: &Outcome, read: Result<T, Error>) -> Result<Option<T>, Error> {
+    async fn end<T>(
+        &mut self,
+        run: &Run<'_>,
+        outcome: &PlanOutcome,
+        read: Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
         let workspace = run.session.workspace();
         match read {
             Err(Error::Store(store::Error::Damaged { path, reason, outcome: remedy }))
@@ -199,7 +204,7 @@ impl<'a> Healing<'a> {
 }
 
 /// Writes into the event log that a run begins, and what it is made from.
-fn log_start(session: &Session, prepared: &Prepared) {
+fn log_start(session: &Session, prepared: &PreparedRun) {
     let execution = &prepared.execution;
     execution.log(
         "run_started",
@@ -221,7 +226,7 @@ fn log_start(session: &Session, prepared: &Prepared) {
 }
 
 /// Writes into the event log how a run ended.
-fn log_end(prepared: &Prepared, outcome: &Outcome, results: &Results) {
+fn log_end(prepared: &PreparedRun, outcome: &PlanOutcome, results: &Results) {
     let execution = &prepared.execution;
     if let Some(budget) = results.budget.as_ref().filter(|budget| budget.reached.is_some()) {
         execution.log("budget_reached", json!(budget));

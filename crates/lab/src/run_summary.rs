@@ -6,7 +6,7 @@ use crate::{
     Error,
     board::Board,
     clock::run_title,
-    layout::RunFile,
+    layout::RunFileName,
     results::{Answering, Results, ScoreTable, no_such_trial},
 };
 use eval::Question;
@@ -48,7 +48,7 @@ impl RunSummary {
 
     /// The summary of a run's folder, if it is there and is that of the results there.
     pub(crate) fn kept(folder: &Path) -> Option<Self> {
-        let kept = std::fs::read(RunFile::Summary.within(folder)).ok()?;
+        let kept = std::fs::read(RunFileName::Summary.within(folder)).ok()?;
         Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
     }
 
@@ -110,7 +110,7 @@ impl RunHead {
 
     /// The head of the summary in a run's folder, if it is that of the results there.
     pub(crate) fn kept(folder: &Path) -> Option<Self> {
-        let kept = std::fs::read(RunFile::Summary.within(folder)).ok()?;
+        let kept = std::fs::read(RunFileName::Summary.within(folder)).ok()?;
         Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
     }
 
@@ -127,7 +127,7 @@ impl RunHead {
 
 /// How large a run's results are; 0 if there are none.
 pub(crate) fn results_bytes(folder: &Path) -> u64 {
-    std::fs::metadata(RunFile::Results.within(folder)).map_or(0, |metadata| metadata.len())
+    std::fs::metadata(RunFileName::Results.within(folder)).map_or(0, |metadata| metadata.len())
 }
 
 /// The content of the file.
@@ -146,8 +146,8 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let mut results = fixture::results(2);
         let written = serde_json::to_vec(&results)?;
-        std::fs::write(RunFile::Results.within(folder.path()), &written)?;
-        std::fs::write(RunFile::Summary.within(folder.path()), summary_json(&results, written.len())?)?;
+        std::fs::write(RunFileName::Results.within(folder.path()), &written)?;
+        std::fs::write(RunFileName::Summary.within(folder.path()), summary_json(&results, written.len())?)?;
         let read = || match RunSummary::kept(folder.path()) {
             Some(kept) => Ok::<_, Error>(kept),
             None => Ok(RunSummary::of(&Results::read(folder.path())?, results_bytes(folder.path()))),
@@ -163,10 +163,10 @@ mod tests {
             assert_eq!(one.map_err(|error| error.to_string()), other.map_err(|error| error.to_string()));
         }
         results.experiment = "another name".to_owned();
-        std::fs::write(RunFile::Results.within(folder.path()), serde_json::to_vec(&results)?)?;
+        std::fs::write(RunFileName::Results.within(folder.path()), serde_json::to_vec(&results)?)?;
         assert!(RunSummary::kept(folder.path()).is_none(), "it is of other results");
         assert_eq!(read_again()?.board.experiment, "another name");
-        std::fs::write(RunFile::Summary.within(folder.path()), "cut off")?;
+        std::fs::write(RunFileName::Summary.within(folder.path()), "cut off")?;
         assert_eq!(read_again()?.board.experiment, "another name");
         Ok(())
     }

@@ -6,7 +6,7 @@ use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use lab::{Elsewhere, Lost, Part};
+use lab::{Part, PartTransport, PartUnavailable};
 use pyo3::{prelude::*, types::PyBytes};
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -28,8 +28,13 @@ impl PyElsewhere {
     }
 }
 
-impl Elsewhere for PyElsewhere {
-    fn call(&self, part: Part, streams: bool, request: Vec<u8>) -> BoxStream<'static, Result<Vec<u8>, Lost>> {
+impl PartTransport for PyElsewhere {
+    fn call(
+        &self,
+        part: Part,
+        streams: bool,
+        request: Vec<u8>,
+    ) -> BoxStream<'static, Result<Vec<u8>, PartUnavailable>> {
         let number = self.calls.fetch_add(1, Relaxed);
         let (sender, replies) = mpsc::unbounded_channel();
         let over = Arc::new(AtomicBool::new(false));
@@ -49,7 +54,7 @@ impl Elsewhere for PyElsewhere {
                 Err(error) => error.to_string(),
             };
             // The receiver is gone if the call was cancelled.
-            let _ = sender.send(Err(Lost::Failed(failed)));
+            let _ = sender.send(Err(PartUnavailable::Failed(failed)));
         };
         // Nothing is sent before the stream is read.
         let replies = stream::unfold((replies, ending), |(mut replies, ending)| async move {
@@ -84,7 +89,7 @@ impl Drop for CancelOnDrop {
 }
 
 /// Where the pieces of a reply go.
-type PieceSender = mpsc::UnboundedSender<Result<Vec<u8>, Lost>>;
+type PieceSender = mpsc::UnboundedSender<Result<Vec<u8>, PartUnavailable>>;
 
 /// Takes the replies to a call, from any thread.
 #[pyclass(frozen, module = "reverie._core", name = "Replies")]
@@ -117,9 +122,9 @@ impl PyReplies {
         let reason = reason.to_owned();
         let lost = match kind {
             "" => return,
-            "died" => Lost::Died(reason),
-            "busy" => Lost::Busy(reason),
-            _ => Lost::Failed(reason),
+            "died" => PartUnavailable::Died(reason),
+            "busy" => PartUnavailable::Busy(reason),
+            _ => PartUnavailable::Failed(reason),
         };
         if let Some(sender) = sender {
             let _ = sender.send(Err(lost));

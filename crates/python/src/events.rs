@@ -5,7 +5,7 @@ use crate::{
     remote::runtime,
     work::{python_error, spawn_for_callback, to_json, wait},
 };
-use lab::{Answered, Error, RunPipeline};
+use lab::{Error, RunPipeline, TrialAnswer};
 use models::AnswerPiece;
 use pyo3::prelude::*;
 use rag::{Passage, pipeline::PipelineEvent};
@@ -30,7 +30,7 @@ enum QueryEvent {
     Found { passages: Vec<Passage> },
     Piece { text: String },
     Restart,
-    Answer { answered: Box<Answered> },
+    Answer { answered: Box<TrialAnswer> },
 }
 
 /// Events that were not read yet.

@@ -10,7 +10,7 @@ use crate::{
     work::{check_budget, to_python, wait},
 };
 use eval::{Score, verdict::Case};
-use lab::{Choice, Error, Progress, Scoring};
+use lab::{Error, Progress, Scoring, ScoringChoice};
 use models::Exchange;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::{Map, Value, json as value};
@@ -35,7 +35,7 @@ pub(crate) fn explain(
     stop: Option<&PyStop>,
 ) -> PyResult<Py<PyAny>> {
     let budget_usd = check_budget(budget_usd)?;
-    let choice = Choice { metrics: Vec::new(), judges, embedder };
+    let choice = ScoringChoice { metrics: Vec::new(), judges, embedder };
     let spec = spec(tables, base, &choice)?;
     let rows = rows::rows(example, "example")?;
     if rows.len() != 1 {

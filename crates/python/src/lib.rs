@@ -5,7 +5,7 @@
 //! - [`adaptive`]: the same, as the limiter of the crate `executor` learns it.
 //! - `run` (feature `python`): the scheduler as Python sees it, with outputs,
 //!   inputs and the concurrency controller.
-//! - `attempt` (feature `python`): one attempt at a task, as an awaitable.
+//! - `run::attempt` (feature `python`): one attempt at a task, as an awaitable.
 //! - `windows`, `learned` (feature `python`): `aimd` and `adaptive` as Python sees them.
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
 //! - `process` (feature `python`): what the package knows of its own process.
@@ -31,8 +31,6 @@ pub mod scheduler;
 
 #[cfg(feature = "python")]
 mod arrow;
-#[cfg(feature = "python")]
-mod attempt;
 #[cfg(feature = "python")]
 mod corpus;
 #[cfg(feature = "python")]
@@ -91,7 +89,6 @@ mod _core {
 
     #[pymodule_export]
     use crate::{
-        attempt::PyAttempt,
         corpus::{PyBlock, PyCorpus, axes, rejection, store_variables},
         elsewhere::PyReplies,
         events::PyEvents,
@@ -105,7 +102,7 @@ mod _core {
         process::{PyServedFunction, function_place},
         remote::{PyDone, RayWorker, home, main},
         results::{PyResults, runs},
-        run::PyScheduler,
+        run::{PyAttempt, PyScheduler},
         scoring::{compare_scores, score},
         service::{PyReply, PyService},
         settings::settings,

@@ -4,13 +4,15 @@
 //! No lock is held while Python code runs: an input's iterator, a controller
 //! and a signal handler may call back.
 
+mod attempt;
+
 use crate::{
     adaptive::Circumstances,
-    attempt::PyAttempt,
     learned::PyAdaptive,
     scheduler::{AttemptVerdict, CutReason, InputTask, RunRules, TaskClaim, TaskScheduler, WorkerNumber},
     windows::PyWindows,
 };
+pub(crate) use attempt::PyAttempt;
 use pyo3::{
     PyTraverseError, PyVisit, intern,
     prelude::*,

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use eval::{Score, Scored};
-use lab::{Choice, FunctionFailure, Progress, RowScores, ScoreResults, ScoredAnswers, Scoring, ScoringSpec};
+use lab::{FunctionFailure, Progress, RowScores, ScoreResults, ScoredAnswers, Scoring, ScoringChoice, ScoringSpec};
 use models::RetryPolicy;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use pythonize::depythonize;
@@ -61,7 +61,7 @@ pub(crate) fn score(
 ) -> PyResult<String> {
     let budget_usd = check_budget(budget_usd)?;
     let deadline = deadline_seconds.map(deadline).transpose()?;
-    let choice = Choice { metrics: Vec::new(), judges, embedder };
+    let choice = ScoringChoice { metrics: Vec::new(), judges, embedder };
     let spec = spec(tables, base, &choice)?;
     let file = rows::path(data)?;
     let rows = if file.is_some() { Vec::new() } else { rows::rows(data, "data")? };
@@ -106,7 +106,7 @@ fn deadline(seconds: f64) -> PyResult<Duration> {
     })
 }
 
-pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) -> PyResult<ScoringSpec> {
+pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &ScoringChoice) -> PyResult<ScoringSpec> {
     let text = lab::Experiment::toml(&settings::value(tables)?.to_string());
     let text = text.map_err(|error| PyValueError::new_err(error.to_string()))?;
     ScoringSpec::of_program(&text, base, choice).map_err(|errors| {

@@ -50,7 +50,7 @@ pub const CONCURRENCY: usize = 16;
 const MOST_AT_ONCE: usize = 256;
 
 /// The functions whose processes wait for the next call; the one used last comes first.
-static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
+static PROCESSES: Mutex<Vec<(ProcessSetup, Process)>> = Mutex::new(Vec::new());
 /// All processes that a function may still call, kept or not.
 static IN_USE: Mutex<Vec<Weak<Turns>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
@@ -142,7 +142,7 @@ pub const UNKEYED: &[&str] = &["timeout_seconds", "concurrency"];
 /// What is wrong with the settings of a function, or with its definition.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
-pub enum FunctionError {
+pub enum FunctionMistake {
     #[error("`timeout_seconds` is how long a call may take, above 0, not {0}")]
     Timeout(f64),
     #[error("`concurrency` is how many calls run at once, 1 to {most}, not {0}", most = MOST_AT_ONCE)]
@@ -160,15 +160,15 @@ pub enum FunctionError {
 }
 
 /// Checks a time limit, which is above 0 and at most a million seconds.
-pub(crate) fn check_timeout(seconds: f64) -> Result<(), FunctionError> {
-    if seconds > 0.0 && seconds <= 1e6 { Ok(()) } else { Err(FunctionError::Timeout(seconds)) }
+pub(crate) fn check_timeout(seconds: f64) -> Result<(), FunctionMistake> {
+    if seconds > 0.0 && seconds <= 1e6 { Ok(()) } else { Err(FunctionMistake::Timeout(seconds)) }
 }
 
 /// How many calls may run at once: 1 to 256.
-pub(crate) fn check_concurrency(concurrency: Option<usize>) -> Result<usize, FunctionError> {
+pub(crate) fn check_concurrency(concurrency: Option<usize>) -> Result<usize, FunctionMistake> {
     let concurrency = concurrency.unwrap_or(CONCURRENCY);
     let is_allowed = (1..=MOST_AT_ONCE).contains(&concurrency);
-    if is_allowed { Ok(concurrency) } else { Err(FunctionError::Concurrency(concurrency)) }
+    if is_allowed { Ok(concurrency) } else { Err(FunctionMistake::Concurrency(concurrency)) }
 }
 
 /// A function, as settings name it.
@@ -196,7 +196,7 @@ impl Script<'_> {
     /// # Errors
     /// If there is no source, no such function, or a parameter that is not known
     /// and has no default.
-    pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, FunctionError> {
+    pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, FunctionMistake> {
         Ok(self.signature(known)?.into_iter().map(|(name, _)| name).collect())
     }
 
@@ -204,24 +204,24 @@ impl Script<'_> {
     ///
     /// # Errors
     /// The errors of [`Script::parameters`].
-    pub fn signature(&self, known: &[&'static str]) -> Result<Vec<(&'static str, bool)>, FunctionError> {
+    pub fn signature(&self, known: &[&'static str]) -> Result<Vec<(&'static str, bool)>, FunctionMistake> {
         if self.source.trim().is_empty() {
             return Err(match self.file {
-                "" => FunctionError::NoFile,
-                file => FunctionError::EmptyFile(file.to_owned()),
+                "" => FunctionMistake::NoFile,
+                file => FunctionMistake::EmptyFile(file.to_owned()),
             });
         }
         let file = if self.file.is_empty() { "the source" } else { self.file };
         let (function, file) = (self.function.to_owned(), file.to_owned());
         let Some(definition) = self.definition() else {
-            return Err(FunctionError::NoFunction { file, function });
+            return Err(FunctionMistake::NoFunction { file, function });
         };
         let parameters = definition.parameters;
         let mut required =
             parameters.iter().filter(|parameter| !parameter.has_default).map(|parameter| &*parameter.name);
         if let Some(other) = required.find(|name| !known.contains(name)) {
             let (parameter, known) = (other.to_owned(), known.join(", "));
-            return Err(FunctionError::UnknownParameter { file, function, parameter, known });
+            return Err(FunctionMistake::UnknownParameter { file, function, parameter, known });
         }
         let named = |known: &&'static str| {
             let parameter = parameters.iter().find(|parameter| parameter.name == *known)?;
@@ -229,7 +229,7 @@ impl Script<'_> {
         };
         let wanted: Vec<(&'static str, bool)> = known.iter().filter_map(named).collect();
         if wanted.is_empty() {
-            return Err(FunctionError::NoParameter { file, function, known: known.join(", ") });
+            return Err(FunctionMistake::NoParameter { file, function, known: known.join(", ") });
         }
         Ok(wanted)
     }
@@ -243,7 +243,7 @@ impl Script<'_> {
     ///
     /// # Errors
     /// If the settings ask for none, or too many.
-    pub fn at_once(&self) -> Result<usize, FunctionError> {
+    pub fn at_once(&self) -> Result<usize, FunctionMistake> {
         let concurrency = check_concurrency(self.concurrency)?;
         let is_async = self.definition().is_some_and(|definition| definition.is_async);
         Ok(if is_async { concurrency } else { 1 })
@@ -264,7 +264,7 @@ pub fn load(file: &str, source: &mut String, read: Read<'_>) -> Result<(), FileE
 
 /// What identifies a process: functions with an equal setup share one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Setup {
+struct ProcessSetup {
     interpreter: String,
     file: String,
     source: String,
@@ -365,7 +365,7 @@ pub fn forgive() {
 /// A function that can be called.
 pub struct Function {
     stage: &'static str,
-    setup: Setup,
+    setup: ProcessSetup,
     parameters: Vec<&'static str>,
     optional: Vec<&'static str>,
     limit: Duration,
@@ -384,7 +384,7 @@ impl Function {
     ///
     /// # Errors
     /// The errors of [`Script::parameters`] and [`check_timeout`].
-    pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, FunctionError> {
+    pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, FunctionMistake> {
         let signature = script.signature(known)?;
         let optional = signature.iter().filter(|(_, has_default)| *has_default).map(|(name, _)| *name).collect();
         let parameters = signature.into_iter().map(|(name, _)| name).collect();
@@ -392,7 +392,7 @@ impl Function {
         let at_once =
             script.definition().is_some_and(|definition| definition.is_async).then(|| script.at_once()).transpose()?;
         check_concurrency(script.concurrency)?;
-        let setup = Setup {
+        let setup = ProcessSetup {
             interpreter: interpreter(script.interpreter).to_owned(),
             file: script.file.to_owned(),
             source: script.source.to_owned(),
@@ -421,7 +421,7 @@ impl Function {
 
     fn failure(&self, told: Problem) -> Box<Failure> {
         let Problem { kind, message, traceback } = told;
-        let Setup { file, function, place, .. } = &self.setup;
+        let ProcessSetup { file, function, place, .. } = &self.setup;
         let file = place.as_ref().map_or(file, |place| &place.file);
         let (stage, function, file) = (self.stage.to_owned(), function.clone(), file.clone());
         Box::new(Failure { stage, function, file, kind, message, traceback })
@@ -500,7 +500,7 @@ impl Function {
     }
 
     fn start(&self, caller: Option<Arc<str>>) -> Result<Interpreter, Problem> {
-        let Setup { interpreter, file, source, function, place, at_once } = &self.setup;
+        let ProcessSetup { interpreter, file, source, function, place, at_once } = &self.setup;
         let setup = json!({
             "source": source, "file": file, "function": function, "place": place, "parent": std::process::id(),
             "at_once": at_once.is_some(),
@@ -565,7 +565,7 @@ fn raised(reply: &mut Map<String, Value>) -> Option<Problem> {
 }
 
 /// The process of all functions with this setup.
-fn process(setup: &Setup) -> Process {
+fn process(setup: &ProcessSetup) -> Process {
     let mut processes = lock(&PROCESSES);
     let entry = match processes.iter().position(|(other, _)| other == setup) {
         Some(i) => processes.remove(i),

@@ -20,7 +20,7 @@ use eval::{
     GenerateEstimate, Length, QuestionKind, QuestionStyle,
     dataset::{ColumnSet, DatasetDifference, DatasetFormat},
 };
-use lab::{Anchored, Documents, GenerateSpec, Session};
+use lab::{AnchoredQuestions, Documents, GenerateSpec, Session};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use store::{ArtifactStore, NoLayout, is_url};
@@ -404,7 +404,7 @@ async fn anchor(cx: &CommandContext, experiment: &Path, yes: bool) -> Result<u8,
     corpus.end().await;
     let anchored = anchored?;
     let moved = anchored.moved();
-    let Anchored { lost, evidence: all, difference } = anchored;
+    let AnchoredQuestions { lost, evidence: all, difference } = anchored;
     if yes && !difference.is_empty() {
         note_ignored_columns(cx, &opened);
         if key_of(&path)? != held {

@@ -53,7 +53,7 @@ pub struct QueryArguments {
 #[derive(Serialize)]
 struct AnswerOutput {
     #[serde(flatten)]
-    answered: lab::Answered,
+    answered: lab::TrialAnswer,
     changed_since: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ async fn ask_service(cx: &CommandContext, url: &str, question: &str) -> Result<u
 }
 
 /// Prints an answer with its sources; what was shown live is not printed again.
-fn show(cx: &CommandContext, answered: &lab::Answered, is_shown: bool) {
+fn show(cx: &CommandContext, answered: &lab::TrialAnswer, is_shown: bool) {
     if cx.json {
         return;
     }

@@ -8,7 +8,7 @@ use crate::{
     render,
 };
 use eval::Score;
-use lab::{Choice, ScoreResults, Scoring};
+use lab::{ScoreResults, Scoring, ScoringChoice};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ pub async fn run(cx: &CommandContext, arguments: ScoreArguments) -> Result<u8, C
     if let Some(path) = &arguments.output {
         refuse_to_replace(path, arguments.yes)?;
     }
-    let choice = Choice { metrics: arguments.metrics, judges: arguments.judges, embedder: arguments.embedder };
+    let choice = ScoringChoice { metrics: arguments.metrics, judges: arguments.judges, embedder: arguments.embedder };
     let spec = environment::read_scoring(arguments.experiment.as_deref(), &choice)?;
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let progress = setup.control.progress.clone();

@@ -382,7 +382,7 @@ async fn scorer(
     }
     let all = arguments.score.iter().any(|name| name == "all");
     let metrics = if all { Vec::new() } else { arguments.score.clone() };
-    let choice = lab::Choice { metrics, judges: arguments.judge.clone(), embedder: None };
+    let choice = lab::ScoringChoice { metrics, judges: arguments.judge.clone(), embedder: None };
     // Nobody waits for a judge, so it may take longer and retry more often.
     let mut setup = lab::Setup { budget_usd: arguments.score_budget_usd, ..setup };
     setup.control.retry = None;

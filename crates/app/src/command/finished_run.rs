@@ -7,7 +7,7 @@ use crate::{
     library, render,
     report::report_path,
 };
-use lab::{Board, Experiment, Prepared, Results, Session, track::Tracking};
+use lab::{Board, Experiment, PreparedRun, Results, Session, track::Tracking};
 use std::{path::PathBuf, time::Duration};
 
 /// How long an interrupted run may take to show the trials that were scored.
@@ -71,7 +71,7 @@ pub async fn run_experiment(
 
 /// Prints the trials that were scored before a run was interrupted. With `--json`
 /// nothing is printed, because a program would take it for the run's results.
-async fn print_scored_trials(cx: &CommandContext, session: &Session, prepared: &Prepared) {
+async fn print_scored_trials(cx: &CommandContext, session: &Session, prepared: &PreparedRun) {
     // The command reports why the run ended; a failure of this display would hide that.
     let Ok(Some(results)) = session.so_far(prepared).await else { return };
     if !cx.json {

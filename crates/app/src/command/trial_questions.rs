@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::{failure::CommandFailure, render::LiveAnswer};
-use lab::{Answered, OnEvent, RunPipeline, RunRecord, Session};
+use lab::{OnEvent, RunPipeline, RunRecord, Session, TrialAnswer};
 use models::Message;
 use rag::pipeline::PipelineEvent;
 use std::io;
@@ -38,7 +38,7 @@ pub async fn ask_trial(
     question: &str,
     history: &[Message],
     live: Option<&LiveAnswer<io::Stdout>>,
-) -> Result<Answered, CommandFailure> {
+) -> Result<TrialAnswer, CommandFailure> {
     let on_event = live.map(|live| {
         move |event: &PipelineEvent| {
             if let PipelineEvent::Piece(piece) = event {
@@ -58,7 +58,7 @@ pub async fn ask_trial(
 
 /// Prints on standard error why an answer is less than it could be: the query
 /// component fell back, a later step has a remark, or the answer was cut off.
-pub fn note_answer(cx: &CommandContext, answered: &Answered) {
+pub fn note_answer(cx: &CommandContext, answered: &TrialAnswer) {
     if let Some(reason) = &answered.query_fallback {
         cx.note(format_args!("note: the query component fell back, because: {reason}"));
     }

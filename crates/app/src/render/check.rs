@@ -2,7 +2,7 @@
 //! and as JUnit's XML for programs that show tests.
 
 use super::{aligned, combination, difference_of, table, visible_line};
-use lab::check::{Check, CheckVerdict, CheckedMetric, Outcome, Side};
+use lab::check::{Check, CheckVerdict, CheckedMetric, MetricOutcome, Side};
 use quick_xml::{
     Writer,
     events::{BytesDecl, BytesText, Event},
@@ -23,11 +23,11 @@ fn word(verdict: CheckVerdict) -> &'static str {
 /// The outcome of a metric in a word; empty for a metric that is only shown.
 fn outcome(metric: &CheckedMetric) -> &'static str {
     match metric.outcome {
-        Outcome::Passed => "pass",
-        Outcome::Worse => "worse",
-        Outcome::Inconclusive => "inconclusive",
-        Outcome::TooFew => "too few questions",
-        Outcome::Shown => "",
+        MetricOutcome::Passed => "pass",
+        MetricOutcome::Worse => "worse",
+        MetricOutcome::Inconclusive => "inconclusive",
+        MetricOutcome::TooFew => "too few questions",
+        MetricOutcome::Shown => "",
     }
 }
 
@@ -60,9 +60,9 @@ fn cells(metric: &CheckedMetric) -> [String; 6] {
 /// The remarks below the table: on each metric of the objective, on the questions,
 /// and the notes of the check.
 fn remarks(check: &Check) -> Vec<String> {
-    let judged = check.metrics.iter().filter(|metric| metric.outcome != Outcome::Shown);
+    let judged = check.metrics.iter().filter(|metric| metric.outcome != MetricOutcome::Shown);
     let mut remarks: Vec<String> = judged.map(|metric| metric.sentence.clone()).collect();
-    if check.metrics.iter().any(|metric| metric.outcome == Outcome::Shown) {
+    if check.metrics.iter().any(|metric| metric.outcome == MetricOutcome::Shown) {
         remarks.push("metrics without p are not in the objective and do not affect the verdict".to_owned());
     }
     if check.only_in_bundle + check.only_in_run > 0 {
@@ -146,13 +146,14 @@ fn plain(text: &str) -> String {
 /// # Errors
 /// If it cannot be written.
 pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
-    let judged: Vec<&CheckedMetric> = check.metrics.iter().filter(|metric| metric.outcome != Outcome::Shown).collect();
+    let judged: Vec<&CheckedMetric> =
+        check.metrics.iter().filter(|metric| metric.outcome != MetricOutcome::Shown).collect();
     let count = |outcome| judged.iter().filter(|metric| metric.outcome == outcome).count();
     let counts = [
         ("tests", judged.len().to_string()),
-        ("failures", count(Outcome::Worse).to_string()),
+        ("failures", count(MetricOutcome::Worse).to_string()),
         ("errors", "0".to_owned()),
-        ("skipped", (count(Outcome::Inconclusive) + count(Outcome::TooFew)).to_string()),
+        ("skipped", (count(MetricOutcome::Inconclusive) + count(MetricOutcome::TooFew)).to_string()),
         ("time", "0".to_owned()),
     ];
     let attributes = || counts.iter().map(|(name, value)| (*name, value.as_str()));
@@ -171,14 +172,14 @@ pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
                 case.write_inner_content(|writer| {
                     let message = ("message", sentence.as_str());
                     match metric.outcome {
-                        Outcome::Worse => {
+                        MetricOutcome::Worse => {
                             let failure = writer.create_element("failure").with_attribute(message);
                             failure.with_attribute(("type", "worse")).write_text_content(BytesText::new(&sentence))?;
                         }
-                        Outcome::Inconclusive | Outcome::TooFew => {
+                        MetricOutcome::Inconclusive | MetricOutcome::TooFew => {
                             writer.create_element("skipped").with_attribute(message).write_empty()?;
                         }
-                        Outcome::Passed | Outcome::Shown => {
+                        MetricOutcome::Passed | MetricOutcome::Shown => {
                             writer.create_element("system-out").write_text_content(BytesText::new(&sentence))?;
                         }
                     }
@@ -209,7 +210,7 @@ mod tests {
     /// A metric whose name and sentence hold what each format gives a meaning.
     const NASTY: &str = "a<b>&\"'|`*_ ]]> @all #1 -->\u{1}\u{ffff}\u{202e}";
 
-    fn metric(name: &str, outcome: Outcome) -> CheckedMetric {
+    fn metric(name: &str, outcome: MetricOutcome) -> CheckedMetric {
         CheckedMetric {
             metric: name.to_owned(),
             outcome,
@@ -220,7 +221,7 @@ mod tests {
             difference: Some(-0.25),
             interval: Some(eval::statistics::Interval { low: -0.4, high: -0.1 }),
             p_value: Some(0.0001),
-            corrected: (outcome != Outcome::Shown).then_some(0.0002),
+            corrected: (outcome != MetricOutcome::Shown).then_some(0.0002),
             scored: 70,
             asked: 75,
             detectable_loss: Some(0.06),
@@ -247,10 +248,10 @@ mod tests {
             only_in_run: 0,
             chosen_by: 0,
             metrics: vec![
-                metric(NASTY, Outcome::Worse),
-                metric("recall", Outcome::Inconclusive),
-                metric("mrr", Outcome::Passed),
-                metric("tokens", Outcome::Shown),
+                metric(NASTY, MetricOutcome::Worse),
+                metric("recall", MetricOutcome::Inconclusive),
+                metric("mrr", MetricOutcome::Passed),
+                metric("tokens", MetricOutcome::Shown),
             ],
             notes: vec!["other documents".to_owned()],
         }
@@ -308,7 +309,7 @@ mod tests {
     fn too_few_questions_are_told_in_every_form() {
         let open = Check {
             verdict: CheckVerdict::Inconclusive,
-            metrics: vec![metric("ndcg", Outcome::TooFew), metric("recall", Outcome::Passed)],
+            metrics: vec![metric("ndcg", MetricOutcome::TooFew), metric("recall", MetricOutcome::Passed)],
             ..example()
         };
         let xml = String::from_utf8(check_junit(&open).unwrap()).unwrap();

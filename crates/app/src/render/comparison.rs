@@ -1,7 +1,7 @@
 //! Two trials side by side, for people.
 
 use super::{aligned, combination, difference_of, table};
-use lab::{MetricComparison, board::Row};
+use lab::{MetricComparison, board::BoardRow};
 use std::fmt::Write;
 
 /// A p-value; one that rounds to zero is not zero.
@@ -14,7 +14,7 @@ fn p_value(p: Option<f64>) -> String {
 }
 
 /// A row per metric: the difference, how sure it is and how large.
-pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> String {
+pub fn comparison(first: &BoardRow, second: &BoardRow, rows: &[MetricComparison]) -> String {
     let mut text = String::new();
     for trial in [first, second] {
         let _ = writeln!(text, "{}: {}\n     {}", trial.id, combination(&trial.labels), trial.place);

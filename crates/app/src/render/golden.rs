@@ -10,7 +10,7 @@ use eval::{
     },
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::{GenerateSpec, Manifest};
+use lab::{GenerateSpec, GoldenManifest};
 use std::{collections::BTreeMap, path::Path, path::PathBuf};
 
 /// What generating should cost.
@@ -55,7 +55,7 @@ impl GoldenBar {
 }
 
 /// What was generated.
-pub fn golden(manifest: &Manifest, paths: &[PathBuf]) -> String {
+pub fn golden(manifest: &GoldenManifest, paths: &[PathBuf]) -> String {
     let written: usize = manifest.kinds.values().sum();
     let mut text = format!(
         "{written} of {} questions, version {}, from {} drafts over {} passages joined by {} names\n",

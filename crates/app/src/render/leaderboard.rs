@@ -5,7 +5,7 @@ use super::{aligned, combination, number, table, visible_line};
 use eval::statistics::Summary;
 use lab::{
     Board, Results, TrialResult,
-    board::{About, Cell, CellScores, Column, ColumnKind, Note, Row},
+    board::{About, BoardRow, Cell, CellScores, Column, ColumnKind, Note},
 };
 use std::{cmp::Ordering, fmt::Write};
 
@@ -189,8 +189,8 @@ fn choose_columns<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<Tabl
 }
 
 /// The trials in the order of the layout. What is unknown comes last.
-fn sort_rows<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<&'a Row>, NoColumn> {
-    let mut rows: Vec<&Row> = board.rows.iter().collect();
+fn sort_rows<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<&'a BoardRow>, NoColumn> {
+    let mut rows: Vec<&BoardRow> = board.rows.iter().collect();
     let Some(name) = &layout.sort else {
         if is_in_blocks(board, layout) {
             rows.sort_by_key(|row| row.group.unwrap_or(usize::MAX));
@@ -198,7 +198,7 @@ fn sort_rows<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<&'a Row>,
         return Ok(rows);
     };
     let place = find_column(board, name)?;
-    let (column, cell) = (&board.columns[place], |row: &'a Row| row.cells.get(place));
+    let (column, cell) = (&board.columns[place], |row: &'a BoardRow| row.cells.get(place));
     if column.kind == ColumnKind::Axis {
         rows.sort_by_key(|row| cell(row).and_then(Cell::text).unwrap_or_default());
         return Ok(rows);
@@ -213,7 +213,7 @@ fn sort_rows<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<&'a Row>,
 }
 
 /// The lines of the table: borders, header, and one for each trial.
-fn lines(columns: &[TableColumn<'_>], rows: &[&Row]) -> Vec<String> {
+fn lines(columns: &[TableColumn<'_>], rows: &[&BoardRow]) -> Vec<String> {
     let names: Vec<String> = columns.iter().map(heading).collect();
     let header: Vec<&str> = ["", "trial"].into_iter().chain(names.iter().map(String::as_str)).collect();
     let words = columns.iter().filter(|shown| shown.column.kind == ColumnKind::Axis).count();
@@ -230,7 +230,7 @@ fn lines(columns: &[TableColumn<'_>], rows: &[&Row]) -> Vec<String> {
 }
 
 /// The lines with a heading above each group.
-fn blocks(board: &Board, layout: &TableLayout, lines: Vec<String>, rows: &[&Row]) -> String {
+fn blocks(board: &Board, layout: &TableLayout, lines: Vec<String>, rows: &[&BoardRow]) -> String {
     if !is_in_blocks(board, layout) {
         return lines.join("\n");
     }
@@ -386,8 +386,8 @@ mod tests {
         Cell::Scores(CellScores { summary, missing: None })
     }
 
-    fn row(id: &str, standing: TrialStanding, cells: Vec<Cell>) -> Row {
-        Row {
+    fn row(id: &str, standing: TrialStanding, cells: Vec<Cell>) -> BoardRow {
+        BoardRow {
             id: id.to_owned(),
             labels: BTreeMap::new(),
             settings: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! The plan, as text.
 
 use super::{aligned, combination, count, duration::short, table, visible_line};
-use lab::{CostEstimate, PlanSummary, Prepared};
+use lab::{CostEstimate, PlanSummary, PreparedRun};
 use models::Cap;
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use std::fmt::Write;
 const TRIALS_LISTED: usize = 40;
 
 /// What would run.
-pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
+pub fn plan(summary: &PlanSummary, prepared: &PreparedRun) -> String {
     let mut text = format!(
         "{} trials, {} ({} of text), {} questions",
         summary.trials,
@@ -55,7 +55,7 @@ fn documents(n: usize) -> String {
 
 /// Remarks on the inputs of a run: the questions, the columns that are not used,
 /// and the files that gave no document.
-pub fn inputs(prepared: &Prepared) -> Vec<String> {
+pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
     let mut lines: Vec<String> = prepared.dataset.iter().flat_map(super::dataset_report).collect();
     for rejected in &prepared.rejected {
         lines.push(format!("not read: {}: {}", visible_line(&rejected.path), lab::error_chain(&rejected.reason)));

@@ -5,7 +5,7 @@ use super::{
     visible_line,
 };
 use eval::{Score, statistics::Summary};
-use lab::{Answered, QuestionResult, RunRecord, TrialResult};
+use lab::{QuestionResult, RunRecord, TrialAnswer, TrialResult};
 use rag::Passage;
 use std::fmt::Write;
 
@@ -154,7 +154,7 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
 }
 
 /// An answer with its sources.
-pub fn answer(answered: &Answered) -> String {
+pub fn answer(answered: &TrialAnswer) -> String {
     let mut text = String::new();
     if let Some(answer) = &answered.answer {
         let _ = writeln!(text, "{}\n", answer.text);
@@ -163,7 +163,7 @@ pub fn answer(answered: &Answered) -> String {
 }
 
 /// The sources of an answer.
-pub fn sources(answered: &Answered) -> String {
+pub fn sources(answered: &TrialAnswer) -> String {
     let time = lab::utc(answered.run_time_ms);
     let origin = format!("trial {} of run {} of {time}", answered.trial.id, answered.run);
     sources_of(&origin, &answered.passages, &answered.question)

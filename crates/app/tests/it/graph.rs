@@ -7,7 +7,7 @@ use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use lab::{Elsewhere, Lost, Part};
+use lab::{Part, PartTransport, PartUnavailable};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use serve::{HttpService, ServedPipeline, ServiceSettings, StopSignals};
@@ -30,12 +30,12 @@ struct Wires {
     calls: Arc<()>,
 }
 
-impl Elsewhere for Wires {
-    fn call(&self, part: Part, _: bool, request: Vec<u8>) -> BoxStream<'static, Result<Vec<u8>, Lost>> {
+impl PartTransport for Wires {
+    fn call(&self, part: Part, _: bool, request: Vec<u8>) -> BoxStream<'static, Result<Vec<u8>, PartUnavailable>> {
         self.asked.lock().unwrap().push(part);
         if let Some(times) = self.dead.lock().unwrap().get_mut(&part).filter(|times| **times > 0) {
             *times -= 1;
-            return stream::iter([Err(Lost::Died("it was killed".into()))]).boxed();
+            return stream::iter([Err(PartUnavailable::Died("it was killed".into()))]).boxed();
         }
         match self.parts.lock().unwrap().get(&part) {
             Some(served) => {
@@ -46,7 +46,7 @@ impl Elsewhere for Wires {
                 };
                 served.reply(&request).map(reply).boxed()
             }
-            None => stream::iter([Err(Lost::Failed("there is none".into()))]).boxed(),
+            None => stream::iter([Err(PartUnavailable::Failed("there is none".into()))]).boxed(),
         }
     }
 }

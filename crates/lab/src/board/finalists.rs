@@ -1,13 +1,13 @@
 //! The best pipelines of a run, as the space of a next experiment.
 
-use super::{Board, Row, count};
+use super::{Board, BoardRow, count};
 use rag::{Axis, PipelineConfig};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 impl Board {
     /// The first trials of the leaderboard, without those that a search stopped.
-    pub fn leading(&self, best: usize) -> impl Iterator<Item = &Row> {
+    pub fn leading(&self, best: usize) -> impl Iterator<Item = &BoardRow> {
         self.rows.iter().filter(|row| row.stopped.is_none()).take(best)
     }
 
@@ -25,7 +25,7 @@ impl Board {
         if let Some(reason) = &self.unscored {
             return Err(format!("no pipeline is better than another: {reason}"));
         }
-        let rows: Vec<&Row> = self.leading(best).collect();
+        let rows: Vec<&BoardRow> = self.leading(best).collect();
         let mut text = format!(
             "# The first {} of the {} pipelines of run {} of `{}`, by {}.\n",
             count(rows.len()),

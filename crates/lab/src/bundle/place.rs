@@ -1,10 +1,10 @@
 //! Where a bundle lies, and how its files are read: never more of them than a
 //! bundle may have.
 
-use super::{Bundle, MANIFEST, Manifest, check};
+use super::{Bundle, BundleManifest, MANIFEST, check};
 use crate::{
     Error, Setup,
-    layout::{LAYOUT, RunFile},
+    layout::{LAYOUT, RunFileName},
     record::RunRecord,
 };
 use std::{
@@ -56,15 +56,15 @@ impl<'a> BundleLocation<'a> {
     }
 
     /// The bytes of a file that the manifest names.
-    pub(super) async fn checked(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, Error> {
+    pub(super) async fn checked(&self, manifest: &BundleManifest, name: &str) -> Result<Vec<u8>, Error> {
         let bytes = self.bytes(name, SMALL_BYTES).await?;
         manifest.file(name, &self.origin)?.checked(bytes, &self.origin)
     }
 
     /// The record of the run and its scores.
-    pub(super) async fn record(&self, manifest: &Manifest) -> Result<RunRecord, Error> {
-        let summary = self.checked(manifest, &manifest.run_file(RunFile::Summary)).await?;
-        let frozen = self.checked(manifest, &manifest.run_file(RunFile::Frozen)).await?;
+    pub(super) async fn record(&self, manifest: &BundleManifest) -> Result<RunRecord, Error> {
+        let summary = self.checked(manifest, &manifest.run_file(RunFileName::Summary)).await?;
+        let frozen = self.checked(manifest, &manifest.run_file(RunFileName::Frozen)).await?;
         let origin = &self.origin;
         RunRecord::of_files(&summary, &frozen)
             .map_err(|error| Error::Unusable(format!("{origin}: {error}; make it again with `reverie promote`")))
@@ -86,7 +86,7 @@ impl<'a> BundleLocation<'a> {
         }
     }
 
-    pub(super) async fn manifest(&self) -> Result<Manifest, Error> {
+    pub(super) async fn manifest(&self) -> Result<BundleManifest, Error> {
         let origin = &self.origin;
         let nothing = || {
             Error::Unusable(format!(
@@ -94,12 +94,12 @@ impl<'a> BundleLocation<'a> {
             ))
         };
         let (bytes, origin) = (self.bytes(MANIFEST, MANIFEST_BYTES).await?.ok_or_else(nothing)?, origin.clone());
-        tokio::task::spawn_blocking(move || Manifest::read(&bytes, &origin)).await.map_err(Error::table)?
+        tokio::task::spawn_blocking(move || BundleManifest::read(&bytes, &origin)).await.map_err(Error::table)?
     }
 
     /// The folder on this machine that holds the files, fetched if it is not there.
     /// A file is written once it was seen to be what was written there.
-    pub(super) async fn fetched(&self, manifest: &Manifest, cache: &Path) -> Result<PathBuf, Error> {
+    pub(super) async fn fetched(&self, manifest: &BundleManifest, cache: &Path) -> Result<PathBuf, Error> {
         let folder = cache.join(&manifest.digest);
         if Bundle::is_at(&folder) {
             return Ok(folder);
@@ -111,7 +111,7 @@ impl<'a> BundleLocation<'a> {
         Ok(folder)
     }
 
-    async fn fetch_into(&self, manifest: &Manifest, draft: &Path) -> Result<(), Error> {
+    async fn fetch_into(&self, manifest: &BundleManifest, draft: &Path) -> Result<(), Error> {
         let Some(remote) = &self.remote else {
             return Err(Error::table("only a bundle of an object store is fetched"));
         };

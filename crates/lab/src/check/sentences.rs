@@ -1,7 +1,7 @@
 //! What a check says in words. The terminal, pull requests and test reports
 //! show these sentences.
 
-use super::{Check, CheckVerdict, CheckedMetric, Outcome};
+use super::{Check, CheckVerdict, CheckedMetric, MetricOutcome};
 
 /// What the sentence about a metric is made from, beside the metric.
 pub(super) struct MetricFindings<'a> {
@@ -22,7 +22,7 @@ pub(super) struct MetricFindings<'a> {
 impl Check {
     /// The verdict in a sentence.
     pub(super) fn in_words(&self) -> String {
-        let by = |outcome: Outcome| {
+        let by = |outcome: MetricOutcome| {
             let named = self.metrics.iter().filter(|metric| metric.outcome == outcome);
             named.map(|metric| metric.metric.as_str()).collect::<Vec<_>>().join(", ")
         };
@@ -33,22 +33,22 @@ impl Check {
         };
         match self.verdict {
             CheckVerdict::Pass => {
-                let by = by(Outcome::Passed);
+                let by = by(MetricOutcome::Passed);
                 format!("{ours} is not proven worse than {theirs} of the bundle{margin}, by {by}")
             }
             CheckVerdict::Fail => {
-                let by = by(Outcome::Worse);
+                let by = by(MetricOutcome::Worse);
                 format!("{ours} is worse than {theirs} of the bundle{margin}, by {by}")
             }
             CheckVerdict::Inconclusive => {
-                let too_few = by(Outcome::TooFew);
+                let too_few = by(MetricOutcome::TooFew);
                 let too_few = (!too_few.is_empty()).then(|| {
                     format!(
                         "the mean of {ours} is worse than that of {theirs} of the bundle{margin}, by {too_few}, and there \
                          are too few questions to prove or disprove it"
                     )
                 });
-                let missing = by(Outcome::Inconclusive);
+                let missing = by(MetricOutcome::Inconclusive);
                 let missing = (!missing.is_empty()).then(|| {
                     format!("too many scores are missing to hold {ours} against {theirs} of the bundle, by {missing}")
                 });
@@ -63,13 +63,13 @@ impl CheckedMetric {
     pub(super) fn in_words(&self, told: &MetricFindings<'_>) -> String {
         let Self { metric, scored, asked, .. } = self;
         match self.outcome {
-            Outcome::Inconclusive if !told.is_there => format!("{metric}: the run has no scores by it"),
-            Outcome::Inconclusive if *asked == 0 => format!("{metric}: neither trial was asked for it"),
-            Outcome::Inconclusive => format!(
+            MetricOutcome::Inconclusive if !told.is_there => format!("{metric}: the run has no scores by it"),
+            MetricOutcome::Inconclusive if *asked == 0 => format!("{metric}: neither trial was asked for it"),
+            MetricOutcome::Inconclusive => format!(
                 "{metric}: only {scored} of {asked} questions have both scores, and 90 % are needed; `reverie run` asks \
                  for what is missing"
             ),
-            Outcome::TooFew => {
+            MetricOutcome::TooFew => {
                 let differing = told.gains.iter().filter(|gain| **gain != 0.0).count();
                 let worse = told.gains.iter().filter(|gain| **gain < 0.0).count();
                 format!(
@@ -82,21 +82,21 @@ impl CheckedMetric {
                     self.fewest_losses
                 )
             }
-            Outcome::Worse => format!("{metric} is worse by {} ({})", self.loss(told), self.test(told)),
-            Outcome::Passed if told.gains.iter().all(|gain| *gain == 0.0) => {
+            MetricOutcome::Worse => format!("{metric} is worse by {} ({})", self.loss(told), self.test(told)),
+            MetricOutcome::Passed if told.gains.iter().all(|gain| *gain == 0.0) => {
                 format!("{metric}: all {scored} scores are equal; {}", self.reach(told))
             }
-            Outcome::Passed if self.corrected.is_some_and(|p| p < super::ALPHA) => format!(
+            MetricOutcome::Passed if self.corrected.is_some_and(|p| p < super::ALPHA) => format!(
                 "{metric} is worse by {} ({}), which the margin of {:.3} allows; {}",
                 self.loss(told),
                 self.test(told),
                 told.allowed,
                 self.reach(told)
             ),
-            Outcome::Passed => {
+            MetricOutcome::Passed => {
                 format!("{metric} is not proven worse ({}); {}", self.test(told), self.reach(told))
             }
-            Outcome::Shown => format!("{metric} is not in the objective, and judges nothing"),
+            MetricOutcome::Shown => format!("{metric} is not in the objective, and judges nothing"),
         }
     }
 

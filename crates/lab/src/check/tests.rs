@@ -57,14 +57,14 @@ fn a_planted_loss_is_found_and_an_improvement_passes() {
     let after: Vec<f64> = before.iter().enumerate().map(|(i, x)| if i % 3 == 0 { x * 0.5 } else { *x }).collect();
     let (better, worse) = (record(&[("recall", whole(before))]), record(&[("recall", whole(after))]));
     let failed = checked(&better, &worse, 0.0);
-    assert_eq!((failed.verdict, failed.metrics[0].outcome), (CheckVerdict::Fail, Outcome::Worse));
+    assert_eq!((failed.verdict, failed.metrics[0].outcome), (CheckVerdict::Fail, MetricOutcome::Worse));
     let metric = &failed.metrics[0];
     assert!(metric.difference.unwrap() < -0.05 && metric.corrected.unwrap() < 0.001, "{metric:?}");
     assert!(metric.sentence.starts_with("recall is worse by 0."), "{}", metric.sentence);
     assert_eq!(failed.sentence, "t01 is worse than t01 of the bundle, by recall");
 
     let passed = checked(&worse, &better, 0.0);
-    assert_eq!((passed.verdict, passed.metrics[0].outcome), (CheckVerdict::Pass, Outcome::Passed));
+    assert_eq!((passed.verdict, passed.metrics[0].outcome), (CheckVerdict::Pass, MetricOutcome::Passed));
     assert!(passed.metrics[0].difference.unwrap() > 0.05 && passed.metrics[0].p_value.unwrap() > 0.99);
 
     let allowed = checked(&better, &worse, 0.5);
@@ -124,7 +124,11 @@ fn a_mean_loss_that_too_few_questions_can_prove_is_no_pass() {
     };
     for margin in [0.0, 0.02] {
         let open = check(4, margin);
-        assert_eq!((open.verdict, open.metrics[0].outcome), (CheckVerdict::Inconclusive, Outcome::TooFew), "{open:?}");
+        assert_eq!(
+            (open.verdict, open.metrics[0].outcome),
+            (CheckVerdict::Inconclusive, MetricOutcome::TooFew),
+            "{open:?}"
+        );
         assert_eq!(open.metrics[0].corrected, Some(0.125));
         assert!(open.sentence.contains("by ndcg, and there are too few questions"), "{}", open.sentence);
         let sentence = &open.metrics[0].sentence;
@@ -159,7 +163,7 @@ fn too_many_missing_scores_are_inconclusive_and_fewer_are_left_out() {
     let check = |n| checked(&record(&[("recall", before.clone())]), &record(&[("recall", with_missing(n))]), 0.0);
     assert_eq!((check(2).verdict, check(2).metrics[0].scored), (CheckVerdict::Pass, 18));
     let open = check(3);
-    assert_eq!((open.verdict, open.metrics[0].outcome), (CheckVerdict::Inconclusive, Outcome::Inconclusive));
+    assert_eq!((open.verdict, open.metrics[0].outcome), (CheckVerdict::Inconclusive, MetricOutcome::Inconclusive));
     assert!(open.metrics[0].sentence.contains("only 17 of 20 questions have both scores"), "{open:?}");
     assert_eq!(check(20).verdict, CheckVerdict::Inconclusive, "nothing is no evidence");
 
@@ -241,7 +245,7 @@ fn a_metric_that_is_measured_otherwise_is_refused() {
 fn where_less_is_better_more_is_a_loss_and_what_is_not_in_the_objective_judges_nothing() {
     let tokens = |n: f64| record(&[("recall", whole(vec![1.0; 12])), ("context_tokens", whole(vec![n; 12]))]);
     let check = checked(&tokens(0.25), &tokens(1.0), 0.0);
-    assert_eq!((check.verdict, check.metrics[1].outcome), (CheckVerdict::Pass, Outcome::Shown));
+    assert_eq!((check.verdict, check.metrics[1].outcome), (CheckVerdict::Pass, MetricOutcome::Shown));
     let mut bundle = fixture::results(1);
     bundle.objective = vec!["context_tokens".to_owned()];
     let mut run = bundle.clone();

@@ -1,7 +1,7 @@
 //! The engine of one machine: tokio runs tasks that wait, blocking threads
 //! within the CPU budget run tasks that compute.
 
-use super::{Assignment, Engine, Outcome, Runner, schedule};
+use super::{Assignment, Engine, PlanOutcome, Runner, schedule};
 use crate::{
     Error,
     operator::Operator,
@@ -47,7 +47,7 @@ impl Engine for Local {
         execution: &Arc<Execution>,
         progress: &Progress,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<PlanOutcome, Error> {
         schedule::execute(Arc::new(self.clone()), plan, execution, progress, cancel).await
     }
 }

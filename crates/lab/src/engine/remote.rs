@@ -17,7 +17,7 @@ mod hand_out;
 mod staff;
 
 use super::{
-    Assignment, Engine, Local, Outcome, Runner, schedule,
+    Assignment, Engine, Local, PlanOutcome, Runner, schedule,
     unit::{Look, WorkerSetup},
 };
 use crate::cluster::{Cluster, ClusterNode, WorkerId};
@@ -180,7 +180,7 @@ impl Engine for Remote {
         execution: &Arc<Execution>,
         progress: &Progress,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<PlanOutcome, Error> {
         let before = self.losses();
         self.shared.state().progress = Some(progress.clone());
         let outcome = schedule::execute(Arc::new(self.clone()), plan, execution, progress, cancel).await;
@@ -201,7 +201,7 @@ impl Engine for Remote {
         if matches!(outcome, Err(Error::Interrupted)) {
             self.close().await;
         }
-        outcome.map(|outcome| Outcome { repeated: repeated - before.0, ..outcome })
+        outcome.map(|outcome| PlanOutcome { repeated: repeated - before.0, ..outcome })
     }
 }
 

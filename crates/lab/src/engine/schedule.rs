@@ -5,7 +5,7 @@
 //! earlier stages wait instead of piling up outputs. Trials that are nearly
 //! done go before all others.
 
-use super::{Outcome, Outputs, TrialTurns};
+use super::{Outputs, PlanOutcome, TrialTurns};
 use crate::task::CallTurn;
 use crate::{
     Error, error_chain, failed_function, layout,
@@ -110,7 +110,7 @@ pub(super) async fn execute(
     execution: &Arc<Execution>,
     progress: &Progress,
     cancel: &CancellationToken,
-) -> Result<Outcome, Error> {
+) -> Result<PlanOutcome, Error> {
     let stored = stored(plan, &execution.store).await?;
     let again = again(plan, &stored, &execution.store).await?;
     let (to_run, reused) = required(plan, &stored, &again);
@@ -118,7 +118,7 @@ pub(super) async fn execute(
     progress.watch(execution.models().client());
     execution.log("tasks_reused", serde_json::json!({ "count": reused.len(), "to_run": to_run.len() }));
 
-    let mut outcome = Outcome { reused: reused.len(), ..Outcome::default() };
+    let mut outcome = PlanOutcome { reused: reused.len(), ..Outcome::default() };
     outcome.outputs.extend(reused.iter().map(|&id| (id, plan.tasks[id].artifact())));
     let mut waiting: HashMap<TaskId, usize> = HashMap::new();
     let mut users: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
@@ -246,7 +246,7 @@ fn fail(
     error: &Error,
     users: &HashMap<TaskId, Vec<TaskId>>,
     waiting: &mut HashMap<TaskId, usize>,
-    outcome: &mut Outcome,
+    outcome: &mut PlanOutcome,
     progress: &Progress,
 ) {
     let mut open: Vec<TaskId> = users.get(&id).cloned().unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use crate::{
     artifact::NoAnswer,
-    engine::Outcome,
+    engine::PlanOutcome,
     plan::{Plan, Trial},
     results::FunctionFailure,
 };
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 /// because of an earlier failure is not listed again.
 pub(super) fn of_trial(
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
     trial: &Trial,
     answers: &HashMap<String, Result<Answer, NoAnswer>>,
     scores: &[(String, HashMap<String, Scored>)],

@@ -11,8 +11,8 @@
 
 use super::{QuestionResult, price::TrialPrice};
 use crate::{
-    Error, Prepared, Session,
-    engine::Outcome,
+    Error, PreparedRun, Session,
+    engine::PlanOutcome,
     gather::RunPart,
     layout::{self},
     plan::{CorpusInputs, Outputs, Plan, Trial, TrialTasks, work::Work},
@@ -49,7 +49,7 @@ struct MeasuredLatency {
 
 /// Measures the retrievals of a part of a run that were not measured yet. A
 /// retrieval that cannot be measured has no latency; that fails no run.
-pub(crate) async fn measure(session: &Session, prepared: &Prepared, part: RunPart<'_>, outcome: &Outcome) {
+pub(crate) async fn measure(session: &Session, prepared: &PreparedRun, part: RunPart<'_>, outcome: &PlanOutcome) {
     if session.experiment.engine.ray.is_some() || session.workspace().is_reading() {
         return;
     }
@@ -79,9 +79,9 @@ fn runs_function(plan: &Plan, tasks: &TrialTasks) -> bool {
 }
 
 async fn measure_one(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
     trial: &Trial,
     tasks: &TrialTasks,
     name: &str,
@@ -145,9 +145,9 @@ fn sample(questions: &[Question]) -> Vec<&Question> {
 /// The seconds that a user of this trial waits, sorted: for passages, or for
 /// answers if the trial has a generator.
 pub(super) async fn of_trial(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     tasks: &TrialTasks,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
     questions: &[QuestionResult],
     price: &TrialPrice,
 ) -> Result<Vec<f64>, Error> {

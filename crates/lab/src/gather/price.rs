@@ -2,8 +2,8 @@
 //! that model's price. Judges are no part of it.
 
 use crate::{
-    Error, Prepared,
-    engine::Outcome,
+    Error, PreparedRun,
+    engine::PlanOutcome,
     plan::{
         Plan, Task, TaskId, Trial,
         work::{Purpose, Work},
@@ -30,7 +30,7 @@ pub(super) struct TrialPrice {
 }
 
 /// Reads what all tasks of a plan used.
-pub(super) async fn load(prepared: &Prepared, plan: &Plan, outcome: &Outcome) -> Result<(), Error> {
+pub(super) async fn load(prepared: &PreparedRun, plan: &Plan, outcome: &PlanOutcome) -> Result<(), Error> {
     let paid = plan.tasks.iter().enumerate().filter(|(_, task)| counts(task));
     load_usage(&prepared.execution, paid.map(|(id, task)| artifact(outcome, id, task))).await
 }
@@ -41,15 +41,15 @@ fn counts(task: &Task) -> bool {
     kind.purpose() != Purpose::Evaluation && kind.calls_models()
 }
 
-fn artifact(outcome: &Outcome, id: TaskId, task: &Task) -> String {
+fn artifact(outcome: &PlanOutcome, id: TaskId, task: &Task) -> String {
     outcome.outputs.get(&id).cloned().unwrap_or_else(|| task.artifact())
 }
 
 /// Adds up what the tasks of a trial used.
 pub(super) async fn of_trial(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
     trial: &Trial,
     index: usize,
 ) -> Result<TrialPrice, Error> {
@@ -111,7 +111,7 @@ pub(super) async fn of_trial(
 
 /// The seconds of calls for each question; those of calls for many questions
 /// at once are shared evenly.
-fn add_seconds(seconds: &mut BTreeMap<String, f64>, prepared: &Prepared, used: &TaskUsage) {
+fn add_seconds(seconds: &mut BTreeMap<String, f64>, prepared: &PreparedRun, used: &TaskUsage) {
     let of_questions: f64 = used.questions.values().map(Ledger::seconds).sum();
     let shared = (used.all.seconds() - of_questions).max(0.0) / prepared.questions.len().max(1) as f64;
     for question in &prepared.questions {
@@ -122,9 +122,9 @@ fn add_seconds(seconds: &mut BTreeMap<String, f64>, prepared: &Prepared, used: &
 
 /// Answers of earlier versions say what they used, as calls of one model.
 async fn of_answers(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     trial: &Trial,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
     id: TaskId,
     work: &Work,
 ) -> Result<Option<TaskUsage>, Error> {
@@ -149,7 +149,7 @@ async fn of_answers(
 }
 
 /// The prices of the experiment's models, by their accounts.
-fn prices(execution: &Execution, prepared: &Prepared) -> BTreeMap<String, (f64, f64)> {
+fn prices(execution: &Execution, prepared: &PreparedRun) -> BTreeMap<String, (f64, f64)> {
     let price = |(name, identity): (&String, &models::Identity)| {
         let config = execution.experiment.models.get(name)?;
         Some((ledger::account(identity), config.prices()?))
@@ -167,7 +167,7 @@ fn is_free(execution: &Execution, trial: &Trial) -> bool {
 fn unpriced(
     used: &TrialUsage,
     prices: &BTreeMap<String, (f64, f64)>,
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     trial: &Trial,
 ) -> Vec<String> {
     let own: Vec<&str> = trial.models().collect();

@@ -1,7 +1,7 @@
 //! Asking another part.
 
 use super::{
-    Elsewhere, Lost, PartReply, PartRequest,
+    PartReply, PartRequest, PartTransport, PartUnavailable,
     wire::{PartFailure, WireMatrix},
 };
 use async_trait::async_trait;
@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 /// The way to the other parts.
 #[derive(Clone)]
-pub(crate) struct Way(pub(crate) Arc<dyn Elsewhere>);
+pub(crate) struct PartClient(pub(crate) Arc<dyn PartTransport>);
 
-impl Way {
+impl PartClient {
     /// The reply to a request that has one.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &PartRequest) -> Result<T, PartFailure> {
         let (part, bytes) = (request.part(), written(request)?);
@@ -33,10 +33,10 @@ impl Way {
                     return reply;
                 }
                 Some(Err(lost)) => lost,
-                None => Lost::Failed("it said nothing".into()),
+                None => PartUnavailable::Failed("it said nothing".into()),
             };
             // Another replica is asked: at worst a call that rewrites a question is paid once more.
-            if !(matches!(lost, Lost::Died(_)) && std::mem::take(&mut again)) {
+            if !(matches!(lost, PartUnavailable::Died(_)) && std::mem::take(&mut again)) {
                 return Err(PartFailure::of(part, lost));
             }
         }
@@ -67,7 +67,7 @@ fn written(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
 }
 
 #[async_trait]
-impl ChunksElsewhere for Way {
+impl ChunksElsewhere for PartClient {
     async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<RefinedPassages, Error> {
         Ok(self.ask(&PartRequest::Find { searches: searches.to_vec(), vectors: vectors.map(WireMatrix::from) }).await?)
     }
@@ -80,7 +80,7 @@ impl ChunksElsewhere for Way {
 }
 
 #[async_trait]
-impl RetrievalElsewhere for Way {
+impl RetrievalElsewhere for PartClient {
     async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
         let AskedQuestion { text, history, filter } = question;
         let (question, history, filter) = (text.to_owned(), history.to_vec(), filter.cloned());

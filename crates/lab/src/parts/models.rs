@@ -1,7 +1,7 @@
 //! Models that another part holds. It also limits and repeats their calls, so
 //! here nothing of that is done a second time.
 
-use super::{PartReply, PartRequest, Way, WireMatrix, wire::PartFailure};
+use super::{PartClient, PartReply, PartRequest, WireMatrix, wire::PartFailure};
 use async_trait::async_trait;
 use futures::StreamExt;
 use models::{
@@ -27,24 +27,24 @@ fn client(client: &Client) -> Client {
 
 /// A handle to a chat model elsewhere. This one counts tokens and knows the
 /// length of its context; it is never called, so that its weights are not read.
-pub(crate) fn chat(shared: &Client, name: &str, model: Arc<dyn ChatModel>, way: Way) -> Chat {
+pub(crate) fn chat(shared: &Client, name: &str, model: Arc<dyn ChatModel>, way: PartClient) -> Chat {
     client(shared).chat(Arc::new(ChatElsewhere { name: name.to_owned(), model, way }))
 }
 
 /// A handle to an embedding model elsewhere.
-pub(crate) fn embedder(shared: &Client, name: &str, identity: Identity, way: Way) -> Embedder {
+pub(crate) fn embedder(shared: &Client, name: &str, identity: Identity, way: PartClient) -> Embedder {
     client(shared).embedder(Arc::new(ModelElsewhere::new(name, identity, way)))
 }
 
 /// A handle to a rerank model elsewhere.
-pub(crate) fn reranker(shared: &Client, name: &str, identity: Identity, way: Way) -> Reranker {
+pub(crate) fn reranker(shared: &Client, name: &str, identity: Identity, way: PartClient) -> Reranker {
     client(shared).reranker(Arc::new(ModelElsewhere::new(name, identity, way)))
 }
 
 struct ChatElsewhere {
     name: String,
     model: Arc<dyn ChatModel>,
-    way: Way,
+    way: PartClient,
 }
 
 impl Model for ChatElsewhere {
@@ -112,7 +112,7 @@ impl ChatElsewhere {
 struct ModelElsewhere {
     name: String,
     identity: Identity,
-    way: Way,
+    way: PartClient,
     /// The length of a vector, once there was one.
     columns: AtomicUsize,
     /// How many tokens of a text it reads, once it has counted some.
@@ -120,7 +120,7 @@ struct ModelElsewhere {
 }
 
 impl ModelElsewhere {
-    fn new(name: &str, identity: Identity, way: Way) -> Self {
+    fn new(name: &str, identity: Identity, way: PartClient) -> Self {
         Self {
             name: name.to_owned(),
             identity,

@@ -1,7 +1,7 @@
 //! What parts say to each other, as JSON. All parts of a graph have the same
 //! version of Reverie, so these forms are kept nowhere.
 
-use super::{Lost, Part};
+use super::{Part, PartUnavailable};
 use crate::{Error, error_chain, model_error};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use models::{ChatRequest, ChatResponse, ErrorReport, InputKind, Matrix, Message};
@@ -154,18 +154,18 @@ impl PartFailure {
         ))
     }
 
-    pub(crate) fn of(part: Part, lost: Lost) -> Self {
+    pub(crate) fn of(part: Part, lost: PartUnavailable) -> Self {
         let part = part.name();
         match lost {
-            Lost::Died(reason) => Self::Away {
+            PartUnavailable::Died(reason) => Self::Away {
                 reason: format!("the {part} ended while it was asked: {reason}"),
                 retry_after: AFTER_DEATH,
             },
-            Lost::Busy(reason) => Self::Away {
+            PartUnavailable::Busy(reason) => Self::Away {
                 reason: format!("the {part} takes no more requests now: {reason}"),
                 retry_after: AFTER_BUSY,
             },
-            Lost::Failed(reason) => Self::Reason(format!("the {part} failed: {reason}")),
+            PartUnavailable::Failed(reason) => Self::Reason(format!("the {part} failed: {reason}")),
         }
     }
 
@@ -185,7 +185,7 @@ impl From<&Error> for PartFailure {
     fn from(error: &Error) -> Self {
         match (model_error(error), error) {
             (Some(model), _) => Self::Model(model.into()),
-            (None, Error::Stage(rag::Error::Elsewhere { reason, retry_after: Some(retry_after) })) => {
+            (None, Error::Stage(rag::Error::PartTransport { reason, retry_after: Some(retry_after) })) => {
                 Self::Away { reason: reason.clone(), retry_after: *retry_after }
             }
             (None, error) => Self::Reason(error_chain(error)),
@@ -197,8 +197,8 @@ impl From<PartFailure> for rag::Error {
     fn from(failure: PartFailure) -> Self {
         match failure {
             PartFailure::Model(told) => Self::Model(told.into()),
-            PartFailure::Away { reason, retry_after } => Self::Elsewhere { reason, retry_after: Some(retry_after) },
-            PartFailure::Reason(reason) => Self::Elsewhere { reason, retry_after: None },
+            PartFailure::Away { reason, retry_after } => Self::PartTransport { reason, retry_after: Some(retry_after) },
+            PartFailure::Reason(reason) => Self::PartTransport { reason, retry_after: None },
         }
     }
 }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_part_that_is_away_is_told_as_such_from_part_to_part() {
-        let away = PartFailure::of(Part::Retriever, Lost::Died("killed".into()));
+        let away = PartFailure::of(Part::Retriever, PartUnavailable::Died("killed".into()));
         let again = PartFailure::from(&Error::from(away.clone()));
         assert_eq!(again, away);
         assert!(

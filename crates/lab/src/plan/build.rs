@@ -6,7 +6,7 @@ use super::{
     graph::{CorpusInputs, PlanInputs, TaskId, TrialTasks},
     ranges::{QuestionShard, Ranges},
     trial::Trial,
-    work::{self, KeyContext, Task, Work, WrittenQueries},
+    work::{self, KeyContext, QueryTasks, Task, Work},
 };
 use eval::MetricConfig;
 use rag::{
@@ -281,7 +281,7 @@ impl Plan {
         let indexes = retriever.indexes();
         let compares = compares_vectors(&indexes);
         let written = queries
-            .map(|queries| WrittenQueries { queries, vectors: self.embed_written(inputs, trial, queries, compares) });
+            .map(|queries| QueryTasks { queries, vectors: self.embed_written(inputs, trial, queries, compares) });
         let mut corpus = corpus.clone();
         corpus.indexes.retain(|kind, _| indexes.contains(kind));
         corpus.queries = corpus.queries.filter(|_| compares && written.is_none());

@@ -4,9 +4,9 @@
 
 use super::{Healing, Run, search_scores::SearchScores};
 use crate::{
-    Error, Prepared, Session,
+    Error, PreparedRun, Session,
     budget::BudgetResult,
-    engine::Outcome,
+    engine::PlanOutcome,
     gather::{RunPart, metrics},
     plan::{Plan, Trial, ranges::Ranges},
     prepare::searched::QuestionOrder,
@@ -57,7 +57,7 @@ impl MetricWeights {
 }
 
 /// Does what the experiment's search asks for, and puts the results together.
-pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Error> {
+pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), Error> {
     let Run { session, prepared, .. } = *run;
     let (search, evaluate) = (&session.experiment.search, &session.experiment.evaluate);
     if search.is_exhaustive() {
@@ -163,7 +163,7 @@ async fn step(
 async fn read_scores(
     questions: &[Vec<usize>],
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &PlanOutcome,
     scores: &mut SearchScores<'_>,
 ) -> Result<(), Error> {
     let trials = (0..questions.len()).filter(|&trial| !questions[trial].is_empty());
@@ -176,7 +176,7 @@ async fn read_scores(
 fn search_result(
     name: &str,
     problem: &SearchProblem,
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     strategy: &dyn Strategy,
     seen: &[TrialScores],
 ) -> SearchResult {
@@ -192,7 +192,7 @@ fn search_result(
 }
 
 /// The trials that are asked anything, and a plan for these questions of each.
-fn chosen(session: &Session, prepared: &Prepared, questions: &[Vec<usize>]) -> (Vec<Trial>, Arc<Plan>) {
+fn chosen(session: &Session, prepared: &PreparedRun, questions: &[Vec<usize>]) -> (Vec<Trial>, Arc<Plan>) {
     let chosen = prepared.trials.iter().zip(questions).filter(|(_, questions)| !questions.is_empty());
     let (trials, questions): (Vec<Trial>, Vec<Vec<usize>>) =
         chosen.map(|(trial, questions)| (trial.clone(), questions.clone())).unzip();

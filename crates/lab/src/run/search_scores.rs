@@ -2,8 +2,8 @@
 //! a step takes as long at the end of a search as at its beginning.
 
 use crate::{
-    Error, Prepared,
-    engine::Outcome,
+    Error, PreparedRun,
+    engine::PlanOutcome,
     gather::read_scores,
     plan::{Plan, TrialTasks},
     results::{MetricResult, contribution},
@@ -36,7 +36,7 @@ impl From<&Score> for KnownScore {
 
 /// The scores of a search's trials.
 pub(super) struct SearchScores<'a> {
-    prepared: &'a Prepared,
+    prepared: &'a PreparedRun,
     metrics: Vec<MetricResult>,
     /// Where each question is in the dataset.
     places: HashMap<&'a str, usize>,
@@ -47,7 +47,7 @@ pub(super) struct SearchScores<'a> {
 }
 
 impl<'a> SearchScores<'a> {
-    pub(super) fn new(prepared: &'a Prepared, metrics: Vec<MetricResult>) -> Self {
+    pub(super) fn new(prepared: &'a PreparedRun, metrics: Vec<MetricResult>) -> Self {
         let places = prepared.questions.iter().enumerate().map(|(i, question)| (question.id.as_str(), i)).collect();
         let of_trial = vec![vec![KnownScore::None; prepared.questions.len()]; metrics.len()];
         let scores = vec![of_trial; prepared.trials.len()];
@@ -62,7 +62,7 @@ impl<'a> SearchScores<'a> {
         &mut self,
         trial: usize,
         (plan, tasks): (&Plan, &TrialTasks),
-        outcome: &Outcome,
+        outcome: &PlanOutcome,
     ) -> Result<(), Error> {
         for (metric, (_, shards)) in tasks.scores.iter().enumerate() {
             let output = |id: &usize| outcome.outputs.get(id).map(|name| (trial, metric, name.clone()));

@@ -49,7 +49,7 @@ impl Scorer {
     ///
     /// # Errors
     /// [`Error::Refused`] with all mistakes.
-    pub async fn of_service(text: &str, choice: &crate::Choice, setup: Setup) -> Result<Self, Error> {
+    pub async fn of_service(text: &str, choice: &crate::ScoringChoice, setup: Setup) -> Result<Self, Error> {
         let told = |errors: Vec<crate::SpecError>| Error::Refused(errors.into_iter().map(|e| e.message).collect());
         let mut spec = ScoringSpec::parse(text, ".", choice).map_err(told)?;
         let bare = AnsweredRow {

@@ -3,7 +3,7 @@
 use super::{
     EvaluateSpec, budget, nearest,
     reader::ExperimentReader,
-    resolve::{ModelReference, optional, read_list, start, unknown_keys, values},
+    resolve::{NamedModel, optional, read_list, start, unknown_keys, values},
 };
 use eval::{MetricConfig, metric::ObjectiveRole};
 use models::ModelKind;
@@ -33,7 +33,7 @@ pub(super) fn read<'a>(
     reader: &mut ExperimentReader<'a>,
     root: &DeTable<'a>,
     needed: &Needed<'_>,
-    references: &mut Vec<(ModelReference, ModelKind, &'static str)>,
+    references: &mut Vec<(NamedModel, ModelKind, &'static str)>,
 ) -> EvaluateSpec {
     let empty = DeTable::new();
     let table = section(reader, root).unwrap_or(&empty);
@@ -84,7 +84,7 @@ pub(super) fn section<'b, 'a>(reader: &mut ExperimentReader<'a>, root: &'b DeTab
 pub(super) fn read_judges<'a>(
     reader: &mut ExperimentReader<'a>,
     table: &DeTable<'a>,
-    references: &mut Vec<(ModelReference, ModelKind, &'static str)>,
+    references: &mut Vec<(NamedModel, ModelKind, &'static str)>,
 ) -> Vec<String> {
     let at = start(table, "judge");
     let judges = match table.get("judge").map(|value| (value, value.get_ref().is_str() || value.get_ref().is_array())) {
@@ -112,7 +112,7 @@ pub(super) fn read_judges<'a>(
 pub(super) fn read_embedder<'a>(
     reader: &mut ExperimentReader<'a>,
     table: &DeTable<'a>,
-    references: &mut Vec<(ModelReference, ModelKind, &'static str)>,
+    references: &mut Vec<(NamedModel, ModelKind, &'static str)>,
 ) -> Option<String> {
     let embedder: Option<String> = optional(reader, table, "embedder");
     if let Some(model) = &embedder {

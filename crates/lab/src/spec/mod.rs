@@ -17,7 +17,7 @@ pub use engine::{EngineSpec, LocalEngineSpec, RayEngineSpec, StageSpec};
 pub(crate) use evaluate::SEALED;
 pub use overrides::Override;
 pub use reader::{SpecError, nearest};
-pub use scoring::{Choice, ScoringSpec};
+pub use scoring::{ScoringChoice, ScoringSpec};
 pub use space::Spaces;
 pub(crate) use track::{MlflowConfig, legal_key};
 pub use track::{Pace, TrackerConfig};

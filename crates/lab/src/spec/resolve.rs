@@ -25,7 +25,7 @@ pub(super) const SECTIONS: &[&str] =
 type Value<'a> = Spanned<DeValue<'a>>;
 
 /// A model's name and where the file says it.
-pub(super) type ModelReference = (String, usize);
+pub(super) type NamedModel = (String, usize);
 
 pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Result<Experiment, Vec<SpecError>> {
     let placed = Placed::all(overrides, text.len());

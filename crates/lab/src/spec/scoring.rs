@@ -14,7 +14,7 @@ use toml::de::DeTable;
 
 /// Settings that replace those of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Choice {
+pub struct ScoringChoice {
     /// Metrics by name, with their default settings.
     pub metrics: Vec<String>,
     /// Judges: models of the file, else chat models of the catalogue.
@@ -68,7 +68,7 @@ impl ScoringSpec {
     ///
     /// # Errors
     /// All mistakes, in the order of the file.
-    pub fn parse(text: &str, base: impl Into<PathBuf>, choice: &Choice) -> Result<Self, Vec<SpecError>> {
+    pub fn parse(text: &str, base: impl Into<PathBuf>, choice: &ScoringChoice) -> Result<Self, Vec<SpecError>> {
         Self::read(text, base.into(), choice, &COMMAND_LINE)
     }
 
@@ -77,11 +77,11 @@ impl ScoringSpec {
     ///
     /// # Errors
     /// All mistakes, in the order of the text.
-    pub fn of_program(text: &str, base: impl Into<PathBuf>, choice: &Choice) -> Result<Self, Vec<SpecError>> {
+    pub fn of_program(text: &str, base: impl Into<PathBuf>, choice: &ScoringChoice) -> Result<Self, Vec<SpecError>> {
         Self::read(text, base.into(), choice, &PROGRAM)
     }
 
-    fn read(text: &str, base: PathBuf, choice: &Choice, words: &ScoringWords) -> Result<Self, Vec<SpecError>> {
+    fn read(text: &str, base: PathBuf, choice: &ScoringChoice, words: &ScoringWords) -> Result<Self, Vec<SpecError>> {
         let mut reader = ExperimentReader::new(text);
         let Some(root) = reader.parse() else { return Err(reader.finish()) };
         unknown_keys(&mut reader, &root, SECTIONS, "the file");
@@ -171,7 +171,7 @@ mod tests {
 
     fn parse(text: &str, metrics: &[&str], judges: &[&str]) -> Result<ScoringSpec, String> {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let choice = Choice { metrics: names(metrics), judges: names(judges), embedder: None };
+        let choice = ScoringChoice { metrics: names(metrics), judges: names(judges), embedder: None };
         let all = |errors: Vec<SpecError>| errors.into_iter().map(|error| error.message).collect::<Vec<_>>().join("\n");
         ScoringSpec::parse(text, ".", &choice).map_err(all)
     }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_program_is_told_of_parameters_and_not_of_flags() {
         let text = "[evaluate]\nmetrics = [\"faithfulness\", \"answer_similarity\"]\n";
-        let errors = ScoringSpec::of_program(text, ".", &Choice::default()).expect_err("neither model is named");
+        let errors = ScoringSpec::of_program(text, ".", &ScoringChoice::default()).expect_err("neither model is named");
         let messages: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
         assert!(messages.iter().any(|message| message.contains("give `judge`")), "{messages:?}");
         assert!(messages.iter().any(|message| message.contains("give `embedder`")), "{messages:?}");

@@ -3,7 +3,7 @@
 use super::{
     evaluate,
     reader::ExperimentReader,
-    resolve::{ModelReference, read_list, start, unknown_keys, values},
+    resolve::{NamedModel, read_list, start, unknown_keys, values},
 };
 use models::ModelKind;
 use rag::{Axis, AxisValue, Choice, Item, PipelineConfig, ReadSpace, Space, generate::Prompt};
@@ -66,7 +66,7 @@ impl Spaces {
     }
 }
 
-type References = Vec<(ModelReference, ModelKind, &'static str)>;
+type References = Vec<(NamedModel, ModelKind, &'static str)>;
 
 pub(super) fn read<'a>(
     reader: &mut ExperimentReader<'a>,

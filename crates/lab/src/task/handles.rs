@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    parts::{self, Part, Way},
+    parts::{self, Part, PartClient},
     spec::EvaluateSpec,
     task::CallTurn,
 };
@@ -27,7 +27,7 @@ pub struct ModelHandles {
 struct ElsewhereModels {
     /// The part that is here.
     part: Part,
-    way: Way,
+    way: PartClient,
     /// As they were in the run.
     identities: BTreeMap<String, Identity>,
 }
@@ -45,7 +45,7 @@ impl ModelHandles {
     }
 
     /// These models as one part of a trial has them: those of other parts are there.
-    pub(crate) fn of_part(self, part: Part, way: Way, identities: BTreeMap<String, Identity>) -> Self {
+    pub(crate) fn of_part(self, part: Part, way: PartClient, identities: BTreeMap<String, Identity>) -> Self {
         Self { elsewhere: Some(ElsewhereModels { part, way, identities }), ..self }
     }
 

@@ -12,13 +12,13 @@ const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A file's bytes, or why the file is no document, whoever reads it.
-pub type FileContent = Result<bytes::Bytes, LoadError>;
+pub type ReadContent = Result<bytes::Bytes, LoadError>;
 
 /// A file's content. A read that may succeed next time is tried again.
 ///
 /// # Errors
 /// Why the file cannot be read now.
-pub async fn content(source: &Source, file: &SourceFile, limits: &ParseLimits) -> Result<FileContent, Unread> {
+pub async fn content(source: &Source, file: &SourceFile, limits: &ParseLimits) -> Result<ReadContent, Unread> {
     let mut pause = FIRST_PAUSE;
     let mut attempt = 1;
     loop {
@@ -39,7 +39,7 @@ pub async fn content(source: &Source, file: &SourceFile, limits: &ParseLimits) -
 }
 
 /// The key of a content; it is part of the keys of all tasks that use the file.
-pub(crate) fn key(content: &FileContent) -> Key {
+pub(crate) fn key(content: &ReadContent) -> Key {
     match content {
         Ok(bytes) => Key::of_bytes(bytes),
         Err(reason) => Key::of_bytes(format!("rejected: {reason}").as_bytes()),
@@ -53,7 +53,7 @@ pub(crate) async fn expected(
     file: &SourceFile,
     wanted: &Key,
     limits: &ParseLimits,
-) -> Result<FileContent, Unread> {
+) -> Result<ReadContent, Unread> {
     let content = content(source, file, limits).await?;
     if key(&content) == *wanted {
         return Ok(content);

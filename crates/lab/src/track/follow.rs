@@ -4,8 +4,8 @@
 
 use super::{RunView, Tracker, TrackerError, observe::Observer, view::RunReader};
 use crate::{
-    Error, Experiment, Prepared, Session,
-    layout::{self, RunFile},
+    Error, Experiment, PreparedRun, Session,
+    layout::{self, RunFileName},
     progress::Progress,
     task::Execution,
 };
@@ -62,7 +62,7 @@ type ShownState = Option<(Arc<RunView>, bool)>;
 
 /// Starts to show a run on the experiment's trackers. Nothing that goes
 /// wrong there stops or slows the run; [`Tracking::finish`] tells of it.
-pub fn follow(session: &Session, prepared: &Prepared) -> Tracking {
+pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     let (trackers, notes) = trackers(session);
     if trackers.is_empty() {
         return Tracking { notes, following: None };
@@ -136,7 +136,7 @@ pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String
 
 /// The experiment as it was when a run was recorded.
 fn recorded(session: &Session, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
-    let path: PathBuf = RunFile::Experiment.within(folder);
+    let path: PathBuf = RunFileName::Experiment.within(folder);
     let text = std::fs::read_to_string(&path).map_err(|source| Error::file("read", &path, source))?;
     let parsed = Experiment::parse(&text, &session.experiment.base);
     let read = parsed

@@ -3,7 +3,7 @@
 
 use super::view::{RunReader, ScorePoint, UsagePoint};
 use crate::{
-    Prepared,
+    PreparedRun,
     artifact::{self, ScoreRow},
     progress::Progress,
     task::Execution,
@@ -37,7 +37,7 @@ struct PendingMean {
 }
 
 impl Observer {
-    pub(super) fn new(prepared: &Prepared, progress: Progress) -> Self {
+    pub(super) fn new(prepared: &PreparedRun, progress: Progress) -> Self {
         let (mut needed_by, mut means) = (BTreeMap::<String, Vec<usize>>::new(), Vec::new());
         for (trial, tasks) in prepared.trials.iter().zip(&prepared.plan.trials) {
             for (metric, shards) in &tasks.scores {

@@ -1,7 +1,7 @@
 //! The view of a run, read from its folder: the event log, the results, the
 //! report. Each look reads only the new lines of the log.
 
-use crate::{Error, board::Board, layout::RunFile, plan::trial, results::Results, spec::Experiment};
+use crate::{Error, board::Board, layout::RunFileName, plan::trial, results::Results, spec::Experiment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -139,7 +139,7 @@ impl RunReader {
             board: None,
             report: None,
         };
-        let tail = Tail { path: RunFile::Events.within(&folder), read: 0, rest: Vec::new() };
+        let tail = Tail { path: RunFileName::Events.within(&folder), read: 0, rest: Vec::new() };
         Self {
             folder,
             tail,
@@ -163,7 +163,7 @@ impl RunReader {
             self.view.results = Some(Arc::new(results));
         }
         // The page is written after the results.
-        let report = RunFile::Report.within(&self.folder);
+        let report = RunFileName::Report.within(&self.folder);
         self.view.report = (self.view.results.is_some() && report.is_file()).then_some(report);
         Ok(self.view.clone())
     }
@@ -292,7 +292,7 @@ pub(crate) fn last_run(runs: &Path, experiment: &str) -> Option<String> {
         let name = entry.file_name().into_string().ok()?;
         let is_key = |key: &str| key.len() == 12 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_key(name.strip_prefix(experiment)?.strip_prefix('-')?).then_some(())?;
-        let changed = RunFile::Events.within(&entry.path()).metadata().and_then(|file| file.modified()).ok()?;
+        let changed = RunFileName::Events.within(&entry.path()).metadata().and_then(|file| file.modified()).ok()?;
         Some((changed, name))
     });
     named.max().map(|(_, name)| name)

@@ -8,7 +8,7 @@
 use super::Workspace;
 use crate::{
     Error,
-    layout::{self, RunFile},
+    layout::{self, RunFileName},
     results::Results,
     run_summary::RunHead,
 };
@@ -59,7 +59,7 @@ impl Workspace {
         };
         let read = |folder: PathBuf| {
             let run = finished(&folder)?;
-            let started = std::fs::read(RunFile::Frozen.within(&folder)).ok();
+            let started = std::fs::read(RunFileName::Frozen.within(&folder)).ok();
             let started = started.and_then(|bytes| serde_json::from_slice::<Started>(&bytes).ok());
             Some(PastRun { overrides: started.map(|started| started.overrides).unwrap_or_default(), ..run })
         };
@@ -77,7 +77,7 @@ impl Workspace {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub async fn write_run_file(&self, run: &str, file: RunFile, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
+    pub async fn write_run_file(&self, run: &str, file: RunFileName, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
         let bytes: Vec<u8> = bytes.into();
         Ok(self.local.replace(&layout::run_file(run, file), bytes).await?)
     }
@@ -94,7 +94,7 @@ impl Workspace {
             self.local.replace(&layout::report_part(run, &name), text).await?;
         }
         remove_other_parts(&self.local, run, &names).await?;
-        self.write_run_file(run, RunFile::Report, page).await
+        self.write_run_file(run, RunFileName::Report, page).await
     }
 
     /// Copies the report of a run to the store, if that is elsewhere and the run
@@ -115,14 +115,14 @@ impl Workspace {
         });
         futures::stream::iter(copies).buffer_unordered(COPIES_AT_ONCE).try_collect::<()>().await?;
         remove_other_parts(&self.store, run, &names.into_iter().collect()).await?;
-        self.publish_file(run, RunFile::Report).await
+        self.publish_file(run, RunFileName::Report).await
     }
 
     /// Opens a run's event log, in a folder that may be written to.
     pub(crate) fn event_log(&self, run: &str) -> Result<EventLog, Error> {
         let folder = layout::run_folder(self.written(), run);
         std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
-        Ok(EventLog::open(RunFile::Events.within(&folder))?)
+        Ok(EventLog::open(RunFileName::Events.within(&folder))?)
     }
 
     /// Says on this machine that a run of an experiment is the last one.
@@ -168,7 +168,7 @@ impl Workspace {
                 )));
             }
         };
-        for file in [RunFile::Summary, RunFile::Frozen] {
+        for file in [RunFileName::Summary, RunFileName::Frozen] {
             self.check_run_file(&run, file).await?;
         }
         Ok(run)
@@ -180,10 +180,10 @@ impl Workspace {
         if !is_name {
             return Ok(false);
         }
-        for file in [RunFile::Results, RunFile::Experiment, RunFile::Frozen, RunFile::Summary] {
+        for file in [RunFileName::Results, RunFileName::Experiment, RunFileName::Frozen, RunFileName::Summary] {
             match self.store.get(&layout::run_file(run, file)).await? {
                 Some(bytes) => self.write_run_file(run, file, bytes).await?,
-                None if file == RunFile::Results => return Ok(false),
+                None if file == RunFileName::Results => return Ok(false),
                 None => {}
             }
         }
@@ -201,7 +201,7 @@ impl Workspace {
         })?;
         let run = run.trim().to_owned();
         // The results, which are large, are compared with their checksum where they are read.
-        for file in [RunFile::Summary, RunFile::Frozen] {
+        for file in [RunFileName::Summary, RunFileName::Frozen] {
             self.check_run_file(&run, file).await?;
         }
         Ok(run)
@@ -212,7 +212,7 @@ impl Workspace {
     /// # Errors
     /// If they are not what was written, or cannot be read.
     pub(crate) async fn results(&self, run: &str) -> Result<Results, Error> {
-        self.check_run_file(run, RunFile::Results).await?;
+        self.check_run_file(run, RunFileName::Results).await?;
         Results::read(&self.run_folder(run))
     }
 
@@ -220,7 +220,7 @@ impl Workspace {
     ///
     /// # Errors
     /// If it is not what was written.
-    pub(crate) async fn check_run_file(&self, run: &str, file: RunFile) -> Result<(), Error> {
+    pub(crate) async fn check_run_file(&self, run: &str, file: RunFileName) -> Result<(), Error> {
         self.local.check(&layout::run_file(run, file)).await?;
         Ok(())
     }
@@ -244,9 +244,9 @@ impl Workspace {
         if !self.store.is_remote() {
             return Ok(());
         }
-        for file in RunFile::ALL {
+        for file in RunFileName::ALL {
             match file {
-                RunFile::Report => self.publish_report(run).await?,
+                RunFileName::Report => self.publish_report(run).await?,
                 _ => self.publish_file(run, file).await?,
             }
         }
@@ -259,7 +259,7 @@ impl Workspace {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn publish_file(&self, run: &str, file: RunFile) -> Result<(), Error> {
+    pub async fn publish_file(&self, run: &str, file: RunFileName) -> Result<(), Error> {
         if !self.store.is_remote() {
             return Ok(());
         }
@@ -282,34 +282,34 @@ impl Workspace {
         let Some(run) = self.store.get(&pointer).await? else { return Ok(()) };
         let run = String::from_utf8_lossy(&run).trim().to_owned();
         let fetch = async |file| self.store.get(&layout::run_file(&run, file)).await;
-        let summary = fetch(RunFile::Summary).await?;
+        let summary = fetch(RunFileName::Summary).await?;
         let head = summary.as_deref().and_then(RunHead::read);
         let results = match &head {
             Some(_) => None,
             // Earlier versions of this program wrote no summary.
-            None => fetch(RunFile::Results).await?,
+            None => fetch(RunFileName::Results).await?,
         };
         let theirs_ms = head.as_ref().map_or_else(|| finished_ms(results.as_deref()), |head| Some(head.time_ms));
         if let Some(ours) = self.last_here(experiment) {
             // A run of this machine that could not be copied there is the newer one.
             let ours = self.run_folder(&ours);
-            let in_results = || finished_ms(std::fs::read(RunFile::Results.within(&ours)).ok().as_deref());
+            let in_results = || finished_ms(std::fs::read(RunFileName::Results.within(&ours)).ok().as_deref());
             if RunHead::kept(&ours).map(|head| head.time_ms).or_else(in_results) > theirs_ms {
                 return Ok(());
             }
         }
         // The results, which are large, are fetched once.
         if head.is_none() || RunHead::kept(&self.run_folder(&run)) != head {
-            for file in [RunFile::Experiment, RunFile::Frozen] {
+            for file in [RunFileName::Experiment, RunFileName::Frozen] {
                 if let Some(bytes) = fetch(file).await? {
                     self.write_run_file(&run, file, bytes).await?;
                 }
             }
             let results = match results {
-                None => fetch(RunFile::Results).await?,
+                None => fetch(RunFileName::Results).await?,
                 here => here,
             };
-            for (file, bytes) in [(RunFile::Summary, summary), (RunFile::Results, results)] {
+            for (file, bytes) in [(RunFileName::Summary, summary), (RunFileName::Results, results)] {
                 if let Some(bytes) = bytes {
                     self.write_run_file(&run, file, bytes).await?;
                 }
@@ -330,7 +330,7 @@ fn finished(folder: &Path) -> Option<PastRun> {
             overrides: Vec::new(),
         }),
         // Earlier versions of this program wrote no summary.
-        None => serde_json::from_slice(&std::fs::read(RunFile::Results.within(folder)).ok()?).ok(),
+        None => serde_json::from_slice(&std::fs::read(RunFileName::Results.within(folder)).ok()?).ok(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A workspace on a folder, and on a store that is elsewhere.
 
 use super::*;
-use crate::layout::RunFile;
+use crate::layout::RunFileName;
 use models::ModelDirectory;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -23,8 +23,8 @@ fn open(folder: &Path, store: &str) -> Result<Workspace, Error> {
 
 /// Writes what a finished run leaves, as far as others read it.
 async fn finish(workspace: &Workspace, run: &str, time_ms: i64) -> Result<(), Error> {
-    workspace.write_run_file(run, RunFile::Frozen, "{}").await?;
-    workspace.write_run_file(run, RunFile::Results, format!("{{\"time_ms\":{time_ms}}}")).await?;
+    workspace.write_run_file(run, RunFileName::Frozen, "{}").await?;
+    workspace.write_run_file(run, RunFileName::Results, format!("{{\"time_ms\":{time_ms}}}")).await?;
     workspace.point_to("x", run).await
 }
 
@@ -46,12 +46,12 @@ async fn a_run_file_that_is_not_what_was_written_is_refused() -> TestResult {
     let folder = tempfile::tempdir()?;
     let workspace = open(folder.path(), "store")?;
     finish(&workspace, "x-1", 1).await?;
-    std::fs::write(RunFile::Results.within(&workspace.run_folder("x-1")), "{\"time_ms\":9}")?;
-    let checked = workspace.check_run_file("x-1", RunFile::Results).await;
+    std::fs::write(RunFileName::Results.within(&workspace.run_folder("x-1")), "{\"time_ms\":9}")?;
+    let checked = workspace.check_run_file("x-1", RunFileName::Results).await;
     assert!(matches!(checked, Err(Error::Store(store::Error::Damaged { .. }))), "{checked:?}");
-    workspace.write_run_file("x-1", RunFile::Frozen, "{}").await?;
+    workspace.write_run_file("x-1", RunFileName::Frozen, "{}").await?;
     assert_eq!(workspace.latest_run("x").await?, "x-1");
-    std::fs::write(RunFile::Frozen.within(&workspace.run_folder("x-1")), "[]")?;
+    std::fs::write(RunFileName::Frozen.within(&workspace.run_folder("x-1")), "[]")?;
     assert!(matches!(workspace.latest_run("x").await, Err(Error::Store(store::Error::Damaged { .. }))));
     Ok(())
 }
@@ -109,7 +109,7 @@ async fn a_run_is_fetched_from_a_store_that_is_elsewhere_unless_ours_is_newer() 
         ..other
     };
     assert_eq!(other.latest_run("x").await?, "x-1");
-    assert!(RunFile::Results.within(&other.run_folder("x-1")).is_file());
+    assert!(RunFileName::Results.within(&other.run_folder("x-1")).is_file());
 
     // A run of its own that could not be copied is the newer one.
     finish(&other, "x-2", 2).await?;
@@ -131,17 +131,17 @@ async fn the_results_of_a_run_are_fetched_once_and_its_time_is_read_from_its_sum
     let summarize = async |run: &str, time_ms: i64, results: &str| -> TestResult {
         let board = serde_json::json!({ "experiment": "x", "run": run });
         let summary = serde_json::json!({ "results_bytes": results.len(), "time_ms": time_ms, "board": board });
-        workspace.write_run_file(run, RunFile::Results, results).await?;
-        workspace.write_run_file(run, RunFile::Summary, summary.to_string()).await?;
+        workspace.write_run_file(run, RunFileName::Results, results).await?;
+        workspace.write_run_file(run, RunFileName::Summary, summary.to_string()).await?;
         workspace.point_to("x", run).await?;
         workspace.publish("x", run).await?;
         Ok(())
     };
-    let kept = |run: &str| std::fs::read_to_string(RunFile::Results.within(&other.run_folder(run)));
+    let kept = |run: &str| std::fs::read_to_string(RunFileName::Results.within(&other.run_folder(run)));
     // Results that cannot be parsed: only the summary says when the run finished.
     summarize("x-1", 1, "first results").await?;
     assert_eq!((other.latest_run("x").await?.as_str(), kept("x-1")?.as_str()), ("x-1", "first results"));
-    workspace.store.replace(&layout::run_file("x-1", RunFile::Results), "other results").await?;
+    workspace.store.replace(&layout::run_file("x-1", RunFileName::Results), "other results").await?;
     assert_eq!((other.latest_run("x").await?.as_str(), kept("x-1")?.as_str()), ("x-1", "first results"));
     // The same plan is the same run: it ran again elsewhere.
     summarize("x-1", 2, "second results").await?;

@@ -18,7 +18,7 @@ const WORD: u8 = 8;
 
 /// The kinds that a byte-pair tokenizer tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CharacterKind {
     /// General category L.
     Letter,
     /// General category N.
@@ -30,15 +30,15 @@ pub(super) enum Kind {
 }
 
 /// The kind of each ASCII character.
-pub(super) const ASCII: [Kind; 128] = {
-    let mut kinds = [Kind::Other; 128];
+pub(super) const ASCII: [CharacterKind; 128] = {
+    let mut kinds = [CharacterKind::Other; 128];
     let mut byte = 0u8;
     while byte < 128 {
         kinds[byte as usize] = match byte {
-            b'a'..=b'z' | b'A'..=b'Z' => Kind::Letter,
-            b'0'..=b'9' => Kind::Number,
-            b'\t'..=b'\r' | b' ' => Kind::Space,
-            _ => Kind::Other,
+            b'a'..=b'z' | b'A'..=b'Z' => CharacterKind::Letter,
+            b'0'..=b'9' => CharacterKind::Number,
+            b'\t'..=b'\r' | b' ' => CharacterKind::Space,
+            _ => CharacterKind::Other,
         };
         byte += 1;
     }
@@ -46,17 +46,17 @@ pub(super) const ASCII: [Kind; 128] = {
 };
 
 /// The kind of any character.
-pub(super) fn kind(character: char) -> Kind {
+pub(super) fn kind(character: char) -> CharacterKind {
     if let Some(kind) = ASCII.get(character as usize) {
         return *kind;
     }
     if character.is_whitespace() {
-        return Kind::Space;
+        return CharacterKind::Space;
     }
     match flags(character) {
-        flags if flags & LETTER != 0 => Kind::Letter,
-        flags if flags & NUMBER != 0 => Kind::Number,
-        _ => Kind::Other,
+        flags if flags & LETTER != 0 => CharacterKind::Letter,
+        flags if flags & NUMBER != 0 => CharacterKind::Number,
+        _ => CharacterKind::Other,
     }
 }
 
@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn letters_exclude_marks_and_letter_like_numbers() {
-        assert_eq!(kind('é'), Kind::Letter);
-        assert_eq!(kind('中'), Kind::Letter);
-        assert_eq!(kind('\u{0301}'), Kind::Other);
-        assert_eq!(kind('Ⅳ'), Kind::Number);
-        assert_eq!(kind('½'), Kind::Number);
-        assert_eq!(kind('\u{3000}'), Kind::Space);
-        assert_eq!(kind('🦀'), Kind::Other);
+        assert_eq!(kind('é'), CharacterKind::Letter);
+        assert_eq!(kind('中'), CharacterKind::Letter);
+        assert_eq!(kind('\u{0301}'), CharacterKind::Other);
+        assert_eq!(kind('Ⅳ'), CharacterKind::Number);
+        assert_eq!(kind('½'), CharacterKind::Number);
+        assert_eq!(kind('\u{3000}'), CharacterKind::Space);
+        assert_eq!(kind('🦀'), CharacterKind::Other);
     }
 
     #[test]

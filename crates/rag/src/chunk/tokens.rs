@@ -7,7 +7,7 @@
 //! Source: the published `cl100k_base` pattern and ranks (OpenAI tiktoken).
 
 use super::{
-    classes::{ASCII, Kind, kind},
+    classes::{ASCII, CharacterKind, kind},
     vocabulary::TokenVocabulary,
 };
 use std::sync::LazyLock;
@@ -121,23 +121,23 @@ fn word_end(text: &str, at: usize) -> usize {
     }
     let next = at + length;
     match first {
-        Kind::Letter => run_end(text, next, Kind::Letter),
-        Kind::Number => {
+        CharacterKind::Letter => run_end(text, next, CharacterKind::Letter),
+        CharacterKind::Number => {
             let mut end = next;
             for _ in 0..2 {
                 match kind_at(text, end) {
-                    Some((Kind::Number, length)) => end += length,
+                    Some((CharacterKind::Number, length)) => end += length,
                     _ => break,
                 }
             }
             end
         }
-        Kind::Space | Kind::Other => match kind_at(text, next) {
-            Some((Kind::Letter, length)) if !matches!(bytes[at], b'\r' | b'\n') => {
-                run_end(text, next + length, Kind::Letter)
+        CharacterKind::Space | CharacterKind::Other => match kind_at(text, next) {
+            Some((CharacterKind::Letter, length)) if !matches!(bytes[at], b'\r' | b'\n') => {
+                run_end(text, next + length, CharacterKind::Letter)
             }
-            Some((Kind::Other, length)) if bytes[at] == b' ' => punctuation_end(text, next + length),
-            _ if first == Kind::Other => punctuation_end(text, next),
+            Some((CharacterKind::Other, length)) if bytes[at] == b' ' => punctuation_end(text, next + length),
+            _ if first == CharacterKind::Other => punctuation_end(text, next),
             _ => space_end(text, at),
         },
     }
@@ -158,7 +158,7 @@ fn contraction_end(text: &str, at: usize) -> Option<usize> {
 
 fn punctuation_end(text: &str, at: usize) -> usize {
     let bytes = text.as_bytes();
-    let mut end = run_end(text, at, Kind::Other);
+    let mut end = run_end(text, at, CharacterKind::Other);
     while matches!(bytes.get(end), Some(b'\r' | b'\n')) {
         end += 1;
     }
@@ -166,7 +166,7 @@ fn punctuation_end(text: &str, at: usize) -> usize {
 }
 
 fn space_end(text: &str, at: usize) -> usize {
-    let end = run_end(text, at, Kind::Space);
+    let end = run_end(text, at, CharacterKind::Space);
     let run = &text[at..end];
     if end == text.len() {
         return end;
@@ -181,7 +181,7 @@ fn space_end(text: &str, at: usize) -> usize {
 }
 
 /// The end of the run of one kind that goes on at `at`.
-fn run_end(text: &str, mut at: usize, wanted: Kind) -> usize {
+fn run_end(text: &str, mut at: usize, wanted: CharacterKind) -> usize {
     while let Some((found, length)) = kind_at(text, at) {
         if found != wanted {
             break;
@@ -192,7 +192,7 @@ fn run_end(text: &str, mut at: usize, wanted: Kind) -> usize {
 }
 
 /// The kind and the length in bytes of the character at a byte.
-fn kind_at(text: &str, at: usize) -> Option<(Kind, usize)> {
+fn kind_at(text: &str, at: usize) -> Option<(CharacterKind, usize)> {
     let byte = *text.as_bytes().get(at)?;
     match ASCII.get(usize::from(byte)) {
         Some(kind) => Some((*kind, 1)),

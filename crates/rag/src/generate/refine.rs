@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage,
-    prompt::{Prompt, Task, Template},
+    prompt::{Prompt, PromptTask, Template},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ impl Generator for Refine {
 /// any pack there is no call and no answer.
 pub(super) async fn answer(
     asker: &AnswerModel,
-    task: &Task<'_>,
+    task: &PromptTask<'_>,
     packs: &[String],
     passages: &[Passage],
     dropped: u32,

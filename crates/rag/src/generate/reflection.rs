@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     Ask, Component, Context, Error, Item, Passage, fence,
-    prompt::{Task, Template},
+    prompt::{PromptTask, Template},
 };
 use async_trait::async_trait;
 use models::Message;
@@ -194,7 +194,7 @@ impl Reflection {
     async fn grade(
         &self,
         sources: &str,
-        task: &Task<'_>,
+        task: &PromptTask<'_>,
         answer: &str,
         tally: &mut Tally,
     ) -> Result<Option<u8>, Error> {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Answer, Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage,
-    prompt::{Instructions, NO_ANSWER, Prompt, Task, Template},
+    prompt::{Instructions, NO_ANSWER, Prompt, PromptTask, Template},
     sampling::check_sampling,
 };
 use futures::StreamExt;
@@ -150,13 +150,13 @@ impl AnswerModel {
         Self { stop, ..self }
     }
 
-    pub(super) fn task<'a>(&'a self, question: &'a str) -> Task<'a> {
-        Task { instructions: &self.instructions, citations: self.settings.citations, question }
+    pub(super) fn task<'a>(&'a self, question: &'a str) -> PromptTask<'a> {
+        PromptTask { instructions: &self.instructions, citations: self.settings.citations, question }
     }
 
     /// How many tokens of sources one call can hold beside its instructions,
     /// the question and a former answer.
-    pub(super) fn room(&self, task: &Task<'_>) -> Result<usize, Error> {
+    pub(super) fn room(&self, task: &PromptTask<'_>) -> Result<usize, Error> {
         let instructions: usize = task.refine("", "").iter().map(|message| self.count(&message.content)).sum();
         let spent = instructions + 2 * self.settings.max_tokens as usize + TEMPLATE_TOKENS;
         let limit = self.chat.context_length();

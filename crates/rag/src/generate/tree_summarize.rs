@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Ask, Component, Context, Error, Item, Passage, fence,
     generate::budget,
-    prompt::{Prompt, Task, Template},
+    prompt::{Prompt, PromptTask, Template},
 };
 use async_trait::async_trait;
 use futures::future::try_join_all;
@@ -76,7 +76,7 @@ impl TreeSummarize {
     /// left over), so each level is at most half as wide and the tree ends.
     async fn join(
         &self,
-        task: &Task<'_>,
+        task: &PromptTask<'_>,
         drafts: Vec<Draft>,
         room: usize,
         watch: Option<ReplyWatch<'_>>,

@@ -45,7 +45,7 @@ pub(super) struct Coarse {
     columns: usize,
     groups: usize,
     bits: MmapMut,
-    rows: Vec<Row>,
+    rows: Vec<CoarseRow>,
     /// The greatest length of a row, exact or coarse.
     longest: f64,
     reader: DotProduct,
@@ -56,7 +56,7 @@ pub(super) struct Coarse {
 
 /// The facts about a row that its bits do not hold.
 #[derive(Debug, Clone, Copy, Default)]
-struct Row {
+struct CoarseRow {
     scale: f32,
     /// The length of the difference to the exact row, rounded up.
     residual: f32,
@@ -102,7 +102,7 @@ impl Coarse {
         let mut bits = MmapMut::map_anon((n_rows * groups * GROUP_BYTES).max(1))?;
         #[cfg(target_os = "linux")]
         drop(bits.advise(memmap2::Advice::HugePage));
-        let mut rows = vec![Row::default(); n_rows];
+        let mut rows = vec![CoarseRow::default(); n_rows];
         let longest = bits
             .par_chunks_mut((groups * GROUP_BYTES).max(1))
             .zip(&mut rows)
@@ -177,7 +177,7 @@ impl Coarse {
 }
 
 /// Writes a row's bits; with them the greater of the two rows' lengths.
-fn quantize(exact: &[f32], bits: &mut [u8]) -> (Row, f64) {
+fn quantize(exact: &[f32], bits: &mut [u8]) -> (CoarseRow, f64) {
     let most = exact.iter().fold(0.0f32, |most, value| most.max(value.abs()));
     let scale = most / MIDDLE;
     let (mut residual, mut exact_length, mut coarse_length) = (0.0, 0.0, 0.0);
@@ -205,7 +205,7 @@ fn quantize(exact: &[f32], bits: &mut [u8]) -> (Row, f64) {
         }
     }
     let length = f64::max(exact_length, coarse_length).sqrt();
-    (Row { scale, residual: round_up(residual.sqrt()) }, length)
+    (CoarseRow { scale, residual: round_up(residual.sqrt()) }, length)
 }
 
 impl CoarseQuery {

@@ -48,13 +48,13 @@ pub(crate) enum Instructions {
 
 /// What is asked, apart from the sources.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Task<'a> {
+pub(crate) struct PromptTask<'a> {
     pub(crate) instructions: &'a Instructions,
     pub(crate) citations: bool,
     pub(crate) question: &'a str,
 }
 
-impl Task<'_> {
+impl PromptTask<'_> {
     /// Answer from sources.
     pub(crate) fn answer(&self, sources: &str) -> Vec<Message> {
         self.messages(format!("{sources}\n"))
@@ -119,8 +119,8 @@ impl Task<'_> {
 mod tests {
     use super::*;
 
-    fn task(question: &str) -> Task<'_> {
-        Task { instructions: &Instructions::Named(Prompt::Grounded), citations: true, question }
+    fn task(question: &str) -> PromptTask<'_> {
+        PromptTask { instructions: &Instructions::Named(Prompt::Grounded), citations: true, question }
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn citations_are_asked_for_only_where_wanted() {
-        let without = Task { citations: false, ..task("Who?") }.answer("");
+        let without = PromptTask { citations: false, ..task("Who?") }.answer("");
         assert!(!without.iter().any(|message| message.content.contains('[')));
     }
 

@@ -6,7 +6,7 @@ mod instructions;
 mod template;
 
 pub use instructions::{COMBINE, CORRECT, Prompt, REFINE};
-pub(crate) use instructions::{Instructions, Task};
+pub(crate) use instructions::{Instructions, PromptTask};
 pub(crate) use template::{ParsedTemplate, Template};
 
 use crate::{AxisValue, Choice, Component, Error, FileError};

@@ -9,12 +9,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// interpreter may need more than the first of them to start.
 const LIMITS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
 
-fn limited(source: &str, timeout_seconds: f64) -> Result<Function, FunctionError> {
+fn limited(source: &str, timeout_seconds: f64) -> Result<Function, FunctionMistake> {
     let script = Script { file: "f.py", source, function: "f", interpreter: None, timeout_seconds, concurrency: None };
     Function::new("metric", script, &["a", "b"])
 }
 
-fn function(source: &str) -> Result<Function, FunctionError> {
+fn function(source: &str) -> Result<Function, FunctionMistake> {
     limited(source, 60.0)
 }
 

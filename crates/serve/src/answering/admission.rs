@@ -58,7 +58,7 @@ impl AdmissionQueue {
         if let Ok(permit) = self.permits.clone().try_acquire_owned() {
             return Ok(admit(permit));
         }
-        let _position = QueuePosition::take(self)?;
+        let _position = WaitingRequest::take(self)?;
         match tokio::time::timeout(at_most, self.permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(admit(permit)),
             _ => Err(self.waited_too_long()),
@@ -89,9 +89,9 @@ impl AdmissionQueue {
 }
 
 /// Counts a request as waiting, until it is dropped.
-struct QueuePosition<'a>(&'a AdmissionQueue);
+struct WaitingRequest<'a>(&'a AdmissionQueue);
 
-impl<'a> QueuePosition<'a> {
+impl<'a> WaitingRequest<'a> {
     fn take(admission: &'a AdmissionQueue) -> Result<Self, ApiError> {
         let entered = admission
             .waiting
@@ -101,7 +101,7 @@ impl<'a> QueuePosition<'a> {
     }
 }
 
-impl Drop for QueuePosition<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
     }

@@ -4,7 +4,7 @@ use super::pipeline::{AnswerPipeline, UserQuestion};
 use crate::watching::pipeline_span;
 use eval::statistics::Summary;
 use futures::stream::BoxStream;
-use lab::{Bundle, Elsewhere, Error, Part, Reach, RunPipeline, RunRecord, Session, Setup};
+use lab::{Bundle, Error, Part, PartTransport, Reach, RunPipeline, RunRecord, Session, Setup};
 use rag::pipeline::PipelineEvent;
 use std::{
     any::Any,
@@ -106,7 +106,7 @@ impl ServedPipeline {
         cache: &Path,
         scratch: &Path,
         part: Part,
-        others: Arc<dyn Elsewhere>,
+        others: Arc<dyn PartTransport>,
     ) -> Result<Self, Error> {
         Self::open_bundle(address, setup, cache, scratch, Some((part, others)), None).await
     }
@@ -116,7 +116,7 @@ impl ServedPipeline {
         mut setup: Setup,
         cache: &Path,
         scratch: &Path,
-        part: Option<(Part, Arc<dyn Elsewhere>)>,
+        part: Option<(Part, Arc<dyn PartTransport>)>,
         allowed: Option<&Reach>,
     ) -> Result<Self, Error> {
         setup.control.forgets_answers = true;

@@ -59,7 +59,7 @@ pub(crate) struct LaneDispatcher<P = ServedPipeline> {
 }
 
 /// Why an attempt gave no answer, and what follows.
-struct AttemptFailure {
+struct LaneFailure {
     error: ApiError,
     /// Whether one of the pipeline's models failed (the chat model, the embedder or
     /// the reranker), so that the lane's breaker counts it.
@@ -68,14 +68,14 @@ struct AttemptFailure {
     may_pass_on: bool,
 }
 
-impl From<ApiError> for AttemptFailure {
+impl From<ApiError> for LaneFailure {
     fn from(error: ApiError) -> Self {
         let may_pass_on = error.status.is_server_error() && !error.is_of_question();
         Self { is_of_model: error.is_upstream(), may_pass_on, error }
     }
 }
 
-impl AttemptFailure {
+impl LaneFailure {
     /// Whether the next lane is asked after a failure in this role. A canary passes on
     /// every failure of the service, because the served pipeline may answer.
     fn passes_on_from(&self, role: LaneRole) -> bool {
@@ -223,7 +223,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                     return Ok((lane.served.clone(), found));
                 }
                 Err(error) => {
-                    let failure = AttemptFailure::from(error);
+                    let failure = LaneFailure::from(error);
                     if failure.may_pass_on {
                         lane.search_breaker.record_failure(Instant::now());
                     }
@@ -322,7 +322,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         &self,
         attempt: &LaneAttempt<'_, P>,
         send: &(dyn Fn(AnswerEvent<P>) + Send + Sync),
-    ) -> Result<Arc<SourcedAnswer>, AttemptFailure> {
+    ) -> Result<Arc<SourcedAnswer>, LaneFailure> {
         let (started, role) = (Instant::now(), attempt.lane.role);
         let span = attempt.lane.served.span();
         let work = AssertUnwindSafe(self.ask_lane(attempt, send)).catch_unwind();
@@ -344,7 +344,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         &self,
         attempt: &LaneAttempt<'_, P>,
         send: &(dyn Fn(AnswerEvent<P>) + Send + Sync),
-    ) -> Result<Arc<SourcedAnswer>, AttemptFailure> {
+    ) -> Result<Arc<SourcedAnswer>, LaneFailure> {
         let LaneAttempt { lane, question, sent, .. } = attempt;
         let begun = Instant::now();
         let progress = Mutex::new(AttemptProgress { begun, found: None, wrote: None });
@@ -442,7 +442,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
     }
 }
 
-impl SpanError for AttemptFailure {
+impl SpanError for LaneFailure {
     fn error_type(&self) -> Cow<'static, str> {
         self.error.error_type()
     }
@@ -473,7 +473,7 @@ impl<P: AnswerPipeline> LaneAttempt<'_, P> {
     }
 
     /// The failure of an attempt that timed out.
-    fn time_out(&self, progress: &AttemptProgress, deadline: Duration, first_token: Duration) -> AttemptFailure {
+    fn time_out(&self, progress: &AttemptProgress, deadline: Duration, first_token: Duration) -> LaneFailure {
         let now = Instant::now();
         let (error, is_of_model) = match (progress.found, progress.wrote) {
             (None, None) => {
@@ -496,7 +496,7 @@ impl<P: AnswerPipeline> LaneAttempt<'_, P> {
                 (ApiError::timeout(format!("the answer was not done within {deadline:?}")), is_silent)
             }
         };
-        AttemptFailure { error, is_of_model, may_pass_on: true }
+        LaneFailure { error, is_of_model, may_pass_on: true }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct EmbeddingsRequest {
     input: Value,
     /// `float` (the default) or `base64`: little-endian 32-bit numbers.
     #[serde(default)]
-    encoding_format: Option<VectorEncoding>,
+    encoding_format: Option<EmbeddingFormat>,
     /// The length of the vectors; only the embedder's own.
     #[serde(default, deserialize_with = "whole_number")]
     #[schemars(range(min = 1))]
@@ -104,7 +104,7 @@ pub(crate) struct TextUsage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum VectorEncoding {
+enum EmbeddingFormat {
     Float,
     Base64,
 }
@@ -168,11 +168,11 @@ pub(crate) async fn post(
     let matrix = deadline.limit(work).await?;
     check(matrix.columns)?;
     let vector = |row: &[f32]| match request.encoding_format {
-        Some(VectorEncoding::Base64) => {
+        Some(EmbeddingFormat::Base64) => {
             let bytes: Vec<u8> = row.iter().flat_map(|number| number.to_le_bytes()).collect();
             EmbeddingValues::Base64(STANDARD.encode(bytes))
         }
-        Some(VectorEncoding::Float) | None => EmbeddingValues::Float(row.iter().copied().map(f64::from).collect()),
+        Some(EmbeddingFormat::Float) | None => EmbeddingValues::Float(row.iter().copied().map(f64::from).collect()),
     };
     let data = matrix.iter().enumerate();
     let data = data.map(|(index, row)| TextEmbedding { object: "embedding", index, embedding: vector(row) }).collect();

@@ -6,7 +6,7 @@ use axum::routing::MethodRouter;
 use std::sync::Arc;
 
 type Handler = fn(&Arc<HttpService>) -> MethodRouter<Arc<HttpService>>;
-type Describe = for<'a> fn(Operation<'a>) -> Operation<'a>;
+type DescribeOperation = for<'a> fn(Operation<'a>) -> Operation<'a>;
 
 /// One method of one path.
 pub(crate) struct RouteSpec {
@@ -21,7 +21,7 @@ pub(crate) struct RouteSpec {
     /// and perhaps details after it. Empty for files of pages.
     pub(crate) words: &'static str,
     /// The description in OpenAPI; `None` for pages and their files.
-    pub(crate) describe: Option<Describe>,
+    pub(crate) describe: Option<DescribeOperation>,
 }
 
 impl RouteSpec {
@@ -38,7 +38,7 @@ impl RouteSpec {
         Self { words, ..self }
     }
 
-    pub(crate) const fn described(self, describe: Describe) -> Self {
+    pub(crate) const fn described(self, describe: DescribeOperation) -> Self {
         Self { describe: Some(describe), ..self }
     }
 

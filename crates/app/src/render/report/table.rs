@@ -1,7 +1,7 @@
 //! The leaderboard as a plain table, for readers whose browser runs no scripts.
 //! The page's script replaces it.
 
-use lab::board::{Board, Cell, Column, ColumnKind, Row};
+use lab::board::{Board, BoardRow, Cell, Column, ColumnKind};
 
 /// Text as it stands in HTML.
 pub(super) fn escape(text: &str) -> String {
@@ -35,7 +35,7 @@ pub(super) fn leaderboard(board: &Board) -> String {
     )
 }
 
-fn tr(board: &Board, row: &Row) -> String {
+fn tr(board: &Board, row: &BoardRow) -> String {
     let cells: String = board.shown(row).map(|(column, cell)| td(&shown(column, cell))).collect();
     format!("<tr>{}{}{cells}</tr>", td(&row.label), th("row", &row.id))
 }

@@ -27,7 +27,7 @@ pub(crate) use {
     generate::GenerateWork,
     index::IndexWork,
     load::LoadWork,
-    retrieve::{RetrieveWork, WrittenQueries},
+    retrieve::{QueryTasks, RetrieveWork},
     score::ScoreWork,
     write_queries::WriteQueriesWork,
 };

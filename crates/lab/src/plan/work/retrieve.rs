@@ -23,12 +23,12 @@ pub(crate) struct RetrieveWork {
     pub(crate) embedder: Option<String>,
     pub(crate) corpus: CorpusInputs,
     /// What is searched, if it is not the questions themselves, and its vectors.
-    pub(crate) written: Option<WrittenQueries>,
+    pub(crate) written: Option<QueryTasks>,
 }
 
 /// Queries that were written for the questions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct WrittenQueries {
+pub(crate) struct QueryTasks {
     pub(crate) queries: TaskId,
     pub(crate) vectors: Option<TaskId>,
 }

@@ -2,8 +2,8 @@
 //! experiment, and tables of questions for MLflow's pages and for others.
 
 use crate::{
-    board::{Board, ColumnKind, Row},
-    layout::RunFile,
+    board::{Board, BoardRow, ColumnKind},
+    layout::RunFileName,
     results::{QuestionResult, Results, TrialResult},
     track::RunView,
 };
@@ -56,9 +56,9 @@ pub(super) fn tables(files: &[ArtifactFile]) -> String {
 
 /// The files of the run for the whole.
 pub(super) fn of_run(view: &RunView, results: &Results, board: &Board) -> Vec<ArtifactFile> {
-    let mut files = vec![ArtifactFile::new(RunFile::Experiment.name(), view.experiment.shown())];
+    let mut files = vec![ArtifactFile::new(RunFileName::Experiment.name(), view.experiment.shown())];
     if let Some(page) = view.report.as_ref().and_then(|path| std::fs::read(path).ok()) {
-        files.push(ArtifactFile::new(RunFile::Report.name(), page));
+        files.push(ArtifactFile::new(RunFileName::Report.name(), page));
     }
     if !results.questions.is_empty() {
         let dataset = Dataset { questions: results.questions.clone() };
@@ -129,7 +129,7 @@ fn row(results: &Results, i: usize, found: &QuestionResult) -> Vec<Value> {
 fn leaderboard(board: &Board) -> ArtifactFile {
     let told = |kind| matches!(kind, ColumnKind::Axis | ColumnKind::Objective | ColumnKind::Metric);
     let names = board.columns.iter().filter(|column| told(column.kind)).map(|column| column.name.clone());
-    let row = |row: &Row| {
+    let row = |row: &BoardRow| {
         let cells = board.columns.iter().zip(&row.cells).filter(|(column, _)| told(column.kind));
         let values = cells.map(|(_, cell)| cell.text().map_or_else(|| json!(cell.number()), |text| json!(text)));
         std::iter::once(json!(row.id)).chain(values).collect()

@@ -36,7 +36,7 @@ pub(super) struct Examples {
     pub(super) variations: Vec<Variation>,
     #[serde(default)]
     pub(super) refused_settings: Vec<Map<String, Value>>,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<AnswerExample>,
     /// The first of these, while it is written.
     pub(super) stream: Stream,
     #[serde(default)]
@@ -67,7 +67,7 @@ pub(super) struct Variation {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Answer {
+pub(super) struct AnswerExample {
     pub(super) body: Value,
     pub(super) text: String,
     pub(super) finish: Finish,
@@ -99,14 +99,14 @@ pub(super) struct Stream {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StreamError {
-    pub(super) is: Kind,
+    pub(super) is: RefusalKind,
     pub(super) event: Event,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Refusal {
-    pub(super) is: Kind,
+    pub(super) is: RefusalKind,
     pub(super) status: u16,
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
@@ -123,7 +123,7 @@ pub(super) struct Refusal {
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum RefusalKind {
     RateLimited,
     QuotaExhausted,
     Authentication,
@@ -134,7 +134,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl RefusalKind {
     pub(super) fn of(error: &Error) -> Self {
         match error {
             Error::RateLimited { .. } => Self::RateLimited,

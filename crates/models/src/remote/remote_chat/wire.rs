@@ -17,7 +17,7 @@ pub(super) enum Form {
 /// One event of a stream.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Event {
+pub(super) struct WireEvent {
     #[serde(default)]
     pub(super) name: String,
     #[serde(default)]
@@ -26,14 +26,14 @@ pub(super) struct Event {
     pub(super) data: Value,
 }
 
-impl Event {
+impl WireEvent {
     fn text(&self) -> String {
         self.data.as_str().map_or_else(|| self.data.to_string(), str::to_owned)
     }
 }
 
 impl Form {
-    pub(super) fn response<'a>(self, events: impl IntoIterator<Item = &'a Event>) -> ResponseTemplate {
+    pub(super) fn response<'a>(self, events: impl IntoIterator<Item = &'a WireEvent>) -> ResponseTemplate {
         let bytes: Vec<u8> = events.into_iter().flat_map(|event| self.event(event)).collect();
         let kind = match self {
             Self::ServerSentEvents => "text/event-stream; charset=utf-8",
@@ -42,7 +42,7 @@ impl Form {
         ResponseTemplate::new(200).set_body_raw(bytes, kind)
     }
 
-    pub(super) fn event(self, event: &Event) -> Vec<u8> {
+    pub(super) fn event(self, event: &WireEvent) -> Vec<u8> {
         match self {
             Self::ServerSentEvents => {
                 let name = if event.name.is_empty() { String::new() } else { format!("event: {}\n", event.name) };

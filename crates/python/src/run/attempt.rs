@@ -10,7 +10,8 @@
 //! Awaiting it gives `None` if the result was kept, and `False` if the result
 //! was no longer wanted. It raises what the coroutine raises.
 
-use crate::{run::PyScheduler, scheduler::WorkerNumber};
+use super::PyScheduler;
+use crate::scheduler::WorkerNumber;
 use pyo3::{
     PyTraverseError, PyVisit,
     exceptions::{PyRuntimeError, PyStopIteration, PyTypeError},
