@@ -188,7 +188,7 @@ impl Metrics {
         );
         registry.register(
             "spans",
-            "SpanCounts of traces by what became of them so far: ended, sent, failed; the others wait or were dropped",
+            "Spans of traces by what became of them so far: ended, sent, failed; the others wait or were dropped",
             metrics.spans.clone(),
         );
         registry.register(
