@@ -44,6 +44,11 @@ pub enum CallError {
     Failed(String),
 }
 
+/// Why a cluster cannot be joined or asked, in the words of the program that talks to it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ClusterError(pub String);
+
 /// Starts workers and talks to them.
 #[async_trait]
 pub trait Cluster: Send + Sync {
@@ -51,12 +56,12 @@ pub trait Cluster: Send + Sync {
     ///
     /// # Errors
     /// If the cluster cannot be asked.
-    async fn nodes(&self) -> Result<Vec<ClusterNode>, String>;
+    async fn nodes(&self) -> Result<Vec<ClusterNode>, ClusterError>;
 
     /// Starts a worker and returns its node's id when the worker is ready. If
     /// no node is named, any node may be used, and a cluster that can grow adds
     /// a node when none has room. `setup` is passed to
-    /// [`crate::engine::Worker::open`].
+    /// [`crate::Worker::open`].
     ///
     /// # Errors
     /// If it did not start.

@@ -59,7 +59,7 @@ pub use error::{Error, failed_function, model_error};
 pub use files::{write_new, write_whole};
 pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, generate_golden};
 pub use models::provider::Environment;
-pub use noise::{NoiseDesign, NoiseResult, noise, noise_cost};
+pub use noise::{NoiseDesign, NoiseDesignError, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
 pub use parts::{Part, PartTransport, PartUnavailable};
 pub use plan::{
@@ -78,12 +78,15 @@ pub use results::{
     Answering, Difference, FunctionFailure, JudgeResult, MetricComparison, MetricResult, NotEnriched,
     QualificationRecord, QuestionResult, Results, TrialResult, TrialUsage, Winner,
 };
-pub use scoring::{MetricScores, RowScores, ScoreResults, ScoredAnswers, ScoredBy, Scorer, Scoring, records};
+pub use scoring::{
+    CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, ScoredBy, Scorer, Scoring, TableRowsError,
+    UnreadableType, records,
+};
 pub use session::Session;
 pub use setup::{ClusterSetup, Connect, Control, Setup};
 pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
-    RayEngineSpec, ScoringSpec, Spaces, SpecError, StageSpec, TrackerConfig, nearest,
+    RayEngineSpec, ScoringSpec, Spaces, SpecError, StageSpec, TrackerConfig, TrackerSettingsError, nearest,
 };
 pub use task::read::{ReadContent, content as read_file};
 pub use worker::Worker;

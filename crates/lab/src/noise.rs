@@ -46,15 +46,20 @@ pub struct NoiseDesign {
     pub judgements: usize,
 }
 
+/// A design that measures no noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("at least 2 questions, 1 answer and 1 judgement are needed")]
+pub struct NoiseDesignError;
+
 impl NoiseDesign {
     /// What cannot be.
     ///
     /// # Errors
     /// The mistake, and what is needed.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), NoiseDesignError> {
         match *self {
             Self { questions: 0 | 1, .. } | Self { answers: 0, .. } | Self { judgements: 0, .. } => {
-                Err("at least 2 questions, 1 answer and 1 judgement are needed".to_owned())
+                Err(NoiseDesignError)
             }
             _ => Ok(()),
         }

@@ -16,10 +16,10 @@ mod results;
 mod scorer;
 mod systems;
 
-pub use parquet::records;
+pub use parquet::{TableRowsError, UnreadableType, records};
 pub use results::{MetricScores, RowScores, ScoreResults};
 pub use scorer::{ScoredBy, Scorer};
-pub use systems::ScoredAnswers;
+pub use systems::{CompareError, ScoredAnswers};
 
 use crate::{
     Control, Error, Operator, Setup,

@@ -1,7 +1,11 @@
 //! What a session is given by whoever starts it: libraries read no
 //! environment.
 
-use crate::{cluster::Cluster, progress::Progress, spec::RayEngineSpec};
+use crate::{
+    cluster::{Cluster, ClusterError},
+    progress::Progress,
+    spec::RayEngineSpec,
+};
 use models::{
     Caps, CpuBudget, Lessor, Listener, ModelDirectory, PullOptions, RetryPolicy, provider, provider::Environment,
 };
@@ -9,7 +13,7 @@ use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 /// Joins the cluster that an experiment names.
-pub type Connect = Arc<dyn Fn(&RayEngineSpec) -> Result<Arc<dyn Cluster>, String> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(&RayEngineSpec) -> Result<Arc<dyn Cluster>, ClusterError> + Send + Sync>;
 
 /// What a session is given by whoever starts it.
 #[derive(Clone)]

@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use lab::{
     RayEngineSpec, Worker,
-    cluster::{CallError, Cluster, ClusterNode, Resources, WorkerId},
+    cluster::{CallError, Cluster, ClusterError, ClusterNode, Resources, WorkerId},
     engine::WorkerSetup,
 };
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyBytes};
@@ -24,7 +24,7 @@ impl PythonCluster {
         Arc::new(move |spec: &RayEngineSpec| {
             Python::attach(|py| {
                 let arguments = (&spec.address, spec.environment.clone());
-                let object = connect.call1(py, arguments).map_err(|error| error.value(py).to_string())?;
+                let object = connect.call1(py, arguments).map_err(|error| ClusterError(error.value(py).to_string()))?;
                 Ok(Arc::new(Self { object: Arc::new(object) }) as Arc<dyn Cluster>)
             })
         })
@@ -52,13 +52,14 @@ impl PythonCluster {
 
 #[async_trait]
 impl Cluster for PythonCluster {
-    async fn nodes(&self) -> Result<Vec<ClusterNode>, String> {
+    async fn nodes(&self) -> Result<Vec<ClusterNode>, ClusterError> {
         let object = self.object.clone();
         let asked = tokio::task::spawn_blocking(move || {
             Python::attach(|py| object.call_method0(py, "nodes")?.extract::<String>(py))
         });
-        let text = asked.await.map_err(|error| error.to_string())?.map_err(|error: PyErr| error.to_string())?;
-        serde_json::from_str(&text).map_err(|error| error.to_string())
+        let failed = |error: &dyn std::error::Error| ClusterError(error.to_string());
+        let text = asked.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+        serde_json::from_str(&text).map_err(|error| failed(&error))
     }
 
     async fn start(

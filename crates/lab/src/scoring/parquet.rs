@@ -20,18 +20,45 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+/// Why rows of a table cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TableRowsError {
+    /// The file is no Parquet file, or is damaged.
+    #[error("the Parquet file cannot be read: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+    /// A batch of the file is damaged.
+    #[error("the Parquet file cannot be read: {0}")]
+    Batch(#[from] arrow_schema::ArrowError),
+    /// A column holds something else than texts, numbers, truth values, and lists and structures of these.
+    #[error("column `{column}` holds {found}: write texts, or lists of them")]
+    Column {
+        /// The column's name.
+        column: String,
+        /// What it holds.
+        found: UnreadableType,
+    },
+}
+
+/// A type whose values have no form in JSON here.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadableType {
+    /// It is none of the types that are read.
+    #[error("the type {0}")]
+    Other(DataType),
+    /// Its dictionary cannot be unpacked.
+    #[error("the type {0}, which cannot be read: {1}")]
+    Dictionary(DataType, arrow_schema::ArrowError),
+}
+
 /// The rows of a table, one JSON object a line.
 ///
 /// # Errors
 /// If the file is damaged, or a column holds something else.
-pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    let broken = |error: &dyn std::fmt::Display| format!("the Parquet file cannot be read: {error}");
-    let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes))
-        .and_then(ParquetRecordBatchReaderBuilder::build)
-        .map_err(|error| broken(&error))?;
+pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, TableRowsError> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes))?.build()?;
     let mut lines = Vec::new();
     for batch in reader {
-        for row in records(&batch.map_err(|error| broken(&error))?)? {
+        for row in records(&batch?)? {
             lines.extend(Value::Object(row).to_string().into_bytes());
             lines.push(b'\n');
         }
@@ -44,14 +71,14 @@ pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
 /// # Errors
 /// If a column holds something else than texts, numbers, truth values, and
 /// lists and structures of these.
-pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, String> {
+pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, TableRowsError> {
     let schema = batch.schema();
     let mut rows: Vec<Map<String, Value>> = vec![Map::new(); batch.num_rows()];
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        let told = |kind: String| format!("column `{}` holds {kind}: write texts, or lists of them", field.name());
-        let column = plain(column).map_err(told)?;
+        let unreadable = |found| TableRowsError::Column { column: field.name().clone(), found };
+        let column = plain(column).map_err(unreadable)?;
         for (row, fields) in rows.iter_mut().enumerate() {
-            fields.insert(field.name().clone(), value(column.as_ref(), row).map_err(told)?);
+            fields.insert(field.name().clone(), value(column.as_ref(), row).map_err(unreadable)?);
         }
     }
     Ok(rows)
@@ -59,8 +86,8 @@ pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, String> {
 
 /// A column without dictionaries, also within its lists and structures. Each is
 /// unpacked once: unpacked for each cell, it takes time with the square of the rows.
-fn plain(column: &ArrayRef) -> Result<ArrayRef, String> {
-    let unreadable = |error| format!("the type {}, which cannot be read: {error}", column.data_type());
+fn plain(column: &ArrayRef) -> Result<ArrayRef, UnreadableType> {
+    let unreadable = |error| UnreadableType::Dictionary(column.data_type().clone(), error);
     let nulls = || column.nulls().cloned();
     Ok(match column.data_type() {
         DataType::Dictionary(..) => {
@@ -93,7 +120,7 @@ fn plain(column: &ArrayRef) -> Result<ArrayRef, String> {
 }
 
 /// A column within another one, without dictionaries, and its field.
-fn plain_field(field: &Field, column: &ArrayRef) -> Result<(FieldRef, ArrayRef), String> {
+fn plain_field(field: &Field, column: &ArrayRef) -> Result<(FieldRef, ArrayRef), UnreadableType> {
     let column = plain(column)?;
     // A dictionary of a column without nulls may hold some.
     Ok((Arc::new(Field::new(field.name(), column.data_type().clone(), true)), column))
@@ -112,7 +139,7 @@ fn holds_dictionary(kind: &DataType) -> bool {
 }
 
 /// One cell of a column without dictionaries. A NaN becomes a missing value, which is what pandas means by it.
-fn value(array: &dyn Array, row: usize) -> Result<Value, String> {
+fn value(array: &dyn Array, row: usize) -> Result<Value, UnreadableType> {
     if array.is_null(row) {
         return Ok(Value::Null);
     }
@@ -139,13 +166,13 @@ fn value(array: &dyn Array, row: usize) -> Result<Value, String> {
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
             let read = columns.map(|(field, column)| Ok((field.name().clone(), value(column.as_ref(), row)?)));
-            Value::Object(read.collect::<Result<_, String>>()?)
+            Value::Object(read.collect::<Result<_, UnreadableType>>()?)
         }
-        other => return Err(format!("the type {other}")),
+        other => return Err(UnreadableType::Other(other.clone())),
     })
 }
 
-fn list(items: &dyn Array) -> Result<Value, String> {
+fn list(items: &dyn Array) -> Result<Value, UnreadableType> {
     (0..items.len()).map(|row| value(items, row)).collect::<Result<_, _>>().map(Value::Array)
 }
 
@@ -158,7 +185,7 @@ mod tests {
     };
     use parquet::arrow::ArrowWriter;
 
-    fn lines(columns: Vec<(&str, ArrayRef)>) -> Result<Vec<Value>, String> {
+    fn lines(columns: Vec<(&str, ArrayRef)>) -> Result<Vec<Value>, TableRowsError> {
         let batch = RecordBatch::try_from_iter(columns).expect("a batch");
         let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).expect("a writer");
         writer.write(&batch).expect("rows");
@@ -269,6 +296,6 @@ mod tests {
         let error =
             lines(vec![("when", Arc::new(TimestampSecondArray::from(vec![1])) as ArrayRef)]).expect_err("a time");
         assert!(error.contains("column `when`"), "{error}");
-        assert!(jsonl(b"PAR1 and no more".to_vec()).expect_err("damaged").contains("cannot be read"));
+        assert!(jsonl(b"PAR1 and no more".to_vec()).expect_err("damaged").to_string().contains("cannot be read"));
     }
 }

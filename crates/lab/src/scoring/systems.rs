@@ -45,6 +45,27 @@ impl AnswerScore {
     }
 }
 
+/// Why two systems cannot be compared.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say it")]
+pub enum CompareError {
+    #[error("`{id}` is another question in the second: {first:?} in the first, {second:?} in the second")]
+    OtherQuestion { id: String, first: String, second: String },
+    #[error("the two have no question in common: none of {first} has the {what} of one of {second}")]
+    NoCommonQuestion { what: &'static str, first: usize, second: usize },
+    #[error(
+        "{metric} was judged by {first} in the first and by {second} in the second: a difference could be that of the \
+         judges; score both with the same"
+    )]
+    OtherJudges { metric: String, first: String, second: String },
+    #[error("the two have no metric in common: {first} in the first, {second} in the second")]
+    NoCommonMetric { first: String, second: String },
+    #[error(
+        "{key:?} stands twice in the {system}, in rows {first} and {second}: give each question its own `question_id`"
+    )]
+    Twice { key: String, system: &'static str, first: usize, second: usize },
+}
+
 /// Rows by the id or the text of their question.
 type ByQuestion<'a> = HashMap<&'a str, &'a SystemRow>;
 
@@ -57,7 +78,7 @@ impl ScoredAnswers {
     /// If the systems share no metric or no question, if a question appears
     /// twice in one table, if one id belongs to two different questions, or if
     /// a shared metric was judged by different judges.
-    pub fn compare(&self, second: &Self) -> Result<Vec<MetricComparison>, String> {
+    pub fn compare(&self, second: &Self) -> Result<Vec<MetricComparison>, CompareError> {
         let metrics = self.common_metrics(second)?;
         let by_id = self.has_ids() && second.has_ids();
         let (ours, theirs) = (self.by_question("first", by_id)?, second.by_question("second", by_id)?);
@@ -65,20 +86,15 @@ impl ScoredAnswers {
         for row in &self.rows {
             let other = theirs.get(row.key(by_id)).copied();
             if let Some(other) = other.filter(|other| other.question != row.question) {
-                return Err(format!(
-                    "`{}` is another question in the second: {:?} in the first, {:?} in the second",
-                    row.id, row.question, other.question
-                ));
+                let (id, first, second) = (row.id.clone(), row.question.clone(), other.question.clone());
+                return Err(CompareError::OtherQuestion { id, first, second });
             }
             pairs.push((Some(row), other));
         }
         if pairs.iter().all(|(_, other)| other.is_none()) {
             let what = if by_id { "id" } else { "text" };
-            return Err(format!(
-                "the two have no question in common: none of {} has the {what} of one of {}",
-                self.rows.len(),
-                second.rows.len()
-            ));
+            let (first, second) = (self.rows.len(), second.rows.len());
+            return Err(CompareError::NoCommonQuestion { what, first, second });
         }
         let only_second = second.rows.iter().filter(|row| !ours.contains_key(row.key(by_id)));
         pairs.extend(only_second.map(|row| (None, Some(row))));
@@ -93,29 +109,20 @@ impl ScoredAnswers {
     }
 
     /// The metrics that the systems share, in the order of the first.
-    fn common_metrics(&self, second: &Self) -> Result<Vec<RangedMetric>, String> {
+    fn common_metrics(&self, second: &Self) -> Result<Vec<RangedMetric>, CompareError> {
         let mut metrics = Vec::new();
         for metric in &self.metrics {
             let Some(other) = second.metrics.iter().find(|other| other.name == metric.name) else { continue };
             if metric.judged && self.judges != second.judges {
-                return Err(format!(
-                    "{} was judged by {} in the first and by {} in the second: a difference could be that of the \
-                     judges; score both with the same",
-                    metric.name,
-                    self.judges.join(", "),
-                    second.judges.join(", ")
-                ));
+                let (first, second) = (self.judges.join(", "), second.judges.join(", "));
+                return Err(CompareError::OtherJudges { metric: metric.name.clone(), first, second });
             }
             let range = (metric.range.0.min(other.range.0), metric.range.1.max(other.range.1));
             metrics.push((metric.name.clone(), range));
         }
         if metrics.is_empty() {
             let names = |of: &Self| of.metrics.iter().map(|metric| metric.name.clone()).collect::<Vec<_>>().join(", ");
-            return Err(format!(
-                "the two have no metric in common: {} in the first, {} in the second",
-                names(self),
-                names(second)
-            ));
+            return Err(CompareError::NoCommonMetric { first: names(self), second: names(second) });
         }
         Ok(metrics)
     }
@@ -125,15 +132,13 @@ impl ScoredAnswers {
         self.rows.iter().any(|row| !is_numbered_id(&row.id, row.row))
     }
 
-    fn by_question(&self, which: &str, by_id: bool) -> Result<ByQuestion<'_>, String> {
+    fn by_question(&self, system: &'static str, by_id: bool) -> Result<ByQuestion<'_>, CompareError> {
         let mut found = ByQuestion::new();
         for row in &self.rows {
             let key = row.key(by_id);
             if let Some(earlier) = found.insert(key, row) {
-                return Err(format!(
-                    "{key:?} stands twice in the {which}, in rows {} and {}: give each question its own `question_id`",
-                    earlier.row, row.row
-                ));
+                let (key, first, second) = (key.to_owned(), earlier.row, row.row);
+                return Err(CompareError::Twice { key, system, first, second });
             }
         }
         Ok(found)
@@ -195,7 +200,7 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_is_refused_with_the_reason() {
         let a = answers("m", &[("a", "A?", Some(1.0))]);
-        let refused = |other: &ScoredAnswers| a.compare(other).unwrap_err();
+        let refused = |other: &ScoredAnswers| a.compare(other).unwrap_err().to_string();
         assert!(refused(&answers("n", &[("a", "A?", Some(1.0))])).contains("judged by m in the first and by n"));
         assert!(refused(&answers("m", &[("a", "B?", Some(1.0))])).contains("another question"));
         assert!(refused(&answers("m", &[("b", "A?", Some(1.0))])).contains("no question in common"));

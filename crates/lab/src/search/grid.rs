@@ -2,7 +2,7 @@
 //!
 //! When to use it: when the whole picture is wanted, or the space is small.
 
-use super::{SearchProblem, Stop, Strategy, TrialScores};
+use super::{SearchProblem, SearchSettingsError, Stop, Strategy, TrialScores};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, SearchSettingsError> {
         Ok(Box::new(Grid { questions: problem.questions }))
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 store::registry! {
     /// How trials are chosen from the space.
     #[derive(schemars::JsonSchema)]
-    pub enum SearchConfig builds Box<dyn Strategy>, from &SearchProblem, or String {
+    pub enum SearchConfig builds Box<dyn Strategy>, from &SearchProblem, or SearchSettingsError {
         Grid => grid,
         Random => random,
         Race => race,
@@ -22,6 +22,20 @@ store::registry! {
         Tpe => tpe,
         ModelsFirst => models_first,
     }
+}
+
+/// What is wrong with the settings of a search.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say it")]
+pub enum SearchSettingsError {
+    #[error("`{name}` must be above 0 and at most 1, not {share}")]
+    Share { name: &'static str, share: f64 },
+    #[error("`error_rate` must be between 0 and 1, not {0}")]
+    ErrorRate(f64),
+    #[error("`block` and `finalists` must be at least 1")]
+    NoBlock,
+    #[error("`reduction` must be at least 2 and `least` at least 1")]
+    Reduction,
 }
 
 impl Default for SearchConfig {
@@ -149,11 +163,11 @@ fn part(share: f64, all: usize) -> usize {
     ((share * all as f64).round() as usize).clamp(1, all.max(1))
 }
 
-fn check_share(name: &str, share: f64) -> Result<(), String> {
+fn check_share(name: &'static str, share: f64) -> Result<(), SearchSettingsError> {
     if share > 0.0 && share <= 1.0 {
         return Ok(());
     }
-    Err(format!("`{name}` must be above 0 and at most 1, not {share}"))
+    Err(SearchSettingsError::Share { name, share })
 }
 
 /// The stops of trials that were never asked anything.

@@ -5,7 +5,7 @@
 //! takes the sum of the axes' sizes, not their product. It cannot see that a
 //! chunker is good only with a certain embedder.
 
-use super::{SearchProblem, Stop, Strategy, TrialScores, mean, not_tried};
+use super::{SearchProblem, SearchSettingsError, Stop, Strategy, TrialScores, mean, not_tried};
 use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const MODELS: [Axis; 2] = [Axis::Embedder, Axis::Generator];
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, SearchSettingsError> {
         let mut axes: Vec<String> = problem.trials.iter().flat_map(|labels| labels.keys().cloned()).collect();
         axes.sort_by_key(|axis| {
             (MODELS.iter().position(|model| model.name() == axis).unwrap_or(MODELS.len()), axis.clone())

@@ -23,7 +23,7 @@
 //! test; Z. Karnin, T. Koren, O. Somekh, "Almost Optimal Exploration in
 //! Multi-Armed Bandits", ICML 2013, for the allocation.
 
-use super::{SearchProblem, Stop, StopKind, Strategy, TrialScores, check_share, mean, standing};
+use super::{SearchProblem, SearchSettingsError, Stop, StopKind, Strategy, TrialScores, check_share, mean, standing};
 use eval::statistics::betting_evidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -56,13 +56,13 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, SearchSettingsError> {
         check_share("share", self.share)?;
         if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
-            return Err(format!("`error_rate` must be between 0 and 1, not {}", self.error_rate));
+            return Err(SearchSettingsError::ErrorRate(self.error_rate));
         }
         if self.block == 0 || self.finalists == 0 {
-            return Err("`block` and `finalists` must be at least 1".to_owned());
+            return Err(SearchSettingsError::NoBlock);
         }
         let trials = problem.trials.len();
         Ok(Box::new(Race {

@@ -6,7 +6,7 @@
 //! Source: J. Bergstra, Y. Bengio, "Random Search for Hyper-Parameter
 //! Optimization", JMLR 13 (2012).
 
-use super::{SearchProblem, Stop, Strategy, TrialScores, check_share, not_tried, part};
+use super::{SearchProblem, SearchSettingsError, Stop, Strategy, TrialScores, check_share, not_tried, part};
 use eval::statistics::Random as Numbers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, SearchSettingsError> {
         check_share("share", self.share)?;
         let all = problem.trials.len();
         let mut order: Vec<usize> = (0..all).collect();

@@ -8,7 +8,7 @@
 //! Source: K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification
 //! and Hyperparameter Optimization", AISTATS 2016.
 
-use super::{SearchProblem, Stop, StopKind, Strategy, TrialScores, standing};
+use super::{SearchProblem, SearchSettingsError, Stop, StopKind, Strategy, TrialScores, standing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -32,9 +32,9 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, SearchSettingsError> {
         if self.reduction < 2 || self.least == 0 {
-            return Err("`reduction` must be at least 2 and `least` at least 1".to_owned());
+            return Err(SearchSettingsError::Reduction);
         }
         // From the top: all questions, a third of them, a ninth and so on, as
         // long as that is enough to judge by and there are trials to choose

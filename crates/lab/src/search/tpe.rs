@@ -16,7 +16,7 @@
 //! NIPS 2011. Not through a crate: `optimizer` 1.0 takes every study for one
 //! that minimises and confuses axes with equally many values.
 
-use super::{SearchProblem, Stop, Strategy, TrialScores, check_share, mean, not_tried, part};
+use super::{SearchProblem, SearchSettingsError, Stop, Strategy, TrialScores, check_share, mean, not_tried, part};
 use eval::statistics::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, String> {
+    pub(super) fn build(&self, problem: &SearchProblem) -> Result<Box<dyn Strategy>, SearchSettingsError> {
         check_share("share", self.share)?;
         check_share("startup", self.startup)?;
         let mut axes: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();

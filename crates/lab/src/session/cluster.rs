@@ -47,7 +47,7 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
         ))
     })?;
     let environment = ray.environment.iter().cloned().chain(key_variables(&session.experiment)).collect();
-    let cluster = connect(&RayEngineSpec { environment, ..ray.clone() }).map_err(refuse)?;
+    let cluster = connect(&RayEngineSpec { environment, ..ray.clone() }).map_err(|error| refuse(error.to_string()))?;
     let mut mistakes = Vec::new();
     let pdf_library = bind_pdf_library(&session.context.directory, [], &mut mistakes)?;
     let identities = identities(session, &mut mistakes).await;
@@ -85,7 +85,7 @@ pub(crate) async fn pull_missing(session: &Session, pdf_library: &str) -> Vec<St
     let mut failed = Vec::new();
     let mut pulled = BTreeSet::new();
     if pdf_library != NO_LIBRARY && directory.library(Library::Pdfium).is_err() {
-        failed.extend(pull(directory, Library::Pdfium.name(), options).await.err());
+        failed.extend(pull(directory, Library::Pdfium.name(), options).await);
     }
     for name in used_models(&session.experiment) {
         let Some(config) = session.experiment.models.get(&name) else { continue };
@@ -93,15 +93,14 @@ pub(crate) async fn pull_missing(session: &Session, pdf_library: &str) -> Vec<St
         while let Err(models::Error::NotHere { model, .. }) = config.ready(&session.context).await
             && pulled.insert(model.clone())
         {
-            failed.extend(pull(directory, &model, options).await.err());
+            failed.extend(pull(directory, &model, options).await);
         }
     }
     failed
 }
 
-async fn pull(directory: &ModelDirectory, name: &str, options: &PullOptions) -> Result<(), String> {
-    match directory.pull(name, options, &|_| {}).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("{name} is missing here and cannot be pulled: {}", error_chain(&error))),
-    }
+/// Pulls a model, or says why that is not possible.
+async fn pull(directory: &ModelDirectory, name: &str, options: &PullOptions) -> Option<String> {
+    let error = directory.pull(name, options, &|_| {}).await.err()?;
+    Some(format!("{name} is missing here and cannot be pulled: {}", error_chain(&error)))
 }

@@ -20,7 +20,7 @@ pub use reader::{SpecError, nearest};
 pub use scoring::{ScoringChoice, ScoringSpec};
 pub use space::Spaces;
 pub(crate) use track::{MlflowConfig, legal_key};
-pub use track::{Pace, TrackerConfig};
+pub use track::{Pace, TrackerConfig, TrackerSettingsError};
 
 use crate::search::SearchConfig;
 use eval::{

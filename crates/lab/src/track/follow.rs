@@ -4,7 +4,7 @@
 
 use super::{RunView, Tracker, TrackerError, observe::Observer, view::RunReader};
 use crate::{
-    Error, Experiment, PreparedRun, Session,
+    Error, Experiment, PreparedRun, Session, error_chain,
     layout::{self, RunFileName},
     progress::Progress,
     task::Execution,
@@ -150,7 +150,7 @@ fn trackers(session: &Session) -> (Vec<Box<dyn Tracker>>, Vec<String>) {
     for config in &session.experiment.track {
         match super::open(config, &session.setup().environment) {
             Ok(tracker) => trackers.push(tracker),
-            Err(reason) => broken.push(format!("track.{}: {reason}", config.name())),
+            Err(error) => broken.push(format!("track.{}: {}", config.name(), error_chain(&error))),
         }
     }
     (trackers, broken)

@@ -5,7 +5,7 @@ mod files;
 mod rest;
 mod state;
 
-use super::{RunView, Tracker, TrackerError};
+use super::{RunView, Tracker, TrackerError, TrackerOpenError};
 use crate::spec::{MlflowConfig, Pace};
 use async_trait::async_trait;
 use content::WantedRun;
@@ -20,7 +20,11 @@ use std::collections::BTreeMap;
 const AT_ONCE: usize = 8;
 
 /// Opens the tracker of these settings.
-pub(super) fn open(config: &MlflowConfig, pace: Pace, environment: &Environment) -> Result<Box<dyn Tracker>, String> {
+pub(super) fn open(
+    config: &MlflowConfig,
+    pace: Pace,
+    environment: &Environment,
+) -> Result<Box<dyn Tracker>, TrackerOpenError> {
     let server = Server::new(config.address()?, environment)?;
     let place = format!("MLflow at {}", server.address());
     let user = environment("USER").or_else(|| environment("LOGNAME"));
@@ -177,7 +181,7 @@ impl Mlflow {
         let address = match Address::of(&run.artifacts, self.server.address()) {
             Ok(address) => address,
             Err(reason) => {
-                run.lacks = Some(reason);
+                run.lacks = Some(reason.to_string());
                 return Ok(());
             }
         };

@@ -17,12 +17,23 @@ pub(crate) use observe::StepLog;
 pub use view::{DataVersion, RunState, RunView, ScorePoint, UsagePoint};
 
 pub use crate::spec::Pace;
-use crate::spec::TrackerConfig;
+use crate::spec::{TrackerConfig, TrackerSettingsError};
 use async_trait::async_trait;
 use models::provider::Environment;
 
+/// Why a tracker cannot be opened.
+#[derive(Debug, thiserror::Error)]
+enum TrackerOpenError {
+    /// Its settings cannot be.
+    #[error(transparent)]
+    Settings(#[from] TrackerSettingsError),
+    /// It has no HTTP client.
+    #[error("no HTTP client")]
+    Client(#[from] reqwest::Error),
+}
+
 /// Opens the tracker of these settings.
-fn open(config: &TrackerConfig, environment: &Environment) -> Result<Box<dyn Tracker>, String> {
+fn open(config: &TrackerConfig, environment: &Environment) -> Result<Box<dyn Tracker>, TrackerOpenError> {
     let pace = config.build(())?;
     match config {
         TrackerConfig::Mlflow(config) => mlflow::open(config, pace, environment),

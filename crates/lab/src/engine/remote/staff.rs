@@ -40,8 +40,8 @@ impl SharedDriver {
     pub(super) async fn staff(self: &Arc<Self>) {
         let nodes = match self.cluster.nodes().await {
             Ok(nodes) => nodes,
-            Err(reason) => {
-                self.state().trouble = Some(reason);
+            Err(error) => {
+                self.state().trouble = Some(error.to_string());
                 return;
             }
         };

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    cluster::{CallError, Resources},
+    cluster::{CallError, ClusterError, Resources},
     engine::unit::Unit,
     session::Session,
     setup::{ClusterSetup, Connect, Setup},
@@ -36,7 +36,7 @@ struct Inside {
 
 #[async_trait]
 impl Cluster for Inside {
-    async fn nodes(&self) -> Result<Vec<ClusterNode>, String> {
+    async fn nodes(&self) -> Result<Vec<ClusterNode>, ClusterError> {
         let node = |name: &&str| ClusterNode { id: (*name).to_owned(), name: (*name).to_owned(), cpus: 2.0 };
         Ok(self.nodes.iter().chain(&*self.had.lock().unwrap()).map(node).collect())
     }

@@ -8,7 +8,7 @@
 //! then sends what is missing. So creating a run is never repeated blindly, and
 //! data that was sent twice is there once.
 
-use super::Pace;
+use super::{Pace, TrackerSettingsError};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -50,33 +50,38 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, (): ()) -> Result<Pace, String> {
+    pub(super) fn build(&self, (): ()) -> Result<Pace, TrackerSettingsError> {
+        let refused = TrackerSettingsError;
         let seconds = |name: &str, value: f64, least: f64| {
             let fits = (least..=3600.0).contains(&value);
-            fits.then(|| Duration::from_secs_f64(value)).ok_or_else(|| format!("`{name}` must be from {least} to 3600"))
+            fits.then(|| Duration::from_secs_f64(value))
+                .ok_or_else(|| refused(format!("`{name}` must be from {least} to 3600")))
         };
         let every = seconds("every_seconds", self.every_seconds, 0.1)?;
         let wait = seconds("wait_seconds", self.wait_seconds, 0.0)?;
         if let Some(key) = self.tags.keys().find(|key| legal_key(key) != **key || is_ours(key)) {
-            return Err(format!(
+            return Err(refused(format!(
                 "`tags`: `{key}` cannot be the name of a tag of yours: use letters, digits, `_ - . / :` and spaces, and begin with neither `mlflow.` nor `reverie.`"
-            ));
+            )));
         }
         if self.experiment.as_ref().is_some_and(|name| name.is_empty() || name.chars().count() > 500) {
-            return Err("`experiment` must have from 1 to 500 characters".to_owned());
+            return Err(refused("`experiment` must have from 1 to 500 characters".to_owned()));
         }
         self.address()?;
         Ok(Pace { every, wait })
     }
 
     /// The server's address without a slash at its end.
-    pub(crate) fn address(&self) -> Result<String, String> {
-        let url = Url::parse(&self.uri).map_err(|error| format!("`uri` is no address: {error}"))?;
+    pub(crate) fn address(&self) -> Result<String, TrackerSettingsError> {
+        let refused = TrackerSettingsError;
+        let url = Url::parse(&self.uri).map_err(|error| refused(format!("`uri` is no address: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err("`uri` must begin with http:// or https://: it is the address of an MLflow server".to_owned());
+            return Err(refused(
+                "`uri` must begin with http:// or https://: it is the address of an MLflow server".to_owned(),
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-            return Err("`uri` must hold no user, password or query: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, in the environment".to_owned());
+            return Err(refused("`uri` must hold no user, password or query: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, in the environment".to_owned()));
         }
         Ok(url.as_str().trim_end_matches('/').to_owned())
     }
@@ -96,7 +101,7 @@ pub(crate) fn legal_key(key: &str) -> String {
 mod tests {
     use super::*;
 
-    fn build(config: Config) -> Result<String, String> {
+    fn build(config: Config) -> Result<String, TrackerSettingsError> {
         config.build(())?;
         config.address()
     }
@@ -118,7 +123,7 @@ mod tests {
             (|config| config.tags = BTreeMap::from([("reverie.run".to_owned(), String::new())]), "`reverie.run`"),
             (|config| config.experiment = Some(String::new()), "`experiment`"),
         ] {
-            let reason = with(change).expect_err(part);
+            let reason = with(change).expect_err(part).to_string();
             assert!(reason.contains(part) && !reason.contains("secret@"), "{reason}");
         }
     }

@@ -10,12 +10,17 @@ use toml::{
 store::registry! {
     /// The trackers on which runs are shown, besides the run's own folder.
     #[derive(schemars::JsonSchema)]
-    pub enum TrackerConfig builds Pace, from (), or String {
+    pub enum TrackerConfig builds Pace, from (), or TrackerSettingsError {
         Mlflow => mlflow,
     }
 }
 
 pub(crate) use mlflow::{Config as MlflowConfig, legal_key};
+
+/// What is wrong with the settings of a tracker, as a sentence that names the setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TrackerSettingsError(pub(crate) String);
 
 /// How often a tracker works.
 #[derive(Debug, Clone, Copy, PartialEq)]

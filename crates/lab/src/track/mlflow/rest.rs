@@ -31,7 +31,7 @@ enum Secret {
 }
 
 impl Server {
-    pub(super) fn new(address: String, environment: &Environment) -> Result<Self, String> {
+    pub(super) fn new(address: String, environment: &Environment) -> reqwest::Result<Self> {
         let [user, password, token] =
             ["USERNAME", "PASSWORD", "TOKEN"].map(|name| environment(&format!("MLFLOW_TRACKING_{name}")));
         let secret = match (user, password, token) {
@@ -45,8 +45,7 @@ impl Server {
             // A redirect would carry results to a host that the user did not name.
             .redirect(reqwest::redirect::Policy::none())
             .no_gzip()
-            .build()
-            .map_err(|error| format!("no HTTP client: {}", error_chain(&error)))?;
+            .build()?;
         Ok(Self { client, address, secret })
     }
 
@@ -198,16 +197,21 @@ impl Secret {
     }
 }
 
+/// Why no files can be sent: the server does not pass them on.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NotProxied(String);
+
 /// Where the files of a run are sent.
 pub(super) struct Address(String);
 
 impl Address {
     /// The address that a run's `artifact_uri` leads to, or why files cannot be sent there.
-    pub(super) fn of(artifacts: &str, server: &str) -> Result<Self, String> {
+    pub(super) fn of(artifacts: &str, server: &str) -> Result<Self, NotProxied> {
         let Some(place) = artifacts.strip_prefix("mlflow-artifacts:") else {
-            return Err(format!(
+            return Err(NotProxied(format!(
                 "no files are there: the experiment keeps them in {artifacts}, which only a program beside it can write; use an MLflow experiment of a server that passes them on (`mlflow server --artifacts-destination …`)"
-            ));
+            )));
         };
         // Three slashes, or one: the server of the tracker. Two slashes: another server.
         let (host, path) = match place.strip_prefix("//").filter(|rest| !rest.starts_with('/')) {
@@ -238,7 +242,7 @@ mod tests {
         assert_eq!(at("mlflow-artifacts:///1/r/artifacts").as_deref(), Ok(own));
         let other = "https://other:81/api/2.0/mlflow-artifacts/artifacts/1/r/artifacts/a.csv";
         assert_eq!(at("mlflow-artifacts://other:81/1/r/artifacts").as_deref(), Ok(other));
-        assert!(at("s3://bucket/1/r").expect_err("no proxy").contains("--artifacts-destination"));
+        assert!(at("s3://bucket/1/r").expect_err("no proxy").to_string().contains("--artifacts-destination"));
     }
 
     #[test]
