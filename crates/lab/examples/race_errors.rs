@@ -63,7 +63,7 @@ fn race(whole: &[TrialScores], known: &[TrialScores], error_rate: f64) -> Result
     };
     let config = serde_json::json!({ "race": { "error_rate": error_rate, "share": 1.0 } });
     let config: SearchConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
-    let mut race = config.build(&problem)?;
+    let mut race = config.build(&problem).map_err(|error| error.to_string())?;
     let mut seen: Vec<TrialScores> = vec![Vec::new(); TRIALS];
     loop {
         let asked = race.next(&seen);

@@ -296,15 +296,15 @@ impl store::Layout for Names {
             [RUNS, run, file] => {
                 let known = RunFileName::ALL.into_iter().find(|known| known.name() == file);
                 let file = match known {
-                    Some(RunFileName::Results) => store::RunFileName::Results,
-                    Some(RunFileName::Artifacts) => store::RunFileName::Artifacts,
-                    _ if file.ends_with(".jsonl") => store::RunFileName::Log,
-                    _ if file.ends_with(".json") => store::RunFileName::Json,
-                    _ => store::RunFileName::Other,
+                    Some(RunFileName::Results) => store::RunFile::Results,
+                    Some(RunFileName::Artifacts) => store::RunFile::Artifacts,
+                    _ if file.ends_with(".jsonl") => store::RunFile::Log,
+                    _ if file.ends_with(".json") => store::RunFile::Json,
+                    _ => store::RunFile::Other,
                 };
                 ObjectKind::Run { run: run.to_owned(), file }
             }
-            [RUNS, run, REPORT_PARTS, _] => ObjectKind::Run { run: run.to_owned(), file: store::RunFileName::Other },
+            [RUNS, run, REPORT_PARTS, _] => ObjectKind::Run { run: run.to_owned(), file: store::RunFile::Other },
             [RUNS, pointer] if pointer.ends_with(LATEST) => ObjectKind::Pointer,
             [USAGE | LATENCY, ..] => {
                 measured_output(name).map_or(ObjectKind::Other, |of| ObjectKind::Measurement { of })
@@ -375,7 +375,7 @@ mod tests {
             ObjectKind::Run { run, file } if run == "r" => Some(file),
             _ => None,
         });
-        use store::RunFileName as Of;
+        use store::RunFile as Of;
         assert_eq!(files, [Of::Other, Of::Log, Of::Artifacts, Of::Other, Of::Json, Of::Json, Of::Results].map(Some));
         assert_eq!(kind(&report_part("r", "trial-0.js")), ObjectKind::Run { run: "r".to_owned(), file: Of::Other });
         assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (ObjectKind::Pointer, ObjectKind::Input));

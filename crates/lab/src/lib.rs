@@ -85,8 +85,9 @@ pub use scoring::{
 pub use session::Session;
 pub use setup::{ClusterSetup, Connect, Control, Setup};
 pub use spec::{
-    Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
-    RayEngineSpec, ScoringSpec, Spaces, SpecError, StageSpec, TrackerConfig, TrackerSettingsError, nearest,
+    CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
+    RayEngineSpec, ScoringChoice, ScoringSpec, Spaces, SpecError, StageSpec, TrackerConfig, TrackerSettingsError,
+    nearest,
 };
 pub use task::read::{ReadContent, content as read_file};
 pub use worker::Worker;

@@ -454,7 +454,7 @@ async fn asked(
             }
             PartReply::Text(text) => PipelineEvent::Piece(AnswerPiece::Text(text)),
             PartReply::Anew => PipelineEvent::Piece(AnswerPiece::Restart),
-            PartReply::TrialAnswer(answer) => PipelineEvent::TrialAnswer(*answer),
+            PartReply::Answered(answer) => PipelineEvent::Answered(*answer),
             PartReply::Failed(failure) => return Err(failure.into()),
             PartReply::Replied(_) => continue,
         });
@@ -514,7 +514,7 @@ async fn watched(
             PipelineEvent::Remark(remark) => whole.remarks.push(remark),
             PipelineEvent::Found(found) => whole.passages = found,
             PipelineEvent::Piece(_) => {}
-            PipelineEvent::TrialAnswer(answer) => whole.answer = Some(answer),
+            PipelineEvent::Answered(answer) => whole.answer = Some(answer),
         }
     }
     Ok(whole)

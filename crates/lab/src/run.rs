@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
         }
         let plan = prepared.sources.plan(session, &trials, &prepared.questions, None);
         let outputs: Outputs = plan.tasks.iter().enumerate().map(|(id, task)| (id, task.artifact())).collect();
-        let outcome = PlanOutcome { outputs, reused: plan.tasks.len(), ..Outcome::default() };
+        let outcome = PlanOutcome { outputs, reused: plan.tasks.len(), ..PlanOutcome::default() };
         let part = RunPart { trials: &trials, plan: &plan };
         let mut results = gather(session, prepared, part, &outcome).await?;
         let (scored, all) = (trials.len(), prepared.trials.len());

@@ -118,7 +118,7 @@ pub(super) async fn execute(
     progress.watch(execution.models().client());
     execution.log("tasks_reused", serde_json::json!({ "count": reused.len(), "to_run": to_run.len() }));
 
-    let mut outcome = PlanOutcome { reused: reused.len(), ..Outcome::default() };
+    let mut outcome = PlanOutcome { reused: reused.len(), ..PlanOutcome::default() };
     outcome.outputs.extend(reused.iter().map(|&id| (id, plan.tasks[id].artifact())));
     let mut waiting: HashMap<TaskId, usize> = HashMap::new();
     let mut users: HashMap<TaskId, Vec<TaskId>> = HashMap::new();

@@ -185,7 +185,7 @@ impl From<&Error> for PartFailure {
     fn from(error: &Error) -> Self {
         match (model_error(error), error) {
             (Some(model), _) => Self::Model(model.into()),
-            (None, Error::Stage(rag::Error::PartTransport { reason, retry_after: Some(retry_after) })) => {
+            (None, Error::Stage(rag::Error::Elsewhere { reason, retry_after: Some(retry_after) })) => {
                 Self::Away { reason: reason.clone(), retry_after: *retry_after }
             }
             (None, error) => Self::Reason(error_chain(error)),
@@ -197,8 +197,8 @@ impl From<PartFailure> for rag::Error {
     fn from(failure: PartFailure) -> Self {
         match failure {
             PartFailure::Model(told) => Self::Model(told.into()),
-            PartFailure::Away { reason, retry_after } => Self::PartTransport { reason, retry_after: Some(retry_after) },
-            PartFailure::Reason(reason) => Self::PartTransport { reason, retry_after: None },
+            PartFailure::Away { reason, retry_after } => Self::Elsewhere { reason, retry_after: Some(retry_after) },
+            PartFailure::Reason(reason) => Self::Elsewhere { reason, retry_after: None },
         }
     }
 }

@@ -226,7 +226,7 @@ mod tests {
             "question": "How?", "answer": null, "contexts": null, "answerable": false, "score": null,
             "passage": { "text": "y" }, "kind": "a"
         });
-        assert_eq!(rows, Ok(vec![first, second]));
+        assert_eq!(rows.unwrap(), [first, second]);
     }
 
     /// A structure with a dictionary, in which the second text and the third row are null.
@@ -295,7 +295,7 @@ mod tests {
     fn what_cannot_be_read_says_where() {
         let error =
             lines(vec![("when", Arc::new(TimestampSecondArray::from(vec![1])) as ArrayRef)]).expect_err("a time");
-        assert!(error.contains("column `when`"), "{error}");
+        assert!(error.to_string().contains("column `when`"), "{error}");
         assert!(jsonl(b"PAR1 and no more".to_vec()).expect_err("damaged").to_string().contains("cannot be read"));
     }
 }

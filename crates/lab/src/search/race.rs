@@ -242,6 +242,6 @@ mod tests {
     fn a_share_above_one_is_refused() {
         let problem = planted(&[2], 10, 0.0, 0).problem();
         let error = Config { share: 1.5, ..Config::default() }.build(&problem).err().unwrap();
-        assert!(error.contains("share"), "{error}");
+        assert!(error.to_string().contains("share"), "{error}");
     }
 }

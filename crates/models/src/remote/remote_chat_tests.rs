@@ -1,7 +1,7 @@
 //! Every provider behind an endpoint is put to the same tests, with requests,
 //! answers and refusals as its documentation shows them.
 
-use super::examples::{Examples, KEY, Kind, all, compiled, request};
+use super::examples::{Examples, KEY, RefusalKind, all, compiled, request};
 use crate::{
     ChatConfig, ChatRequest, Client, Error, Usage,
     remote::testing::{Bench, context},
@@ -27,7 +27,7 @@ fn each_provider_is_shown_by_examples_of_what_must_be_told_apart() {
     assert!(all.len() >= 8, "{}", all.len());
     for Examples { name, source, refusals, .. } in all {
         assert!(!source.is_empty(), "{name}: where are they from?");
-        for kind in [Kind::RateLimited, Kind::Authentication, Kind::ContextTooLong] {
+        for kind in [RefusalKind::RateLimited, RefusalKind::Authentication, RefusalKind::ContextTooLong] {
             assert!(refusals.iter().any(|refusal| refusal.is == kind), "{name}: no {kind:?}");
         }
         assert!(refusals.iter().any(|refusal| refusal.retry_after.is_some()), "{name}: no wish to come back later");
@@ -119,7 +119,7 @@ async fn each_refusal_has_its_type() {
         for refusal in &examples.refusals {
             let name = format!("{}: {} {}", examples.name, refusal.status, refusal.body);
             let (error, model) = examples.refused(refusal, &refusal.body).await;
-            assert_eq!(Kind::of(&error), refusal.is, "{name}: {error:?}");
+            assert_eq!(RefusalKind::of(&error), refusal.is, "{name}: {error:?}");
             assert_eq!(error.retry_after(), refusal.retry_after.map(Duration::from_secs_f64), "{name}");
             if let Error::ContextTooLong { tokens, limit, .. } = error {
                 assert_eq!((tokens, limit), (refusal.tokens, refusal.limit), "{name}");
@@ -282,7 +282,7 @@ async fn a_provider_is_ready_when_it_answers_and_takes_the_key() {
         examples.config(&bench, &Map::new()).ready(&bench.context()).await.expect(name);
         let (path, _) = bench.last_address().await;
         assert!(path.starts_with(&examples.base_path), "{name}: {path}");
-        for refusal in examples.refusals.iter().filter(|refusal| refusal.is == Kind::Authentication) {
+        for refusal in examples.refusals.iter().filter(|refusal| refusal.is == RefusalKind::Authentication) {
             let bench = Bench::new().await;
             bench.respond(refusal.response(&refusal.body)).await;
             let ready = examples.config(&bench, &Map::new()).ready(&bench.context()).await;

@@ -198,7 +198,7 @@ impl Secret {
 }
 
 /// Why no files can be sent: the server does not pass them on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NotProxied(String);
 

@@ -1,7 +1,7 @@
 //! What the tests of all providers read: requests, answers and refusals as the
 //! providers' documentation shows them, from `examples/<name>.json`.
 
-use super::wire::{Event, Form};
+use super::wire::{Form, WireEvent};
 use crate::{ChatConfig, ChatModel, ChatRequest, ChatResponse, Error, Finish, Message, remote::testing::Bench};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -86,12 +86,12 @@ pub(super) struct Stream {
     pub(super) has: BTreeMap<String, Value>,
     #[serde(default)]
     pub(super) form: Form,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<WireEvent>,
     /// With only so many of these it is no answer.
     pub(super) unfinished: usize,
     /// Other streams, whose answer is withheld.
     #[serde(default)]
-    pub(super) withheld: Vec<Vec<Event>>,
+    pub(super) withheld: Vec<Vec<WireEvent>>,
     /// Errors that come in the middle.
     pub(super) errors: Vec<StreamError>,
 }
@@ -100,7 +100,7 @@ pub(super) struct Stream {
 #[serde(deny_unknown_fields)]
 pub(super) struct StreamError {
     pub(super) is: RefusalKind,
-    pub(super) event: Event,
+    pub(super) event: WireEvent,
 }
 
 #[derive(Deserialize)]

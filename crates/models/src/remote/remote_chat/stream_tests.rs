@@ -2,8 +2,8 @@
 //! what its documentation shows.
 
 use super::{
-    examples::{Examples, KEY, Kind, compiled, request},
-    wire::Event,
+    examples::{Examples, KEY, RefusalKind, compiled, request},
+    wire::WireEvent,
 };
 use crate::{
     ChatModel, ChatRequest, ChatResponse, Error, OnPiece,
@@ -35,7 +35,7 @@ async fn heard(examples: &Examples, response: ResponseTemplate) -> Outcome {
     listened(&*examples.model(&bench), &request()).await
 }
 
-async fn streamed(examples: &Examples, events: &[Event]) -> Outcome {
+async fn streamed(examples: &Examples, events: &[WireEvent]) -> Outcome {
     heard(examples, examples.stream.form.response(events)).await
 }
 
@@ -90,7 +90,7 @@ async fn an_error_in_the_middle_has_its_type_and_can_be_tried_again() {
             events.push(error.event.clone());
             let (response, pieces) = streamed(&examples, &events).await;
             let found = response.expect_err(&name);
-            assert_eq!(Kind::of(&found), error.is, "{name}: {found:?}");
+            assert_eq!(RefusalKind::of(&found), error.is, "{name}: {found:?}");
             assert!(found.is_transient(), "{name}: {found:?}");
             assert!(!pieces.is_empty(), "{name}");
         }
@@ -114,7 +114,7 @@ async fn a_refused_stream_has_the_type_of_the_refusal() {
             let name = format!("{}: {} {}", examples.name, refusal.status, refusal.body);
             let (response, pieces) = heard(&examples, refusal.response(&refusal.body)).await;
             let error = response.expect_err(&name);
-            assert_eq!(Kind::of(&error), refusal.is, "{name}: {error:?}");
+            assert_eq!(RefusalKind::of(&error), refusal.is, "{name}: {error:?}");
             assert_eq!(error.retry_after(), refusal.retry_after.map(Duration::from_secs_f64), "{name}");
             assert!(pieces.is_empty(), "{name}");
         }
@@ -140,15 +140,15 @@ async fn silence_is_a_timeout() {
 }
 
 /// The same events, in whose text the key is spread over two of them.
-fn with_key(events: &[Event]) -> Vec<Event> {
+fn with_key(events: &[WireEvent]) -> Vec<WireEvent> {
     let (first, second) = KEY.split_at(7);
-    let edited = |event: &Event| {
+    let edited = |event: &WireEvent| {
         let text = event
             .data
             .to_string()
             .replace("ll \"", &format!("ll {first}\""))
             .replace("\"we", &format!("\"{second} we"));
-        Event { data: serde_json::from_str(&text).expect("JSON"), ..event.clone() }
+        WireEvent { data: serde_json::from_str(&text).expect("JSON"), ..event.clone() }
     };
     events.iter().map(edited).collect()
 }
