@@ -203,12 +203,12 @@ impl Metrics {
         );
         registry.register(
             "overhead_seconds",
-            "From a question to the end of its answer, without the chat model's time",
+            "The time of a pipeline's answer without that of its chat model",
             metrics.overhead.clone(),
         );
         registry.register(
             "first_token_seconds",
-            "From a question to the first piece of its answer",
+            "From asking a pipeline to the first piece of its answer",
             metrics.first_token.clone(),
         );
         registry.register(
@@ -236,7 +236,7 @@ impl Metrics {
         );
         registry.register(
             "answer_seconds",
-            "From a question to the end of its answer, by the role of the pipeline",
+            "The time of a pipeline's attempt at an answer by its role",
             metrics.answer_seconds.clone(),
         );
         registry.register(
