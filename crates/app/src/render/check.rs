@@ -105,30 +105,25 @@ pub fn check_markdown(check: &Check) -> String {
         // A name must not end the HTML comment.
         check.experiment.replace("--", "-").replace('>', ""),
         verdict_word(check.verdict),
-        escape_markdown(&check.sentence)
+        escape(&check.sentence)
     );
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     text += &row(&[HEADER.map(str::to_owned).as_slice(), &[String::new()]].concat());
     text += "|:--|--:|--:|--:|--:|--:|:--|\n";
     for metric in &check.metrics {
-        let cells = cells(metric).map(|cell| escape_markdown(&cell));
+        let cells = cells(metric).map(|cell| escape(&cell));
         text += &row(&[cells.as_slice(), &[outcome(metric).to_owned()]].concat());
     }
     text.push('\n');
     for remark in remarks(check) {
-        let _ = writeln!(text, "- {}", escape_markdown(&remark));
+        let _ = writeln!(text, "- {}", escape(&remark));
     }
-    let _ = write!(
-        text,
-        "\nbundle: {}  \nthis run: {}\n",
-        escape_markdown(&side(&check.bundle)),
-        escape_markdown(&side(&check.run))
-    );
+    let _ = write!(text, "\nbundle: {}  \nthis run: {}\n", escape(&side(&check.bundle)), escape(&side(&check.run)));
     text
 }
 
 /// Escapes layout, HTML and mentions (`@name`, `#1`) for Markdown.
-fn escape_markdown(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len() + 16);
     for character in visible_line(text).chars() {
         match character {

@@ -23,8 +23,7 @@ enum BreakerState {
     Closed(u32),
     /// The models are not asked until this time.
     Open(Instant),
-    /// One question is trying the models. If it has no outcome at this time, the next
-    /// question tries them.
+    /// One question tries the models; after this time without an outcome, the next does.
     HalfOpen(Instant),
 }
 

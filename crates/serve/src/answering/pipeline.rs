@@ -17,8 +17,7 @@ pub(crate) struct UserQuestion {
     pub(crate) max_passages: usize,
 }
 
-/// A pipeline that searches and writes answers. Tests implement one that follows a
-/// script.
+/// A pipeline that searches and writes answers. In tests it follows a script.
 pub(crate) trait AnswerPipeline: Send + Sync + 'static {
     /// The digest of the bundle, or `RUN/TRIAL`.
     fn version(&self) -> &str;

@@ -26,18 +26,11 @@ pub(crate) struct TimeLimitedStream<S> {
     first_request: Pin<Box<Sleep>>,
     /// The time limit of a write that waits for the client to read.
     write_limit: Option<Pin<Box<Sleep>>>,
-    unread_timeout: Duration,
 }
 
 impl<S> TimeLimitedStream<S> {
     pub(crate) fn new(stream: S, first_request: Duration) -> Self {
-        Self {
-            stream,
-            bytes_read: 0,
-            first_request: Box::pin(sleep(first_request)),
-            write_limit: None,
-            unread_timeout: UNREAD_TIMEOUT,
-        }
+        Self { stream, bytes_read: 0, first_request: Box::pin(sleep(first_request)), write_limit: None }
     }
 
     /// The result of a write, or an error if the client has read nothing for too long.
@@ -46,8 +39,7 @@ impl<S> TimeLimitedStream<S> {
             self.write_limit = None;
             return done;
         }
-        let unread_timeout = self.unread_timeout;
-        ready!(self.write_limit.get_or_insert_with(|| Box::pin(sleep(unread_timeout))).as_mut().poll(cx));
+        ready!(self.write_limit.get_or_insert_with(|| Box::pin(sleep(UNREAD_TIMEOUT))).as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
 }

@@ -188,8 +188,7 @@ pub(crate) fn split_conversation(
     Ok((question, history))
 }
 
-/// A placeholder for an item that does not belong to the conversation, so that the
-/// others keep their index for errors.
+/// Stands for a skipped item, so that errors name the others by their index.
 pub(crate) fn skipped_message() -> ChatMessage {
     ChatMessage { role: ChatRole::Tool, content: None }
 }

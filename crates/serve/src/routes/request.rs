@@ -62,8 +62,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value, place: &str) -> Result<T, 
     serde_path_to_error::deserialize(value).map_err(|error| unreadable(place, &error))
 }
 
-/// The error for a body that cannot be read, with the path of the field; `place` is the
-/// path of the part that was read.
+/// The error for a part of a body that cannot be read; `place` is the part's path.
 fn unreadable(place: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> ApiError {
     let path = match error.path().to_string() {
         path if path == "." => place.to_owned(),
@@ -97,7 +96,7 @@ async fn read_bytes(service: &Arc<HttpService>, request: Request) -> Result<Byte
     read_bytes_within(service, request, service.settings.body_bytes).await
 }
 
-/// Reads the bytes of a body, at most `most` and at most what the service allows.
+/// Reads the bytes of a body, at most `most`.
 pub(crate) async fn read_bytes_within(
     service: &Arc<HttpService>,
     request: Request,

@@ -161,18 +161,14 @@ impl Quality {
 
     /// Compares the scores of two answers to one question, each with its version: that of
     /// the served pipeline, and that of the candidate.
-    pub(crate) fn compare(
-        &self,
-        (serving, serving_scores): (&str, &AnswerScores),
-        (candidate, candidate_scores): (&str, &AnswerScores),
-    ) {
+    pub(crate) fn compare(&self, serving: (&str, &AnswerScores), candidate: (&str, &AnswerScores)) {
         let mut state = self.state();
-        if state.serving != serving || state.candidate.as_deref() != Some(candidate) {
+        if state.serving != serving.0 || state.candidate.as_deref() != Some(candidate.0) {
             return;
         }
         for metric in &self.metrics {
             let value = |scores: &AnswerScores| scores.get(&metric.name).and_then(|scored| scored.score.value());
-            let (Some(a), Some(b)) = (value(serving_scores), value(candidate_scores)) else { continue };
+            let (Some(a), Some(b)) = (value(serving.1), value(candidate.1)) else { continue };
             if let Some(history) = state.histories.get_mut(&metric.name)
                 && history.pairs.len() < MAX_PAIRS
             {

@@ -30,7 +30,7 @@ pub(crate) struct OpeningGuard<'a> {
 }
 
 impl OpeningLock {
-    /// The opening that is in progress, or the last one.
+    /// The opening in progress, or the last one.
     pub(crate) fn last(&self) -> Option<BundleOpening> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -203,14 +203,10 @@ impl Metrics {
         );
         registry.register(
             "overhead_seconds",
-            "The time of a pipeline's answer without that of its chat model",
+            "Time of an answer without that of its chat model",
             metrics.overhead.clone(),
         );
-        registry.register(
-            "first_token_seconds",
-            "From asking a pipeline to the first piece of its answer",
-            metrics.first_token.clone(),
-        );
+        registry.register("first_token_seconds", "Time to the first piece of an answer", metrics.first_token.clone());
         registry.register(
             "tokens",
             "Tokens of chat models by kind: prompt, cached, completion",
@@ -234,16 +230,8 @@ impl Metrics {
             "Answers by the role of the pipeline (serving, canary, shadow, fallback) and outcome",
             metrics.answers.clone(),
         );
-        registry.register(
-            "answer_seconds",
-            "The time of a pipeline's attempt at an answer by its role",
-            metrics.answer_seconds.clone(),
-        );
-        registry.register(
-            "answer_cache",
-            "Questions by whether the cache had their answer: hit, miss",
-            metrics.cache.clone(),
-        );
+        registry.register("answer_seconds", "Time of an attempt at an answer by role", metrics.answer_seconds.clone());
+        registry.register("answer_cache", "Answers looked up in the cache: hit, miss", metrics.cache.clone());
         registry.register(
             "sampled",
             "Sampled answers by outcome: scored, kept, left_out, not_written",
