@@ -65,7 +65,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "bundle query scoring check noise calibration document",
         ],
     ),
-    ("serve", &["error access watching http settings", "answering sampling", "service", "middleware routes server"]),
+    ("serve", &["error access telemetry http settings", "answering sampling", "service", "middleware routes server"]),
 ];
 
 /// Circles among the modules of a folder that are known, with the reason. No

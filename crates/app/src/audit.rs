@@ -118,15 +118,15 @@ mod tests {
         let (open, opened) = channel();
         let written = Arc::new(Mutex::new(Vec::new()));
         let audit = AuditLog::begin(Gate { opened, is_open: false, written: written.clone() }).unwrap();
-        let told = QUEUE_LINES as u64 + 500;
-        (0..told).for_each(|number| audit.record(&json!({ "number": number })));
+        let n_events = QUEUE_LINES as u64 + 500;
+        (0..n_events).for_each(|number| audit.record(&json!({ "number": number })));
         open.send(()).unwrap();
         audit.end();
         let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let lost: u64 = lines.iter().filter_map(|line| line["lines_lost"].as_u64()).sum();
         let whole = lines.iter().filter(|line| line.get("number").is_some()).count() as u64;
-        assert_eq!((lines[0]["number"].as_u64(), lost + whole), (Some(0), told));
+        assert_eq!((lines[0]["number"].as_u64(), lost + whole), (Some(0), n_events));
         assert!(lost >= 499, "{lost}");
     }
 }

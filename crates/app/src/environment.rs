@@ -1,5 +1,5 @@
-//! The environment of the process: the folder of models, variables, and whether
-//! a person watches standard error.
+//! The environment of the process: variables, the folder of models, the terminal, and
+//! the files that a command line names.
 
 use lab::{Control, Experiment, Override, ScoringChoice, ScoringSpec, Session, Setup, SpecError};
 use models::{ModelDirectory, PullOptions};
@@ -42,11 +42,11 @@ pub enum Audience {
     Nobody,
 }
 
-// The choices of a command line hold for its whole process.
+// Global, because a process runs one command line.
 static COLOR: OnceLock<Color> = OnceLock::new();
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Sets the choice of the command line.
+/// Sets when output is coloured, once for the process.
 pub fn set_color(color: Color) {
     let _ = COLOR.set(color);
 }
@@ -60,7 +60,7 @@ pub fn is_coloured(stream: &impl IsTerminal) -> bool {
     }
 }
 
-/// Sets the choice of the command line.
+/// Sets whether progress and remarks are turned off.
 pub fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
@@ -101,7 +101,8 @@ pub fn model_directory() -> ModelDirectory {
     ModelDirectory::new(home().join("models"), extra)
 }
 
-/// Looks up a variable that is not empty; keys of models are found by this.
+/// Looks up an environment variable, such as a model's key. An empty one counts as
+/// missing.
 pub fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -111,7 +112,7 @@ pub fn pull_options() -> PullOptions {
     PullOptions { hub_token: variable("HF_TOKEN"), ..PullOptions::default() }
 }
 
-/// The interpreter for functions whose settings name none: that of the active
+/// The Python interpreter for functions whose settings name none: that of the active
 /// virtual environment, otherwise the first `python3` in the path.
 fn interpreter() -> String {
     let active = variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin").join("python"));
@@ -191,29 +192,29 @@ impl Drop for ScratchFolder {
 }
 
 /// Reads an experiment file, and opens its store for a command that only shows
-/// something: a store in a folder is not written to.
+/// something: a store in a folder is opened read-only.
 pub fn open_to_read(path: &Path, setup: Setup) -> Result<OpenSession, CommandFailure> {
     let experiment = read(path)?;
     // Objects from an object store are cached in the experiment's folder.
     if store::is_url(&experiment.store) {
-        return open_or_read(experiment, setup);
+        return open_maybe_read_only(experiment, setup);
     }
-    open_for_reading(experiment, setup)
+    open_read_only(experiment, setup)
 }
 
-/// Opens an experiment's store; if the store cannot be written to, only to read.
-pub fn open_or_read(experiment: Experiment, setup: Setup) -> Result<OpenSession, CommandFailure> {
+/// Opens an experiment's store, read-only if it cannot be written to.
+pub fn open_maybe_read_only(experiment: Experiment, setup: Setup) -> Result<OpenSession, CommandFailure> {
     match Session::open(experiment.clone(), setup.clone()) {
         Err(lab::Error::Store(store::Error::File { source, .. }) | lab::Error::File { source, .. })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
         {
-            open_for_reading(experiment, setup)
+            open_read_only(experiment, setup)
         }
         session => Ok(OpenSession { session: session?, _scratch: None }),
     }
 }
 
-fn open_for_reading(experiment: Experiment, setup: Setup) -> Result<OpenSession, CommandFailure> {
+fn open_read_only(experiment: Experiment, setup: Setup) -> Result<OpenSession, CommandFailure> {
     let scratch = ScratchFolder::new();
     let session = Session::open_to_read(experiment, setup, &scratch.0)?;
     Ok(OpenSession { session, _scratch: Some(scratch) })
@@ -224,7 +225,7 @@ pub fn read(path: &Path) -> Result<Experiment, CommandFailure> {
     read_with(path, &[])
 }
 
-/// Reads an experiment file and replaces parts of it.
+/// Reads an experiment file with overrides.
 pub fn read_with(path: &Path, overrides: &[Override]) -> Result<Experiment, CommandFailure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         CommandFailure::usage(format!(
@@ -234,21 +235,21 @@ pub fn read_with(path: &Path, overrides: &[Override]) -> Result<Experiment, Comm
     })?;
     Experiment::parse_with(&text, folder_of(path), overrides)
         .map(|experiment| Experiment { file: Some(path.to_owned()), ..experiment })
-        .map_err(|errors| mistakes(path, &errors, "the experiment; nothing was run"))
+        .map_err(|errors| list_mistakes(path, &errors, "the experiment; nothing was run"))
 }
 
-/// Reads the settings for scoring answers: a file, and the choices that replace parts of it.
+/// Reads the settings for scoring answers: a file, and the choices that override it.
 pub fn read_scoring(path: Option<&Path>, choice: &ScoringChoice) -> Result<ScoringSpec, CommandFailure> {
     let Some(path) = path else {
         return ScoringSpec::parse("", ".", choice).map_err(|errors| {
             let mistakes = errors.iter().map(|error| Mistake { message: error.message.clone(), ..Mistake::default() });
-            CommandFailure::listed(mistakes.collect(), errors.iter().map(|error| error.message.clone()), None)
+            CommandFailure::with_mistakes(mistakes.collect(), errors.iter().map(|error| error.message.clone()), None)
         });
     };
     let text = std::fs::read_to_string(path)
         .map_err(|error| CommandFailure::usage(format!("--experiment {}: {error}", path.display())))?;
     ScoringSpec::parse(&text, folder_of(path), choice)
-        .map_err(|errors| mistakes(path, &errors, "the file; nothing was scored"))
+        .map_err(|errors| list_mistakes(path, &errors, "the file; nothing was scored"))
 }
 
 /// The folder that a file's relative paths start from.
@@ -258,7 +259,7 @@ fn folder_of(path: &Path) -> PathBuf {
 }
 
 /// All mistakes of a file and its overrides, each with its line.
-fn mistakes(path: &Path, errors: &[SpecError], end: &str) -> CommandFailure {
+fn list_mistakes(path: &Path, errors: &[SpecError], end: &str) -> CommandFailure {
     let shown = errors.iter().map(|error| {
         let mark = format!("{}^", " ".repeat(error.column.saturating_sub(1)));
         let place = if error.place.is_none() { format!("{}:", path.display()) } else { String::new() };
@@ -266,7 +267,7 @@ fn mistakes(path: &Path, errors: &[SpecError], end: &str) -> CommandFailure {
     });
     let count = errors.len();
     let end = format!("{count} mistake{} in {end}", if count == 1 { "" } else { "s" });
-    CommandFailure::listed(errors.iter().map(|error| Mistake::of(path, error)).collect(), shown, Some(end))
+    CommandFailure::with_mistakes(errors.iter().map(|error| Mistake::of(path, error)).collect(), shown, Some(end))
 }
 
 /// Reads a file with one JSON object in each line; reports every faulty line.
@@ -285,7 +286,11 @@ pub fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CommandFai
     }
     let file = path.display().to_string();
     let mistakes = faults.iter().map(|(line, fault)| Mistake::of_line(&file, *line, fault)).collect();
-    Err(CommandFailure::listed(mistakes, faults.iter().map(|(line, fault)| format!("{file}:{line}: {fault}")), None))
+    Err(CommandFailure::with_mistakes(
+        mistakes,
+        faults.iter().map(|(line, fault)| format!("{file}:{line}: {fault}")),
+        None,
+    ))
 }
 
 /// Who reads the progress.

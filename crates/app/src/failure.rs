@@ -1,18 +1,18 @@
-//! How a command fails: a message and an exit code for people, and for programs
-//! the mistakes one by one.
+//! How a command fails: a message, an exit code, and for `--json` the mistakes one by
+//! one.
 
 use lab::SpecError;
 use serde::Serialize;
 use serde_json::json;
 use std::{fmt::Display, path::Path};
 
-/// The exit code if something is missing that running again may bring.
+/// The exit code of incomplete results, which another run may complete.
 pub const INCOMPLETE: u8 = 3;
-/// The exit code of a run that its budget ended.
+/// The exit code of a run that ended at its budget.
 pub const BUDGET_REACHED: u8 = 4;
 /// The exit code if a user's function failed.
 pub const FUNCTION_FAILED: u8 = 5;
-/// The exit code of a check that found a loss.
+/// The exit code of a check that found the run worse than the bundle.
 pub const WORSE: u8 = 6;
 
 /// How a command failed.
@@ -23,7 +23,7 @@ pub struct CommandFailure {
     mistakes: Vec<Mistake>,
 }
 
-/// A mistake in the input, because of which nothing was done.
+/// A mistake in the input. Nothing was done because of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Mistake {
     /// The file that has it, if it is in a file.
@@ -38,13 +38,12 @@ pub struct Mistake {
     pub message: String,
 }
 
-/// The most mistakes that are shown: a file of another format may have one in
-/// each of thousands of lines.
-const SHOWN: usize = 40;
+/// The most mistakes that are shown: a file in a wrong format may have thousands.
+const MAX_SHOWN: usize = 40;
 
 impl CommandFailure {
-    /// Something failed while working.
-    pub fn work(message: impl Display) -> Self {
+    /// Something failed at run time.
+    pub fn runtime(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 1, mistakes: Vec::new() }
     }
 
@@ -54,9 +53,9 @@ impl CommandFailure {
     }
 
     /// Nothing was done, because of these mistakes; `shown` has the text of each.
-    pub fn listed(mistakes: Vec<Mistake>, shown: impl Iterator<Item = String>, end: Option<String>) -> Self {
-        let mut lines: Vec<String> = shown.take(SHOWN).collect();
-        let more = mistakes.len().saturating_sub(SHOWN);
+    pub fn with_mistakes(mistakes: Vec<Mistake>, shown: impl Iterator<Item = String>, end: Option<String>) -> Self {
+        let mut lines: Vec<String> = shown.take(MAX_SHOWN).collect();
+        let more = mistakes.len().saturating_sub(MAX_SHOWN);
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
@@ -92,7 +91,7 @@ impl From<lab::Error> for CommandFailure {
     fn from(error: lab::Error) -> Self {
         let message = lab::error_chain(&error);
         if matches!(lab::model_error(&error), Some(::models::Error::BudgetExhausted { .. })) {
-            return Self { code: BUDGET_REACHED, ..Self::work(message) };
+            return Self { code: BUDGET_REACHED, ..Self::runtime(message) };
         }
         match error {
             lab::Error::Refused(mistakes) => {
@@ -100,22 +99,22 @@ impl From<lab::Error> for CommandFailure {
                     .chain(mistakes.iter().map(|mistake| format!("  - {mistake}")))
                     .collect();
                 let mistakes = mistakes.into_iter().map(|message| Mistake { message, ..Mistake::default() });
-                Self::listed(mistakes.collect(), shown.into_iter(), None)
+                Self::with_mistakes(mistakes.collect(), shown.into_iter(), None)
             }
-            lab::Error::Interrupted => Self { code: 130, ..Self::work(message) },
-            _ => Self::work(message),
+            lab::Error::Interrupted => Self { code: 130, ..Self::runtime(message) },
+            _ => Self::runtime(message),
         }
     }
 }
 
 impl From<::store::Error> for CommandFailure {
     fn from(error: ::store::Error) -> Self {
-        Self::work(lab::error_chain(&error))
+        Self::runtime(lab::error_chain(&error))
     }
 }
 
 impl From<::models::Error> for CommandFailure {
     fn from(error: ::models::Error) -> Self {
-        Self::work(lab::error_chain(&error))
+        Self::runtime(lab::error_chain(&error))
     }
 }

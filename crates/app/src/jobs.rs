@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The time limit of a request; uploads have a longer one.
-const TIMEOUT: Duration = Duration::from_secs(30);
-const UPLOAD: Duration = Duration::from_secs(600);
-/// How often a request is sent at most if the head cannot be reached.
-const TRIES: u32 = 6;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
+/// The most attempts of a request if the cluster's head node cannot be reached.
+const MAX_ATTEMPTS: u32 = 6;
 
-/// How often a cluster that cannot take jobs yet is asked, and the pause in between.
-const AGENT_TRIES: u32 = 30;
+/// The most attempts to submit to a cluster that cannot take jobs yet, and the pause
+/// between them.
+const AGENT_ATTEMPTS: u32 = 30;
 const AGENT_PAUSE: Duration = Duration::from_secs(2);
 
 /// Why a cluster's Jobs API did not do what it was asked.
@@ -66,7 +67,7 @@ pub enum RayJobsError {
     },
 }
 
-/// What to do about a refusal for want of a token.
+/// Advice about a refusal because of the token.
 fn token_advice(status: StatusCode, has_token: bool) -> &'static str {
     match (status, has_token) {
         (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, false) => {
@@ -127,7 +128,7 @@ impl RayJobsApi {
     /// # Errors
     /// If no HTTP client can be made.
     pub fn new(address: &str, token: Option<String>) -> Result<Self, RayJobsError> {
-        let client = store::http_client().timeout(TIMEOUT).build().map_err(RayJobsError::Client)?;
+        let client = store::http_client().timeout(REQUEST_TIMEOUT).build().map_err(RayJobsError::Client)?;
         Ok(Self { client, address: address.trim_end_matches('/').to_owned(), token })
     }
 
@@ -139,8 +140,8 @@ impl RayJobsApi {
         let path = format!("/api/packages/gcs/{name}");
         let known = self.send("look for a package", || self.request(Method::GET, &path)).await?;
         if known.status() == StatusCode::NOT_FOUND {
-            let put = || self.request(Method::PUT, &path).timeout(UPLOAD).body(bytes.to_vec());
-            self.checked("upload a package", put).await?;
+            let put = || self.request(Method::PUT, &path).timeout(UPLOAD_TIMEOUT).body(bytes.to_vec());
+            self.send_checked("upload a package", put).await?;
         } else if !known.status().is_success() {
             return Err(self.refusal("look for a package", known).await);
         }
@@ -169,12 +170,12 @@ impl RayJobsApi {
             }
             let error = self.refusal("submit the job", response).await;
             let RayJobsError::Refused { reason, .. } = &error else { return Err(error) };
-            // The job was started and only its answer was lost: no other job has this id.
+            // An earlier attempt started the job and its response was lost: no other job has this id.
             if reason.contains("already exists") {
                 break;
             }
             // A cluster that has just started has no agent for jobs yet.
-            if attempt == AGENT_TRIES || !reason.contains("No available agent") {
+            if attempt == AGENT_ATTEMPTS || !reason.contains("No available agent") {
                 return Err(error);
             }
             tokio::time::sleep(AGENT_PAUSE).await;
@@ -188,7 +189,7 @@ impl RayJobsApi {
     /// If the cluster cannot be reached or does not know it.
     pub async fn job(&self, id: &str) -> Result<RayJob, RayJobsError> {
         let path = format!("/api/jobs/{id}");
-        let response = self.checked("ask for the job", || self.request(Method::GET, &path)).await?;
+        let response = self.send_checked("ask for the job", || self.request(Method::GET, &path)).await?;
         response.json().await.map_err(|source| self.unreadable("job", source))
     }
 
@@ -198,7 +199,7 @@ impl RayJobsApi {
     /// If the cluster cannot be reached.
     pub async fn log(&self, id: &str) -> Result<String, RayJobsError> {
         let path = format!("/api/jobs/{id}/logs");
-        let response = self.checked("ask for the log", || self.request(Method::GET, &path)).await?;
+        let response = self.send_checked("ask for the log", || self.request(Method::GET, &path)).await?;
         let answer: Value = response.json().await.map_err(|source| self.unreadable("log", source))?;
         Ok(answer["logs"].as_str().unwrap_or_default().to_owned())
     }
@@ -209,7 +210,7 @@ impl RayJobsApi {
     /// If the cluster cannot be reached.
     pub async fn stop(&self, id: &str) -> Result<(), RayJobsError> {
         let path = format!("/api/jobs/{id}/stop");
-        self.checked("stop the job", || self.request(Method::POST, &path)).await.map(drop)
+        self.send_checked("stop the job", || self.request(Method::POST, &path)).await.map(drop)
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -220,7 +221,7 @@ impl RayJobsApi {
         }
     }
 
-    async fn checked(
+    async fn send_checked(
         &self,
         operation: &'static str,
         request: impl Fn() -> RequestBuilder,
@@ -229,7 +230,7 @@ impl RayJobsApi {
         if response.status().is_success() { Ok(response) } else { Err(self.refusal(operation, response).await) }
     }
 
-    /// Sends a request, and repeats it if the head is away or overloaded.
+    /// Sends a request, and retries if the head node cannot be reached or is overloaded.
     async fn send(
         &self,
         operation: &'static str,
@@ -240,8 +241,8 @@ impl RayJobsApi {
         loop {
             match request().send().await {
                 Ok(response) if !matches!(response.status().as_u16(), 502..=504) => return Ok(response),
-                Ok(response) if attempt == TRIES => return Ok(response),
-                Err(error) if attempt == TRIES || error.is_builder() => {
+                Ok(response) if attempt == MAX_ATTEMPTS => return Ok(response),
+                Err(error) if attempt == MAX_ATTEMPTS || error.is_builder() => {
                     return Err(RayJobsError::Unreachable { operation, address: self.address.clone(), source: error });
                 }
                 _ => tokio::time::sleep(pause).await,

@@ -18,7 +18,7 @@ pub async fn run(session: &Session, prepared: &PreparedRun) -> (Result<Results, 
     rag::python::forgive();
     let mut tracking = lab::track::follow(session, prepared);
     let results = run_and_report(session, prepared).await;
-    // Trackers show the report too.
+    // Trackers send the report too, so they stop after it is written.
     tracking.stop();
     (results, tracking)
 }
@@ -33,7 +33,7 @@ async fn run_and_report(session: &Session, prepared: &PreparedRun) -> Result<Res
 /// Opens the runs of an experiment without its file, by its name and its store.
 ///
 /// # Errors
-/// If there can be no experiment of this name, or the store cannot be opened.
+/// If the name is invalid, or the store cannot be opened.
 pub fn open_by_name(name: &str, store: &str, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
     open_from_tables(&serde_json::json!({ "name": name, "store": store }), base, setup)
 }
@@ -65,8 +65,8 @@ pub fn report(results: &Results) -> Result<String, serde_json::Error> {
     Ok(render::report(results, render::ReportForm::OneFile)?.page)
 }
 
-/// Writes the report page of results as one file, or as a page and the folder
-/// of its parts beside it; without a choice as one file if that has at most 20 MB.
+/// Writes the report page of results as one file, or as a page with a folder of
+/// parts beside it; by default as one file if that has at most 20 MB.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -105,7 +105,7 @@ pub fn dollars(amount: f64) -> Result<f64, InvalidValue> {
     parse_dollars(&amount.to_string())
 }
 
-/// The setup of a session of this process.
+/// The setup of a session, from the environment and these values.
 pub fn setup(
     connect: Option<lab::Connect>,
     budget_usd: Option<f64>,

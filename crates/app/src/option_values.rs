@@ -27,12 +27,12 @@ pub enum InvalidValue {
     /// An axis that is not one of the space, or an axis without a value.
     #[error("write AXIS=VALUE, with an axis of [space]: {}", Axis::NAMES.join(", "))]
     Axis,
-    /// A name that is none of a list, or a value that is not TOML, in the words of its parser.
+    /// A name that is not in a list, or a value that is not TOML: the parser's message.
     #[error("{0}")]
     Parser(String),
 }
 
-/// Parses an amount of money for a cap.
+/// Parses an amount of dollars.
 pub fn parse_dollars(text: &str) -> Result<f64, InvalidValue> {
     let amount = text.trim_start_matches('$').parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
     amount.ok_or_else(|| InvalidValue::Dollars(text.to_owned()))
@@ -54,7 +54,7 @@ pub fn parse_age(text: &str) -> Result<Duration, InvalidValue> {
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
-/// Parses the number of things of which there must be one.
+/// Parses a count that is at least 1.
 pub fn parse_at_least_one(text: &str) -> Result<NonZeroUsize, InvalidValue> {
     text.parse().map_err(|_| InvalidValue::Form("a whole number that is at least 1"))
 }
@@ -64,7 +64,7 @@ pub fn parse_share(text: &str) -> Result<f64, InvalidValue> {
     parse_number(text, |share| (0.0..=1.0).contains(&share), "a number from 0 to 1")
 }
 
-/// Parses a loss as a share that leaves something: 0 to below 1.
+/// Parses a tolerated loss as a share: 0 to below 1.
 pub fn parse_margin(text: &str) -> Result<f64, InvalidValue> {
     parse_number(text, |share| (0.0..1.0).contains(&share), "a number from 0 to below 1, such as 0.02")
 }

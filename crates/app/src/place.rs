@@ -3,7 +3,7 @@
 
 use lab::{Experiment, RayEngineSpec};
 
-/// A choice of an engine that cannot be followed.
+/// Why an engine and an address cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineChoiceError {
     /// The engine is this machine, and the address that of a cluster.
@@ -28,9 +28,9 @@ pub enum ExecutionPlace {
     Job(RayEngineSpec),
 }
 
-/// Puts a choice of engine and address into an experiment, and returns where
-/// the experiment runs. Without a choice, the experiment's own engine and
-/// address count. An address implies `ray`.
+/// Overrides the engine and the address of an experiment, and returns where the
+/// experiment runs. Without overrides, its own engine and address apply. An
+/// address implies `ray`.
 ///
 /// # Errors
 /// If there is no such engine, or the choice contradicts itself.

@@ -1,16 +1,15 @@
-//! Open-loop load on a service: requests leave at their times, whether earlier
-//! ones were answered or not, so that a slow service cannot slow its own test
-//! down (G. Tene, "coordinated omission"). Latency counts from when a request
-//! should have left.
+//! Open-loop load on a service: requests are sent on schedule, whether or not earlier
+//! ones were answered, so that a slow service cannot slow its own test down (G. Tene,
+//! "coordinated omission"). Latency counts from a request's scheduled time.
 //!
 //! `open_loop URL RATE SECONDS [BODY]` sends GETs, or POSTs of the JSON file BODY.
 //! `{n}` in the URL or body becomes the request's number. Prints one line of
-//! JSON. With `REVERIE_KEY` it sends that key. `REVERIE_CLIENTS` (256) is how many
-//! requests can be under way; what would be more leaves late, and is late.
+//! JSON. With `REVERIE_KEY` it sends that key. `REVERIE_CLIENTS` (256) is the most
+//! requests in flight; further ones are sent late, which counts as latency.
 //!
-//! Each client is a thread with a connection of its own: the generator shares
-//! cores with what it measures, so it must cost little, and a thread can wake to
-//! the 50 µs where a runtime's timer counts milliseconds.
+//! Each client is a thread with a connection of its own: the generator shares cores
+//! with the service, so it must cost little, and a thread wakes with an accuracy of
+//! 50 µs, while an asynchronous runtime's timer counts milliseconds.
 
 use serde_json::json;
 use std::{
@@ -25,21 +24,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest time for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest time to wait for more bytes of an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
-struct Seen {
-    /// In seconds; of answers with status 200.
+struct Measurements {
+    /// Seconds from the scheduled time to the end of each answer with status 200.
     latencies: Vec<f64>,
-    /// To the first word of an answer, where it has words.
+    /// Seconds from the scheduled time to the first word of each answer that has words.
     first_words: Vec<f64>,
+    /// The other outcomes by status or kind of error.
     others: BTreeMap<String, usize>,
-    /// How late the generator itself was.
+    /// How late each request was sent, in seconds.
     late: Vec<f64>,
 }
 
-/// What is sent.
+/// The requests to send.
 struct Load {
     host: String,
     target: String,
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         next: AtomicUsize::new(0),
     });
     let clients = std::env::var("REVERIE_CLIENTS").map_or(Ok(256), |clients| clients.parse::<usize>())?;
-    // Until all threads are there.
+    // By then, all threads have started.
     let start = Instant::now() + Duration::from_millis(200);
     let threads: Vec<_> = (0..clients.min(load.total))
         .map(|_| {
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::thread::spawn(move || client(&load, start))
         })
         .collect();
-    let mut seen = Seen::default();
+    let mut seen = Measurements::default();
     for thread in threads {
         let one = thread.join().map_err(|_| "a client failed")?;
         seen.latencies.extend(one.latencies);
@@ -85,19 +85,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         one.others.into_iter().for_each(|(kind, times)| *seen.others.entry(kind).or_default() += times);
     }
     let took = start.elapsed().as_secs_f64();
-    let told = json!({
+    let report = json!({
         "sent": load.total, "ok": seen.latencies.len(), "others": seen.others, "wanted_per_s": rate,
         "ok_per_s": seen.latencies.len() as f64 / took, "ms": quantiles(&mut seen.latencies),
         "first_word_ms": quantiles(&mut seen.first_words), "generator_late_ms": quantiles(&mut seen.late),
     });
-    writeln!(io::stdout(), "{told}")?;
+    writeln!(io::stdout(), "{report}")?;
     Ok(())
 }
 
 /// Sends requests one after the other, each at its time or as soon as the one
 /// before was answered.
-fn client(load: &Load, start: Instant) -> Seen {
-    let (mut seen, mut connection) = (Seen::default(), None);
+fn client(load: &Load, start: Instant) -> Measurements {
+    let (mut seen, mut connection) = (Measurements::default(), None);
     let mut buffer = Vec::new();
     loop {
         let n = load.next.fetch_add(1, Relaxed);
@@ -159,7 +159,7 @@ fn one(
         None => {
             let stream = TcpStream::connect(&load.host)?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(READ_TIMEOUT))?;
             connection.insert(stream)
         }
     };

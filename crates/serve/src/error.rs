@@ -21,7 +21,7 @@ pub(crate) struct ApiError {
     parameter: Option<Box<str>>,
     pub(crate) message: String,
     retry_after: Option<Duration>,
-    /// The reason for the operator, which the client does not get.
+    /// The reason for the operator, which is not sent to the client.
     detail: Option<Box<str>>,
 }
 
@@ -39,7 +39,7 @@ struct ErrorDetail {
     r#type: &'static str,
     /// The field that is wrong, if one is.
     param: Option<Box<str>>,
-    /// The error as a word for programs, such as `model_not_found`.
+    /// The code of the error, such as `model_not_found`.
     code: &'static str,
 }
 
@@ -48,12 +48,12 @@ impl ApiError {
         Self { status, kind, code, parameter: None, message: message.into(), retry_after: None, detail: None }
     }
 
-    /// A request that cannot be answered as it is.
+    /// A request that the client must change.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_request", message)
     }
 
-    pub(crate) fn of_parameter(self, name: impl Into<Box<str>>) -> Self {
+    pub(crate) fn with_parameter(self, name: impl Into<Box<str>>) -> Self {
         Self { parameter: Some(name.into()), ..self }
     }
 
@@ -116,11 +116,11 @@ impl ApiError {
         Self { detail: Some(String::into_boxed_str(detail.into())), ..error }
     }
 
-    /// A panic, which is a mistake in the service.
+    /// A panic, which is a bug of the service.
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Self::internal(format!("a mistake in the service: {}", text.unwrap_or("a panic without a text")))
+        Self::internal(format!("a bug in the service: {}", text.unwrap_or("a panic without a text")))
     }
 
     pub(crate) fn body(&self) -> ErrorBody {
@@ -158,7 +158,7 @@ impl ApiError {
     }
 
     /// Whether the model refused this question, but might answer another.
-    pub(crate) fn is_of_question(&self) -> bool {
+    pub(crate) fn is_question_refused(&self) -> bool {
         self.code == "upstream_refused"
     }
 }
@@ -183,14 +183,14 @@ impl From<lab::Error> for ApiError {
     fn from(error: lab::Error) -> Self {
         let detail: Box<str> = lab::error_chain(&error).into();
         if let lab::Error::Stage(rag::Error::Elsewhere { retry_after: Some(after), .. }) = &error {
-            let public = Self::overloaded("a part of the service is away for a moment; try again", *after);
+            let public = Self::overloaded("a part of the service cannot be reached; try again", *after);
             return Self { detail: Some(detail), ..public };
         }
         let model = match &error {
             lab::Error::Model(model) | lab::Error::Stage(rag::Error::Model(model)) => model,
             _ => return Self::internal(detail),
         };
-        // The operator gets addresses and settings of endpoints; the client does not.
+        // `detail` has addresses and settings of endpoints, which only the operator may see.
         let public = match model {
             models::Error::ContextTooLong { .. } => {
                 let reason = "the conversation and the passages are longer than the model reads: ask a shorter question, \
@@ -212,7 +212,9 @@ impl From<lab::Error> for ApiError {
                     ..Self::new(status, kind, kind, "the budget of the service is spent")
                 };
             }
-            models::Error::Cancelled => return Self::overloaded("the service is ending", Duration::from_secs(5)),
+            models::Error::Cancelled => {
+                return Self::overloaded("the service is shutting down", Duration::from_secs(5));
+            }
             // A refused question does not count as a failure of the model.
             models::Error::Refused { status: 400 | 413 | 422, .. } => {
                 let public = Self::upstream("the model refused the request");
@@ -229,16 +231,16 @@ impl From<lab::Error> for ApiError {
             models::Error::NoText { .. } => "the chat model wrote no answer",
             // Retries do not help until the operator has changed something.
             models::Error::Authentication { .. } | models::Error::MissingKey { .. } => {
-                "a model refuses the service's key; those who run the service must give it another one"
+                "a model refuses the service's key; the operator of the service must replace it"
             }
             models::Error::QuotaExhausted { .. } => {
-                "the service's account with a model is used up; those who run the service must add credit"
+                "the service's account with a model is used up; the operator of the service must add credit"
             }
             models::Error::Refused { status: 404, .. } => {
-                "a model is not there under its name; those who run the service must correct its name or address"
+                "a model is not there under its name; the operator of the service must correct its name or address"
             }
             models::Error::Refused { .. } | models::Error::Redirected { .. } => {
-                "a model's endpoint refuses the service; those who run the service must look into it"
+                "a model's endpoint refuses the service; the log of the service has the reason for its operator"
             }
             _ => "a model failed; try again later",
         };

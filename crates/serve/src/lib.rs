@@ -1,6 +1,6 @@
-//! The HTTP service: questions in, answers with sources out, from one pipeline, in
-//! OpenAI's API and in its own. This crate knows no terminal and reads no
-//! environment; the command line and the Python package start it.
+//! The HTTP service: answers questions with sources from one pipeline, over OpenAI's
+//! API and its own. It neither uses a terminal nor reads environment variables; the
+//! command line and the Python package start it.
 //!
 //! A request passes, in this order: the limits of connections ([`http`]), request id,
 //! metrics and access ([`middleware`]), its handler ([`routes`]), admission, the
@@ -10,7 +10,7 @@
 mod error;
 
 mod access;
-mod watching;
+mod telemetry;
 
 mod http;
 mod settings;
@@ -31,4 +31,4 @@ pub use http::{DrainOutcome, TlsError, acceptor};
 pub use server::{MountedService, StopSignals};
 pub use service::HttpService;
 pub use settings::{SampleSettings, ServiceSettings, interactive_retry_policy};
-pub use watching::{LineLog, ParentSpan, SpanCounts};
+pub use telemetry::{LineLog, ParentSpan, SpanCounts};

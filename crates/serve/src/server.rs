@@ -6,7 +6,7 @@ use crate::{
     http::{ClientAddress, ConnectionLimits, DrainOutcome, serve_connections},
     routes,
     service::HttpService,
-    watching::warm_up_span,
+    telemetry::warm_up_span,
 };
 use axum::{
     Router,
@@ -55,11 +55,11 @@ impl HttpService {
             drain: self.settings.drain,
         };
         let service = Arc::new(self);
-        let sampling_ends = CancellationToken::new();
-        let sampling = tokio::spawn(service.sampler.work(service.log.sink(), sampling_ends.clone()));
-        let failed = CancellationToken::new();
+        let stop_sampling = CancellationToken::new();
+        let sampling = tokio::spawn(service.sampler.work(service.log.sink(), stop_sampling.clone()));
+        let warm_up_failed = CancellationToken::new();
         let warm_up = {
-            let (service, failed) = (service.clone(), failed.clone());
+            let (service, warm_up_failed) = (service.clone(), warm_up_failed.clone());
             tokio::spawn(async move {
                 let outcome = async { service.lanes().warm().await }.instrument(warm_up_span()).await;
                 match &outcome {
@@ -67,31 +67,31 @@ impl HttpService {
                         service.is_warm.store(true, Relaxed);
                         on_ready();
                     }
-                    Err(_) => failed.cancel(),
+                    Err(_) => warm_up_failed.cancel(),
                 }
                 outcome
             })
         };
-        let refuse = CancellationToken::new();
+        let stop_accepting = CancellationToken::new();
         tokio::spawn({
-            let (service, refuse) = (service.clone(), refuse.clone());
+            let (service, stop_accepting) = (service.clone(), stop_accepting.clone());
             async move {
                 tokio::select! {
                     () = stop.now.cancelled() => {}
-                    () = failed.cancelled() => {}
+                    () = warm_up_failed.cancelled() => {}
                     () = stop.after_lame_duck.cancelled() => {
-                        // Balancers see that it is not ready before connections are refused.
+                        // Load balancers see that it is not ready before connections are refused.
                         service.is_ending.store(true, Relaxed);
                         drop(tokio::time::timeout(service.settings.lame_duck, stop.now.cancelled()).await);
                     }
                 }
                 service.is_ending.store(true, Relaxed);
-                refuse.cancel();
+                stop_accepting.cancel();
             }
         });
         let router = routes::router(&service);
-        let drained = serve_connections(listener, tls, router, limits, service.metrics.clone(), refuse).await;
-        sampling_ends.cancel();
+        let drained = serve_connections(listener, tls, router, limits, service.metrics.clone(), stop_accepting).await;
+        stop_sampling.cancel();
         let _ = sampling.await;
         service.log.flush();
         match warm_up.await {
@@ -121,8 +121,8 @@ pub struct MountedService {
 }
 
 impl MountedService {
-    /// Answers a request of the client at this address, if it is known. The work ends
-    /// when the response's body is dropped.
+    /// Answers a request. `client` is the client's address, if it is known. The work
+    /// ends when the response's body is dropped.
     pub async fn answer(&self, mut request: Request<Body>, client: Option<IpAddr>) -> Response {
         if let Some(client) = client {
             request.extensions_mut().insert(ClientAddress(client));
@@ -133,8 +133,8 @@ impl MountedService {
         }
     }
 
-    /// The response to bytes that are no HTTP request, as the service's own server
-    /// sends it.
+    /// The response to bytes that are not an HTTP request, the same as from the
+    /// service's own server.
     pub fn refuse(&self, reason: &str) -> Response {
         let refused = ApiError::invalid(format!("that is no HTTP request: {reason}"));
         self.service.metrics.count_request("none", refused.status.as_u16());

@@ -2,7 +2,7 @@
 
 use crate::{
     access::{ApiKeys, PageOrigin},
-    watching::{LineLog, ParentSpan, SpanCounts},
+    telemetry::{LineLog, ParentSpan, SpanCounts},
 };
 use lab::Scorer;
 use models::RetryPolicy;
@@ -11,11 +11,11 @@ use std::{fmt, sync::Arc, time::Duration};
 /// The settings of a service.
 #[derive(Debug, Clone)]
 pub struct ServiceSettings {
-    /// The keys that routes need. Without keys, everybody may ask, and nobody may read
+    /// The API keys. Without keys, everybody may ask questions, and nobody may read
     /// `/metrics` or use `/admin/…` unless `admin_without_key` is set.
     pub keys: Option<ApiKeys>,
-    /// Whether everybody who reaches the service may ask without a key. `/metrics` and
-    /// `/admin/…` still need one.
+    /// Whether everybody who reaches the service may ask questions without a key.
+    /// `/metrics` and `/admin/…` still need one.
     pub open_to_all: bool,
     /// Whether programs on this machine may read `/metrics` and use `/admin/…`
     /// without a key. Requests that a proxy forwards do not count as local.
@@ -27,25 +27,25 @@ pub struct ServiceSettings {
     /// it decides who reaches it. Requests from this machine still need a local name,
     /// or that of `public_url`.
     pub any_host: bool,
-    /// Origins of other web pages that may ask. None by default.
+    /// Origins of other web pages that may use the service (CORS). None by default.
     pub origins: Vec<PageOrigin>,
-    /// Which answers are sampled, and for what. None by default.
+    /// Which answers are sampled, and what is done with them. None by default.
     pub sample: SampleSettings,
-    /// The size of the cache of answers, in bytes. Default 0, which is no cache.
+    /// The size of the cache of answers, in bytes. Default 0, which means no cache.
     pub cache_bytes: u64,
     /// How many answers are written at once. Default 64.
     pub answers_at_once: usize,
     /// How many more questions may wait; further ones are refused with 503. Default
     /// 256.
     pub queue: usize,
-    /// How many searches, embeddings and rankings run at once; as many may wait.
-    /// Default 256.
+    /// How many searches, embeddings and rankings run at once; the same number may
+    /// wait. Default 256.
     pub searches_at_once: usize,
-    /// The longest time from a request to the end of its answer, including the queue
-    /// and every pipeline that is asked. Default 2 minutes.
+    /// The longest time from a request to the end of its answer, including its time in
+    /// the queue and all pipelines that are tried. Default 2 minutes.
     pub deadline: Duration,
-    /// The longest time from the passages to the first piece of the answer.
-    /// Default 1 minute.
+    /// The longest time from when the passages are found to the first piece of the
+    /// answer. Default 1 minute.
     pub first_token: Duration,
     /// The longest time for the headers of a request, and for its body. Default
     /// 10 s each.
@@ -57,7 +57,7 @@ pub struct ServiceSettings {
     /// The most connections. Default 4,096.
     pub connections: usize,
     /// How long the service goes on answering after it was told to stop, while
-    /// `/health/ready` already reports that it is not ready. Balancers then stop
+    /// `/health/ready` already reports that it is not ready. Load balancers then stop
     /// sending requests before connections are refused. Default 0.
     pub lame_duck: Duration,
     /// The longest time for requests in flight to end when the service stops. Default
@@ -75,14 +75,14 @@ pub struct ServiceSettings {
     pub spans: Option<Arc<SpanCounts>>,
 }
 
-/// Which answers are sampled, and for what.
+/// Which answers are sampled, and what is done with them.
 #[derive(Clone, Default)]
 pub struct SampleSettings {
     /// The file that sampled answers are written to.
     pub log: Option<LineLog>,
     /// What scores sampled answers.
     pub scorer: Option<Arc<Scorer>>,
-    /// The share of the questions, from 0 to 1. The sample is spread evenly.
+    /// The share of the questions that is sampled, from 0 to 1, spread evenly.
     pub share: f64,
 }
 

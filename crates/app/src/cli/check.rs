@@ -73,7 +73,7 @@ pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, C
         lab::write_whole(path, render::check_markdown(&check).as_bytes())?;
     }
     if let Some(path) = &arguments.junit {
-        lab::write_whole(path, &render::check_junit(&check).map_err(CommandFailure::work)?)?;
+        lab::write_whole(path, &render::check_junit(&check).map_err(CommandFailure::runtime)?)?;
     }
     if cx.json {
         cx.print_json(&check)?;

@@ -60,7 +60,7 @@ pub struct DemoArguments {
 
 pub async fn run(cx: &CommandContext, arguments: DemoArguments) -> Result<u8, CommandFailure> {
     let folder = arguments.folder.unwrap_or_else(|| environment::home().join("demo"));
-    // The space of answers.toml is not known yet, but whether a file of this name is the demo's own.
+    // The content of answers.toml is not known yet; without it, only the demo's own file may be replaced.
     let mut files = [
         ("experiment.toml", RETRIEVAL.to_owned()),
         ("golden.jsonl", GOLDEN.to_owned()),
@@ -80,8 +80,8 @@ pub async fn run(cx: &CommandContext, arguments: DemoArguments) -> Result<u8, Co
 
     pull_models(&TO_ANSWER).await?;
     cx.note(format_args!("\n2/3  the first {FINALISTS} answer (`reverie finalists` wrote the space of answers.toml)"));
-    let generator = lab::Experiment::value(GENERATOR).map_err(CommandFailure::work)?;
-    let space = board.finalists(FINALISTS, &[(rag::Axis::Generator, generator)]).map_err(CommandFailure::work)?;
+    let generator = lab::Experiment::value(GENERATOR).map_err(CommandFailure::runtime)?;
+    let space = board.finalists(FINALISTS, &[(rag::Axis::Generator, generator)]).map_err(CommandFailure::runtime)?;
     files[2].1 = format!("{ANSWERS}\n{space}");
     write(&folder, &files[2..], own)?;
     let experiment = folder.join("answers.toml");
@@ -156,25 +156,26 @@ fn write(folder: &Path, files: &[(&str, String)], mut own: OwnFiles) -> Result<O
         own.insert((*name).to_owned(), digest(text.as_bytes()));
         lab::write_whole(&folder.join(name), text.as_bytes())?;
     }
-    let record = serde_json::to_vec_pretty(&own).map_err(CommandFailure::work)?;
+    let record = serde_json::to_vec_pretty(&own).map_err(CommandFailure::runtime)?;
     lab::write_whole(&folder.join(RECORD), &record)?;
     Ok(own)
 }
 
 /// Puts the manuals into the corpus folder; what is there is not fetched again.
 fn fetch(cx: &CommandContext, corpus: &Path) -> Result<(), CommandFailure> {
-    std::fs::create_dir_all(corpus).map_err(|error| CommandFailure::work(format!("{}: {error}", corpus.display())))?;
+    std::fs::create_dir_all(corpus)
+        .map_err(|error| CommandFailure::runtime(format!("{}: {error}", corpus.display())))?;
     let missing: Vec<_> = MANUALS.iter().filter(|(_, _, name)| !corpus.join(name).is_file()).collect();
     if missing.is_empty() {
         return Ok(());
     }
     // A folder of its own, because it is removed with everything in it.
     let work = corpus.with_file_name(format!(".packages-{}", store::unique_token()));
-    std::fs::create_dir(&work).map_err(|error| CommandFailure::work(format!("{}: {error}", work.display())))?;
+    std::fs::create_dir(&work).map_err(|error| CommandFailure::runtime(format!("{}: {error}", work.display())))?;
     let fetched = unpack(cx, corpus, &work, &missing);
     let removed = std::fs::remove_dir_all(&work);
     fetched?;
-    removed.map_err(|error| CommandFailure::work(format!("{}: {error}", work.display())))
+    removed.map_err(|error| CommandFailure::runtime(format!("{}: {error}", work.display())))
 }
 
 type DebianManual = (&'static str, &'static str, &'static str);
@@ -191,11 +192,11 @@ fn unpack(cx: &CommandContext, corpus: &Path, work: &Path, missing: &[&DebianMan
     }
     for (package, file, name) in missing {
         let from = work.join(package).join(file);
-        let failed = |error: std::io::Error| CommandFailure::work(format!("{}: {error}", from.display()));
+        let failed = |error: std::io::Error| CommandFailure::runtime(format!("{}: {error}", from.display()));
         let bytes = if file.ends_with(".gz") {
             let output = Command::new("gzip").arg("-dc").arg(&from).output().map_err(failed)?;
             if !output.status.success() {
-                return Err(CommandFailure::work(format!("{}: gzip cannot unpack it", from.display())));
+                return Err(CommandFailure::runtime(format!("{}: gzip cannot unpack it", from.display())));
             }
             output.stdout
         } else {
@@ -213,7 +214,7 @@ fn download(folder: &Path, package: &str) -> Result<(), CommandFailure> {
         return Ok(());
     }
     command(folder, "apt-get", &["update", "-q"]).and_then(|()| command(folder, "apt-get", &["download", "-q", package])).map_err(|_| {
-        CommandFailure::work(format!(
+        CommandFailure::runtime(format!(
             "the demo's manuals come from Debian packages, and `apt-get download {package}` did not work here; on your own documents: reverie init FOLDER"
         ))
     })
@@ -221,13 +222,13 @@ fn download(folder: &Path, package: &str) -> Result<(), CommandFailure> {
 
 fn find(folder: &Path, package: &str) -> Result<String, CommandFailure> {
     let entries =
-        std::fs::read_dir(folder).map_err(|error| CommandFailure::work(format!("{}: {error}", folder.display())))?;
+        std::fs::read_dir(folder).map_err(|error| CommandFailure::runtime(format!("{}: {error}", folder.display())))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let prefix = format!("{package}_");
     names
         .into_iter()
         .find(|name| name.starts_with(&prefix) && name.ends_with(".deb"))
-        .ok_or_else(|| CommandFailure::work(format!("no package file of {package} in {}", folder.display())))
+        .ok_or_else(|| CommandFailure::runtime(format!("no package file of {package} in {}", folder.display())))
 }
 
 fn command(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), CommandFailure> {
@@ -235,12 +236,12 @@ fn command(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Comma
         .args(arguments)
         .current_dir(folder)
         .output()
-        .map_err(|error| CommandFailure::work(format!("{program}: {error}")))?;
+        .map_err(|error| CommandFailure::runtime(format!("{program}: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
     let message = String::from_utf8_lossy(&output.stderr);
-    Err(CommandFailure::work(format!("{program} {}: {}", arguments.join(" "), message.trim())))
+    Err(CommandFailure::runtime(format!("{program} {}: {}", arguments.join(" "), message.trim())))
 }
 
 #[cfg(test)]

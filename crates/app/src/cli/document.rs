@@ -25,7 +25,7 @@ pub struct DocumentArguments {
 }
 
 pub async fn run(cx: &CommandContext, arguments: DocumentArguments) -> Result<u8, CommandFailure> {
-    let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
+    let session = environment::open_maybe_read_only(environment::read(&arguments.file.experiment)?, cx.setup())?;
     let document = lab::document(&session, &arguments.path).await?;
     if cx.json {
         cx.print_json(&document)?;

@@ -44,7 +44,7 @@ pub struct FinalistsArguments {
 pub async fn run(cx: &CommandContext, arguments: FinalistsArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
-    let spaces = record.board().finalists(arguments.best.get(), &arguments.with).map_err(CommandFailure::work)?;
+    let spaces = record.board().finalists(arguments.best.get(), &arguments.with).map_err(CommandFailure::runtime)?;
     if let Some(output) = &arguments.output {
         write(&session.experiment.text, output, &spaces)?;
         cx.print(format_args!("{}: written; see it with: reverie plan -f {}", output.display(), output.display()));
@@ -59,15 +59,15 @@ pub async fn run(cx: &CommandContext, arguments: FinalistsArguments) -> Result<u
 
 /// Writes the experiment with another space, named after its file.
 fn write(experiment: &str, output: &Path, spaces: &str) -> Result<(), CommandFailure> {
-    let told = output.display();
+    let shown = output.display();
     if output.exists() {
-        return Err(CommandFailure::usage(format!("{told} is there already: choose another name, or remove it")));
+        return Err(CommandFailure::usage(format!("{shown} is there already: choose another name, or remove it")));
     }
     let stem = output.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     let name: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
     let folder = output.parent().unwrap_or(Path::new(""));
     let text = lab::Experiment::with_space(experiment, folder, &name, spaces).map_err(|mistake| {
-        CommandFailure::usage(format!("{told} was not written, because it would have a mistake: {mistake}"))
+        CommandFailure::usage(format!("{shown} was not written, because it would have a mistake: {mistake}"))
     })?;
     lab::write_whole(output, text.as_bytes())?;
     Ok(())

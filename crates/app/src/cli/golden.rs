@@ -7,7 +7,7 @@ mod traffic;
 
 use crate::{
     command::{
-        CommandContext, Confirmation, DryRun, ExperimentFile, PAID_CALLS, key_of, note_ignored_columns,
+        CommandContext, Confirmation, DryRun, ExperimentFile, PAID_CALLS_GRACE, key_of, note_ignored_columns,
         note_unread_files, open_questions, open_questions_to_change, read_questions, refuse_to_replace,
         writable_format, write_new_file, write_questions,
     },
@@ -262,7 +262,7 @@ pub async fn run(cx: &CommandContext, arguments: GoldenArguments) -> Result<u8, 
             let opened = open_questions(&file)?;
             let report = opened.report();
             let format = writable_format(&output)?;
-            let bytes = opened.dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::work)?;
+            let bytes = opened.dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::runtime)?;
             if !question.dry_run {
                 write_new_file(&output, &bytes, yes)?;
             }
@@ -279,7 +279,7 @@ pub async fn run(cx: &CommandContext, arguments: GoldenArguments) -> Result<u8, 
 }
 
 async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u8, CommandFailure> {
-    cx.set_grace(PAID_CALLS);
+    cx.set_grace(PAID_CALLS_GRACE);
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let session = environment::open(&arguments.file.experiment, setup)?;
     let spec = merge_spec(&session, &arguments)?;
@@ -297,17 +297,17 @@ async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u
     let passages = documents.passages().await?;
     let estimate = GenerateEstimate::of(&spec.options, &passages);
     let prices = session.experiment.models.get(&spec.model).and_then(::models::ModelConfig::prices);
-    let told = render::golden_estimate(&estimate, &spec, prices);
+    let summary = render::golden_estimate(&estimate, &spec, prices);
     if arguments.question.dry_run {
         if cx.json {
             cx.print_json(&estimate)?;
         } else {
-            cx.print(told);
+            cx.print(summary);
         }
         corpus.end().await;
         return Ok(0);
     }
-    cx.note(told);
+    cx.note(summary);
     let bar = render::GoldenBar::start(spec.options.size, environment::audience());
     let golden = lab::generate_golden(&session, &documents, &passages, &spec, |progress| bar.show(progress)).await;
     bar.finish();
@@ -325,7 +325,7 @@ async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u
         cx.print(render::golden(&golden.manifest, &paths));
     }
     if let Some(error) = not_split {
-        return Err(CommandFailure::work(format!(
+        return Err(CommandFailure::runtime(format!(
             "the questions are written, but not split: {}",
             lab::error_chain(&error)
         )));
@@ -409,7 +409,7 @@ async fn anchor(cx: &CommandContext, experiment: &Path, yes: bool) -> Result<u8,
         note_ignored_columns(cx, &opened);
         if key_of(&path)? != held {
             let reason = "was changed while the documents were read, and is left as it is: anchor again";
-            return Err(CommandFailure::work(format!("{} {reason}", path.display())));
+            return Err(CommandFailure::runtime(format!("{} {reason}", path.display())));
         }
         write_questions(&path, &opened)?;
     }
@@ -453,12 +453,12 @@ async fn export(
             "{with_turns} questions come after earlier messages, for which these columns have no place: they are left out"
         ));
     }
-    let bytes = dataset.export(format, columns).map_err(CommandFailure::work)?;
+    let bytes = dataset.export(format, columns).map_err(CommandFailure::runtime)?;
     if is_url(to) {
         let (folder, name) = to.rsplit_once('/').unwrap_or((to, "golden"));
         let store = ArtifactStore::open(folder, &cx.setup().store_options, &NoLayout)?;
         if !store.put(name, bytes).await? {
-            return Err(CommandFailure::work(format!("{to} is there already: choose another name")));
+            return Err(CommandFailure::runtime(format!("{to} is there already: choose another name")));
         }
     } else {
         let path = Path::new(to);
@@ -469,7 +469,7 @@ async fn export(
         }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
-                .map_err(|error| CommandFailure::work(format!("{}: {error}", folder.display())))?;
+                .map_err(|error| CommandFailure::runtime(format!("{}: {error}", folder.display())))?;
         }
         write_new_file(path, &bytes, yes)?;
     }

@@ -30,7 +30,7 @@ pub async fn run(cx: &CommandContext, arguments: InitArguments) -> Result<u8, Co
         )));
     }
     let absolute =
-        folder.canonicalize().map_err(|error| CommandFailure::work(format!("{}: {error}", folder.display())))?;
+        folder.canonicalize().map_err(|error| CommandFailure::runtime(format!("{}: {error}", folder.display())))?;
     let name: String =
         absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
     let name: String =

@@ -104,7 +104,7 @@ fn stats(cx: &CommandContext, path: &Path) -> Result<u8, CommandFailure> {
     let journal = Journal::open_to_read(path)?;
     let (statistics, models) = (journal.statistics()?, journal.models()?);
     if cx.json {
-        let mut value = serde_json::to_value(statistics).map_err(CommandFailure::work)?;
+        let mut value = serde_json::to_value(statistics).map_err(CommandFailure::runtime)?;
         value["path"] = json!(path);
         value["models"] = json!(models);
         cx.print_json(&value)?;
@@ -156,7 +156,7 @@ fn gc(cx: &CommandContext, path: &Path, selection: &Selection, yes: bool) -> Res
         sweep => sweep?,
     };
     if cx.json {
-        let mut value = serde_json::to_value(sweep).map_err(CommandFailure::work)?;
+        let mut value = serde_json::to_value(sweep).map_err(CommandFailure::runtime)?;
         value["removed"] = json!(yes);
         cx.print_json(&value)?;
     } else {
@@ -168,7 +168,7 @@ fn gc(cx: &CommandContext, path: &Path, selection: &Selection, yes: bool) -> Res
 /// Rebuilds a journal that SQLite can no longer read.
 fn salvage(cx: &CommandContext, path: &Path, yes: bool) -> Result<u8, CommandFailure> {
     if !yes {
-        return Err(CommandFailure::work(format!(
+        return Err(CommandFailure::runtime(format!(
             "{} is damaged: with --yes a new journal is built of all answers that can still be read; the damaged \
              file is kept beside it",
             path.display()

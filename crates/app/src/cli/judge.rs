@@ -1,7 +1,7 @@
 //! `reverie judge`: qualifies judges on labelled cases.
 
 use crate::{
-    command::{CommandContext, DryRun, ExperimentFile, PAID_CALLS, read_questions, refuse_experiment_as_word},
+    command::{CommandContext, DryRun, ExperimentFile, PAID_CALLS_GRACE, read_questions, refuse_experiment_as_word},
     environment,
     failure::CommandFailure,
     render,
@@ -39,7 +39,7 @@ pub struct JudgeArguments {
 }
 
 pub async fn run(cx: &CommandContext, arguments: JudgeArguments) -> Result<u8, CommandFailure> {
-    cx.set_grace(PAID_CALLS);
+    cx.set_grace(PAID_CALLS_GRACE);
     refuse_experiment_as_word(&arguments.models, "judge")?;
     let session = environment::open(&arguments.file.experiment, cx.setup())?;
     let experiment = &session.experiment;

@@ -68,10 +68,10 @@ fn make(cx: &CommandContext, new: NewKey) -> Result<u8, CommandFailure> {
     }
     let scopes = if new.scope.is_empty() { vec![KeyScope::Ask] } else { new.scope };
     let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(CommandFailure::work)?;
+    getrandom::fill(&mut random).map_err(CommandFailure::runtime)?;
     let (key, entry) = ::serve::create_key(&new.name, scopes, new.requests_per_minute, random);
     file.key.push(entry);
-    lab::write_whole(path, toml::to_string(&file).map_err(CommandFailure::work)?.as_bytes())?;
+    lab::write_whole(path, toml::to_string(&file).map_err(CommandFailure::runtime)?.as_bytes())?;
     match cx.json {
         true => cx.print_json(&json!({ "name": new.name, "key": key, "file": path }))?,
         false => {
@@ -97,7 +97,7 @@ fn list(cx: &CommandContext, file: &KeyFile) -> Result<u8, CommandFailure> {
 }
 
 fn read(path: &Path) -> Result<KeyFile, CommandFailure> {
-    let told = |reason: &dyn std::fmt::Display| CommandFailure::usage(format!("{}: {reason}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
-    toml::from_str(&text).map_err(|error| told(&error))
+    let refused = |reason: &dyn std::fmt::Display| CommandFailure::usage(format!("{}: {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
+    toml::from_str(&text).map_err(|error| refused(&error))
 }

@@ -14,7 +14,7 @@ pub struct ManualArguments {
 
 pub async fn run(cx: &CommandContext, arguments: ManualArguments) -> Result<u8, CommandFailure> {
     let folder = &arguments.folder;
-    let failed = |error| CommandFailure::work(format!("{}: {error}", folder.display()));
+    let failed = |error| CommandFailure::runtime(format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to((cx.command_line)(), folder).map_err(failed)?;
     cx.print(format!("{}: the pages of `reverie` and its verbs", folder.display()));

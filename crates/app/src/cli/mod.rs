@@ -206,7 +206,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            print_failure(&CommandFailure::work(error), cx.json);
+            print_failure(&CommandFailure::runtime(error), cx.json);
             return 1;
         }
     };

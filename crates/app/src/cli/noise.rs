@@ -1,7 +1,7 @@
 //! `reverie noise`: the sources of a metric's noise.
 
 use crate::{
-    command::{CommandContext, DryRun, ExperimentFile, PAID_CALLS},
+    command::{CommandContext, DryRun, ExperimentFile, PAID_CALLS_GRACE},
     environment,
     failure::CommandFailure,
     render,
@@ -41,7 +41,7 @@ pub struct NoiseArguments {
 }
 
 pub async fn run(cx: &CommandContext, arguments: NoiseArguments) -> Result<u8, CommandFailure> {
-    cx.set_grace(PAID_CALLS);
+    cx.set_grace(PAID_CALLS_GRACE);
     let NoiseArguments { trial, metric, questions, answers, judgements, file, question } = arguments;
     let design = NoiseDesign { questions, answers, judgements };
     design.check().map_err(CommandFailure::usage)?;

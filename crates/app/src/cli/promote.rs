@@ -29,7 +29,7 @@ pub struct PromoteArguments {
 }
 
 pub async fn run(cx: &CommandContext, arguments: PromoteArguments) -> Result<u8, CommandFailure> {
-    let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
+    let session = environment::open_maybe_read_only(environment::read(&arguments.file.experiment)?, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
     let answering = record.answering(arguments.trial.as_deref())?;
     if let Some(note) = &answering.note {

@@ -64,7 +64,7 @@ pub async fn run(cx: &CommandContext, arguments: QueryArguments) -> Result<u8, C
     if let Some(url) = &arguments.url {
         return ask_service(cx, url, &arguments.question.unwrap_or_default()).await;
     }
-    let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
+    let session = environment::open_maybe_read_only(environment::read(&arguments.file.experiment)?, cx.setup())?;
     if session.workspace().is_reading() {
         cx.note("note: the store cannot be written to: this answer is not kept, and is paid again the next time");
     }
@@ -103,7 +103,7 @@ async fn ask_service(cx: &CommandContext, url: &str, question: &str) -> Result<u
         sources: Vec<ServiceSource>,
         remarks: Vec<String>,
     }
-    let failed = |reason: &dyn std::fmt::Display| CommandFailure::work(format!("--url {url}: {reason}"));
+    let failed = |reason: &dyn std::fmt::Display| CommandFailure::runtime(format!("--url {url}: {reason}"));
     let client = store::http_client().connect_timeout(Duration::from_secs(10)).timeout(SERVICE_TIMEOUT);
     let client = client.build().map_err(|error| failed(&error))?;
     let route = format!("{}/rag/answer", url.trim_end_matches('/'));
@@ -128,19 +128,19 @@ async fn ask_service(cx: &CommandContext, url: &str, question: &str) -> Result<u
         cx.print_json(&body)?;
         return Ok(0);
     }
-    let told: ServiceAnswer = serde_json::from_value(body).map_err(|error| failed(&error))?;
-    told.remarks.iter().for_each(|remark| cx.note(format_args!("note: {remark}")));
+    let answer: ServiceAnswer = serde_json::from_value(body).map_err(|error| failed(&error))?;
+    answer.remarks.iter().for_each(|remark| cx.note(format_args!("note: {remark}")));
     let passage = |source: ServiceSource| {
         let ServiceSource { file, page, book, heading, score, quote } = source;
         rag::Passage { page, book, heading, score, ..rag::Passage::of_text(file, quote) }
     };
-    let passages: Vec<rag::Passage> = told.sources.into_iter().map(passage).collect();
-    cx.print(format_args!("{}\n", told.answer));
-    cx.print(render::sources_of(&format!("{} at {url}", told.model), &passages, question));
+    let passages: Vec<rag::Passage> = answer.sources.into_iter().map(passage).collect();
+    cx.print(format_args!("{}\n", answer.answer));
+    cx.print(render::sources_of(&format!("{} at {url}", answer.model), &passages, question));
     Ok(0)
 }
 
-/// Prints an answer with its sources; what was shown live is not printed again.
+/// Prints an answer with its sources; if the answer was shown live, only the sources.
 fn show(cx: &CommandContext, answered: &lab::TrialAnswer, is_shown: bool) {
     if cx.json {
         return;
@@ -153,9 +153,8 @@ fn show(cx: &CommandContext, answered: &lab::TrialAnswer, is_shown: bool) {
     }
 }
 
-/// Answers questions until there are no more. Each one comes after those before
-/// it and their answers. A question that fails ends the conversation of a pipe;
-/// a person at a terminal may ask on, as if that question had not been asked.
+/// Answers the questions of one conversation until the input ends. If a question
+/// fails, a pipe's conversation ends; at a terminal it goes on without that question.
 async fn chat(
     cx: &CommandContext,
     session: &lab::Session,
@@ -210,15 +209,15 @@ async fn chat(
     }
 }
 
-/// The next line, without its end; none at the end of the input.
+/// Reads the next line; `None` at the end of the input.
 fn line(at_terminal: bool) -> Result<Option<String>, CommandFailure> {
     if at_terminal {
         let mut stderr = io::stderr();
         let _ = stderr.write_all(b"> ").and_then(|()| stderr.flush());
     }
     let mut line = String::new();
-    let n_bytes = io::stdin()
-        .read_line(&mut line)
-        .map_err(|error| CommandFailure::work(format!("standard input cannot be read as lines of UTF-8: {error}")))?;
+    let n_bytes = io::stdin().read_line(&mut line).map_err(|error| {
+        CommandFailure::runtime(format!("standard input cannot be read as lines of UTF-8: {error}"))
+    })?;
     Ok((n_bytes > 0).then_some(line))
 }

@@ -24,7 +24,7 @@ pub struct RunsArguments {
 
 pub async fn run(cx: &CommandContext, arguments: RunsArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
-    // Of an object store, the last run is fetched.
+    // Fetches the last run if the store is an object store.
     lab::latest_record(&session).await?;
     let mut listed = Vec::new();
     for run in session.workspace().past_runs()? {

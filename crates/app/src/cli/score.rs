@@ -1,7 +1,7 @@
 //! `reverie score`: scores the answers of any other system.
 
 use crate::{
-    command::{CommandContext, DryRun, PAID_CALLS, refuse_to_replace, write_new_file},
+    command::{CommandContext, DryRun, PAID_CALLS_GRACE, refuse_to_replace, write_new_file},
     environment,
     failure::{BUDGET_REACHED, CommandFailure, FUNCTION_FAILED, INCOMPLETE},
     option_values::parse_dollars,
@@ -93,7 +93,7 @@ pub async fn run(cx: &CommandContext, arguments: ScoreArguments) -> Result<u8, C
     }
     cx.note(render::scoring(&scoring, &estimate));
     let live = render::LiveTable::start(progress, environment::audience());
-    cx.set_grace(PAID_CALLS);
+    cx.set_grace(PAID_CALLS_GRACE);
     let results = scoring.run().await;
     live.stop().await;
     if let (Err(lab::Error::Interrupted), Some(scored)) = (&results, scoring.so_far())
@@ -105,7 +105,7 @@ pub async fn run(cx: &CommandContext, arguments: ScoreArguments) -> Result<u8, C
     if let (Some(path), Some(kind)) = (&arguments.output, table) {
         let bytes = match kind {
             ScoreFormat::Jsonl => jsonl(&results)?.into_bytes(),
-            ScoreFormat::Csv => csv(&results).map_err(CommandFailure::work)?,
+            ScoreFormat::Csv => csv(&results).map_err(CommandFailure::runtime)?,
         };
         write_new_file(path, &bytes, arguments.yes)?;
     }
@@ -163,7 +163,7 @@ fn score_format(path: &Path) -> Result<ScoreFormat, CommandFailure> {
 }
 
 /// A score as JSON, or the reason why it is missing.
-fn numbers(score: &Score) -> Value {
+fn score_json(score: &Score) -> Value {
     match score {
         Score::Value(value) => json!({ "value": value }),
         Score::Missing(missing) => json!({ "value": null, "missing": missing.name(), "reason": missing.to_string() }),
@@ -174,7 +174,7 @@ fn numbers(score: &Score) -> Value {
 fn without_detail(results: &ScoreResults) -> Value {
     let mut value = json!(results);
     let rows = results.rows.iter().map(|row| {
-        let scores = row.scores.iter().map(|(metric, scored)| (metric.clone(), numbers(&scored.score)));
+        let scores = row.scores.iter().map(|(metric, scored)| (metric.clone(), score_json(&scored.score)));
         json!({ "line": row.line, "id": row.id, "scores": Value::Object(scores.collect()) })
     });
     value["rows"] = Value::Array(rows.collect());
@@ -186,14 +186,14 @@ fn jsonl(results: &ScoreResults) -> Result<String, CommandFailure> {
     let mut text = String::new();
     for row in &results.rows {
         let scores = row.scores.iter().map(|(metric, scored)| {
-            let mut value = numbers(&scored.score);
+            let mut value = score_json(&scored.score);
             value["detail"] = scored.detail.clone();
             (metric.clone(), value)
         });
         let line = json!({
             "line": row.line, "id": row.id, "question": row.question, "scores": Value::Object(scores.collect()),
         });
-        text.push_str(&serde_json::to_string(&line).map_err(CommandFailure::work)?);
+        text.push_str(&serde_json::to_string(&line).map_err(CommandFailure::runtime)?);
         text.push('\n');
     }
     Ok(text)

@@ -197,7 +197,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
         setup
     };
     let cache = environment::home().join("bundles");
-    let scratch_folder = environment::scratch_folder().map_err(CommandFailure::work)?;
+    let scratch_folder = environment::scratch_folder().map_err(CommandFailure::runtime)?;
     let scratch = scratch_folder.path().to_owned();
     let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
     let candidate = match &arguments.candidate {
@@ -215,8 +215,8 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
     }
     let listener = TcpListener::bind(arguments.listen)
         .await
-        .map_err(|error| CommandFailure::work(format!("--listen {}: {error}", arguments.listen)))?;
-    let address = listener.local_addr().map_err(CommandFailure::work)?;
+        .map_err(|error| CommandFailure::runtime(format!("--listen {}: {error}", arguments.listen)))?;
+    let address = listener.local_addr().map_err(CommandFailure::runtime)?;
     let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
     // No load balancer stands before a service that only this machine reaches.
     let lame_duck = Duration::from_secs(if arguments.listen.ip().is_loopback() { 0 } else { 5 });
@@ -237,7 +237,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
         first_token: arguments.first_token,
         lame_duck: arguments.lame_duck.unwrap_or(lame_duck),
         drain: arguments.drain,
-        parent: traces.as_ref().map(|_| crate::traces::parent()),
+        parent: traces.as_ref().map(|_| crate::traces::parent_span()),
         spans: traces.as_ref().map(|traces| traces.spans.clone()),
         ..ServiceSettings::default()
     };
@@ -264,7 +264,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
             .boxed()
         })
     };
-    let audit = AuditLog::begin(std::io::stderr()).map_err(CommandFailure::work)?;
+    let audit = AuditLog::begin(std::io::stderr()).map_err(CommandFailure::runtime)?;
     let auditing = audit.clone();
     let _watching = keys.map(|keys| AbortOnDropHandle::new(tokio::spawn(keys.watch(audit.clone()))));
     let service = HttpService::new(served, settings)
@@ -291,9 +291,9 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
         traces.end().await;
     }
     audit.end();
-    match drained.map_err(CommandFailure::work)? {
+    match drained.map_err(CommandFailure::runtime)? {
         DrainOutcome::Complete => Ok(0),
-        DrainOutcome::CutOff => Err(CommandFailure::work(format!(
+        DrainOutcome::CutOff => Err(CommandFailure::runtime(format!(
             "requests that took longer than --drain {} s were cut off",
             arguments.drain.as_secs_f64()
         ))),
@@ -305,9 +305,9 @@ fn traces(cx: &CommandContext, flag: Option<&str>) -> Result<Option<Traces>, Com
     let Some(settings) = TraceSettings::read(flag, &environment::variable).map_err(CommandFailure::usage)? else {
         return Ok(None);
     };
-    let told = if settings.content { "; texts of questions, passages and answers are in them" } else { "" };
+    let content = if settings.content { "; texts of questions, passages and answers are in them" } else { "" };
     let host = settings.endpoint.host_str().unwrap_or_default();
-    cx.note(format_args!("traces go to {host}{told}"));
+    cx.note(format_args!("traces go to {host}{content}"));
     if !settings.headers.is_empty() && ::models::is_unprotected(settings.endpoint.as_str()) {
         cx.warn(format_args!(
             "the headers of traces, which may hold a key, go to {host} without TLS, where everybody on the way can read \
@@ -352,7 +352,7 @@ async fn open(
         };
         return Ok((served, fallback));
     }
-    let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, setup())?;
+    let session = environment::open_maybe_read_only(environment::read(&arguments.file.experiment)?, setup())?;
     let record = arguments.run.record(cx, &session).await?;
     let answering = record.answering(arguments.trial.as_deref())?;
     if let Some(note) = &answering.note {

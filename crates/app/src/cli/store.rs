@@ -149,7 +149,7 @@ pub async fn run(cx: &CommandContext, arguments: StoreArguments) -> Result<u8, C
             let store = open_to_read(&place.address()?).await?;
             let inventory = upkeep::inventory(&store).await?;
             if cx.json {
-                let mut value = serde_json::to_value(&inventory).map_err(CommandFailure::work)?;
+                let mut value = serde_json::to_value(&inventory).map_err(CommandFailure::runtime)?;
                 value["store"] = json!(store.location().to_string());
                 cx.print_json(&value)?;
             } else {
@@ -218,7 +218,7 @@ async fn gc(
         upkeep::remove(store, &garbage, |_| {}).await?;
     }
     if cx.json {
-        let mut value = serde_json::to_value(&garbage).map_err(CommandFailure::work)?;
+        let mut value = serde_json::to_value(&garbage).map_err(CommandFailure::runtime)?;
         value["removed"] = json!(yes);
         cx.print_json(&value)?;
     } else {
@@ -242,7 +242,7 @@ async fn copy(cx: &CommandContext, from: &str, to: &str, dry_run: bool) -> Resul
         () = cx.cancel.cancelled() => return Err(lab::Error::Interrupted.into()),
     };
     bar.finish();
-    // Only two object stores need it, and only for large objects.
+    // Only copies of large objects between two object stores create the folder.
     let _ = std::fs::remove_dir(&scratch);
     let copied = copied?;
     if cx.json {

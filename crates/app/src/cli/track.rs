@@ -26,11 +26,11 @@ pub struct TrackArguments {
 
 pub async fn run(cx: &CommandContext, arguments: TrackArguments) -> Result<u8, CommandFailure> {
     let session = environment::open(&arguments.file.experiment, environment::setup(cx.cancel.clone()))?;
-    let told = lab::track::catch_up(&session, arguments.run.as_deref()).await?;
+    let notes = lab::track::catch_up(&session, arguments.run.as_deref()).await?;
     if cx.json {
-        cx.print_json(&told)?;
+        cx.print_json(&notes)?;
     } else {
-        cx.print(told.join("\n"));
+        cx.print(notes.join("\n"));
     }
     Ok(0)
 }

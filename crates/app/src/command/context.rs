@@ -13,11 +13,11 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The time that a command that asks models gets to end after Ctrl-C: calls in
-/// flight are awaited, ten seconds at most.
-pub const PAID_CALLS: Duration = Duration::from_secs(12);
+/// How long a command that calls models may take to end after Ctrl-C. Calls in flight
+/// are awaited for at most ten seconds.
+pub const PAID_CALLS_GRACE: Duration = Duration::from_secs(12);
 
-/// The time that other commands get, in milliseconds.
+/// How long other commands may take, in milliseconds.
 const GRACE_MS: u64 = 1500;
 
 /// What every command gets.
@@ -28,7 +28,7 @@ pub struct CommandContext {
     pub cancel: CancellationToken,
     /// The whole command line, of which manual pages and completions are made.
     pub command_line: fn() -> clap::Command,
-    /// Joins a cluster, in a program that can.
+    /// Joins a Ray cluster; `None` in a program that cannot.
     connect: Option<Connect>,
     /// In a job of a cluster: prints results so that they can be told from
     /// everything else in the job's log.
@@ -76,7 +76,7 @@ impl CommandContext {
     /// # Errors
     /// If the value cannot be written as JSON.
     pub fn print_json(&self, value: &impl serde::Serialize) -> Result<(), CommandFailure> {
-        let text = serde_json::to_string_pretty(value).map_err(CommandFailure::work)?;
+        let text = serde_json::to_string_pretty(value).map_err(CommandFailure::runtime)?;
         self.write(&render::visible_json(&text));
         Ok(())
     }

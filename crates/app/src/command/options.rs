@@ -23,8 +23,8 @@ pub struct RunChoice {
 }
 
 impl RunChoice {
-    /// Reads the run's record. A note on standard error says if the run was a try,
-    /// or if another experiment file made it.
+    /// Reads the run's record. A note on standard error says if the run had overrides
+    /// (`--set`, `--limit`), or if another experiment file made it.
     pub async fn record(&self, cx: &CommandContext, session: &Session) -> Result<RunRecord, CommandFailure> {
         let record = lab::chosen_record(session, self.run.as_deref()).await?;
         for remark in record.remarks(session, self.run.is_some()) {

@@ -19,7 +19,7 @@ pub async fn print_plan(
         cx.note(format_args!("note: planned on this machine; the job at {} plans anew in its cluster", ray.address));
     }
     let setup = lab::Setup { budget_usd, ..cx.setup() };
-    let session = environment::open_or_read(experiment, setup)?;
+    let session = environment::open_maybe_read_only(experiment, setup)?;
     let prepared = session.prepare().await?;
     session.experiment.remarks().iter().for_each(|remark| cx.note(remark));
     let summary = lab::summary(&session, &prepared).await?;

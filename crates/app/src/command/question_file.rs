@@ -42,7 +42,7 @@ pub fn open_questions_to_change(path: &Path) -> Result<(DatasetFile, Key), Comma
     let bytes = std::fs::read(path).map_err(|error| CommandFailure::usage(format!("{}: {error}", path.display())))?;
     let read = DatasetFile::read(&path.display().to_string(), &bytes).map_err(|errors| {
         let mistakes = errors.iter().map(|error| Mistake::of_line(&error.file, error.line, error.reason())).collect();
-        CommandFailure::listed(mistakes, errors.iter().map(ToString::to_string), None)
+        CommandFailure::with_mistakes(mistakes, errors.iter().map(ToString::to_string), None)
     });
     Ok((read?, Key::of_bytes(&bytes)))
 }
@@ -52,7 +52,7 @@ pub fn open_questions_to_change(path: &Path) -> Result<(DatasetFile, Key), Comma
 /// # Errors
 /// If the file cannot be read.
 pub fn key_of(path: &Path) -> Result<Key, CommandFailure> {
-    let bytes = std::fs::read(path).map_err(|error| CommandFailure::work(format!("{}: {error}", path.display())))?;
+    let bytes = std::fs::read(path).map_err(|error| CommandFailure::runtime(format!("{}: {error}", path.display())))?;
     Ok(Key::of_bytes(&bytes))
 }
 
@@ -61,7 +61,7 @@ pub fn key_of(path: &Path) -> Result<Key, CommandFailure> {
 /// # Errors
 /// If the file cannot be written.
 pub fn write_questions(path: &Path, opened: &DatasetFile) -> Result<(), CommandFailure> {
-    let bytes = opened.to_bytes().map_err(|error| CommandFailure::work(lab::error_chain(&error)))?;
+    let bytes = opened.to_bytes().map_err(|error| CommandFailure::runtime(lab::error_chain(&error)))?;
     lab::write_whole(path, &bytes)?;
     Ok(())
 }

@@ -7,8 +7,8 @@ use models::Message;
 use rag::pipeline::PipelineEvent;
 use std::io;
 
-/// Opens the pipeline of this trial of a run, or that of the trial which answers
-/// for the run. What a person should know of it is printed on standard error.
+/// Opens the pipeline of a trial, by default of the one that answers for the run.
+/// Notes on it are printed on standard error.
 ///
 /// # Errors
 /// If the run has no such trial, or its files cannot be read.

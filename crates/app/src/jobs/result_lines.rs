@@ -8,8 +8,8 @@ use std::io::Write;
 
 /// The variable that holds the mark; the submitting program sets it.
 pub const RESULT_MARK: &str = "REVERIE_RESULT_MARK";
-/// Characters of a result in one line of the log. A line of this length is
-/// written at once, so other output does not tear it.
+/// The most characters of a result in one line. A line of this length is written at
+/// once, so other output does not split it.
 const LINE_CHARACTERS: usize = 1000;
 
 /// Prints results as marked lines.
@@ -31,8 +31,8 @@ impl ResultLines {
     }
 }
 
-/// ResultLines lines that hold a text. Each begins with a line break, which ends an
-/// incomplete line of other output.
+/// The marked lines of a text. Each begins with a line break, which ends an incomplete
+/// line of other output.
 fn lines(mark: &str, text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let piece = |piece: &[char]| {
@@ -65,26 +65,26 @@ impl JobLogReader {
         Self { mark, held: false }
     }
 
-    /// The parts in these lines of the log, which must be complete.
+    /// Reads complete lines of the log, and returns their parts.
     pub fn read(&mut self, text: &str) -> Vec<LogPart> {
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         for line in text.lines() {
             let piece = line.strip_prefix(&self.mark).and_then(|piece| serde_json::from_str(piece).ok());
             if let Some(piece) = piece {
                 self.held = false;
-                said.push(LogPart::Result(piece));
+                parts.push(LogPart::Result(piece));
                 continue;
             }
             if std::mem::take(&mut self.held) {
-                said.push(LogPart::Log(String::new()));
+                parts.push(LogPart::Log(String::new()));
             }
             if line.is_empty() {
                 self.held = true;
             } else {
-                said.push(LogPart::Log(line.to_owned()));
+                parts.push(LogPart::Log(line.to_owned()));
             }
         }
-        said
+        parts
     }
 }
 

@@ -24,7 +24,7 @@ pub fn catalogue(catalogue: &Catalogue, directory: &ModelDirectory) -> String {
     )
 }
 
-/// The licence in few words; an unknown one is marked so.
+/// The name of the licence, or `UNKNOWN`.
 fn licence(entry: &CatalogueEntry) -> String {
     match &entry.licence {
         Licence::Stated(name) => name.clone(),
@@ -32,7 +32,7 @@ fn licence(entry: &CatalogueEntry) -> String {
     }
 }
 
-/// A number, or nothing where there is none.
+/// A number, or nothing for 0.
 fn number(n: usize) -> String {
     if n == 0 { String::new() } else { n.to_string() }
 }

@@ -1,7 +1,7 @@
 //! A check against a bundle: for the terminal, as Markdown for a pull request,
 //! and as JUnit's XML for programs that show tests.
 
-use super::{aligned, combination, difference_of, table, visible_line};
+use super::{aligned, combination, signed_number, table, visible_line};
 use lab::check::{Check, CheckVerdict, CheckedMetric, MetricOutcome, Side};
 use quick_xml::{
     Writer,
@@ -12,7 +12,7 @@ use std::{fmt::Write, io};
 const HEADER: [&str; 6] = ["metric", "bundle", "this run", "difference [95 %]", "p", "questions"];
 
 /// The verdict in a word.
-fn word(verdict: CheckVerdict) -> &'static str {
+fn verdict_word(verdict: CheckVerdict) -> &'static str {
     match verdict {
         CheckVerdict::Pass => "PASS",
         CheckVerdict::Fail => "FAIL",
@@ -20,7 +20,7 @@ fn word(verdict: CheckVerdict) -> &'static str {
     }
 }
 
-/// The outcome of a metric in a word; empty for a metric that is only shown.
+/// The outcome of a metric in words; empty for a metric that is only shown.
 fn outcome(metric: &CheckedMetric) -> &'static str {
     match metric.outcome {
         MetricOutcome::Passed => "pass",
@@ -38,9 +38,9 @@ fn side(side: &Side) -> String {
 /// A metric's cells, under [`HEADER`].
 fn cells(metric: &CheckedMetric) -> [String; 6] {
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| super::number(value, 3));
-    let mut difference = metric.difference.map_or_else(|| "–".to_owned(), |mean| difference_of(mean, 3));
+    let mut difference = metric.difference.map_or_else(|| "–".to_owned(), |mean| signed_number(mean, 3));
     if let Some(interval) = metric.interval {
-        let _ = write!(difference, " [{}, {}]", difference_of(interval.low, 3), difference_of(interval.high, 3));
+        let _ = write!(difference, " [{}, {}]", signed_number(interval.low, 3), signed_number(interval.high, 3));
     }
     let less = if metric.higher_is_better { "" } else { " (less is better)" };
     let p = match metric.corrected {
@@ -79,7 +79,7 @@ fn remarks(check: &Check) -> Vec<String> {
 pub fn check(check: &Check) -> String {
     let mut text = format!(
         "{}: {}\n  bundle    {}\n  this run  {}\n",
-        word(check.verdict),
+        verdict_word(check.verdict),
         check.sentence,
         side(&check.bundle),
         side(&check.run)
@@ -97,32 +97,33 @@ pub fn check(check: &Check) -> String {
     text
 }
 
-/// The check as Markdown, with a mark by which the comment is found again.
+/// The check as Markdown for a comment, with a mark by which a program can find it
+/// again.
 pub fn check_markdown(check: &Check) -> String {
     let mut text = format!(
         "<!-- reverie check {} -->\n### reverie check: {}\n\n{}\n\n",
-        // Nothing in a name ends the mark.
+        // A name must not end the HTML comment.
         check.experiment.replace("--", "-").replace('>', ""),
-        word(check.verdict),
-        plain(&check.sentence)
+        verdict_word(check.verdict),
+        escape(&check.sentence)
     );
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     text += &row(&[HEADER.map(str::to_owned).as_slice(), &[String::new()]].concat());
     text += "|:--|--:|--:|--:|--:|--:|:--|\n";
     for metric in &check.metrics {
-        let cells = cells(metric).map(|cell| plain(&cell));
+        let cells = cells(metric).map(|cell| escape(&cell));
         text += &row(&[cells.as_slice(), &[outcome(metric).to_owned()]].concat());
     }
     text.push('\n');
     for remark in remarks(check) {
-        let _ = writeln!(text, "- {}", plain(&remark));
+        let _ = writeln!(text, "- {}", escape(&remark));
     }
-    let _ = write!(text, "\nbundle: {}  \nthis run: {}\n", plain(&side(&check.bundle)), plain(&side(&check.run)));
+    let _ = write!(text, "\nbundle: {}  \nthis run: {}\n", escape(&side(&check.bundle)), escape(&side(&check.run)));
     text
 }
 
-/// Escapes a text for Markdown: no layout, no HTML, no mention of a person.
-fn plain(text: &str) -> String {
+/// Escapes layout, HTML and mentions (`@name`, `#1`) for Markdown.
+fn escape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len() + 16);
     for character in visible_line(text).chars() {
         match character {
@@ -157,8 +158,9 @@ pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
         ("time", "0".to_owned()),
     ];
     let attributes = || counts.iter().map(|(name, value)| (*name, value.as_str()));
-    let name = legal(&format!("reverie check {}", check.experiment));
-    let about = legal(&format!("{}\nbundle: {}\nthis run: {}", check.sentence, side(&check.bundle), side(&check.run)));
+    let name = xml_text(&format!("reverie check {}", check.experiment));
+    let about =
+        xml_text(&format!("{}\nbundle: {}\nthis run: {}", check.sentence, side(&check.bundle), side(&check.run)));
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let suites = writer.create_element("testsuites").with_attribute(("name", "reverie check"));
@@ -166,7 +168,7 @@ pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
         let suite = writer.create_element("testsuite").with_attribute(("name", name.as_str()));
         suite.with_attributes(attributes()).write_inner_content(|writer| {
             for metric in &judged {
-                let (title, sentence) = (legal(&metric.metric), legal(&metric.sentence));
+                let (title, sentence) = (xml_text(&metric.metric), xml_text(&metric.sentence));
                 let case = writer.create_element("testcase").with_attribute(("classname", name.as_str()));
                 let case = case.with_attribute(("name", title.as_str())).with_attribute(("time", "0"));
                 case.write_inner_content(|writer| {
@@ -197,7 +199,7 @@ pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
 }
 
 /// A text without the characters that XML does not allow, escaped or not.
-fn legal(text: &str) -> String {
+fn xml_text(text: &str) -> String {
     super::visible(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 

@@ -1,6 +1,6 @@
 //! Two trials side by side, for people.
 
-use super::{aligned, combination, difference_of, table};
+use super::{aligned, combination, signed_number, table};
 use lab::{MetricComparison, board::BoardRow};
 use std::fmt::Write;
 
@@ -24,10 +24,10 @@ pub fn comparison(first: &BoardRow, second: &BoardRow, rows: &[MetricComparison]
     let mut lines = table(&header, 1);
     for MetricComparison { metric, corrected, comparison } in rows {
         let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| super::number(value, 3));
-        let mean = comparison.mean_difference.map(|mean| difference_of(mean, 3));
+        let mean = comparison.mean_difference.map(|mean| signed_number(mean, 3));
         let mut mean = mean.unwrap_or_else(|| "–".to_owned());
         if let Some(interval) = comparison.interval {
-            let _ = write!(mean, " [{}, {}]", difference_of(interval.low, 3), difference_of(interval.high, 3));
+            let _ = write!(mean, " [{}, {}]", signed_number(interval.low, 3), signed_number(interval.high, 3));
         }
         let needed =
             comparison.questions_needed.map_or_else(|| "–".to_owned(), |n| format!("about {}", super::count(n)));

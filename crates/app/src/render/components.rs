@@ -51,36 +51,36 @@ fn settings(schema: &Value, name: &str) -> Vec<Setting> {
     let mut found = variants.filter_map(|variant| variant["properties"].get(name));
     let mut all = Vec::new();
     if let Some(content) = found.next() {
-        add(&mut all, &schema["$defs"], content, "");
+        add_settings(&mut all, &schema["$defs"], content, "");
     }
     all
 }
 
-fn add(all: &mut Vec<Setting>, definitions: &Value, schema: &Value, within: &str) {
-    let schema = resolved(definitions, schema);
+fn add_settings(all: &mut Vec<Setting>, definitions: &Value, schema: &Value, within: &str) {
+    let schema = resolve(definitions, schema);
     for (key, field) in schema["properties"].as_object().into_iter().flatten() {
         let name = format!("{within}{key}");
         let description =
             field["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
         let is_required = schema["required"].as_array().is_some_and(|all| all.contains(&key.as_str().into()));
-        // The metric `prompt` takes its text in the place of a file, but a file is what people write.
+        // The metric `prompt` needs a `file`. Its default is empty because a program may give the text instead.
         let default = field.get("default").filter(|default| !(key == "file" && **default == "")).cloned();
         let or_nothing = !is_required && takes(definitions, field).contains("nothing");
         let takes_what = takes(definitions, field);
         let takes_what = if is_required { takes_what.trim_end_matches(" or nothing").to_owned() } else { takes_what };
         let default = default.or_else(|| or_nothing.then_some(Value::Null));
         all.push(Setting { name: name.clone(), takes: takes_what, default, description });
-        let parts = resolved(definitions, field);
+        let parts = resolve(definitions, field);
         let choices =
             parts["oneOf"].as_array().into_iter().flatten().filter_map(|choice| choice["properties"].as_object());
         for (tag, content) in choices.flatten() {
-            add(all, definitions, content, &format!("{name}.{tag}."));
+            add_settings(all, definitions, content, &format!("{name}.{tag}."));
         }
-        add(all, definitions, parts, &format!("{name}."));
+        add_settings(all, definitions, parts, &format!("{name}."));
     }
 }
 
-fn resolved<'a>(definitions: &'a Value, mut schema: &'a Value) -> &'a Value {
+fn resolve<'a>(definitions: &'a Value, mut schema: &'a Value) -> &'a Value {
     while let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         schema = &definitions[name];
     }
@@ -89,7 +89,7 @@ fn resolved<'a>(definitions: &'a Value, mut schema: &'a Value) -> &'a Value {
 
 /// What a setting takes, in words.
 fn takes(definitions: &Value, schema: &Value) -> String {
-    let schema = resolved(definitions, schema);
+    let schema = resolve(definitions, schema);
     if let Some(of) = schema["anyOf"].as_array() {
         return of.iter().map(|schema| takes(definitions, schema)).collect::<Vec<_>>().join(" or ");
     }
@@ -129,7 +129,7 @@ fn takes(definitions: &Value, schema: &Value) -> String {
 
 /// The names of all components, with the first sentence about each.
 pub fn component_list(all: &[ComponentDocs], layout: &TableLayout) -> String {
-    let mut rows = narrow(&["kind", "name", "what it does"], layout);
+    let mut rows = fitted_table(&["kind", "name", "what it does"], layout);
     let mut before = "";
     for component in all {
         let kind = if component.kind == before { "" } else { component.kind };
@@ -162,12 +162,12 @@ pub fn component(component: &ComponentDocs, layout: &TableLayout) -> String {
         };
         let is_list = paragraph.lines().any(is_item);
         let joined = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = write!(text, "\n{}\n", if is_list { paragraph.to_owned() } else { layout.filled(&joined) });
+        let _ = write!(text, "\n{}\n", if is_list { paragraph.to_owned() } else { layout.fill(&joined) });
     }
     if settings.is_empty() {
         text.push_str("\nIt has no settings.\n");
     } else {
-        let mut rows = narrow(&["setting", "takes", "default", "what it does"], layout);
+        let mut rows = fitted_table(&["setting", "takes", "default", "what it does"], layout);
         for Setting { name, takes, default, description } in settings {
             let default = match default {
                 None => "must be set".to_owned(),
@@ -221,13 +221,13 @@ fn number_of_32_bits(value: &Value) -> Option<String> {
     Some(format!("{:?}", number as f32))
 }
 
-/// A table whose last column is as wide as there is room.
-fn narrow(header: &[&str], layout: &TableLayout) -> comfy_table::Table {
-    let mut made = table(header, header.len());
+/// A table that fits the width of the layout.
+fn fitted_table(header: &[&str], layout: &TableLayout) -> comfy_table::Table {
+    let mut table = table(header, header.len());
     if let Some(width) = layout.width {
-        made.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
     }
-    made
+    table
 }
 
 #[cfg(test)]

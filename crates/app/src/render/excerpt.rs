@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-/// Two words are taken for forms of one word if they begin with so many equal letters.
-const STEM: usize = 5;
+/// Two words count as forms of one word if this many first letters are equal.
+const STEM_LETTERS: usize = 5;
 
-/// A text on one line, cut behind so many characters.
+/// A text on one line, cut after this many characters.
 pub fn beginning(text: &str, characters: usize) -> String {
     let words = one_line(text);
     if words.chars().count() <= characters {
@@ -16,9 +16,9 @@ pub fn beginning(text: &str, characters: usize) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// The sentence of a text that matches a question best, with what stands
-/// around it as far as there is room for so many characters; `…` where something
-/// is cut. Without a match, the beginning of the text.
+/// The sentence of a text that matches a question best, with as many sentences around
+/// it as fit into this many characters; `…` where something is cut. Without a match,
+/// the beginning of the text.
 pub fn matching(text: &str, question: &str, characters: usize) -> String {
     let text = one_line(text);
     if text.chars().count() <= characters {
@@ -105,10 +105,10 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 fn stem(word: &str) -> String {
-    word.to_lowercase().chars().take(STEM).collect()
+    word.to_lowercase().chars().take(STEM_LETTERS).collect()
 }
 
-/// The beginning of the word that a byte is in, not before `least`.
+/// The beginning of the next word from a byte on, or `least` if the byte is before it.
 fn word_start(text: &str, at: usize, least: usize) -> usize {
     if at <= least {
         return least;

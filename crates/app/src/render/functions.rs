@@ -11,16 +11,16 @@ const SHOWN: usize = 5;
 /// traceback; none if nothing failed.
 pub fn function_failures(failures: &[&FunctionFailure]) -> Option<String> {
     let mut kinds: Vec<Vec<&FunctionFailure>> = Vec::new();
-    let key = |told: &FunctionFailure| (told.label.clone(), told.failure.kind, told.failure.message.clone());
-    for told in failures {
-        match kinds.iter_mut().find(|kind| key(kind[0]) == key(told)) {
-            Some(kind) => kind.push(told),
-            None => kinds.push(vec![told]),
+    let key = |one: &FunctionFailure| (one.label.clone(), one.failure.kind, one.failure.message.clone());
+    for failure in failures {
+        match kinds.iter_mut().find(|kind| key(kind[0]) == key(failure)) {
+            Some(kind) => kind.push(failure),
+            None => kinds.push(vec![failure]),
         }
     }
     let mut text = String::new();
     for kind in kinds.iter().take(SHOWN) {
-        let (first, mut trials) = (kind[0], kind.iter().map(|told| told.trial.as_str()).collect::<Vec<_>>());
+        let (first, mut trials) = (kind[0], kind.iter().map(|failure| failure.trial.as_str()).collect::<Vec<_>>());
         trials.dedup();
         trials.retain(|trial| !trial.is_empty());
         let _ = write!(text, "\nfailed: {} {}", first.failure.stage, first.failure);
@@ -28,7 +28,7 @@ pub fn function_failures(failures: &[&FunctionFailure]) -> Option<String> {
         if !trials.is_empty() {
             concerned.push(format!("in {}", join_names(&trials)));
         }
-        let mut questions: Vec<&str> = kind.iter().filter_map(|told| told.question.as_deref()).collect();
+        let mut questions: Vec<&str> = kind.iter().filter_map(|failure| failure.question.as_deref()).collect();
         questions.sort_unstable();
         questions.dedup();
         if !questions.is_empty() {

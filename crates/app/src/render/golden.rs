@@ -91,41 +91,42 @@ pub fn dataset_report(report: &DatasetReport) -> Vec<String> {
     lines
 }
 
-/// What became of every line of traffic.
+/// How many lines of traffic were used, and why others were not.
 pub fn traffic_report(report: &TrafficReport, choice: &TrafficChoice) -> Vec<String> {
     let some = |count: usize, what: String| (count > 0).then_some(what);
     let TrafficReport { lines, questions, shadows, equal, similar, follow_ups, drafts, .. } = *report;
-    let mut told = vec![format!("{questions} questions from {lines} lines")];
+    let mut sentences = vec![format!("{questions} questions from {lines} lines")];
     let bad = report.bad_lines.len();
-    told.extend(some(bad, format!("{bad} lines could not be used")));
-    told.extend(some(shadows, format!("{shadows} hold what a shadow answered, which nobody saw")));
-    told.extend(some(equal, format!("{equal} asked what another one asked, in the same words")));
-    told.extend(some(similar, format!("{similar} asked it in nearly the same words")));
+    sentences.extend(some(bad, format!("{bad} lines could not be used")));
+    sentences.extend(some(shadows, format!("{shadows} hold what a shadow answered, which nobody saw")));
+    sentences.extend(some(equal, format!("{equal} asked what another one asked, in the same words")));
+    sentences.extend(some(similar, format!("{similar} asked it in nearly the same words")));
     let (unwanted, beyond) = (report.without_verdict, report.beyond_size);
     let verdict = if choice.only == Some(UserVerdict::Up) { "praised" } else { "found bad" };
-    told.extend(some(unwanted, format!("{unwanted} left out: no answer to them was {verdict}")));
-    told.extend(some(beyond, format!("{beyond} left out: --size was reached")));
-    told.extend(some(
+    sentences.extend(some(unwanted, format!("{unwanted} left out: no answer to them was {verdict}")));
+    sentences.extend(some(beyond, format!("{beyond} left out: --size was reached")));
+    sentences.extend(some(
         follow_ups,
         format!("{follow_ups} of the questions come after earlier messages, which they keep"),
     ));
     if report.feedback > 0 {
         let (bad, elsewhere) = (report.bad_feedback.len(), report.feedback_elsewhere);
-        told.push(format!(
+        sentences.push(format!(
             "{} lines of feedback: {bad} could not be used, {elsewhere} requests are not in the traffic",
             report.feedback
         ));
         let without = report.without_id;
-        told.extend(some(without, format!("{without} lines of traffic have no id, so that no feedback is about them")));
+        sentences
+            .extend(some(without, format!("{without} lines of traffic have no id, so that no feedback is about them")));
     }
-    told.push(match drafts {
+    sentences.push(match drafts {
         0 => "they have neither reference nor evidence: look through them with `reverie golden review`".to_owned(),
         _ => format!(
             "{drafts} have a draft of an answer, and none has a reference or evidence: look through them with `reverie golden \
              review`"
         ),
     });
-    told
+    sentences
 }
 
 /// Columns that are not used, a line each.
@@ -202,7 +203,7 @@ pub fn difference(difference: &DatasetDifference) -> String {
     text
 }
 
-/// `name: a 3, b 2`, largest first; nothing for nothing.
+/// `name: a 3, b 2`, largest first; empty without values.
 fn counts(name: &str, values: &BTreeMap<String, usize>) -> String {
     if values.is_empty() {
         return String::new();

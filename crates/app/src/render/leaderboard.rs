@@ -22,28 +22,28 @@ pub struct NoColumn {
 pub struct TableLayout {
     /// The most characters of a line; none where there is no limit.
     pub width: Option<usize>,
-    /// The names of the columns to show; of none, those that say something and fit.
+    /// The names of the columns to show; if empty, those that have values and fit.
     pub columns: Vec<String>,
-    /// The column to sort by; none for the order of the board, best first.
+    /// The column to sort by; by default the order of the board, best first.
     pub sort: Option<String>,
 }
 
 impl TableLayout {
-    /// As wide as the terminal, or as the variable `COLUMNS` says; without a
-    /// limit where the output is no terminal.
+    /// As wide as the variable `COLUMNS` says, or as the terminal; without a limit if
+    /// the output is no terminal.
     pub fn of_terminal() -> Self {
-        let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let seen = || Some(usize::from(console::Term::stdout().size_checked()?.1));
-        Self { width: told.or_else(seen), ..Self::default() }
+        let variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let terminal = || Some(usize::from(console::Term::stdout().size_checked()?.1));
+        Self { width: variable.or_else(terminal), ..Self::default() }
     }
 
-    /// A paragraph in lines that are no longer than the layout is wide.
-    pub(super) fn filled(&self, text: &str) -> String {
+    /// Breaks a paragraph into lines of at most the layout's width.
+    pub(super) fn fill(&self, text: &str) -> String {
         self.width.map_or_else(|| text.to_owned(), |width| textwrap::fill(text, width.max(20)))
     }
 
-    /// A sentence among others: its further lines are indented.
-    fn wrapped(&self, text: &str) -> String {
+    /// Breaks a sentence into lines, with the further lines indented.
+    fn wrap(&self, text: &str) -> String {
         match self.width {
             Some(width) => textwrap::fill(text, textwrap::Options::new(width.max(20)).subsequent_indent("  ")),
             None => text.to_owned(),
@@ -56,8 +56,8 @@ impl TableLayout {
 /// # Errors
 /// If the layout names a column that the board does not have.
 pub fn leaderboard(board: &Board, layout: &TableLayout) -> Result<String, NoColumn> {
-    let mut text = layout.wrapped(&format!("{}: {}", board.experiment, board.corpus));
-    let mut line = |told: &str| _ = write!(text, "\n{}", layout.wrapped(told));
+    let mut text = layout.wrap(&format!("{}: {}", board.experiment, board.corpus));
+    let mut line = |sentence: &str| _ = write!(text, "\n{}", layout.wrap(sentence));
     if let Some(partial) = &board.partial {
         // An interrupted run only needs to be run again.
         let is_budget = partial.starts_with("the budget");
@@ -72,7 +72,7 @@ pub fn leaderboard(board: &Board, layout: &TableLayout) -> Result<String, NoColu
     }
     let (trials, left_out) = trials(board, layout)?;
     let _ = write!(text, "\n{trials}");
-    let mut line = |told: &str| _ = write!(text, "\n{}", layout.wrapped(told));
+    let mut line = |sentence: &str| _ = write!(text, "\n{}", layout.wrap(sentence));
     board.verdict.iter().for_each(|sentence| line(sentence));
     if !left_out.is_empty() {
         let names: Vec<&str> = left_out.iter().map(|column| column.name.as_str()).collect();
@@ -97,27 +97,27 @@ fn is_in_blocks(board: &Board, layout: &TableLayout) -> bool {
 #[derive(Clone, Copy)]
 struct TableColumn<'a> {
     column: &'a Column,
-    /// Its place among all columns of the board, and so that of its cells.
+    /// Its index among the columns of the board, and of its cells in each row.
     place: usize,
-    /// How many questions all its means are of, if that is the same for all.
+    /// How many questions each of its means is over, if that is the same for all.
     questions: Option<usize>,
     brevity: Brevity,
-    /// Whether it was asked for by its name.
-    is_asked: bool,
+    /// Whether the layout names it.
+    is_named: bool,
 }
 
-/// How much a table says of what it shows, in a terminal that is narrow.
+/// How much a table is shortened for a narrow terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Brevity {
     /// Everything.
     Full,
-    /// Of the settings on an axis only the values.
+    /// Settings on an axis show only their values.
     WithoutNames,
-    /// And of an objective only the mean.
+    /// Also, an objective shows only its mean.
     WithoutIntervals,
 }
 
-/// The table, and the columns for which there is no room.
+/// The table, and the columns that do not fit.
 fn trials<'a>(board: &'a Board, layout: &TableLayout) -> Result<(String, Vec<&'a Column>), NoColumn> {
     let rows = sort_rows(board, layout)?;
     let mut columns = choose_columns(board, layout)?;
@@ -145,7 +145,7 @@ fn trials<'a>(board: &'a Board, layout: &TableLayout) -> Result<(String, Vec<&'a
     Ok((blocks(board, layout, text, &rows), left_out.into_iter().map(|left| left.column).collect()))
 }
 
-/// The larger, the earlier a column is left out; 0 stays in any case.
+/// Columns with the largest number are left out first; 0 always stays.
 fn unimportance(board: &Board, column: &Column) -> u8 {
     let is_objective = |name: &String| *name == column.name;
     match column.kind {
@@ -161,7 +161,7 @@ fn unimportance(board: &Board, column: &Column) -> u8 {
     }
 }
 
-/// The place of the column of this name.
+/// The index of the column of this name.
 fn find_column(board: &Board, name: &str) -> Result<usize, NoColumn> {
     let found = board.columns.iter().position(|column| column.name == name);
     found.ok_or_else(|| {
@@ -170,7 +170,7 @@ fn find_column(board: &Board, name: &str) -> Result<usize, NoColumn> {
     })
 }
 
-/// The columns to show, those of text first.
+/// The columns to show, axes first.
 fn choose_columns<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<TableColumn<'a>>, NoColumn> {
     let places: Vec<usize> = if layout.columns.is_empty() {
         (0..board.columns.len()).filter(|&place| board.columns[place].shown).collect()
@@ -179,7 +179,7 @@ fn choose_columns<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<Tabl
     };
     let shown = |place: usize| {
         let (column, questions) = (&board.columns[place], questions(board, place));
-        TableColumn { column, place, questions, brevity: Brevity::Full, is_asked: !layout.columns.is_empty() }
+        TableColumn { column, place, questions, brevity: Brevity::Full, is_named: !layout.columns.is_empty() }
     };
     let mut columns: Vec<TableColumn<'_>> = places.into_iter().map(shown).collect();
     if !layout.columns.is_empty() {
@@ -188,7 +188,7 @@ fn choose_columns<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<Tabl
     Ok(columns)
 }
 
-/// The trials in the order of the layout. What is unknown comes last.
+/// The trials in the order of the layout; trials without a value come last.
 fn sort_rows<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<&'a BoardRow>, NoColumn> {
     let mut rows: Vec<&BoardRow> = board.rows.iter().collect();
     let Some(name) = &layout.sort else {
@@ -252,7 +252,7 @@ fn blocks(board: &Board, layout: &TableLayout, lines: Vec<String>, rows: &[&Boar
     text
 }
 
-/// How many questions all means of a column are of, if that is the same for all.
+/// How many questions each mean of a column is over, if that is the same for all.
 fn questions(board: &Board, place: usize) -> Option<usize> {
     let mut counts = board.rows.iter().filter_map(|row| match row.cells.get(place)? {
         Cell::Scores(CellScores { summary, .. }) => Some((summary.n_scored, summary.n_total)),
@@ -262,7 +262,7 @@ fn questions(board: &Board, place: usize) -> Option<usize> {
     (scored == total && counts.all(|other| other == (scored, total))).then_some(total)
 }
 
-/// Words below each other keep the table narrow enough for a terminal.
+/// The heading of a column, on several lines to keep the table narrow.
 fn heading(shown: &TableColumn<'_>) -> String {
     let column = shown.column;
     let n = shown.questions.map_or_else(String::new, |n| format!("\nn = {n}"));
@@ -272,7 +272,7 @@ fn heading(shown: &TableColumn<'_>) -> String {
         ColumnKind::Test => column.title.replace(" questions", "\nquestions") + &n,
         ColumnKind::Metric => {
             let star = if column.judged { "*" } else { "" };
-            let interval = if shown.is_asked { " [95 %]" } else { "" };
+            let interval = if shown.is_named { " [95 %]" } else { "" };
             column.title.replace('_', "\n") + star + interval + &n
         }
         _ => column.title.clone(),
@@ -286,7 +286,7 @@ fn format_cell(shown: &TableColumn<'_>, cell: &Cell) -> String {
         (Cell::Text(text), _) => text.clone(),
         (Cell::Number(value), _) => number(*value, column.digits),
         (Cell::Scores(CellScores { summary, .. }), kind) => {
-            let is_brief = kind == ColumnKind::Metric && !shown.is_asked || shown.brevity == Brevity::WithoutIntervals;
+            let is_brief = kind == ColumnKind::Metric && !shown.is_named || shown.brevity == Brevity::WithoutIntervals;
             let mean = if is_brief { value(summary) } else { interval(summary) };
             match shown.questions {
                 // Metrics of an objective may be asked of different questions.

@@ -36,8 +36,8 @@ impl LiveTable {
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(REDRAW);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-            let (told, behind) = (ProgressLines::default(), BTreeSet::new());
-            let mut drawer = Drawer { audience, started: Instant::now(), lines: 0, told, behind, n_warnings: 0 };
+            let (log_lines, behind) = (ProgressLines::default(), BTreeSet::new());
+            let mut drawer = Drawer { audience, started: Instant::now(), lines: 0, log_lines, behind, n_warnings: 0 };
             loop {
                 let last = tokio::select! {
                     _ = ticks.tick() => false,
@@ -64,8 +64,8 @@ struct Drawer {
     started: Instant,
     /// The number of lines drawn last time, which are drawn over.
     lines: usize,
-    /// The lines that were written to a log already.
-    told: ProgressLines,
+    /// The progress lines of a log.
+    log_lines: ProgressLines,
     /// The trackers that were already reported to be behind.
     behind: BTreeSet<String>,
     /// The warnings that were already shown.
@@ -97,7 +97,7 @@ impl Drawer {
             }
             text.push_str("\x1b[?7h");
         } else {
-            text.push_str(&self.told.next(operators, self.started.elapsed().as_secs_f64(), Instant::now()));
+            text.push_str(&self.log_lines.next(operators, self.started.elapsed().as_secs_f64(), Instant::now()));
             for (tracker, reason) in behind {
                 if self.behind.insert(tracker.clone()) {
                     let _ = writeln!(text, "{}", visible_line(&behind_line(tracker, reason)));

@@ -62,23 +62,22 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// What a trial is made of: what it has on each axis; what it has not is left out.
+/// The components of a trial, axis by axis; an axis without a component is left out.
 fn combination(labels: &BTreeMap<String, String>) -> String {
     let there = lab::Axis::NAMES.iter().filter_map(|axis| Some((axis, labels.get(*axis)?)));
     let there = there.filter(|(_, label)| *label != "none");
     there.map(|(axis, label)| format!("{axis} {label}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A number with so many digits behind the point; what rounds to nothing has no
-/// sign.
+/// A number with this many decimals. A zero has no sign.
 fn number(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let is_nothing = text.chars().all(|character| matches!(character, '-' | '0' | '.'));
     if is_nothing { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// A difference, with its sign.
-fn difference_of(value: f64, digits: usize) -> String {
+/// A number with its sign.
+fn signed_number(value: f64, digits: usize) -> String {
     let text = number(value, digits);
     if text.starts_with('-') { text } else { format!("+{text}") }
 }
@@ -106,6 +105,6 @@ mod tests {
             (number(-0.0004, 3), number(-0.0, 2), number(-0.0006, 3)),
             ("0.000".into(), "0.00".into(), "-0.001".into())
         );
-        assert_eq!((difference_of(-0.0004, 3), difference_of(0.25, 2)), ("+0.000".into(), "+0.25".into()));
+        assert_eq!((signed_number(-0.0004, 3), signed_number(0.25, 2)), ("+0.000".into(), "+0.25".into()));
     }
 }

@@ -5,7 +5,7 @@ use lab::{CostEstimate, PlanSummary, PreparedRun};
 use models::Cap;
 use std::fmt::Write;
 
-/// Trials that are listed, at most.
+/// The most trials that are listed.
 const TRIALS_LISTED: usize = 40;
 
 /// What would run.
@@ -78,7 +78,7 @@ pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
     lines
 }
 
-/// The trials, a line each; of many the first.
+/// The first trials, a line each.
 fn trials(summary: &PlanSummary) -> String {
     let mut text = String::new();
     for planned in summary.combinations.iter().take(TRIALS_LISTED) {
@@ -92,7 +92,7 @@ fn trials(summary: &PlanSummary) -> String {
     text
 }
 
-/// What an operator should take.
+/// The expected time of an operator.
 fn time_of(summary: &PlanSummary, operator: lab::Operator) -> String {
     let components = summary.time.iter().flat_map(|time| &time.components);
     let mut seconds = components.filter(|component| component.operator == operator).map(|component| component.seconds);
@@ -101,10 +101,10 @@ fn time_of(summary: &PlanSummary, operator: lab::Operator) -> String {
     sum.map_or_else(|| "unknown".to_owned(), |sum| format!("about {}", short(sum)))
 }
 
-/// Where the time comes from, and what makes it wrong.
+/// The basis of expected times.
 const BASIS: &str = "as earlier runs took, whether their answers came from the journal or not";
 
-/// What all of it should take on this machine.
+/// The expected time of the run on this machine.
 fn time(summary: &PlanSummary) -> String {
     let Some(time) = summary.time.as_ref().filter(|time| !time.components.is_empty()) else { return String::new() };
     let mut unknown: Vec<String> = time
@@ -126,8 +126,7 @@ fn time(summary: &PlanSummary) -> String {
     }
 }
 
-/// The calls, what they should cost, and the budget. Nothing where nothing is
-/// asked.
+/// The calls, what they should cost, and the budget; empty if no model is called.
 pub fn estimate(cost: &CostEstimate) -> String {
     let mut text = String::new();
     if cost.models.is_empty() {

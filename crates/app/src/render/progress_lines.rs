@@ -1,7 +1,6 @@
 //! Progress for places where a table cannot be redrawn: a log, a pipe, CI.
-//! There is a line when an operator begins, one every ten seconds while it
-//! runs, and one when it ends. The time left is that of the run: an operator
-//! that waits for another one says so.
+//! An operator gets a line when it begins, one every ten seconds while it runs, and
+//! one when it ends. The time left is that of the whole run.
 
 use super::{count, duration::short};
 use lab::{Operator, OperatorProgress, OperatorStatus};
@@ -14,21 +13,21 @@ use std::{
 /// How long the first line of an operator waits until the number of its rows is known.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 /// How often a running operator gets a line.
-const EVERY: Duration = Duration::from_secs(10);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What was already written about each operator.
 #[derive(Default)]
 pub struct ProgressLines {
     reported: BTreeMap<Operator, ReportState>,
-    /// The other run for which an operator was reported to wait.
+    /// The other run that an operator was reported to wait for.
     held: BTreeMap<Operator, String>,
 }
 
 #[derive(Clone, Copy)]
 enum ReportState {
-    /// Nothing; it is known since this time that the operator has begun.
+    /// Nothing yet. The operator was first seen running at this time.
     Nothing(Instant),
-    /// That it began or continues; at this time.
+    /// That it began or continues, last reported at this time.
     Going(Instant),
     /// That it ended, with this many tasks.
     Ended(usize),
@@ -40,7 +39,7 @@ impl ProgressLines {
         let (mut text, mut is_going) = (String::new(), false);
         for operator in operators {
             let name = operator.operator.name();
-            let told = self.reported.get(&operator.operator).copied();
+            let state = self.reported.get(&operator.operator).copied();
             let n_ended = operator.finished + operator.failed;
             let mut say = |line: String| _ = writeln!(text, "[{seconds:6.1}s] {name}: {line}");
             match &operator.held_by {
@@ -51,15 +50,16 @@ impl ProgressLines {
                 Some(_) => {}
                 None => _ = self.held.remove(&operator.operator),
             }
-            match (operator.status, told) {
-                (OperatorStatus::Running, Some(ReportState::Going(at))) if now.duration_since(at) < EVERY => {}
+            match (operator.status, state) {
+                (OperatorStatus::Running, Some(ReportState::Going(at))) if now.duration_since(at) < REPORT_INTERVAL => {
+                }
                 (OperatorStatus::Running, Some(ReportState::Going(_))) => {
                     say(describe_progress(operator));
                     is_going = true;
                     self.reported.insert(operator.operator, ReportState::Going(now));
                 }
                 (OperatorStatus::Running, _) if operator.active > 0 => {
-                    let since = if let Some(ReportState::Nothing(since)) = told { since } else { now };
+                    let since = if let Some(ReportState::Nothing(since)) = state { since } else { now };
                     let is_known = operator.rows_estimated.is_some() || now.duration_since(since) >= KNOWN_AFTER;
                     if is_known {
                         say(describe_start(operator));
@@ -69,8 +69,8 @@ impl ProgressLines {
                         if is_known { ReportState::Going(now) } else { ReportState::Nothing(since) },
                     );
                 }
-                (OperatorStatus::Finished | OperatorStatus::Failed, told)
-                    if n_ended > 0 && !matches!(told, Some(ReportState::Ended(n)) if n == n_ended) =>
+                (OperatorStatus::Finished | OperatorStatus::Failed, state)
+                    if n_ended > 0 && !matches!(state, Some(ReportState::Ended(n)) if n == n_ended) =>
                 {
                     say(describe_end(operator));
                     self.reported.insert(operator.operator, ReportState::Ended(n_ended));
@@ -86,7 +86,7 @@ impl ProgressLines {
     }
 }
 
-/// So many of what.
+/// The rows that are done, of how many if that is known.
 fn amount(operator: &OperatorProgress) -> String {
     let done = count(operator.rows_done);
     match operator.rows_estimated {
@@ -121,7 +121,7 @@ fn describe_end(operator: &OperatorProgress) -> String {
     format!("{word}, {rows}, {:.1} rows/s{failed}", operator.rate_average)
 }
 
-/// Who is waited for.
+/// The other run that an operator waits for; empty if there is none.
 pub(super) fn describe_wait(operator: &OperatorProgress) -> String {
     operator.held_by.as_ref().map_or_else(String::new, |by| format!("; waits for {by}, which does the same work"))
 }

@@ -26,15 +26,14 @@ fn source(passage: &Passage) -> String {
     text
 }
 
-/// Whether a passage shares text with what answers a question.
+/// Whether a passage overlaps the evidence of a question.
 fn holds_evidence(passage: &Passage, golden: &eval::Question) -> bool {
     golden.evidence.iter().any(|evidence| {
         evidence.document == passage.document && evidence.span.is_some_and(|span| span.overlap(passage.span) > 0)
     })
 }
 
-/// What was said before a question, a line for each message, which begins where
-/// the indent says; nothing where it stands alone.
+/// The messages before a question, an indented line each; empty if there are none.
 pub fn turns(question: &eval::Question, indent: &str) -> String {
     let line = |message: &models::Message| {
         let who = match message.role {
@@ -48,7 +47,7 @@ pub fn turns(question: &eval::Question, indent: &str) -> String {
     if said.is_empty() { said } else { format!("said before:\n{said}") }
 }
 
-/// A trial's means, with the number of questions that they are of.
+/// A trial's means, each with its number of questions.
 pub fn means(trial: &TrialResult) -> String {
     let of = |(name, summary): (&String, &Summary)| {
         let mean = summary.mean.map_or_else(|| "–".to_owned(), |mean| super::number(mean, 3));
@@ -58,8 +57,8 @@ pub fn means(trial: &TrialResult) -> String {
     if means.is_empty() { "no scores".to_owned() } else { format!("means: {}", means.join(", ")) }
 }
 
-/// What was searched for a question, if a component wrote it, and why it is less
-/// than that was to be.
+/// The searches that a component wrote for a question, why it fell back, and remarks of
+/// later steps.
 fn format_searches(result: &QuestionResult) -> String {
     let mut text = String::new();
     let whole = |text: &str| beginning(text, usize::MAX);
@@ -169,7 +168,7 @@ pub fn sources(answered: &TrialAnswer) -> String {
     sources_of(&origin, &answered.passages, &answered.question)
 }
 
-/// The sources of an answer that comes from there.
+/// The sources of an answer; `origin` names its trial or service.
 pub fn sources_of(origin: &str, passages: &[Passage], question: &str) -> String {
     let mut text = format!("sources ({origin}):");
     for (i, passage) in passages.iter().enumerate() {

@@ -1,11 +1,10 @@
 //! `report.html`: what a run found, as a page for a browser.
 //!
-//! The page holds summaries. What is looked at — a trial's scores, a question's
-//! answers, passages — is in parts, each loaded when it is looked at. If all of
-//! it is small, the parts are in the page too, which is then one file that needs
-//! nothing else. Otherwise each is a script in a folder beside the page: a
-//! browser refuses to `fetch` from a folder, but loads a script from it, also
-//! under a policy that allows no other place.
+//! The page holds summaries. Details (a trial's scores, a question's answers,
+//! passages) are in parts, which are loaded on demand. If they are small, the parts
+//! are in the page too, which is then one self-contained file. Otherwise each is a
+//! script in a folder beside the page: a browser refuses to `fetch` a local file, but
+//! loads a local script, also under a strict content security policy.
 //!
 //! The page's code and style are in `report/`; `content.rs` makes its data.
 
@@ -104,7 +103,7 @@ fn stamp(parts: &[(String, ScriptJson)]) -> Key {
 /// data goes in as the text of a JSON document, which a browser reads faster
 /// than code, and in which no name has a special meaning.
 fn script(name: &str, stamp: &Key, json: &ScriptJson) -> String {
-    // The text of a text has no reason to fail.
+    // A text can always be written as JSON.
     let text = serde_json::to_string(json.text()).unwrap_or_default();
     format!("reverieReportPart(\"{name}\",\"{}\",{text});\n", stamp.short())
 }
@@ -127,7 +126,7 @@ fn page(
         ("<!--parts-->", inside.concat()),
         ("/*script*/", SCRIPT.to_owned()),
     ];
-    // In the order of the page, so that no value is searched for the places of others.
+    // In the order of the page, so that placeholders are not replaced inside inserted values.
     let (mut page, mut rest) = (String::new(), PAGE);
     for (place, value) in values {
         let (before, after) = rest.split_once(place).unwrap_or((rest, ""));
@@ -145,13 +144,13 @@ fn policy(style: &str, has_folder: bool) -> String {
     let beside = if has_folder { " 'self'" } else { "" };
     format!(
         "default-src 'none'; script-src {}{beside}; style-src {}; base-uri 'none'; form-action 'none'",
-        source(SCRIPT),
-        source(style)
+        csp_hash(SCRIPT),
+        csp_hash(style)
     )
 }
 
-/// A script or a style as a policy names it.
-fn source(text: &str) -> String {
+/// The hash by which a content security policy names a script or a style.
+fn csp_hash(text: &str) -> String {
     use base64::Engine;
     format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes())))
 }

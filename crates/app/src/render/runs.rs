@@ -4,15 +4,15 @@ use super::{aligned, table};
 use lab::PastRun;
 use serde::Serialize;
 
-/// A run, and what its leaderboard says first.
+/// A run, with the first line of its leaderboard.
 #[derive(Serialize)]
 pub struct RunListEntry {
     /// The run.
     #[serde(flatten)]
     pub run: PastRun,
-    /// Questions that were asked; none if its files cannot be read.
+    /// The number of questions; `None` if the run's files cannot be read.
     pub questions: Option<usize>,
-    /// Trials.
+    /// The number of trials.
     pub trials: Option<usize>,
     /// The first trial by the objective.
     pub leads: Option<String>,

@@ -9,8 +9,8 @@ use store::{
     upkeep::{CopyPlan, CopyReport, Garbage, Inventory, ObjectAmount, VerifyReport},
 };
 
-/// Damaged or different objects that are named one by one.
-const NAMED: usize = 50;
+/// The most damaged or different objects that are named one by one.
+const MAX_NAMED: usize = 50;
 
 /// A progress bar of bytes, if standard error is a terminal.
 pub struct ByteBar(ProgressBar);
@@ -26,7 +26,7 @@ impl ByteBar {
         Self(bar)
     }
 
-    /// So many bytes are done, of so many if that is known.
+    /// Shows how many bytes are done, of how many if that is known.
     pub fn show(&self, done: u64, all: Option<u64>) {
         self.0.set_length(all.unwrap_or(done));
         self.0.set_position(done);
@@ -73,7 +73,7 @@ pub fn inventory(location: &Location, inventory: &Inventory) -> String {
 /// What reading everything found.
 pub fn verification(location: &Location, verified: &VerifyReport) -> String {
     let mut text = String::new();
-    for damaged in verified.damaged.iter().take(NAMED) {
+    for damaged in verified.damaged.iter().take(MAX_NAMED) {
         let _ = writeln!(text, "damaged: {}: {}", damaged.name, damaged.reason);
     }
     let read = amount(verified.read);
@@ -97,17 +97,17 @@ pub fn verification(location: &Location, verified: &VerifyReport) -> String {
 }
 
 /// What was, or would be, removed.
-pub fn garbage(litter: &Garbage, removed: bool) -> String {
-    if litter.all.objects == 0 {
+pub fn garbage(garbage: &Garbage, removed: bool) -> String {
+    if garbage.all.objects == 0 {
         return "there is nothing to remove".to_owned();
     }
     let parts = format!(
         "{}: {} partial outputs, {} leftovers of killed writers, {} damaged, {} unused artifacts",
-        amount(litter.all),
-        count(litter.partial.len()),
-        count(litter.staged.len() + litter.leftovers.len()),
-        count(litter.damaged.len()),
-        count(litter.unused.len())
+        amount(garbage.all),
+        count(garbage.partial.len()),
+        count(garbage.staged.len() + garbage.leftovers.len()),
+        count(garbage.damaged.len()),
+        count(garbage.unused.len())
     );
     match removed {
         true => format!("removed {parts}"),
@@ -116,10 +116,10 @@ pub fn garbage(litter: &Garbage, removed: bool) -> String {
 }
 
 /// What would be copied.
-pub fn copy_plan(to: &str, told: &CopyPlan) -> String {
-    let mut text = format!("{to}: would write {}, {} are there already", amount(told.missing), amount(told.there));
+pub fn copy_plan(to: &str, plan: &CopyPlan) -> String {
+    let mut text = format!("{to}: would write {}, {} are there already", amount(plan.missing), amount(plan.there));
     text.push_str("\nmodel calls in the journal file of a folder are copied besides, those that are missing there");
-    for name in told.different.iter().take(NAMED) {
+    for name in plan.different.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nwould be left as it is: {name} has another size there");
     }
     text
@@ -143,13 +143,13 @@ pub fn copy_result(to: &Location, copied: &CopyReport) -> String {
     if let Some(problem) = &calls.problem {
         let _ = write!(text, "\nnot copied: the model calls of a journal file: {}", lab::error_chain(&**problem));
     }
-    for damaged in copied.damaged.iter().take(NAMED) {
+    for damaged in copied.damaged.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nnot copied: {} is damaged: {}", damaged.name, damaged.reason);
     }
     if copied.of_the_machine > 0 {
         let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.of_the_machine as usize));
     }
-    for name in copied.different.iter().take(NAMED) {
+    for name in copied.different.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nleft as it is: {name} has another size there");
     }
     text

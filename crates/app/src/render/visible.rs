@@ -38,14 +38,14 @@ pub fn visible_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-fn escape(text: &str, is_shown: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&is_shown) {
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         match character {
-            character if !is_shown(character) => safe.push(character),
+            character if !is_escaped(character) => safe.push(character),
             '\n' => safe.push_str("\\n"),
             '\t' => safe.push_str("\\t"),
             '\r' => safe.push_str("\\r"),

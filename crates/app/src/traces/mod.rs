@@ -1,8 +1,8 @@
 //! Sends spans to a collector of OpenTelemetry: OTLP over HTTP, as protobuf.
 //!
-//! Spans wait in a queue that a thread of its own empties, so no answer waits
-//! for the collector. What does not fit into the queue, or cannot be sent, is
-//! lost; the first failure is reported.
+//! A separate thread sends spans from a queue, so no answer waits for the collector.
+//! Spans that do not fit into the queue, or cannot be sent, are lost; the first failure
+//! is reported.
 
 mod settings;
 
@@ -53,7 +53,7 @@ const TRACESTATE: &str = "tracestate";
 /// How long the spans of the last requests may take to be sent at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends the spans of this process as long as this lives.
+/// Sends the spans of this process until it is dropped.
 pub struct Traces {
     provider: SdkTracerProvider,
     /// Counts of spans that ended, were sent, or failed.
@@ -146,7 +146,7 @@ impl Traces {
             .with_target(false)
             .with_tracked_inactivity(false);
         let content = settings.content;
-        // Other libraries have spans too, at every frame of a connection.
+        // Other libraries create spans too, one for every frame of a connection.
         let wanted =
             move |of: &Metadata<'_>| (of.is_span() && of.target() == TARGET) || (content && of.target() == CONTENT);
         let wanted = FilterFn::new(wanted).with_max_level_hint(LevelFilter::INFO);
@@ -171,10 +171,10 @@ impl Traces {
 
 /// Makes a request's span the child of the span that its headers name
 /// ([`TRACEPARENT`] and [`TRACESTATE`] of W3C Trace Context).
-pub fn parent() -> serve::ParentSpan {
+pub fn parent_span() -> serve::ParentSpan {
     let propagator = TraceContextPropagator::new();
     serve::ParentSpan(Arc::new(move |headers: &HeaderMap, span: &Span| {
-        // It fails only where nobody listens.
+        // It fails only if no subscriber is installed.
         let _ = span.set_parent(propagator.extract(&HeaderExtractor(headers)));
     }))
 }

@@ -75,7 +75,7 @@ impl TraceSettings {
         let endpoint = Url::parse(&address).ok();
         let endpoint = endpoint.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let Some(mut endpoint) = endpoint else { return Err(TraceSettingsError::Address { setting, address }) };
-        // The address of a collector, unless the variable is that for traces alone.
+        // Only the variable for traces holds the complete address; the others hold that of the collector.
         if setting != "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" && !endpoint.path().ends_with("/v1/traces") {
             let path = format!("{}/v1/traces", endpoint.path().trim_end_matches('/'));
             endpoint.set_path(&path);
@@ -90,11 +90,11 @@ impl TraceSettings {
             let number = share.parse().ok().filter(|share| (0.0..=1.0).contains(share));
             number.ok_or(TraceSettingsError::SamplerShare(share))
         };
-        let under = |root: Sampler| Sampler::ParentBased(Box::new(root));
+        let parent_based = |root: Sampler| Sampler::ParentBased(Box::new(root));
         let sampler = match variable("OTEL_TRACES_SAMPLER").as_deref() {
-            None | Some("parentbased_always_on") => under(Sampler::AlwaysOn),
-            Some("parentbased_always_off") => under(Sampler::AlwaysOff),
-            Some("parentbased_traceidratio") => under(Sampler::TraceIdRatioBased(share()?)),
+            None | Some("parentbased_always_on") => parent_based(Sampler::AlwaysOn),
+            Some("parentbased_always_off") => parent_based(Sampler::AlwaysOff),
+            Some("parentbased_traceidratio") => parent_based(Sampler::TraceIdRatioBased(share()?)),
             Some("always_on") => Sampler::AlwaysOn,
             Some("always_off") => Sampler::AlwaysOff,
             Some("traceidratio") => Sampler::TraceIdRatioBased(share()?),

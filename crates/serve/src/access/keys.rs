@@ -106,12 +106,12 @@ struct ActiveKey {
     limit: Option<Arc<Mutex<RequestBucket>>>,
 }
 
-/// A token bucket that holds the requests of one minute. The executor's is adaptive and
-/// belongs to a limiter that queues calls; this one refuses, and takes a dozen lines.
+/// A token bucket that holds the requests of one minute. The token bucket of the executor
+/// is not used: it is adaptive, and queues calls instead of refusing them.
 struct RequestBucket {
-    each_minute: f64,
+    per_minute: f64,
     left: f64,
-    at: Instant,
+    updated: Instant,
 }
 
 impl fmt::Debug for ApiKeys {
@@ -129,7 +129,7 @@ pub fn create_key(
     random: [u8; 32],
 ) -> (String, KeyEntry) {
     let key = format!("rv-{}", URL_SAFE_NO_PAD.encode(random));
-    let sha256 = hex(&digest(&key));
+    let sha256 = encode_hex(&digest(&key));
     (key, KeyEntry { name: name.to_owned(), sha256, scopes, requests_per_minute })
 }
 
@@ -137,11 +137,11 @@ fn digest(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Option<[u8; 32]> {
+fn decode_hex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;
@@ -181,8 +181,8 @@ impl ApiKeys {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The name of the key in a request's `Authorization`, if the key has this scope
-    /// and requests left.
+    /// Checks that the key in a request's `Authorization` has this scope and requests
+    /// left. Returns the name of the key.
     pub(crate) fn admit(&self, authorization: Option<&str>, scope: KeyScope) -> Result<Arc<str>, ApiError> {
         let given = authorization.and_then(|value| {
             let (scheme, key) = value.split_once(' ')?;
@@ -192,7 +192,7 @@ impl ApiKeys {
             return Err(ApiError::unauthorized("no API key came with the request: send `Authorization: Bearer KEY`"));
         };
         let given = digest(given);
-        // Every key is compared, so that the time tells nothing about the key.
+        // All keys are compared, so that the response time reveals nothing about them.
         let mut found = None;
         let active = self.active();
         for key in active.iter() {
@@ -219,21 +219,21 @@ impl ApiKeys {
 /// rate limits.
 fn activate(file: KeyFile, before: &[ActiveKey]) -> Result<Arc<[ActiveKey]>, KeyFileError> {
     let active = file.key.into_iter().map(|entry| {
-        let Some(digest) = unhex(&entry.sha256) else {
+        let Some(digest) = decode_hex(&entry.sha256) else {
             return Err(KeyFileError::Digest { name: entry.name });
         };
         if entry.scopes.is_empty() {
             return Err(KeyFileError::NoScope { name: entry.name });
         }
         let limit = entry.requests_per_minute.map(|limit| {
-            let each_minute = f64::from(limit);
+            let per_minute = f64::from(limit);
             let is_same_key = |other: &&ActiveKey| other.digest == digest;
             let kept = before.iter().find(is_same_key).and_then(|other| other.limit.clone());
             let is_same = |bucket: &Arc<Mutex<RequestBucket>>| {
-                bucket.lock().unwrap_or_else(PoisonError::into_inner).each_minute == each_minute
+                bucket.lock().unwrap_or_else(PoisonError::into_inner).per_minute == per_minute
             };
             kept.filter(is_same).unwrap_or_else(|| {
-                Arc::new(Mutex::new(RequestBucket { each_minute, left: each_minute, at: Instant::now() }))
+                Arc::new(Mutex::new(RequestBucket { per_minute, left: per_minute, updated: Instant::now() }))
             })
         });
         Ok(ActiveKey { name: entry.name.into(), digest, scopes: entry.scopes, limit })
@@ -247,11 +247,11 @@ impl RequestBucket {
     /// # Errors
     /// How long to wait if the bucket is empty.
     fn take(&mut self, now: Instant) -> Result<(), Duration> {
-        let each_second = self.each_minute / 60.0;
-        self.left = (self.left + now.duration_since(self.at).as_secs_f64() * each_second).min(self.each_minute);
-        self.at = now;
+        let per_second = self.per_minute / 60.0;
+        self.left = (self.left + now.duration_since(self.updated).as_secs_f64() * per_second).min(self.per_minute);
+        self.updated = now;
         if self.left < 1.0 {
-            return Err(Duration::from_secs_f64(((1.0 - self.left) / each_second).min(60.0)));
+            return Err(Duration::from_secs_f64(((1.0 - self.left) / per_second).min(60.0)));
         }
         self.left -= 1.0;
         Ok(())
@@ -301,8 +301,8 @@ mod tests {
 
     #[test]
     fn a_key_gets_its_requests_of_a_minute_and_is_told_when_there_are_more() {
-        let mut bucket = RequestBucket { each_minute: 2.0, left: 2.0, at: Instant::now() };
-        let start = bucket.at;
+        let mut bucket = RequestBucket { per_minute: 2.0, left: 2.0, updated: Instant::now() };
+        let start = bucket.updated;
         assert!(bucket.take(start).is_ok() && bucket.take(start).is_ok());
         assert_eq!(bucket.take(start).unwrap_err().as_secs(), 30);
         assert!(bucket.take(start + Duration::from_secs(31)).is_ok());

@@ -38,7 +38,7 @@ impl PageOrigin {
         Ok(Self::One(normalize(text)))
     }
 
-    /// Whether this allows a normalized origin.
+    /// Whether pages of a normalized origin may use the service.
     pub(crate) fn allows(&self, origin: &str) -> bool {
         match self {
             Self::Any => true,

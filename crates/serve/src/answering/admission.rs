@@ -1,5 +1,5 @@
-//! Limits how many requests are worked on at once, and how many wait. A service
-//! without such limits answers nobody in time when it is overloaded.
+//! Limits how many requests are worked on at once, and how many wait. Without limits,
+//! an overloaded service would answer no request in time.
 
 use crate::error::ApiError;
 use std::{
@@ -35,7 +35,7 @@ pub(crate) struct AdmissionPermit<'a> {
 }
 
 /// The weight of the last request in the moving average.
-const LATEST: f64 = 0.1;
+const LATEST_WEIGHT: f64 = 0.1;
 
 impl AdmissionQueue {
     pub(crate) fn new(at_once: usize, queue: usize) -> Self {
@@ -67,7 +67,7 @@ impl AdmissionQueue {
 
     /// The error for a request whose deadline came while it waited.
     pub(crate) fn waited_too_long(&self) -> ApiError {
-        self.full("the request waited for its turn for as long as a request may take")
+        self.overload_error("the request waited in the queue until its deadline")
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -78,7 +78,7 @@ impl AdmissionQueue {
         self.at_once.saturating_sub(self.permits.available_permits())
     }
 
-    fn full(&self, reason: &str) -> ApiError {
+    fn overload_error(&self, reason: &str) -> ApiError {
         let mean_seconds = *self.mean_seconds.lock().unwrap_or_else(PoisonError::into_inner);
         let until_free = mean_seconds * (self.waiting() + 1) as f64 / self.at_once as f64;
         ApiError::overloaded(
@@ -96,7 +96,7 @@ impl<'a> WaitingRequest<'a> {
         let entered = admission
             .waiting
             .fetch_update(Relaxed, Relaxed, |waiting| (waiting < admission.queue).then_some(waiting + 1));
-        entered.map_err(|_| admission.full("the service is full"))?;
+        entered.map_err(|_| admission.overload_error("the service is full"))?;
         Ok(Self(admission))
     }
 }
@@ -110,7 +110,7 @@ impl Drop for WaitingRequest<'_> {
 impl Drop for AdmissionPermit<'_> {
     fn drop(&mut self) {
         let mut mean = self.admission.mean_seconds.lock().unwrap_or_else(PoisonError::into_inner);
-        *mean += LATEST * (self.since.elapsed().as_secs_f64() - *mean);
+        *mean += LATEST_WEIGHT * (self.since.elapsed().as_secs_f64() - *mean);
     }
 }
 

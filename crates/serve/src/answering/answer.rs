@@ -1,9 +1,9 @@
-//! Answers as routes take them: streamed, or whole.
+//! Answers for routes: a stream of events, or the complete answer.
 
 use super::{
+    dispatcher::LaneDispatcher,
     events::{AnswerEvent, Delivery, FoundPassages},
     pipeline::UserQuestion,
-    turn::LaneDispatcher,
 };
 use crate::error::ApiError;
 use futures::{Stream, StreamExt, channel::mpsc, stream};
@@ -39,10 +39,10 @@ fn answer_events(
     })
 }
 
-/// Streams the events of an answer, from the first one on.
+/// Waits for the first event of an answer, and streams all events.
 ///
 /// # Errors
-/// If the question is refused before the first event.
+/// If there is an error before the first event.
 pub(crate) async fn stream_answer(
     dispatcher: Arc<LaneDispatcher>,
     question: UserQuestion,

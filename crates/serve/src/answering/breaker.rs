@@ -1,6 +1,6 @@
-//! A circuit breaker: after several failures of a pipeline's models in a row, no
-//! question waits for them, until one question shows that they answer again. The
-//! libraries for it wrap the call; here the caller decides what counts as a failure.
+//! A circuit breaker: after several failures of a pipeline's models in a row, they are
+//! not asked, until one question shows that they answer again. No library is used,
+//! because those wrap the call; here the caller decides what counts as a failure.
 //! Source: M. Nygard, Release It!, 2007, "Circuit Breaker".
 
 use std::{
@@ -14,23 +14,23 @@ use tokio::time::Instant;
 pub(crate) struct Breaker {
     state: Mutex<BreakerState>,
     failures: u32,
-    rest: Duration,
+    open_for: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum BreakerState {
     /// The models are asked. Holds the number of failures in a row.
     Closed(u32),
-    /// The models are not asked until then.
+    /// The models are not asked until this time.
     Open(Instant),
-    /// One question tries the models. If it never ends, the next one tries then.
-    Trying(Instant),
+    /// One question tries the models; after this time without an outcome, the next does.
+    HalfOpen(Instant),
 }
 
 impl Breaker {
     /// A breaker that opens after this many failures in a row, and for this long.
-    pub(crate) fn new(failures: u32, rest: Duration) -> Self {
-        Self { state: Mutex::new(BreakerState::Closed(0)), failures: failures.max(1), rest }
+    pub(crate) fn new(failures: u32, open_for: Duration) -> Self {
+        Self { state: Mutex::new(BreakerState::Closed(0)), failures: failures.max(1), open_for }
     }
 
     /// Whether the models may be asked now.
@@ -41,9 +41,9 @@ impl Breaker {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
             BreakerState::Closed(_) => Ok(()),
-            BreakerState::Open(until) | BreakerState::Trying(until) if now < until => Err(until - now),
-            BreakerState::Open(_) | BreakerState::Trying(_) => {
-                *state = BreakerState::Trying(now + self.rest);
+            BreakerState::Open(until) | BreakerState::HalfOpen(until) if now < until => Err(until - now),
+            BreakerState::Open(_) | BreakerState::HalfOpen(_) => {
+                *state = BreakerState::HalfOpen(now + self.open_for);
                 Ok(())
             }
         }
@@ -59,7 +59,7 @@ impl Breaker {
             BreakerState::Closed(failures) if failures + 1 < self.failures => BreakerState::Closed(failures + 1),
             // This question was asked before the breaker opened.
             BreakerState::Open(until) => BreakerState::Open(until),
-            BreakerState::Closed(_) | BreakerState::Trying(_) => BreakerState::Open(now + self.rest),
+            BreakerState::Closed(_) | BreakerState::HalfOpen(_) => BreakerState::Open(now + self.open_for),
         };
     }
 

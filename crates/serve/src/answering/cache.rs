@@ -20,16 +20,16 @@ impl Weighter<CacheKey, Arc<SourcedAnswer>> for AnswerSize {
     }
 }
 
-/// Answers by pipeline and question, up to a size in bytes. Answers that are not
-/// asked for are removed first.
+/// Answers by pipeline and question, up to a size in bytes. Answers that are rarely
+/// asked for are evicted first.
 pub(crate) struct AnswerCache(Cache<CacheKey, Arc<SourcedAnswer>, AnswerSize>);
 
 /// The typical size of an answer with its passages, in bytes.
-const TYPICAL: u64 = 20_000;
+const TYPICAL_BYTES: u64 = 20_000;
 
 impl AnswerCache {
     pub(crate) fn new(bytes: u64) -> Self {
-        Self(Cache::with_weighter((bytes / TYPICAL).max(16) as usize, bytes, AnswerSize))
+        Self(Cache::with_weighter((bytes / TYPICAL_BYTES).max(16) as usize, bytes, AnswerSize))
     }
 
     pub(crate) fn get(&self, version: &str, question: &UserQuestion) -> Option<Arc<SourcedAnswer>> {

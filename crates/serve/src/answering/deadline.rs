@@ -12,7 +12,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// A deadline that is this far from now.
+    /// A deadline in this time from now.
     pub(crate) fn after(allowed: Duration) -> Self {
         Self { ends: Instant::now() + allowed, allowed }
     }
@@ -27,12 +27,12 @@ impl Deadline {
         Instant::now() + self.left().div_f64(pipelines.max(1) as f64)
     }
 
-    /// Awaits work that is not an answer.
+    /// Limits work other than an answer.
     ///
     /// # Errors
     /// The work's own, or 504 if the deadline comes first.
     pub(crate) async fn limit<T>(&self, work: impl Future<Output = Result<T, lab::Error>>) -> Result<T, ApiError> {
         let done = timeout_at(self.ends, work).await;
-        Ok(done.map_err(|_| ApiError::search_timeout(format!("it was not done within {:?}", self.allowed)))??)
+        Ok(done.map_err(|_| ApiError::search_timeout(format!("the request was not done within {:?}", self.allowed)))??)
     }
 }

@@ -1,10 +1,10 @@
-//! The lanes of a service. A lane is a pipeline with a role and breakers: the served
-//! pipeline, a candidate to replace it, and a fallback for when they fail.
+//! The lanes of a service. A lane is a pipeline with its role and circuit breakers: the
+//! served pipeline, a candidate to replace it, or a fallback for when they fail.
 //!
-//! A candidate has one of two roles. A canary answers a share of the questions; a
-//! conversation stays with the pipeline that began it, and the served pipeline
-//! answers what the canary cannot. A shadow is also asked a share of the questions,
-//! but its answers are not sent. Source: D. Sato, "CanaryRelease", 2014; Google,
+//! A candidate has one of two roles. A canary answers a share of the conversations,
+//! each from beginning to end; if it fails, the served pipeline answers. A shadow is
+//! also asked a share of the questions, but its answers are not sent to clients.
+//! Source: D. Sato, "CanaryRelease", 2014; Google,
 //! Site Reliability Workbook, 2018, chapter 16.
 
 use super::{
@@ -53,14 +53,14 @@ impl LastOutput {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Whether the model wrote something in this time before now.
+    /// Whether the model wrote something within this time before now.
     pub(crate) fn is_within(&self, time: Duration) -> bool {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_some_and(|last| last.elapsed() < time)
     }
 }
 
-/// A pipeline with its role, and whether its models may be asked.
+/// A pipeline with its role and breakers.
 #[derive(Debug)]
 pub(crate) struct Lane<P = ServedPipeline> {
     pub(crate) served: Arc<P>,
@@ -86,11 +86,11 @@ pub(crate) struct CandidateLane<P = ServedPipeline> {
     pub(crate) lane: Arc<Lane<P>>,
     /// The share of the questions, from 0 to 1.
     pub(crate) share: f64,
-    /// Permits of a shadow.
+    /// Limits how many questions a shadow answers at a time.
     pub(crate) permits: Arc<Semaphore>,
 }
 
-// Derived, it would need a pipeline that can be cloned.
+// A derived `Clone` would need `P: Clone`.
 impl<P> Clone for CandidateLane<P> {
     fn clone(&self) -> Self {
         Self { lane: self.lane.clone(), share: self.share, permits: self.permits.clone() }
@@ -104,14 +104,14 @@ impl<P: AnswerPipeline> CandidateLane<P> {
         Self { lane, share, permits: Arc::new(Semaphore::new(SHADOWS_AT_ONCE)) }
     }
 
-    /// Whether a canary answers a conversation. As the share grows, conversations are
-    /// only added, so that none changes its pipeline.
+    /// Whether the canary answers this question. The first message of the conversation
+    /// decides, so a conversation keeps its pipeline, also when the share grows.
     fn takes(&self, question: &UserQuestion) -> bool {
-        let begins = question.history.first().map_or(&question.text, |message| &message.content);
+        let first_message = question.history.first().map_or(&question.text, |message| &message.content);
         // The version is hashed too, so that each candidate gets other conversations.
-        let digest = Sha256::new().chain_update(self.lane.served.version()).chain_update(begins).finalize();
-        let first = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-        f64::from(first) < self.share * 2f64.powi(32)
+        let digest = Sha256::new().chain_update(self.lane.served.version()).chain_update(first_message).finalize();
+        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+        f64::from(hash) < self.share * 2f64.powi(32)
     }
 }
 

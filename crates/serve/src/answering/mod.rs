@@ -8,22 +8,22 @@ mod answer;
 mod breaker;
 mod cache;
 mod deadline;
+mod dispatcher;
 mod events;
 mod lanes;
 mod pipeline;
 mod sample;
 mod sent_text;
 mod served;
-mod turn;
 
 pub use served::ServedPipeline;
 pub(crate) use {
     admission::AdmissionQueue,
     answer::{collect_answer, stream_answer},
     deadline::Deadline,
+    dispatcher::LaneDispatcher,
     events::{AnswerEvent, FoundPassages, SourcedAnswer},
     lanes::{CandidateLane, Lane, LaneRole, LaneSet},
     pipeline::UserQuestion,
     sample::{SampleSink, SampledAnswer},
-    turn::LaneDispatcher,
 };

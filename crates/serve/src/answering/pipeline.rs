@@ -17,9 +17,9 @@ pub(crate) struct UserQuestion {
     pub(crate) max_passages: usize,
 }
 
-/// A pipeline that searches and writes answers. Tests script one.
+/// A pipeline that searches and writes answers. In tests it follows a script.
 pub(crate) trait AnswerPipeline: Send + Sync + 'static {
-    /// The digest of the bundle, or the run and its trial.
+    /// The digest of the bundle, or `RUN/TRIAL`.
     fn version(&self) -> &str;
 
     /// Whether it writes answers, besides finding passages.
@@ -28,7 +28,7 @@ pub(crate) trait AnswerPipeline: Send + Sync + 'static {
     /// The span of one attempt at an answer.
     fn span(&self) -> Span;
 
-    /// Answers a question, and sends events to `on_event` on the way.
+    /// Answers a question, and calls `on_event` for each event.
     fn ask(
         &self,
         question: &UserQuestion,

@@ -41,12 +41,12 @@ pub(crate) trait SampleSink<P>: Send + Sync {
     /// The share of the answers that are sampled, from 0 to 1.
     fn share(&self) -> f64;
 
-    /// Takes an answer, unless too many are waiting.
+    /// Takes an answer, or drops it if too many are waiting.
     fn take(&self, sampled: SampledAnswer<P>);
 }
 
-/// Whether the question with this number is in the share. Over many numbers the
-/// share is met and evenly spread.
+/// Whether the question with this number is sampled. Over many numbers the share is
+/// met, and the samples are spread evenly.
 pub(crate) fn is_in_share(number: u64, share: f64) -> bool {
     let before = number as f64;
     ((before + 1.0) * share).floor() > (before * share).floor()

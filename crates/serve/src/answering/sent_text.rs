@@ -1,11 +1,11 @@
-//! The text of a streamed answer that the client has already.
+//! The text of a streamed answer that was already sent to the client.
 
 use models::AnswerPiece;
 use std::sync::{Mutex, PoisonError};
 
-/// The part of an answer that was sent. It cannot be revoked, but a call of a model
-/// may be retried: while the new attempt repeats what was sent, the stream continues
-/// where it was.
+/// The part of an answer that was sent and cannot be revoked. If the call of the model
+/// is retried and the new text begins with the part that was sent, the stream
+/// continues after it.
 #[derive(Debug, Default)]
 pub(crate) struct SentText(Mutex<TextState>);
 
@@ -28,7 +28,7 @@ impl SentText {
         !self.state().sent.is_empty()
     }
 
-    /// Calls `send` for the passages of the first attempt only.
+    /// Calls `send` the first time only: a retry finds passages again.
     pub(crate) fn send_passages_once(&self, send: impl FnOnce()) {
         if !std::mem::replace(&mut self.state().has_passages, true) {
             send();

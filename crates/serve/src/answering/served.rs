@@ -1,7 +1,7 @@
 //! Pipelines of runs and bundles, opened for a service.
 
 use super::pipeline::{AnswerPipeline, UserQuestion};
-use crate::watching::pipeline_span;
+use crate::telemetry::pipeline_span;
 use eval::statistics::Summary;
 use futures::stream::BoxStream;
 use lab::{Bundle, Error, Part, PartTransport, Reach, RunPipeline, RunRecord, Session, Setup};
@@ -17,7 +17,7 @@ use std::{
 pub struct ServedPipeline {
     /// The name that clients send as `model`.
     pub name: String,
-    /// The digest of the bundle, or the run and its trial.
+    /// The digest of the bundle, or `RUN/TRIAL`.
     pub version: String,
     /// When its run finished, in seconds since 1970.
     pub created: i64,
@@ -26,11 +26,12 @@ pub struct ServedPipeline {
     experiment: String,
     /// The scores that the run measured, by metric.
     scores: BTreeMap<String, Summary>,
-    /// What the pipeline uses beyond its own files: functions, variables, hosts.
+    /// What the pipeline uses beyond its own files: functions, environment variables,
+    /// hosts.
     pub reach: Reach,
     /// Holds the store and the journal open.
     _session: Arc<dyn Any + Send + Sync>,
-    /// The folder of a bundle's temporary files, which is removed at the end.
+    /// The folder of a bundle's temporary files, which is removed with the pipeline.
     scratch: Option<PathBuf>,
 }
 
@@ -44,8 +45,8 @@ impl std::fmt::Debug for ServedPipeline {
 }
 
 impl ServedPipeline {
-    /// Opens a trial of a finished run. `keep` lives as long as the pipeline: what the
-    /// session needs.
+    /// Opens a trial of a finished run. `keep` is what the session needs; it is dropped
+    /// with the pipeline.
     ///
     /// # Errors
     /// If the trial cannot be opened.
@@ -70,7 +71,7 @@ impl ServedPipeline {
     }
 
     /// Opens the trial of a bundle. Its temporary files are in a folder below `scratch`,
-    /// which is removed with the pipeline. Answers of models are not kept.
+    /// which is removed with the pipeline. Model responses are not stored.
     ///
     /// # Errors
     /// If the bundle is damaged, or a model is missing.
@@ -94,9 +95,9 @@ impl ServedPipeline {
         Self::open_bundle(address, setup, cache, scratch, None, Some(allowed)).await
     }
 
-    /// Opens one part of the trial of a bundle; `others` sends requests to the other
-    /// parts. [`Part::Gateway`] is for a [`crate::HttpService`], the other parts are for
-    /// [`ServedPipeline::reply`].
+    /// Opens one part of a bundle's pipeline that is split over several processes;
+    /// `others` sends requests to the other parts. [`Part::Gateway`] is for a
+    /// [`crate::HttpService`], the other parts are for [`ServedPipeline::reply`].
     ///
     /// # Errors
     /// As [`ServedPipeline::of_bundle`].
@@ -133,7 +134,7 @@ impl ServedPipeline {
         })?;
         let opened = async {
             let (session, record) = bundle.session(setup, &scratch).await?;
-            // The files may have changed since: what counts is what was read.
+            // The files may have changed since the first check.
             let reach = Reach::of(&session.experiment, &record)?;
             if let Some(allowed) = allowed {
                 check_reach(address, &reach, allowed)?;

@@ -1,4 +1,4 @@
-//! The byte stream of a client, with three corrections of what hyper does.
+//! The byte stream of a client, with three corrections of hyper's behaviour.
 //!
 //! - Bytes that never become a request get an error in OpenAI's shape; hyper
 //!   answers them with a bare status, or not at all.
@@ -6,7 +6,7 @@
 //!   so that the request's work ends at once and holds neither a permit nor a paid
 //!   call. If the client announced its last request (HTTP/1.0, or `Connection:
 //!   close`, as `nc -N` sends it), it may half-close and still read, so the end is
-//!   reported to hyper a moment later.
+//!   reported to hyper with a delay.
 //! - Before a connection is closed, what the client still sends is read for a
 //!   moment: otherwise the system resets the connection, and the client loses the
 //!   response.
@@ -28,10 +28,10 @@ use tokio::{
 
 /// How long the response may take after a half-close that follows the last
 /// request.
-const HALF_CLOSED: Duration = Duration::from_millis(500);
-/// How long the rest of the client's bytes is read before the connection is closed.
-const LAST_READ: Duration = Duration::from_secs(1);
-/// How many bytes are read at most.
+const HALF_CLOSE_DELAY: Duration = Duration::from_millis(500);
+/// The longest time to read the client's last bytes before the connection is closed.
+const LAST_READ_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most bytes that are then read.
 const LAST_BYTES: u64 = 32 << 20;
 /// The responses that hyper writes by itself are shorter than this, in bytes.
 const HYPER_BARE_MAX: usize = 256;
@@ -42,23 +42,23 @@ pub(crate) struct ClientStream<S>(Arc<Mutex<StreamState<S>>>);
 
 struct StreamState<S> {
     stream: S,
-    /// Whether bytes came, and nothing was written since.
+    /// Whether bytes were received, and nothing was written since.
     awaits_response: bool,
-    /// How many bytes of HTTP/2's preface came; `None` if other bytes came.
+    /// How many bytes of HTTP/2's preface were received; `None` if other bytes came.
     preface: Option<usize>,
     /// The head of the request that awaits its response.
     head: RequestHead,
     /// Whether the client ended its sending direction.
     has_ended: bool,
     /// Delays the report of that end to hyper.
-    waiting: Option<Pin<Box<Sleep>>>,
-    replaced: Option<ReplacedAnswer>,
+    end_delay: Option<Pin<Box<Sleep>>>,
+    replacement: Option<ReplacementResponse>,
     /// The status of the response to bytes that are no request.
     refused: Option<StatusCode>,
 }
 
 /// A response that is written in place of one of hyper's.
-struct ReplacedAnswer {
+struct ReplacementResponse {
     bytes: Vec<u8>,
     written: usize,
     /// The length of hyper's response, in bytes.
@@ -75,7 +75,7 @@ struct RequestHead {
     is_last: bool,
 }
 
-/// A head that is longer, in bytes, is not searched.
+/// A head with more bytes than this is not searched for its end.
 const HEAD_BYTES: usize = 16 << 10;
 
 impl RequestHead {
@@ -125,8 +125,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
             preface: Some(0),
             head: RequestHead::default(),
             has_ended: false,
-            waiting: None,
-            replaced: None,
+            end_delay: None,
+            replacement: None,
             refused: None,
         })))
     }
@@ -135,15 +135,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection after hyper has: writes an error if the client still
-    /// awaits a response, and reads the rest. Returns the status of a response to
-    /// bytes that are no request. A request whose client left is counted by its
-    /// middleware instead.
+    /// Ends the connection after hyper: writes an error if the client still awaits a
+    /// response, and reads the client's last bytes. Returns the status of a response to
+    /// bytes that are no request, for the metrics; middleware counts requests, also
+    /// those whose client left.
     pub(crate) async fn end(mut self, failed: Option<&(dyn Error + Send + Sync + 'static)>) -> Option<StatusCode> {
-        let (awaits_response, has_ended, is_asked) = {
+        let (awaits_response, has_ended, is_counted) = {
             let mut state = self.state();
-            let is_asked = state.head.is_whole && failed.is_some_and(is_incomplete);
-            (std::mem::take(&mut state.awaits_response) && !state.is_http2(), state.has_ended, is_asked)
+            let is_counted = state.head.is_whole && failed.is_some_and(is_incomplete);
+            (std::mem::take(&mut state.awaits_response) && !state.is_http2(), state.has_ended, is_counted)
         };
         let last = async {
             if let Some(error) = failed.filter(|_| awaits_response) {
@@ -158,8 +158,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
             Ok::<_, io::Error>(())
         };
         // The client may have left.
-        drop(timeout(LAST_READ, last).await);
-        self.state().refused.filter(|_| !is_asked)
+        drop(timeout(LAST_READ_TIMEOUT, last).await);
+        self.state().refused.filter(|_| !is_counted)
     }
 }
 
@@ -175,28 +175,28 @@ impl<S> StreamState<S> {
         self.awaits_response = true;
         self.head.read(bytes);
         if let Some(before) = self.preface.filter(|before| *before < HTTP2.len()) {
-            let came = &bytes[..bytes.len().min(HTTP2.len() - before)];
-            self.preface = HTTP2[before..].starts_with(came).then_some(before + came.len());
+            let received = &bytes[..bytes.len().min(HTTP2.len() - before)];
+            self.preface = HTTP2[before..].starts_with(received).then_some(before + received.len());
         }
     }
 }
 
 impl<S: AsyncWrite + Unpin> StreamState<S> {
     /// Writes the response that replaces one of hyper's.
-    fn poll_replaced(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        while let Some(replaced) = &mut self.replaced
-            && replaced.written < replaced.bytes.len()
+    fn poll_replacement(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        while let Some(replacement) = &mut self.replacement
+            && replacement.written < replacement.bytes.len()
         {
-            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &replaced.bytes[replaced.written..]))?;
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &replacement.bytes[replacement.written..]))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            replaced.written += written;
+            replacement.written += written;
         }
-        Poll::Ready(Ok(self.replaced.take().map_or(0, |replaced| replaced.hyper_bytes)))
+        Poll::Ready(Ok(self.replacement.take().map_or(0, |replacement| replacement.hyper_bytes)))
     }
 
-    fn written(&mut self, done: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn note_written(&mut self, done: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(done, Poll::Ready(Ok(1..))) {
             self.awaits_response = false;
         }
@@ -210,9 +210,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
         if !state.has_ended {
             let before = buffer.filled().len();
             ready!(Pin::new(&mut state.stream).poll_read(cx, buffer))?;
-            let came = &buffer.filled()[before..];
-            if !came.is_empty() {
-                state.note_received(came);
+            let received = &buffer.filled()[before..];
+            if !received.is_empty() {
+                state.note_received(received);
                 return Poll::Ready(Ok(()));
             }
             if buffer.remaining() == 0 {
@@ -220,11 +220,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
             }
             state.has_ended = true;
             if state.awaits_response && state.head.is_last {
-                state.waiting = Some(Box::pin(sleep(HALF_CLOSED)));
+                state.end_delay = Some(Box::pin(sleep(HALF_CLOSE_DELAY)));
             }
         }
-        match &mut state.waiting {
-            Some(waiting) => waiting.as_mut().poll(cx).map(Ok),
+        match &mut state.end_delay {
+            Some(end_delay) => end_delay.as_mut().poll(cx).map(Ok),
             None => Poll::Ready(Ok(())),
         }
     }
@@ -233,20 +233,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.replaced.is_none() {
+        if state.replacement.is_none() {
             let error = hyper_refusal(bytes);
             state.refused = state.refused.or(error.as_ref().map(|error| error.status));
-            state.replaced = error.map(|error| ReplacedAnswer {
+            state.replacement = error.map(|error| ReplacementResponse {
                 bytes: to_response_bytes(&error),
                 written: 0,
                 hyper_bytes: bytes.len(),
             });
         }
-        let done = match state.replaced {
-            Some(_) => state.poll_replaced(cx),
+        let done = match state.replacement {
+            Some(_) => state.poll_replacement(cx),
             None => Pin::new(&mut state.stream).poll_write(cx, bytes),
         };
-        state.written(done)
+        state.note_written(done)
     }
 
     fn poll_write_vectored(
@@ -255,13 +255,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut parts = bytes.iter().filter(|part| !part.is_empty());
-        // hyper's own responses have no body, so they are one part.
+        // hyper's own responses have no body, so they come as one part.
         if let (Some(only), None) = (parts.next(), parts.next()) {
             return self.as_mut().poll_write(cx, only);
         }
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let done = Pin::new(&mut state.stream).poll_write_vectored(cx, bytes);
-        state.written(done)
+        state.note_written(done)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -405,10 +405,10 @@ mod tests {
         }
         client.shutdown().await.unwrap();
         let begun = tokio::time::Instant::now();
-        assert!(timeout(HALF_CLOSED / 2, line.read(&mut buffer)).await.is_err());
+        assert!(timeout(HALF_CLOSE_DELAY / 2, line.read(&mut buffer)).await.is_err());
         line.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         assert_eq!(line.read(&mut buffer).await.unwrap(), 0);
-        assert!(begun.elapsed() >= HALF_CLOSED, "the rest of the answer may still be on its way");
+        assert!(begun.elapsed() >= HALF_CLOSE_DELAY, "the rest of the answer may still be on its way");
 
         let (mut client, server) = duplex(1024);
         let mut line = ClientStream::new(server);

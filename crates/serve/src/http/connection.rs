@@ -2,7 +2,7 @@
 //! drains them when the service stops.
 
 use super::{client_stream::ClientStream, extensions::ClientAddress, time_limits::TimeLimitedStream};
-use crate::watching::{KindLabel, Metrics};
+use crate::telemetry::{KindLabel, Metrics};
 use axum::{Router, body::Body, http::Request};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -25,7 +25,7 @@ const HEADER_BYTES: usize = 64 << 10;
 
 /// Limits of a server's connections.
 pub(crate) struct ConnectionLimits {
-    /// How many are open at once.
+    /// The most connections that are open at once.
     pub(crate) connections: usize,
     /// The longest time for a TLS handshake, or for the headers of a request.
     pub(crate) reading: Duration,
@@ -65,7 +65,7 @@ pub(crate) async fn serve_connections(
     loop {
         let accepted = tokio::select! {
             accepted = async {
-                // The permit comes first: a connection that is not accepted yet waits in the system's queue.
+                // Without a permit, the next connection waits in the system's queue.
                 let permit = permits.clone().acquire_owned().await;
                 (permit, listener.accept().await)
             } => accepted,
@@ -77,7 +77,7 @@ pub(crate) async fn serve_connections(
                 metrics.connections.get_or_create(&KindLabel { kind: "accepted" }).inc();
                 (stream, ClientAddress(peer.ip()))
             }
-            // There are too many open files, or the client has left already. The next connection may succeed.
+            // Too many files are open, or the client has left already. The next connection may succeed.
             Err(_) => {
                 metrics.connections.get_or_create(&KindLabel { kind: "not_accepted" }).inc();
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -98,7 +98,7 @@ pub(crate) async fn serve_connections(
             match tls {
                 None => serve_connection(&builder, stream, routes, watcher, &metrics).await,
                 Some(tls) => {
-                    // A client that begins no handshake must not hold its permit for ever.
+                    // Without a time limit, a client that begins no handshake would hold its permit for ever.
                     match tokio::time::timeout(reading, tls.accept(stream)).await {
                         Ok(Ok(stream)) => serve_connection(&builder, stream, routes, watcher, &metrics).await,
                         Ok(Err(_)) | Err(_) => {

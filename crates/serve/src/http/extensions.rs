@@ -1,5 +1,5 @@
-//! What a request carries besides its own head: added by the connection and by
-//! middleware, read by handlers.
+//! Extensions of a request: added by the connection and by middleware, read by
+//! handlers.
 
 use std::{net::IpAddr, sync::Arc};
 use tracing::Span;
@@ -12,7 +12,7 @@ pub(crate) struct ClientAddress(pub(crate) IpAddr);
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) Arc<str>);
 
-/// The span of a request, for work in tasks of libraries.
+/// The span of a request, for work that a library does in a task of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestSpan(pub(crate) Span);
 

@@ -16,32 +16,30 @@ use tokio::{
 /// hyper's own time limits begin after them.
 const PREFACE_BYTES: usize = 24;
 /// How long the client may leave everything unread.
-const UNREAD: Duration = Duration::from_secs(60);
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A stream with these time limits.
 pub(crate) struct TimeLimitedStream<S> {
     stream: S,
-    read: usize,
+    bytes_read: usize,
     /// The time limit for the first [`PREFACE_BYTES`].
     first_request: Pin<Box<Sleep>>,
-    /// The time limit for reading; `None` while nothing waits to be sent.
-    client_read: Option<Pin<Box<Sleep>>>,
-    unread: Duration,
+    /// The time limit of a write that waits for the client to read.
+    write_limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> TimeLimitedStream<S> {
     pub(crate) fn new(stream: S, first_request: Duration) -> Self {
-        Self { stream, read: 0, first_request: Box::pin(sleep(first_request)), client_read: None, unread: UNREAD }
+        Self { stream, bytes_read: 0, first_request: Box::pin(sleep(first_request)), write_limit: None }
     }
 
     /// The result of a write, or an error if the client has read nothing for too long.
     fn limit_write<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
-            self.client_read = None;
+            self.write_limit = None;
             return done;
         }
-        let unread = self.unread;
-        ready!(self.client_read.get_or_insert_with(|| Box::pin(sleep(unread))).as_mut().poll(cx));
+        ready!(self.write_limit.get_or_insert_with(|| Box::pin(sleep(UNREAD_TIMEOUT))).as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
 }
@@ -50,10 +48,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeLimitedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let done = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.read = self.read.saturating_add(buffer.filled().len() - before);
-        if done.is_pending() && self.read < PREFACE_BYTES {
+        self.bytes_read = self.bytes_read.saturating_add(buffer.filled().len() - before);
+        if done.is_pending() && self.bytes_read < PREFACE_BYTES {
             ready!(self.first_request.as_mut().poll(cx));
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not speak")));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client sends no request")));
         }
         done
     }
@@ -125,7 +123,7 @@ mod tests {
         let reads = async {
             let mut part = [0; 64];
             for _ in 0..10 {
-                tokio::time::sleep(UNREAD / 2).await;
+                tokio::time::sleep(UNREAD_TIMEOUT / 2).await;
                 client.read_exact(&mut part).await.unwrap();
             }
         };

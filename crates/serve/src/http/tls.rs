@@ -11,7 +11,7 @@ use std::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// Why TLS cannot be served from files.
+/// Why the files of a certificate and a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct TlsError {

@@ -19,7 +19,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// Headers that proxies add, besides those that begin with `x-forwarded`. A request
-/// through a proxy does not count as local. A proxy that adds none of them looks like
+/// with one of them does not count as local. A proxy that adds none of them looks like
 /// a local program, so `admin_without_key` is not for a service behind a proxy.
 const FORWARDED: [&str; 8] = [
     "forwarded",
@@ -89,8 +89,8 @@ fn check_key(service: &HttpService, scope: KeyScope, request: &Request) -> Resul
     }
 }
 
-/// Whether a request comes from a program on this machine, and the service lets these
-/// use `/admin` and `/metrics` without a key.
+/// Whether a request comes from a program on this machine, and the service lets such
+/// programs use `/admin` and `/metrics` without a key.
 fn is_local_admin(service: &HttpService, request: &Request) -> bool {
     let is_forwarded = request
         .headers()
@@ -105,7 +105,7 @@ fn is_local_client(request: &Request) -> bool {
 }
 
 /// Refuses requests that a web page of another origin makes a visitor's browser send.
-/// The page could not read the response, but the model would be paid.
+/// The page could not read the response, but the call of the model would cost money.
 fn check_origin(service: &HttpService, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     let refused = |origin: &str| {
@@ -117,11 +117,11 @@ fn check_origin(service: &HttpService, request: &Request) -> Result<(), ApiError
         let origin = origin.to_str().unwrap_or("null");
         let normal = normalize(origin);
         let is_allowed = service.settings.origins.iter().any(|allowed| allowed.allows(&normal));
-        return if is_allowed || is_own(service, request, &normal) { Ok(()) } else { refused(origin) };
+        return if is_allowed || is_own_origin(service, request, &normal) { Ok(()) } else { refused(origin) };
     }
     // For images, links and forms, browsers send this header instead of `Origin`.
     match headers.get(FETCH_SITE).map(HeaderValue::as_bytes) {
-        // Following a link to a source calls no model, and the linking page cannot read it.
+        // A followed link to a source calls no model, and the linking page cannot read the source.
         Some(b"cross-site" | b"same-site") if is_source_link(request) => Ok(()),
         Some(b"cross-site" | b"same-site") => refused("by Sec-Fetch-Site"),
         _ => Ok(()),
@@ -135,12 +135,12 @@ fn is_source_link(request: &Request) -> bool {
 }
 
 /// Whether a normalized origin is that of the service's own pages.
-fn is_own(service: &HttpService, request: &Request, origin: &str) -> bool {
-    let public = service.settings.public_url.as_deref().map(|url| {
-        let end = url.find("://").map_or(0, |at| at + 3);
-        normalize(&url[..url[end..].find('/').map_or(url.len(), |at| end + at)])
+fn is_own_origin(service: &HttpService, request: &Request, origin: &str) -> bool {
+    let public_origin = service.settings.public_url.as_deref().map(|url| {
+        let host = url.find("://").map_or(0, |at| at + 3);
+        normalize(&url[..url[host..].find('/').map_or(url.len(), |at| host + at)])
     });
-    if public.as_deref() == Some(origin) {
+    if public_origin.as_deref() == Some(origin) {
         return true;
     }
     // The scheme is not compared: a proxy in front may speak TLS when the service does not.
@@ -182,7 +182,8 @@ fn is_local_name(name: &str) -> bool {
 }
 
 /// Checks the host that a request names. Without keys, it must be a local name or that
-/// of `public_url`: a web page whose name leads here (DNS rebinding) sends its own name.
+/// of `public_url`: a web page whose domain points to this machine (DNS rebinding) sends
+/// its own name.
 /// A request that names two hosts (RFC 9112, 3.2) is always refused, because a proxy in
 /// front might have read the other one.
 pub(crate) fn check_host(service: &HttpService, request: &Request) -> Result<(), ApiError> {
@@ -195,8 +196,7 @@ pub(crate) fn check_host(service: &HttpService, request: &Request) -> Result<(),
         return Err(ApiError::invalid("the request has one host in its target, and another one in its Host header"));
     }
     let settings = &service.settings;
-    // With `any_host`, the server around this one decides who reaches it. A request from this machine may come from a
-    // browser.
+    // With `any_host`, the server around this one decides who reaches it, but a browser on this machine reaches it too.
     let may_have_any_name = settings.any_host && !is_local_client(request);
     if settings.keys.is_some() || settings.open_to_all || may_have_any_name {
         return Ok(());

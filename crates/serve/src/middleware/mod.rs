@@ -6,7 +6,7 @@ use crate::{
     error::ApiError,
     http::{RequestId, RequestSpan},
     service::HttpService,
-    watching::{ObservedBody, PendingSpan, RequestCount, RequestTimer, record_response, request_span},
+    telemetry::{ObservedBody, PendingSpan, RequestCount, RequestTimer, record_response, request_span},
 };
 use axum::{
     body::HttpBody,
@@ -24,7 +24,7 @@ use std::{
 };
 use tracing::Instrument;
 
-/// Pages load nothing from elsewhere, and are framed by no other page.
+/// Pages load nothing from other origins, and no other page may frame them.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The outermost layer of every route: gives a request its id and span, checks its
@@ -43,7 +43,7 @@ pub(crate) async fn record_request(
     request.extensions_mut().insert(RequestSpan(span.clone()));
     let pending = PendingSpan::new(&span);
     let timer = RequestTimer { metrics: service.metrics.clone(), route: route.clone(), started };
-    // If the client leaves, this future is dropped while it waits, and with it the count.
+    // If the client leaves, this future is dropped, and dropping `count` counts the request.
     let count = RequestCount::new(service.metrics.clone(), route);
     let handled = async {
         let response = match admit::check_host(&service, &request) {
@@ -56,7 +56,7 @@ pub(crate) async fn record_request(
         response
     };
     let mut response = handled.instrument(span).await;
-    // A stopping service sends clients elsewhere. After a body that is still being sent, no other request can be read.
+    // Clients of a stopping service connect to another replica. After an unread body, no other request can be read.
     if service.is_ending.load(Relaxed) || is_unread.is_some_and(|is_unread| is_unread.load(Relaxed)) {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -73,9 +73,9 @@ pub(crate) async fn record_request(
     response.map(|body| ObservedBody::wrap(body, move |_| drop(timer)))
 }
 
-/// Tracks the reading of a request's body. Returns a flag that is true until the body
-/// was read to its end; `None` if there is no body, or if the connection carries
-/// several requests at once (HTTP/2).
+/// Returns the request, and a flag that is true until its body is read to the end. The
+/// flag is `None` if there is no body, or if the connection carries several requests at
+/// once (HTTP/2).
 fn track_reading(request: Request) -> (Request, Option<Arc<AtomicBool>>) {
     if request.body().is_end_stream() || request.version() > Version::HTTP_11 {
         return (request, None);

@@ -1,5 +1,5 @@
 //! `/admin/…`: changes the pipelines without dropping a request. A request in flight
-//! ends with the pipeline that it began with.
+//! keeps the pipeline that it began with.
 
 use super::request::JsonBody;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     error::ApiError,
     http::{CallerName, RequestId},
     service::HttpService,
-    watching::unix_seconds,
+    telemetry::unix_seconds,
 };
 use axum::{
     Json,
@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 use tracing::Instrument;
 
 /// The longest time to fetch and open a bundle.
-const OPENING: Duration = Duration::from_secs(600);
+const OPENING_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The bundle to serve from now on.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -64,7 +64,7 @@ pub(crate) async fn status(State(service): State<Arc<HttpService>>) -> Result<Js
 
 async fn read_status(service: &Arc<HttpService>) -> Result<Value, ApiError> {
     let service = service.clone();
-    // Thousands of pairs of scores may be compared.
+    // It may compare thousands of pairs of scores.
     let status = tokio::task::spawn_blocking(move || compute_status(&service)).await;
     status.map_err(|error| ApiError::internal(error.to_string()))
 }
@@ -90,11 +90,11 @@ where
     match tokio::spawn(work.in_current_span()).await {
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => Err(ApiError::panicked(&*error.into_panic())),
-        Err(_) => Err(ApiError::overloaded("the service is ending", Duration::from_secs(5))),
+        Err(_) => Err(ApiError::overloaded("the service is shutting down", Duration::from_secs(5))),
     }
 }
 
-/// Opens and warms up a bundle, and records that in the service's status.
+/// Opens and warms up a bundle, and records it in the service's status.
 async fn open(service: &HttpService, action: &'static str, bundle: &str) -> Result<ServedPipeline, ApiError> {
     let mut guard = service.opening.begin(action, bundle)?;
     let opened = open_within_time(service, bundle).await;
@@ -110,11 +110,12 @@ async fn open_within_time(service: &HttpService, bundle: &str) -> Result<ServedP
         next.warm().await?;
         Ok::<_, lab::Error>(next)
     };
-    let outcome = match tokio::time::timeout(OPENING, opening).await {
+    let outcome = match tokio::time::timeout(OPENING_TIMEOUT, opening).await {
         Ok(outcome) => outcome,
-        Err(_) => {
-            Err(lab::Error::Unusable(format!("{} was not open after {OPENING:?}", store::without_secrets(bundle))))
-        }
+        Err(_) => Err(lab::Error::Unusable(format!(
+            "{} was not open after {OPENING_TIMEOUT:?}",
+            store::without_secrets(bundle)
+        ))),
     };
     outcome.map_err(|error| {
         let reason = format!("{}; what was served before is served still", lab::error_chain(&error));
@@ -123,7 +124,7 @@ async fn open_within_time(service: &HttpService, bundle: &str) -> Result<ServedP
             lab::Error::Store(store::Error::Object { .. } | store::Error::Access { .. }) => ApiError::upstream(reason),
             _ => ApiError::invalid(reason),
         };
-        refused.of_parameter("bundle")
+        refused.with_parameter("bundle")
     })
 }
 
@@ -197,14 +198,14 @@ pub(crate) async fn set_candidate(
 
 async fn change_candidate(service: &Arc<HttpService>, wanted: &CandidateRequest) -> Result<Json<Value>, ApiError> {
     if !(0.0..=1.0).contains(&wanted.share) {
-        return Err(ApiError::invalid("share must be a number from 0 to 1").of_parameter("share"));
+        return Err(ApiError::invalid("share must be a number from 0 to 1").with_parameter("share"));
     }
     let candidate = match &wanted.bundle {
         Some(bundle) => {
             let served = open(service, "try", bundle).await?;
             if service.served().writes_answers() && !served.writes_answers() {
                 let reason = "this bundle has no generator, and what is served writes answers";
-                return Err(ApiError::invalid(reason).of_parameter("bundle"));
+                return Err(ApiError::invalid(reason).with_parameter("bundle"));
             }
             CandidateLane::new(Arc::new(served), wanted.share, wanted.shadow == Some(true), &service.settings)
         }
@@ -213,7 +214,7 @@ async fn change_candidate(service: &Arc<HttpService>, wanted: &CandidateRequest)
             let present = present.ok_or_else(|| ApiError::invalid("there is no candidate: name a bundle"))?;
             let was_shadow = present.lane.role == LaneRole::Shadow;
             match wanted.shadow {
-                // In another role, the candidate is compared anew.
+                // The comparison starts anew in another role.
                 Some(shadow) if shadow != was_shadow => {
                     CandidateLane::new(present.lane.served.clone(), wanted.share, shadow, &service.settings)
                 }

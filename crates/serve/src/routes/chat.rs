@@ -6,7 +6,7 @@
 //! pipeline answers with the settings that were measured.
 
 use super::{
-    conversation::{ChatMessage, check_model, check_tool_choice, conversation},
+    conversation::{ChatMessage, check_model, check_tool_choice, split_conversation},
     request::{JsonBody, PublicBase, whole_number},
     sources::{self, PassageSource},
 };
@@ -15,7 +15,7 @@ use crate::{
     error::ApiError,
     http::{RequestId, send_chunks},
     service::HttpService,
-    watching::unix_seconds,
+    telemetry::unix_seconds,
 };
 use axum::{
     Extension, Json,
@@ -63,7 +63,7 @@ pub(crate) struct ChatCompletionRequest {
 /// Whether tools may be called.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(dead_code, reason = "it is only described")]
+#[expect(dead_code, reason = "only its schema is used")]
 pub(crate) enum ToolChoice {
     Auto,
     None,
@@ -90,7 +90,7 @@ impl AnswerFormat {
             return Ok(());
         }
         let reason = format!("{parameter} must be `text`: the pipeline's answers are texts with citations");
-        Err(ApiError::invalid(reason).of_parameter(parameter))
+        Err(ApiError::invalid(reason).with_parameter(parameter))
     }
 }
 
@@ -208,12 +208,12 @@ pub(crate) async fn post(
 ) -> Result<Response, ApiError> {
     check_model(&service, &request.model)?;
     if request.n.is_some_and(|n| n != 1) {
-        return Err(ApiError::invalid("n must be 1: a pipeline gives one answer").of_parameter("n"));
+        return Err(ApiError::invalid("n must be 1: a pipeline gives one answer").with_parameter("n"));
     }
     request.response_format.as_ref().map_or(Ok(()), |format| format.check("response_format"))?;
     check_tool_choice(request.tool_choice.as_ref(), "tool_choice")?;
     check_tool_choice(request.function_call.as_ref(), "function_call")?;
-    let (question, history) = conversation(&service, &request.messages, "messages")?;
+    let (question, history) = split_conversation(&service, &request.messages, "messages")?;
     let question = UserQuestion { id: id.0.clone(), text: question, history, max_passages: usize::MAX };
     let header = ChunkHeader { id: format!("chatcmpl-{}", id.0), created: unix_seconds(), model: request.model };
     if request.stream == Some(true) {
@@ -236,7 +236,7 @@ pub(crate) async fn post(
         citations: citations.clone(),
         sources: citations,
     };
-    // By way of a JSON value, scores have the same digits as in a stream.
+    // A stream writes scores from JSON values too, so they have the same digits.
     Ok(Json(json!(completion)).into_response())
 }
 
@@ -275,34 +275,33 @@ async fn stream_chunks(
 ) -> Result<impl Stream<Item = Result<Value, ApiError>> + Send + 'static, ApiError> {
     let events = stream_answer(service.dispatcher.clone(), question).await?;
     let mut passages: Vec<Passage> = Vec::new();
-    // If the last chunk has the usage, OpenAI's API wants null in the others.
-    let none = if wants_usage { vec![("usage", Value::Null)] } else { Vec::new() };
-    let begin = header.delta(json!({ "role": "assistant", "content": "" }), Value::Null, &none);
+    // If the last chunk has the usage, the others have null, as in OpenAI's API.
+    let null_usage = if wants_usage { vec![("usage", Value::Null)] } else { Vec::new() };
+    let begin = header.delta(json!({ "role": "assistant", "content": "" }), Value::Null, &null_usage);
     let chunks = events.map(move |event| {
         Ok(match event? {
             AnswerEvent::Passages(found) => {
                 passages = found.passages;
                 Vec::new()
             }
-            AnswerEvent::Text(text) => vec![header.delta(json!({ "content": text }), Value::Null, &none)],
+            AnswerEvent::Text(text) => vec![header.delta(json!({ "content": text }), Value::Null, &null_usage)],
             AnswerEvent::Done(answer) => {
                 let sources = sources::number(&passages, Some(&answer.citations), &base);
                 let items = sources::cite(&sources, &passages);
                 let citations = json!(items);
-                // Without these events before the annotations, Open WebUI numbers the sources of a stream in the order of
-                // their citations.
+                // They come before the annotations: otherwise Open WebUI numbers the sources in the order of their citations.
                 let event = |item| {
                     let event = json!({ "type": "source", "data": sources::to_stream_item(item) });
-                    header.delta(json!({}), Value::Null, &[&[("event", event)], &none[..]].concat())
+                    header.delta(json!({}), Value::Null, &[&[("event", event)], &null_usage[..]].concat())
                 };
                 let mut last: Vec<Value> = items.into_iter().map(event).collect();
                 last.push(header.delta(
                     json!({ "annotations": annotations(&answer.text, &sources) }),
                     json!(FinishReason::from(answer.finish)),
-                    &none,
+                    &null_usage,
                 ));
                 let mut fields = vec![("citations", citations.clone()), ("sources", citations)];
-                fields.extend(none.iter().cloned());
+                fields.extend(null_usage.iter().cloned());
                 last.push(header.delta(json!({}), Value::Null, &fields));
                 if wants_usage {
                     last.push(header.chunk(json!([]), &[("usage", json!(TokenUsage::from(answer.usage)))]));

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 use std::fmt;
 
-/// Refuses a `tool_choice` that requires a call of a tool. The pipeline calls none, and
-/// a client that waits for a call would ask again and again.
+/// Refuses a `tool_choice` that requires a call of a tool. The pipeline calls none, so
+/// the client would wait for the call, and repeat its request for ever.
 pub(crate) fn check_tool_choice(choice: Option<&Value>, parameter: &'static str) -> Result<(), ApiError> {
     let is_free = match choice {
         None | Some(Value::Null) => true,
@@ -30,19 +30,19 @@ pub(crate) fn check_tool_choice(choice: Option<&Value>, parameter: &'static str)
     let reason = format!(
         "{parameter} must be `auto` or `none`: the pipeline calls no tools, its answers are texts with citations"
     );
-    Err(ApiError::invalid(reason).of_parameter(parameter))
+    Err(ApiError::invalid(reason).with_parameter(parameter))
 }
 
 /// Checks and trims a question.
 pub(crate) fn check_question(service: &HttpService, text: &str, parameter: &'static str) -> Result<String, ApiError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(ApiError::invalid("the question is empty").of_parameter(parameter));
+        return Err(ApiError::invalid("the question is empty").with_parameter(parameter));
     }
     let (length, most) = (text.chars().count(), service.settings.question_characters);
     if length > most {
         let reason = format!("the question has {length} characters; at most {most} are taken");
-        return Err(ApiError::invalid(reason).of_parameter(parameter));
+        return Err(ApiError::invalid(reason).with_parameter(parameter));
     }
     Ok(text.to_owned())
 }
@@ -51,8 +51,8 @@ pub(crate) fn check_question(service: &HttpService, text: &str, parameter: &'sta
 pub(crate) fn check_top_k(top_k: Option<usize>) -> Result<usize, ApiError> {
     match top_k {
         None => Ok(usize::MAX),
-        Some(1..=100) => Ok(top_k.unwrap_or_default()),
-        Some(_) => Err(ApiError::invalid("top_k must be 1 to 100").of_parameter("top_k")),
+        Some(top_k @ 1..=100) => Ok(top_k),
+        Some(_) => Err(ApiError::invalid("top_k must be 1 to 100").with_parameter("top_k")),
     }
 }
 
@@ -136,7 +136,7 @@ impl MessageContent {
                         "text" | "input_text" | "output_text" => format!("`{place}` has no `text`"),
                         kind => format!("`{place}` is of type `{kind}`; only text can be asked"),
                     };
-                    return Err(ApiError::invalid(reason).of_parameter(place));
+                    return Err(ApiError::invalid(reason).with_parameter(place));
                 }
             }
         }
@@ -145,25 +145,25 @@ impl MessageContent {
 }
 
 /// The most messages of a conversation.
-const MESSAGES: usize = 1000;
+const MAX_MESSAGES: usize = 1000;
 /// The most bytes of the messages before the question.
-const HISTORY_BYTES: usize = 256 << 10;
+const MAX_HISTORY_BYTES: usize = 256 << 10;
 
 /// Splits a conversation into its question (the last message of `user`) and the
 /// messages before it. Messages of `system` are left out, because the pipeline has its
 /// own instructions.
-pub(crate) fn conversation(
+pub(crate) fn split_conversation(
     service: &HttpService,
     messages: &[ChatMessage],
     parameter: &'static str,
 ) -> Result<(String, Vec<Message>), ApiError> {
-    if messages.len() > MESSAGES {
-        let reason = format!("the conversation has {} messages; at most {MESSAGES} are taken", messages.len());
-        return Err(ApiError::invalid(reason).of_parameter(parameter));
+    if messages.len() > MAX_MESSAGES {
+        let reason = format!("the conversation has {} messages; at most {MAX_MESSAGES} are taken", messages.len());
+        return Err(ApiError::invalid(reason).with_parameter(parameter));
     }
     let last = messages.iter().rposition(|message| message.role == ChatRole::User);
-    let last =
-        last.ok_or_else(|| ApiError::invalid("there is no message of `user`, so no question").of_parameter(parameter))?;
+    let last = last
+        .ok_or_else(|| ApiError::invalid("there is no message of `user`, so no question").with_parameter(parameter))?;
     let text = |at: usize| {
         let content = messages[at].content.as_ref();
         content.map_or(Ok(String::new()), |content| content.text(|| format!("{parameter}[{at}]")))
@@ -179,16 +179,16 @@ pub(crate) fn conversation(
         history.push(Message { role, content: text(at)? });
     }
     let bytes: usize = history.iter().map(|message| message.content.len()).sum();
-    if bytes > HISTORY_BYTES {
+    if bytes > MAX_HISTORY_BYTES {
         let reason = format!(
-            "the messages before the question have {bytes} bytes; at most {HISTORY_BYTES} are taken: leave out the oldest"
+            "the messages before the question have {bytes} bytes; at most {MAX_HISTORY_BYTES} are taken: leave out the oldest"
         );
-        return Err(ApiError::invalid(reason).of_parameter(parameter));
+        return Err(ApiError::invalid(reason).with_parameter(parameter));
     }
     Ok((question, history))
 }
 
-/// Stands for an item that does not belong to the conversation.
+/// Stands for a skipped item, so that errors name the others by their index.
 pub(crate) fn skipped_message() -> ChatMessage {
     ChatMessage { role: ChatRole::Tool, content: None }
 }
@@ -208,5 +208,5 @@ pub(crate) fn check_model(service: &HttpService, model: &str) -> Result<(), ApiE
         "model_not_found",
         format!("there is no model `{model}`; this service has `{}`", served.name),
     )
-    .of_parameter("model"))
+    .with_parameter("model"))
 }

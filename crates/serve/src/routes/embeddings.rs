@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The most texts of a request, as in OpenAI's API.
-const MOST: usize = 2048;
+const MAX_TEXTS: usize = 2048;
 
 /// A request for vectors.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -36,15 +36,15 @@ pub(crate) struct EmbeddingsRequest {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-#[expect(dead_code, reason = "it is only described")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum EmbeddingsInput {
     Text(#[schemars(length(min = 1))] String),
-    Texts(#[schemars(length(min = 1, max = MOST), inner(length(min = 1)))] Vec<String>),
+    Texts(#[schemars(length(min = 1, max = MAX_TEXTS), inner(length(min = 1)))] Vec<String>),
 }
 
 /// Reads the texts of an input.
 fn read_texts(input: Value) -> Result<Vec<String>, ApiError> {
-    let invalid = |reason: String, place: String| Err(ApiError::invalid(reason).of_parameter(place));
+    let invalid = |reason: String, place: String| Err(ApiError::invalid(reason).with_parameter(place));
     let list = match input {
         Value::String(text) => return Ok(vec![text]),
         Value::Array(list) => list,
@@ -89,7 +89,7 @@ struct TextEmbedding {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum EmbeddingValues {
-    /// As 64-bit numbers, which have every digit of the 32-bit ones.
+    /// As 64-bit numbers, so that JSON has every digit.
     Float(Vec<f64>),
     Base64(String),
 }
@@ -124,19 +124,19 @@ pub(crate) async fn post(
     let embedder = served.pipeline.embedder()?;
     let Some((name, embedder)) = embedder else {
         let reason = "the pipeline that is served compares no vectors, so it has no embedder";
-        return Err(ApiError::not_found("model_not_found", reason).of_parameter("model"));
+        return Err(ApiError::not_found("model_not_found", reason).with_parameter("model"));
     };
     if request.model != name && request.model != served.name {
         let reason = format!("there is no embedding model `{}`; this service has `{name}`", request.model);
-        return Err(ApiError::not_found("model_not_found", reason).of_parameter("model"));
+        return Err(ApiError::not_found("model_not_found", reason).with_parameter("model"));
     }
-    let invalid = |reason: String| ApiError::invalid(reason).of_parameter("input");
+    let invalid = |reason: String| ApiError::invalid(reason).with_parameter("input");
     let texts = read_texts(request.input)?;
-    if texts.is_empty() || texts.len() > MOST {
-        return Err(invalid(format!("input has {} texts; 1 to {MOST} are taken", texts.len())));
+    if texts.is_empty() || texts.len() > MAX_TEXTS {
+        return Err(invalid(format!("input has {} texts; 1 to {MAX_TEXTS} are taken", texts.len())));
     }
     if let Some(at) = texts.iter().position(|text| text.is_empty()) {
-        return Err(ApiError::invalid(format!("`input[{at}]` is empty")).of_parameter(format!("input[{at}]")));
+        return Err(ApiError::invalid(format!("`input[{at}]` is empty")).with_parameter(format!("input[{at}]")));
     }
     let deadline = service.deadline();
     let _permit = service.searches.enter(deadline.left()).await?;
@@ -147,11 +147,11 @@ pub(crate) async fn post(
     let check = |columns: usize| match request.dimensions {
         Some(wanted) if wanted != columns => {
             let reason = format!("dimensions must be {columns}: `{name}` has vectors of no other length");
-            Err(ApiError::invalid(reason).of_parameter("dimensions"))
+            Err(ApiError::invalid(reason).with_parameter("dimensions"))
         }
         _ => Ok(()),
     };
-    // The length of a remote embedder's vectors is known with the first one.
+    // The length of a remote embedder's vectors is not known before the first one.
     if embedder.dimensions() > 0 {
         check(embedder.dimensions())?;
     }
@@ -161,7 +161,7 @@ pub(crate) async fn post(
     let long = counted.iter().flatten().enumerate().find(|(_, tokens)| **tokens > most);
     if let Some((at, tokens)) = long {
         let reason = format!("`input[{at}]` has {tokens} tokens, and `{name}` reads {most} at most: send it in parts");
-        let refused = ApiError::invalid(reason).of_parameter(format!("input[{at}]"));
+        let refused = ApiError::invalid(reason).with_parameter(format!("input[{at}]"));
         return Err(refused.with_status(axum::http::StatusCode::BAD_REQUEST, "context_length_exceeded"));
     }
     let work = async { embedder.embed(&texts, kind).await.map_err(lab::Error::from) };

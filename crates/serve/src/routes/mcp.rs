@@ -45,7 +45,7 @@ struct McpTools {
 
 /// The handler of the route, for every method.
 pub(crate) fn handler(service: &Arc<HttpService>) -> MethodRouter<Arc<HttpService>> {
-    any_service(protocol(service)).layer(middleware::from_fn_with_state(service.clone(), check))
+    any_service(mcp_service(service)).layer(middleware::from_fn_with_state(service.clone(), check_request))
 }
 
 /// The schema of a message, for OpenAPI.
@@ -56,15 +56,15 @@ pub(crate) fn message_schema() -> Value {
     }})
 }
 
-/// Checks messages before the protocol's library, and rewrites its errors.
-async fn check(State(service): State<Arc<HttpService>>, request: Request, next: Next) -> Response {
+/// Checks messages before the protocol's library gets them, and rewrites its errors.
+async fn check_request(State(service): State<Arc<HttpService>>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST {
         return rewrite(next.run(request).await).await;
     }
     let (mut parts, body) = request.into_parts();
     let checked = async {
         let bytes =
-            request::read_bytes_within(&service, Request::from_parts(parts.clone(), body), MESSAGE_BYTES).await?;
+            request::read_bytes_within(&service, Request::from_parts(parts.clone(), body), MAX_MESSAGE_BYTES).await?;
         if is_json(&parts.headers) {
             let message = bytes.clone();
             off_thread(bytes.len(), move || check_message(&message)).await?;
@@ -100,10 +100,10 @@ fn accepts_json(headers: &HeaderMap) -> bool {
 }
 
 /// The most bytes of a message: a question has at most 16,000 characters.
-const MESSAGE_BYTES: usize = 256 << 10;
+const MAX_MESSAGE_BYTES: usize = 256 << 10;
 /// The most JSON values of a message. The protocol's library parses messages on an async
 /// thread, in time that grows with their values.
-const MESSAGE_VALUES: usize = 1000;
+const MAX_MESSAGE_VALUES: usize = 1000;
 
 /// Whether a JSON value has more than `most` values, itself included.
 fn has_more_values_than(most: usize, value: &Value) -> bool {
@@ -127,8 +127,8 @@ fn check_message(bytes: &[u8]) -> Result<(), ApiError> {
         Ok(message) => message,
         Err(error) => return invalid(format!("the body is not JSON: {error}")),
     };
-    if has_more_values_than(MESSAGE_VALUES, &message) {
-        return invalid(format!("a message has at most {MESSAGE_VALUES} values, and this one has more"));
+    if has_more_values_than(MAX_MESSAGE_VALUES, &message) {
+        return invalid(format!("a message has at most {MAX_MESSAGE_VALUES} values, and this one has more"));
     }
     let Value::Object(message) = message else {
         return match message {
@@ -200,9 +200,9 @@ async fn rewrite_json(response: Response) -> Response {
     };
     let code = METHOD_NOT_FOUND.to_string();
     // Only a short response that contains the code is parsed.
-    let may_be = bytes.len() < 4096 && bytes.windows(code.len()).any(|window| window == code.as_bytes());
+    let may_have_code = bytes.len() < 4096 && bytes.windows(code.len()).any(|window| window == code.as_bytes());
     match serde_json::from_slice(&bytes) {
-        Ok(answer) if may_be => {
+        Ok(answer) if may_have_code => {
             parts.headers.remove(header::CONTENT_LENGTH);
             Response::from_parts(parts, Body::from(explain_method(answer).to_string()))
         }
@@ -210,7 +210,7 @@ async fn rewrite_json(response: Response) -> Response {
     }
 }
 
-fn protocol(service: &Arc<HttpService>) -> StreamableHttpService<McpTools, NeverSessionManager> {
+fn mcp_service(service: &Arc<HttpService>) -> StreamableHttpService<McpTools, NeverSessionManager> {
     let tools = McpTools { service: service.clone() };
     let mut config = StreamableHttpServerConfig::default();
     (config.legacy_session_mode, config.json_response) = (false, true);
@@ -291,7 +291,7 @@ impl McpTools {
             value.map(str::to_owned).ok_or_else(missing)
         };
         // An unknown argument is an error, so that the client learns that it has no effect.
-        let only = |known: &str| {
+        let allow_only = |known: &str| {
             let mut names = request.arguments.iter().flat_map(|arguments| arguments.keys());
             let Some(unknown) = names.find(|name| *name != known) else { return Ok(()) };
             let reason = format!("`{}` takes `{known}` alone, and no `{unknown}`", request.name);
@@ -299,11 +299,11 @@ impl McpTools {
         };
         let outcome = match &*request.name {
             "search" => {
-                only("query")?;
+                allow_only("query")?;
                 self.search(&argument("query")?, base, id).await
             }
             "fetch" => {
-                only("id")?;
+                allow_only("id")?;
                 self.fetch(&argument("id")?, base).await
             }
             other => {
@@ -379,8 +379,8 @@ mod tests {
             let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping", "params": vec![json!({}); values - 5] });
             check_message(body.to_string().as_bytes())
         };
-        of(MESSAGE_VALUES).unwrap();
-        for values in [MESSAGE_VALUES + 1, 100 * MESSAGE_VALUES] {
+        of(MAX_MESSAGE_VALUES).unwrap();
+        for values in [MAX_MESSAGE_VALUES + 1, 100 * MAX_MESSAGE_VALUES] {
             let refused = of(values).unwrap_err();
             assert_eq!(refused.status, StatusCode::BAD_REQUEST);
             assert!(refused.message.contains("at most 1000 values"), "{}", refused.message);

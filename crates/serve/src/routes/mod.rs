@@ -1,5 +1,5 @@
-//! The routes of a service. One table makes the router and the OpenAPI document; a
-//! test compares it with docs/http.md and with what a running router answers.
+//! The routes of a service. The router and the OpenAPI document are made from one
+//! table; tests compare it with docs/http.md and with the responses of the router.
 
 mod admin;
 mod chat;
@@ -77,7 +77,7 @@ const ROUTES: &[RouteSpec] = &[
         .words("The names that `model` may have: the experiment's, and the embedder's")
         .described(|operation| operation.errors(&["503"]).json::<models::ModelList>("OpenAI's list of models")),
     RouteSpec::new("GET", "/v1/models/{*id}", ASK, |_| get(models::one))
-        .words("One of these names")
+        .words("One name that `model` may have")
         .described(|operation| operation.path_id().errors(&["503"]).json::<models::ModelEntry>("OpenAI's model")),
     RouteSpec::new("GET", "/rag/answer", ASK, |_| get(rag::answer))
         .words("An answer and its sources")
@@ -142,7 +142,7 @@ const ROUTES: &[RouteSpec] = &[
         .described(|operation| operation.errors(&["404", "503"]).object("The new status")),
     RouteSpec::new("GET", "/openapi.json", None, |_| get(async || Json(DOCUMENT.clone()))).words("The OpenAPI document"),
     RouteSpec::new("GET", "/docs", None, |_| get(page::docs)).words("The OpenAPI document as a page"),
-    RouteSpec::new("GET", "/", None, |_| get(page::index)).words("A page to ask, with sources that open at the passage"),
+    RouteSpec::new("GET", "/", None, |_| get(page::index)).words("A page to ask questions, with sources that open at the passage"),
     // Files of the pages.
     RouteSpec::new("GET", "/page.js", None, |_| get(page::script)),
     RouteSpec::new("GET", "/page.css", None, |_| get(page::style)),

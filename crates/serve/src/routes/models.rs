@@ -44,6 +44,6 @@ pub(crate) async fn one(
 ) -> Result<Json<ModelEntry>, ApiError> {
     let found = entries(&service)?.into_iter().find(|model| model.id == id);
     found.map(Json).ok_or_else(|| {
-        ApiError::not_found("model_not_found", format!("there is no model `{id}`")).of_parameter("model")
+        ApiError::not_found("model_not_found", format!("there is no model `{id}`")).with_parameter("model")
     })
 }

@@ -1,5 +1,5 @@
-//! The OpenAPI document (3.1), made from the table of routes and from the types that
-//! requests are read into, so that it cannot say anything else.
+//! The OpenAPI document (3.1), made from the table of routes and from the types of
+//! requests and responses, so that it always agrees with them.
 
 use super::{operation::Operation, route::RouteSpec};
 use schemars::generate::SchemaSettings;

@@ -1,5 +1,5 @@
-//! The page to ask, and the API's description as a page. Their scripts never insert
-//! text as markup.
+//! Two web pages: one to ask questions, one that shows the OpenAPI document. Their
+//! scripts never insert text as markup.
 
 use crate::service::HttpService;
 use axum::{

@@ -11,7 +11,7 @@ use crate::{
     error::ApiError,
     http::RequestId,
     service::HttpService,
-    watching::{KindLabel, unix_seconds},
+    telemetry::{KindLabel, unix_seconds},
 };
 use axum::{
     Extension, Json,
@@ -26,20 +26,20 @@ use std::{sync::Arc, time::Duration};
 use tracing::Span;
 
 /// The most characters of a comment on an answer.
-const COMMENT: usize = 4000;
+const MAX_COMMENT: usize = 4000;
 /// The most characters of the id of a request.
-const REQUEST_ID: usize = 200;
-/// The most bytes of the file of feedback, because everybody who may ask can write to
-/// it.
-const FEEDBACK_BYTES: u64 = 256 << 20;
+const MAX_REQUEST_ID: usize = 200;
+/// The most bytes of the feedback file, to which everybody who may ask questions can
+/// write.
+const MAX_FEEDBACK_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct AnswerQuery {
     /// The question.
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     query: String,
-    /// The most passages that the answer is written from, 1 to 100. The default, and the
-    /// most in any case, is as many as the pipeline finds.
+    /// The most passages that the answer is written from, 1 to 100. By default, and at
+    /// most, all that the pipeline finds.
     #[serde(default)]
     #[schemars(range(min = 1, max = 100))]
     top_k: Option<usize>,
@@ -53,7 +53,7 @@ pub(crate) struct AnswerQuery {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema)]
 #[schemars(rename_all = "snake_case", inline)]
 enum SourceDetail {
-    /// Nothing.
+    /// Sources are not returned.
     #[schemars(rename = "false")]
     Nothing,
     /// Where they are, and their beginnings.
@@ -199,7 +199,7 @@ pub(crate) async fn source(
     let _permit = service.searches.enter(deadline.left()).await?;
     let excerpt = sources::open(&service.lanes(), &id, &deadline).await?;
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // A browser that follows a link gets a page.
+    // Browsers get a page.
     Ok(if accepts.contains("text/html") { Html(page(&excerpt)).into_response() } else { Json(excerpt).into_response() })
 }
 
@@ -242,9 +242,9 @@ pub(crate) struct Feedback {
     #[schemars(length(max = 200))]
     request_id: String,
     verdict: AnswerVerdict,
-    /// Why, of at most 4,000 characters.
+    /// The reason, of at most 4,000 characters.
     #[serde(default)]
-    #[schemars(length(max = COMMENT))]
+    #[schemars(length(max = MAX_COMMENT))]
     comment: Option<String>,
 }
 
@@ -263,12 +263,14 @@ pub(crate) async fn feedback(
         let reason = "this service keeps no feedback: its operator must start it with a file for feedback";
         return Err(ApiError::not_found("no_feedback", reason));
     };
-    if feedback.comment.as_ref().is_some_and(|comment| comment.chars().count() > COMMENT) {
-        return Err(ApiError::invalid(format!("a comment has at most {COMMENT} characters")).of_parameter("comment"));
+    if feedback.comment.as_ref().is_some_and(|comment| comment.chars().count() > MAX_COMMENT) {
+        return Err(
+            ApiError::invalid(format!("a comment has at most {MAX_COMMENT} characters")).with_parameter("comment")
+        );
     }
-    if feedback.request_id.chars().count() > REQUEST_ID {
-        let reason = format!("the id of a request has at most {REQUEST_ID} characters");
-        return Err(ApiError::invalid(reason).of_parameter("request_id"));
+    if feedback.request_id.chars().count() > MAX_REQUEST_ID {
+        let reason = format!("the id of a request has at most {MAX_REQUEST_ID} characters");
+        return Err(ApiError::invalid(reason).with_parameter("request_id"));
     }
     let kind = match feedback.verdict {
         AnswerVerdict::Up => "up",
@@ -279,14 +281,14 @@ pub(crate) async fn feedback(
         "comment": feedback.comment, "version": service.served().version,
     });
     let log = log.clone();
-    let written = tokio::task::spawn_blocking(move || log.append_below(FEEDBACK_BYTES, &line.to_string()));
+    let written = tokio::task::spawn_blocking(move || log.append_below(MAX_FEEDBACK_BYTES, &line.to_string()));
     match written.await {
         Ok(Ok(true)) => {
             service.metrics.feedback.get_or_create(&KindLabel { kind }).inc();
             Ok(StatusCode::NO_CONTENT)
         }
         Ok(Ok(false)) => {
-            let reason = format!("the file of feedback is full: it has {FEEDBACK_BYTES} bytes; move it away");
+            let reason = format!("the file of feedback is full: it has {MAX_FEEDBACK_BYTES} bytes; move it away");
             let full = ApiError::overloaded("this service takes no more feedback for now", Duration::from_secs(3600));
             Err(full.with_detail(reason))
         }

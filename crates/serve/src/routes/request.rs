@@ -15,7 +15,7 @@ use std::{fmt, sync::Arc};
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
 /// A body of this many bytes is parsed in less than a millisecond; a longer one is
-/// parsed on a thread of its own.
+/// parsed on a blocking thread.
 const QUICK_BYTES: usize = 32 << 10;
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<HttpService>> for JsonBody<T> {
@@ -34,8 +34,8 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<HttpService>> for Jso
     }
 }
 
-/// Does work whose time grows with the number of bytes; with many bytes, on a thread
-/// of its own.
+/// Does work whose time grows with the number of bytes; with many bytes, on a blocking
+/// thread.
 pub(crate) async fn off_thread<T: Send + 'static>(
     n_bytes: usize,
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
@@ -62,7 +62,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value, place: &str) -> Result<T, 
     serde_path_to_error::deserialize(value).map_err(|error| unreadable(place, &error))
 }
 
-/// The error for a body that cannot be read, with the path of the field.
+/// The error for a part of a body that cannot be read; `place` is the part's path.
 fn unreadable(place: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> ApiError {
     let path = match error.path().to_string() {
         path if path == "." => place.to_owned(),
@@ -88,7 +88,7 @@ fn unreadable(place: &str, error: &serde_path_to_error::Error<serde_json::Error>
     if path.is_empty() {
         return ApiError::invalid(format!("the body is not what is expected: {reason}"));
     }
-    ApiError::invalid(format!("`{path}` is not what is expected: {reason}")).of_parameter(path)
+    ApiError::invalid(format!("`{path}` is not what is expected: {reason}")).with_parameter(path)
 }
 
 /// Reads the bytes of a body, within the limits of size and time.
@@ -96,7 +96,7 @@ async fn read_bytes(service: &Arc<HttpService>, request: Request) -> Result<Byte
     read_bytes_within(service, request, service.settings.body_bytes).await
 }
 
-/// Reads the bytes of a body, with a limit of size that may be below the service's.
+/// Reads the bytes of a body, at most `most`.
 pub(crate) async fn read_bytes_within(
     service: &Arc<HttpService>,
     request: Request,
@@ -141,7 +141,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParameter
     }
 }
 
-/// The address that links to the service begin with.
+/// The base URL of links to the service.
 #[derive(Debug, Clone)]
 pub(crate) struct PublicBase(pub(crate) String);
 

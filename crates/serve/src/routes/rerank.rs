@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The most texts of a request.
-const MOST: usize = 1000;
+const MAX_TEXTS: usize = 1000;
 
 /// A request to rank texts.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub(crate) struct RerankTextsRequest {
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     query: String,
     /// Up to 1,000 texts.
-    #[schemars(with = "Vec<RerankDocument>", length(min = 1, max = MOST))]
+    #[schemars(with = "Vec<RerankDocument>", length(min = 1, max = MAX_TEXTS))]
     documents: Vec<Value>,
     /// How many of the best texts to return; all by default.
     #[serde(default, deserialize_with = "whole_number")]
@@ -38,7 +38,7 @@ pub(crate) struct RerankTextsRequest {
 
 #[derive(Debug, JsonSchema)]
 #[schemars(untagged)]
-#[expect(dead_code, reason = "it is only described")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum RerankDocument {
     Text(String),
     Object { text: String },
@@ -56,7 +56,7 @@ fn read_text((at, document): (usize, Value)) -> Result<String, ApiError> {
     };
     let place = format!("documents[{at}]");
     let refused = || ApiError::invalid(format!("`{place}` must be a text, or an object with a `text`"));
-    text.ok_or_else(|| refused().of_parameter(place.clone()))
+    text.ok_or_else(|| refused().with_parameter(place.clone()))
 }
 
 /// Ranked texts.
@@ -98,12 +98,12 @@ pub(crate) async fn post(
 ) -> Result<Json<TextRanking>, ApiError> {
     check_model(&service, &request.model)?;
     let question = check_question(&service, &request.query, "query")?;
-    if request.documents.is_empty() || request.documents.len() > MOST {
-        let reason = format!("documents has {} texts; 1 to {MOST} are taken", request.documents.len());
-        return Err(ApiError::invalid(reason).of_parameter("documents"));
+    if request.documents.is_empty() || request.documents.len() > MAX_TEXTS {
+        let reason = format!("documents has {} texts; 1 to {MAX_TEXTS} are taken", request.documents.len());
+        return Err(ApiError::invalid(reason).with_parameter("documents"));
     }
     if request.top_n == Some(0) {
-        return Err(ApiError::invalid("top_n must be at least 1").of_parameter("top_n"));
+        return Err(ApiError::invalid("top_n must be at least 1").with_parameter("top_n"));
     }
     let texts: Vec<String> = request.documents.into_iter().enumerate().map(read_text).collect::<Result<_, _>>()?;
     let deadline = service.deadline();
@@ -111,7 +111,7 @@ pub(crate) async fn post(
     let served = service.served();
     let ranked = deadline.limit(served.pipeline.rerank(&question, &texts)).await?;
     let ranked = ranked.ok_or_else(|| {
-        ApiError::invalid("the pipeline that is served has neither a reranker nor an embedder").of_parameter("model")
+        ApiError::invalid("the pipeline that is served has neither a reranker nor an embedder").with_parameter("model")
     })?;
     let returns_documents = request.return_documents == Some(true);
     let result = |(index, relevance_score): (usize, f32)| RankedText {

@@ -5,7 +5,7 @@
 
 use super::{
     chat::{AnswerFormat, ToolChoice},
-    conversation::{ChatMessage, check_model, check_tool_choice, conversation, skipped_message, user_message},
+    conversation::{ChatMessage, check_model, check_tool_choice, skipped_message, split_conversation, user_message},
     request::{JsonBody, PublicBase, off_thread, read},
     sources::{self, PassageSource},
 };
@@ -14,7 +14,7 @@ use crate::{
     error::ApiError,
     http::{RequestId, send_named},
     service::HttpService,
-    watching::unix_seconds,
+    telemetry::unix_seconds,
 };
 use axum::{
     Extension, Json,
@@ -72,7 +72,7 @@ struct TextSettings {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-#[expect(dead_code, reason = "it is only described")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum ResponsesInput {
     Text(#[schemars(length(min = 1), regex(pattern = r"\S"))] String),
     Items(#[schemars(length(min = 1))] Vec<ChatMessage>),
@@ -80,23 +80,24 @@ enum ResponsesInput {
 
 const NOT_REMEMBERED: &str = "answers are not remembered here";
 
-/// The size of a typical item in JSON, in bytes. It decides where items are read.
+/// The size of a typical item in JSON, in bytes. Many items are read on a blocking
+/// thread.
 const ITEM_BYTES: usize = 64;
 
 /// Reads the messages of an input.
-fn messages(input: Value) -> Result<Vec<ChatMessage>, ApiError> {
+fn read_messages(input: Value) -> Result<Vec<ChatMessage>, ApiError> {
     let items = match input {
         Value::String(text) => return Ok(vec![user_message(text)]),
         Value::Array(items) => items,
-        _ => return Err(ApiError::invalid("`input` must be a text or a list of items").of_parameter("input")),
+        _ => return Err(ApiError::invalid("`input` must be a text or a list of items").with_parameter("input")),
     };
-    items.into_iter().enumerate().map(|(at, item)| message(item, &format!("input[{at}]"))).collect()
+    items.into_iter().enumerate().map(|(at, item)| read_message(item, &format!("input[{at}]"))).collect()
 }
 
 /// Reads an item. Calls of tools, their outputs and reasoning do not belong to the
 /// conversation; they are left out.
-fn message(item: Value, place: &str) -> Result<ChatMessage, ApiError> {
-    let invalid = |reason: String| ApiError::invalid(reason).of_parameter(place.to_owned());
+fn read_message(item: Value, place: &str) -> Result<ChatMessage, ApiError> {
+    let invalid = |reason: String| ApiError::invalid(reason).with_parameter(place.to_owned());
     let kind = match item.get("type") {
         None | Some(Value::Null) => None,
         Some(Value::String(kind)) => Some(kind.as_str()),
@@ -129,21 +130,21 @@ pub(crate) async fn post(
          in it"
     );
     if request.previous_response_id.is_some() {
-        return Err(ApiError::invalid(reason).of_parameter("previous_response_id"));
+        return Err(ApiError::invalid(reason).with_parameter("previous_response_id"));
     }
     if request.conversation.as_ref().is_some_and(|conversation| !conversation.is_null()) {
-        return Err(ApiError::invalid(reason).of_parameter("conversation"));
+        return Err(ApiError::invalid(reason).with_parameter("conversation"));
     }
     if request.background == Some(true) {
-        return Err(ApiError::invalid("background answers are not offered").of_parameter("background"));
+        return Err(ApiError::invalid("background answers are not offered").with_parameter("background"));
     }
     let format = request.text.as_ref().and_then(|text| text.format.as_ref());
     format.map_or(Ok(()), |format| format.check("text.format"))?;
     check_tool_choice(request.tool_choice.as_ref(), "tool_choice")?;
     let n_items = request.input.as_array().map_or(0, Vec::len);
     let input = request.input;
-    let messages = off_thread(n_items * ITEM_BYTES, move || messages(input)).await?;
-    let (question, history) = conversation(&service, &messages, "input")?;
+    let messages = off_thread(n_items * ITEM_BYTES, move || read_messages(input)).await?;
+    let (question, history) = split_conversation(&service, &messages, "input")?;
     let builder = ResponseBuilder {
         id: id.0.to_string(),
         created: unix_seconds(),
@@ -507,8 +508,9 @@ mod tests {
             { "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "b" }] },
             { "role": "user", "content": [{ "type": "input_text", "text": "c" }] },
         ]);
-        assert_eq!(messages(output).unwrap().len(), 7, "each keeps its place");
-        let refused = |item: Value| messages(json!([{ "role": "user", "content": "a" }, item])).unwrap_err().message;
+        assert_eq!(read_messages(output).unwrap().len(), 7, "each keeps its place");
+        let refused =
+            |item: Value| read_messages(json!([{ "role": "user", "content": "a" }, item])).unwrap_err().message;
         for reference in [json!({ "type": "item_reference", "id": "msg_1" }), json!({ "id": "msg_1" })] {
             let message = refused(reference);
             assert!(message.contains("`input[1]` refers") && message.contains("store: false"), "{message}");

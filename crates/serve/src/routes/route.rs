@@ -17,8 +17,8 @@ pub(crate) struct RouteSpec {
     /// The scope that a key needs; `None` for routes without a key.
     pub(crate) scope: Option<KeyScope>,
     pub(crate) handler: Handler,
-    /// What the route does, for OpenAPI and docs/http.md: a sentence without its period,
-    /// and perhaps details after it. Empty for files of pages.
+    /// What the route does, for OpenAPI and docs/http.md: a summary, and details after a
+    /// first period. Empty for files of pages.
     pub(crate) words: &'static str,
     /// The description in OpenAPI; `None` for pages and their files.
     pub(crate) describe: Option<DescribeOperation>,

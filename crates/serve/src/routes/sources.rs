@@ -15,9 +15,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The most characters of a quote.
-const QUOTE: usize = 300;
+const QUOTE_CHARACTERS: usize = 300;
 /// How many bytes of a document are shown before and after a passage.
-const AROUND: usize = 2000;
+const AROUND_BYTES: usize = 2000;
 
 /// A passage that an answer was written from.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -115,11 +115,11 @@ fn quote(text: &str) -> String {
         }
         quote += word;
         characters += word.chars().count();
-        if characters > QUOTE {
+        if characters > QUOTE_CHARACTERS {
             break;
         }
     }
-    match quote.char_indices().nth(QUOTE) {
+    match quote.char_indices().nth(QUOTE_CHARACTERS) {
         Some((cut, _)) => format!("{}…", &quote[..cut]),
         None => quote,
     }
@@ -278,18 +278,18 @@ async fn open_in(served: &ServedPipeline, id: &str, deadline: &Deadline) -> Resu
         false => Ok(Some(String::new())),
     };
     let text = read(span.start, span.end).await?.filter(|text| !text.trim().is_empty()).ok_or_else(unknown)?;
-    // An excerpt has white space where no chunk is, but the span of a passage ends with text. A span far beyond the
-    // text is no passage's.
-    if span.end - span.start > 2 * text.len() + AROUND {
+    // Between chunks an excerpt has white space, but a passage ends with text: a span far beyond its text is invalid.
+    if span.end - span.start > 2 * text.len() + AROUND_BYTES {
         return Err(unknown());
     }
-    let mut before = read(span.start.saturating_sub(AROUND), span.start).await?.unwrap_or_default();
-    if span.start > AROUND {
+    let mut before = read(span.start.saturating_sub(AROUND_BYTES), span.start).await?.unwrap_or_default();
+    if span.start > AROUND_BYTES {
         // The excerpt may begin within a word.
         before = before.split_once(char::is_whitespace).map(|(_, rest)| rest.to_owned()).unwrap_or(before);
     }
-    let mut after = read(span.end, span.end.saturating_add(AROUND)).await?.unwrap_or_default();
-    if after.len() + 3 > AROUND {
+    let mut after = read(span.end, span.end.saturating_add(AROUND_BYTES)).await?.unwrap_or_default();
+    // Shorter by up to 3 bytes if the end fell within a character.
+    if after.len() + 3 > AROUND_BYTES {
         after = after.rsplit_once(char::is_whitespace).map(|(rest, _)| rest.to_owned()).unwrap_or(after);
     }
     let chunk = deadline.limit(served.pipeline.chunk_at(&file, span.start)).await?;
@@ -340,8 +340,8 @@ mod tests {
     #[test]
     fn a_quote_is_cut_at_a_character() {
         assert_eq!(quote("a\n b"), "a b");
-        assert_eq!(quote(&"ä".repeat(400)).chars().count(), QUOTE + 1);
-        let exact = "ä ".repeat(QUOTE / 2 - 1) + "äb";
+        assert_eq!(quote(&"ä".repeat(400)).chars().count(), QUOTE_CHARACTERS + 1);
+        let exact = "ä ".repeat(QUOTE_CHARACTERS / 2 - 1) + "äb";
         assert_eq!(quote(&exact), exact, "so many characters fit");
         assert_eq!(quote(&(exact.clone() + " c d")), exact + "…");
     }

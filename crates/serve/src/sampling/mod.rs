@@ -1,13 +1,13 @@
-//! The sample of answers: written to a file, and scored by the metrics that chose the
-//! pipeline. Nothing is sampled by default. Addresses and numbers of people are
-//! replaced by their kind before a file or a judge gets the texts.
+//! The sample of answers: written to a file, and scored by the metrics that selected
+//! the pipeline. Nothing is sampled by default. Personal data is replaced by its kind,
+//! such as `[e-mail]`, before a file or a judge gets the texts.
 
 mod quality;
 
 use crate::{
     answering::{LaneRole, SampleSink, SampledAnswer, ServedPipeline, SourcedAnswer, UserQuestion},
     settings::SampleSettings,
-    watching::{AuditSink, Metrics, unix_seconds},
+    telemetry::{AuditSink, Metrics, unix_seconds},
 };
 use eval::{Question, redacted};
 use futures::{StreamExt, future, stream};
@@ -22,9 +22,9 @@ use std::sync::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// This many answers may wait to be handled; further ones are left out, and counted.
-const WAITING: usize = 256;
-/// This many answers are scored at once.
+/// The most answers that wait to be handled; further ones are left out, and counted.
+const MAX_WAITING: usize = 256;
+/// How many answers are scored at once.
 const SCORED_AT_ONCE: usize = 2;
 
 /// Queues sampled answers for its worker.
@@ -38,16 +38,16 @@ pub(crate) struct AnswerSampler {
 
 impl AnswerSampler {
     pub(crate) fn new(settings: SampleSettings, serving: &ServedPipeline, metrics: &Arc<Metrics>) -> Self {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let scored = settings.scorer.as_ref().map(|scorer| scorer.metrics());
         let quality = scored.map(|scored| Arc::new(Quality::new(scored, serving, metrics.clone())));
         let receiver = Mutex::new(Some(receiver));
         Self { settings, sender, receiver, quality, metrics: metrics.clone() }
     }
 
-    /// The worker that scores and writes answers; there is one. It ends with the
-    /// sampler, or when it is stopped. Answers that are not scored by then are written
-    /// without scores.
+    /// Runs the worker that scores and writes answers; only the first call starts one.
+    /// It ends with the sampler, or when it is stopped. Answers that are not scored by
+    /// then are written without scores.
     pub(crate) fn work(&self, audit: AuditSink, stop: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (settings, quality, metrics) = (self.settings.clone(), self.quality.clone(), self.metrics.clone());
@@ -86,7 +86,7 @@ struct SampleWorker {
     metrics: Arc<Metrics>,
     audit: AuditSink,
     stop: CancellationToken,
-    /// The lines that could not be written since the last that was.
+    /// How many lines could not be written since the last one that was.
     unwritten: AtomicU64,
 }
 
@@ -131,8 +131,7 @@ impl SampleWorker {
         }
         let (question, passages, answer) = (&record.question, &record.passages, &record.answer);
         let judged = scorer.score(true, question, passages, answer);
-        // Metrics without a judge stay in this process and get the original texts: a metric that looks for personal data
-        // needs them.
+        // Metrics without a judge run in this process and get the original texts, which a metric of personal data needs.
         let original =
             Question { question: original.text.clone(), turns: original.history.clone(), ..question.clone() };
         let computed = scorer.score(false, &original, &sourced.passages, &sourced.answer);
@@ -158,12 +157,12 @@ impl SampleWorker {
             Err(error) => Some(error.to_string()),
         };
         self.metrics.count_sample(if reason.is_none() { "kept" } else { "not_written" });
-        self.report_writing(reason);
+        self.report_write_result(reason);
     }
 
     /// Tells the operator once that lines cannot be written, and once that they can be
     /// again.
-    fn report_writing(&self, reason: Option<String>) {
+    fn report_write_result(&self, reason: Option<String>) {
         match reason {
             Some(reason) => {
                 if self.unwritten.fetch_add(1, Relaxed) == 0 {
@@ -182,7 +181,7 @@ impl SampleWorker {
     }
 }
 
-/// A line of the file of traffic: an answer whose texts are redacted.
+/// A line of the traffic file: an answer whose texts are redacted.
 struct TrafficRecord {
     role: LaneRole,
     version: String,
@@ -211,7 +210,7 @@ impl TrafficRecord {
         }
     }
 
-    /// The line as JSON. Its fields are the columns that scoring reads from a file.
+    /// The line as JSON. `reverie score` reads these fields from the file.
     fn to_json(&self, scores: Option<&AnswerScores>) -> Value {
         let mut line = json!({
             "time": unix_seconds(), "id": self.id, "version": self.version, "role": self.role.name(),

@@ -1,10 +1,10 @@
-//! The quality of a service's answers: scores by the metrics that chose the
+//! The quality of a service's answers: scores by the metrics that selected the
 //! pipeline, whether they have fallen below what its run measured, and how a
 //! candidate's answers to the same questions compare.
 
 use crate::{
     answering::{LaneRole, ServedPipeline},
-    watching::{MetricLabel, MetricRoleLabels, Metrics},
+    telemetry::{MetricLabel, MetricRoleLabels, Metrics},
 };
 use eval::{
     Score,
@@ -17,14 +17,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The evidence from which on scores count as fallen. Without a fall, a false alarm
-/// comes on average at most once in this many scored answers.
-const DRIFT: f64 = 10_000.0;
-/// The evidence from which on a candidate counts as better or worse. That is wrong for
-/// one candidate in twenty, however often it is looked at.
-const DIFFERS: f64 = 40.0;
+/// Scores count as fallen from this evidence on. False alarms come at most once in this
+/// many scored answers, on average.
+const DRIFT_EVIDENCE: f64 = 10_000.0;
+/// A candidate counts as better or worse from this evidence on. The verdict is wrong for
+/// at most one candidate in twenty, however often the evidence is checked.
+const DIFFERENCE_EVIDENCE: f64 = 40.0;
 /// The most pairs of scores that are compared.
-const PAIRS: usize = 20_000;
+const MAX_PAIRS: usize = 20_000;
 
 /// The scores of an answer by metric.
 pub(crate) type AnswerScores = BTreeMap<String, eval::Scored>;
@@ -38,7 +38,8 @@ pub(crate) struct Quality {
 
 #[derive(Default)]
 struct QualityState {
-    /// The version whose answers count. Answers of an earlier one may still come.
+    /// The served version. Answers of an earlier version may still come, and do not
+    /// count.
     serving: String,
     candidate: Option<String>,
     histories: BTreeMap<String, MetricHistory>,
@@ -82,7 +83,7 @@ impl Quality {
         quality
     }
 
-    /// Restarts for another served pipeline, which is compared with its own run.
+    /// Starts anew for another served pipeline, with the baseline of its own run.
     pub(crate) fn set_serving(&self, serving: &ServedPipeline) {
         let mut state = self.state();
         serving.version.clone_into(&mut state.serving);
@@ -110,11 +111,11 @@ impl Quality {
         }
     }
 
-    /// Adds the scores of an answer. Returns a sentence for each metric whose fall is
-    /// detected by them.
+    /// Adds the scores of an answer. Returns a sentence for each metric that is now known
+    /// to have fallen.
     pub(crate) fn add(&self, role: LaneRole, version: &str, scores: &AnswerScores) -> Vec<String> {
         let mut state = self.state();
-        let is_present = match role {
+        let is_current = match role {
             LaneRole::Serving => state.serving == version,
             LaneRole::Canary | LaneRole::Shadow => state.candidate.as_deref() == Some(version),
             // The fallback answers only while the others fail.
@@ -134,7 +135,7 @@ impl Quality {
             };
             let label = MetricRoleLabels { metric: name, role: role_name, kind: "scored" };
             self.exported.scores.get_or_create(&label).observe(value);
-            let Some(history) = state.histories.get_mut(&metric.name).filter(|_| is_present) else { continue };
+            let Some(history) = state.histories.get_mut(&metric.name).filter(|_| is_current) else { continue };
             if role != LaneRole::Serving {
                 history.candidate.add(value);
                 continue;
@@ -145,9 +146,9 @@ impl Quality {
                 detector.observe(scale(metric, value));
                 let now = detector.evidence();
                 self.exported.drift.get_or_create(&MetricLabel { metric: metric.name.clone() }).set(now);
-                if before < DRIFT && now >= DRIFT {
+                if before < DRIFT_EVIDENCE && now >= DRIFT_EVIDENCE {
                     fallen.push(format!(
-                        "`{}` has fallen below what the run found: {:.3} over {} answers since the start",
+                        "`{}` has fallen below what the run measured: {:.3} over {} answers since the start",
                         metric.name,
                         history.serving.sum / history.serving.count as f64,
                         history.serving.count
@@ -160,16 +161,16 @@ impl Quality {
 
     /// Compares the scores of two answers to one question, each with its version: that of
     /// the served pipeline, and that of the candidate.
-    pub(crate) fn compare(&self, (serving, of): (&str, &AnswerScores), (candidate, with): (&str, &AnswerScores)) {
+    pub(crate) fn compare(&self, serving: (&str, &AnswerScores), candidate: (&str, &AnswerScores)) {
         let mut state = self.state();
-        if state.serving != serving || state.candidate.as_deref() != Some(candidate) {
+        if state.serving != serving.0 || state.candidate.as_deref() != Some(candidate.0) {
             return;
         }
         for metric in &self.metrics {
             let value = |scores: &AnswerScores| scores.get(&metric.name).and_then(|scored| scored.score.value());
-            let (Some(a), Some(b)) = (value(of), value(with)) else { continue };
+            let (Some(a), Some(b)) = (value(serving.1), value(candidate.1)) else { continue };
             if let Some(history) = state.histories.get_mut(&metric.name)
-                && history.pairs.len() < PAIRS
+                && history.pairs.len() < MAX_PAIRS
             {
                 history.pairs.push(b - a);
             }
@@ -186,7 +187,7 @@ impl Quality {
             json!({
                 "metric": metric.name, "higher_is_better": metric.higher_is_better, "baseline": history.baseline,
                 "serving": history.serving.to_json(), "candidate": history.candidate.to_json(),
-                "drift": evidence.map(|evidence| json!({ "evidence": evidence, "has_fallen": evidence >= DRIFT })),
+                "drift": evidence.map(|evidence| json!({ "evidence": evidence, "has_fallen": evidence >= DRIFT_EVIDENCE })),
                 "pairs": history.compare(metric),
             })
         });
@@ -207,10 +208,10 @@ impl MetricHistory {
         let sign = if metric.higher_is_better { 1.0 } else { -1.0 };
         let better: Vec<f64> = self.pairs.iter().map(|difference| sign * difference).collect();
         let worse: Vec<f64> = better.iter().map(|difference| -difference).collect();
-        // Questions come without end, so the pairs are drawn from an infinite population.
+        // The population of questions has no end: 2⁵³ stands for that, up to which `f64` counts exactly.
         let evidence = |differences: &[f64]| betting_evidence(differences, usize::MAX >> 11, width);
         let (better, worse) = (evidence(&better), evidence(&worse));
-        let verdict = match (better >= DIFFERS, worse >= DIFFERS) {
+        let verdict = match (better >= DIFFERENCE_EVIDENCE, worse >= DIFFERENCE_EVIDENCE) {
             (true, false) => "better",
             (false, true) => "worse",
             _ => "undecided",
@@ -230,7 +231,7 @@ fn scale(metric: &ScoredBy, value: f64) -> f64 {
     if metric.higher_is_better { share } else { 1.0 - share }
 }
 
-/// The score that a fall is measured from, scaled: the worse end of the run's interval.
+/// The scaled score below which answers have fallen: the worse end of the run's interval.
 fn fall_level(metric: &ScoredBy, baseline: &Summary) -> Option<f64> {
     let end = if metric.higher_is_better { baseline.low } else { baseline.high };
     Some(scale(metric, end.or(baseline.mean)?))

@@ -10,7 +10,7 @@ use crate::{
     error::ApiError,
     sampling::AnswerSampler,
     settings::ServiceSettings,
-    watching::{AuditSink, LineLog, Metrics, OperatorLog},
+    telemetry::{AuditSink, LineLog, Metrics, OperatorLog},
 };
 use futures::future::BoxFuture;
 use opening::OpeningLock;
@@ -68,7 +68,7 @@ impl HttpService {
         }
     }
 
-    /// Adds a pipeline that answers when the served one fails.
+    /// Adds a pipeline that answers when the others fail.
     #[must_use]
     pub fn with_fallback(self, fallback: Option<ServedPipeline>) -> Self {
         let fallback = fallback.map(|served| Lane::new(Arc::new(served), LaneRole::Fallback, &self.settings));
@@ -108,12 +108,12 @@ impl HttpService {
         self.dispatcher.lanes()
     }
 
-    /// Whether questions are taken.
+    /// Whether the service takes questions.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_warm.load(Relaxed) && !self.is_ending.load(Relaxed)
     }
 
-    /// Replaces the served pipeline. Returns the one before.
+    /// Replaces the served pipeline. Returns the previous one.
     pub(crate) fn swap(&self, next: Arc<ServedPipeline>) -> Arc<ServedPipeline> {
         if let Some(quality) = &self.sampler.quality {
             quality.set_serving(&next);
@@ -121,7 +121,7 @@ impl HttpService {
         self.dispatcher.swap(Lane::new(next, LaneRole::Serving, &self.settings))
     }
 
-    /// Replaces the candidate, or removes it. Returns the one before.
+    /// Replaces the candidate, or removes it. Returns the previous one.
     pub(crate) fn set_candidate(&self, candidate: Option<CandidateLane>) -> Option<CandidateLane> {
         if let Some(quality) = &self.sampler.quality {
             quality.set_candidate(candidate.as_ref().map(|candidate| &*candidate.lane.served));
@@ -129,7 +129,7 @@ impl HttpService {
         self.dispatcher.set_candidate(candidate)
     }
 
-    /// Changes the share of the questions that the candidate is asked.
+    /// Changes the candidate's share of the questions.
     pub(crate) fn set_candidate_share(&self, share: f64) {
         self.dispatcher.change_lanes(|lanes| {
             if let Some(candidate) = &mut lanes.candidate {
@@ -158,5 +158,5 @@ impl HttpService {
 
 /// The error while the service warms up or stops.
 pub(crate) fn not_ready() -> ApiError {
-    ApiError::overloaded("the service is not ready yet, or is ending", Duration::from_secs(1))
+    ApiError::overloaded("the service is not ready yet, or is shutting down", Duration::from_secs(1))
 }

@@ -1,11 +1,11 @@
-//! The bundle that an administrator is opening, or opened last.
+//! Lets administrators open one bundle at a time, and keeps the state of the last one.
 
-use crate::{error::ApiError, watching::unix_seconds};
+use crate::{error::ApiError, telemetry::unix_seconds};
 use axum::http::StatusCode;
 use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 
-/// A bundle that is being opened, or the last one that was.
+/// The bundle that is being opened, or that was opened last.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct BundleOpening {
     /// `swap` or `try`.
@@ -30,7 +30,7 @@ pub(crate) struct OpeningGuard<'a> {
 }
 
 impl OpeningLock {
-    /// The present opening, or the last one.
+    /// The opening in progress, or the last one.
     pub(crate) fn last(&self) -> Option<BundleOpening> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -42,7 +42,7 @@ impl OpeningLock {
     pub(crate) fn begin(&self, action: &'static str, bundle: &str) -> Result<OpeningGuard<'_>, ApiError> {
         let mut opening = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(other) = opening.as_ref().filter(|opening| opening.until.is_none()) {
-            let reason = format!("{} is being opened; GET /admin/status tells when that is over", other.bundle);
+            let reason = format!("{} is being opened; GET /admin/status shows when it is done", other.bundle);
             return Err(ApiError::invalid(reason).with_status(StatusCode::CONFLICT, "already_opening"));
         }
         let bundle = store::without_secrets(bundle);
@@ -55,7 +55,8 @@ impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
         if let Some(opening) = self.lock.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             opening.until = Some(unix_seconds());
-            opening.outcome = Some(self.outcome.take().unwrap_or_else(|| "it ended without a result".to_owned()));
+            opening.outcome =
+                Some(self.outcome.take().unwrap_or_else(|| "the opening ended without a result".to_owned()));
         }
     }
 }

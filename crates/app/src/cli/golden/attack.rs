@@ -101,14 +101,14 @@ pub async fn run(cx: &CommandContext, arguments: AttackArguments) -> Result<u8, 
         )));
     }
     std::fs::create_dir_all(&documents)
-        .map_err(|error| CommandFailure::work(format!("{}: {error}", documents.display())))?;
+        .map_err(|error| CommandFailure::runtime(format!("{}: {error}", documents.display())))?;
     for (name, _) in &attacked.documents {
         refuse_to_replace(&documents.join(name), yes)?;
     }
     for (name, text) in &attacked.documents {
         write_new_file(&documents.join(name), text.as_bytes(), yes)?;
     }
-    let bytes = attacked.dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::work)?;
+    let bytes = attacked.dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::runtime)?;
     write_new_file(&output, &bytes, yes)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for attack in attacked.dataset.questions.iter().filter_map(|question| question.attack.as_ref()) {

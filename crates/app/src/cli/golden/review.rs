@@ -28,8 +28,8 @@ pub fn run(cx: &CommandContext, path: &Path, all: bool) -> Result<u8, CommandFai
     let mut review = ReviewSession::start(path)?;
     note_ignored_columns(cx, &review.file);
     let mut input = std::io::stdin().lock();
-    // Positions in the original file: of the present question, of those shown
-    // before it, and of the one to which the person went back.
+    // Positions in the original file: of the present question, of those shown before
+    // it, and of the question that `b` went back to.
     let (mut at, mut shown, mut again, mut decided) = (0, Vec::new(), None, 0);
     while at < review.questions.len() {
         let (question, state) = &review.questions[at];
@@ -159,7 +159,7 @@ impl ReviewSession {
     /// Writes the dataset, unless another program changed it meanwhile.
     fn write(&mut self) -> Result<(), CommandFailure> {
         if key_of(&self.path)? != self.written {
-            return Err(CommandFailure::work(format!(
+            return Err(CommandFailure::runtime(format!(
                 "{}: another program wrote it during this review; earlier decisions are kept, the last one is not: \
                  review again",
                 self.path.display()
@@ -167,7 +167,7 @@ impl ReviewSession {
         }
         let kept = self.questions.iter().filter(|(_, state)| *state == ReviewState::Kept);
         self.file.dataset.questions = kept.map(|(question, _)| question.clone()).collect();
-        let bytes = self.file.to_bytes().map_err(|error| CommandFailure::work(lab::error_chain(&error)))?;
+        let bytes = self.file.to_bytes().map_err(|error| CommandFailure::runtime(lab::error_chain(&error)))?;
         lab::write_whole(&self.path, &bytes)?;
         self.written = Key::of_bytes(&bytes);
         Ok(())
@@ -217,20 +217,20 @@ fn read_rejected(path: &Path) -> Result<Vec<String>, CommandFailure> {
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(CommandFailure::work(format!("{}: {error}", path.display()))),
+        Err(error) => Err(CommandFailure::runtime(format!("{}: {error}", path.display()))),
     }
 }
 
-/// A line, without its end; none at the end of the input.
+/// Asks for a line of input; `None` at the end of the input.
 fn ask(input: &mut impl BufRead, prompt: &str) -> Result<Option<String>, CommandFailure> {
     let mut stderr = std::io::stderr();
     let _ = stderr.write_all(prompt.as_bytes()).and_then(|()| stderr.flush());
     let mut line = String::new();
-    let n_bytes = input.read_line(&mut line).map_err(CommandFailure::work)?;
+    let n_bytes = input.read_line(&mut line).map_err(CommandFailure::runtime)?;
     Ok((n_bytes > 0).then(|| line.trim_end().to_owned()))
 }
 
-/// New words for question and reference; an empty line keeps the old ones.
+/// Asks for a new question and reference; an empty line keeps the old text.
 fn edit(input: &mut impl BufRead, question: &mut Question) -> Result<(), CommandFailure> {
     let text = ask(input, "question (empty keeps it) > ")?.unwrap_or_default();
     let keeps = if question.draft.is_some() { "empty takes the draft, - leaves it out" } else { "empty keeps it" };

@@ -68,10 +68,10 @@ pub(super) fn run(
     let lines = render::traffic_report(&report, &choice);
     let is_whole = report.bad_lines.is_empty() && report.bad_feedback.is_empty();
     if dataset.questions.is_empty() {
-        return Err(CommandFailure::work(format!("{}: no question is left\n{}", file.display(), lines.join("\n"))));
+        return Err(CommandFailure::runtime(format!("{}: no question is left\n{}", file.display(), lines.join("\n"))));
     }
     if !dry {
-        write_new_file(output, &dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::work)?, yes)?;
+        write_new_file(output, &dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::runtime)?, yes)?;
     }
     if cx.json {
         cx.print_json(&json!({ "file": output, "report": report }))?;

@@ -21,15 +21,15 @@ use store::Key;
 use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
 /// The interval at which the job and its log are read.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a stopped job may take to end.
-const STOP: Duration = Duration::from_secs(20);
-/// How long a cluster may take to confirm a job.
-const SUBMISSION: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a cluster may take to accept a job.
+const SUBMIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// If a cluster has not answered for this long, following the job is given up; the job continues.
-const SILENCE: Duration = Duration::from_secs(300);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The experiment's name in the job's folder.
-const EXPERIMENT: &str = "experiment.toml";
+const EXPERIMENT_FILE: &str = "experiment.toml";
 
 /// Runs an experiment as a job; returns the code to exit with.
 pub async fn run(
@@ -47,14 +47,14 @@ pub async fn run(
             ray.token_env, ray.address
         ));
     }
-    let jobs = RayJobsApi::new(&ray.address, token).map_err(CommandFailure::work)?;
+    let jobs = RayJobsApi::new(&ray.address, token).map_err(CommandFailure::runtime)?;
 
     let name = format!("_ray_pkg_{}.zip", &Key::of_bytes(&package).hex()[..16]);
-    let working_dir = jobs.upload(&name, &package).await.map_err(CommandFailure::work)?;
+    let working_dir = jobs.upload(&name, &package).await.map_err(CommandFailure::runtime)?;
     let mut wheels = Vec::new();
     if let Some((name, bytes)) = &wheel {
         cx.note(format_args!("wheel: {name} ({:.1} MB)", bytes.len() as f64 / 1e6));
-        wheels.push(jobs.upload(name, bytes).await.map_err(CommandFailure::work)?);
+        wheels.push(jobs.upload(name, bytes).await.map_err(CommandFailure::runtime)?);
     }
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
     let id = format!("reverie-{}-{started}", experiment.name);
@@ -65,16 +65,16 @@ pub async fn run(
     environment.insert(RESULT_MARK.to_owned(), mark.clone());
     let submission = JobSubmission {
         id: id.clone(),
-        entrypoint: format!("python -m reverie run -f {EXPERIMENT} --engine ray --address auto{budget}{json}"),
+        entrypoint: format!("python -m reverie run -f {EXPERIMENT_FILE} --engine ray --address auto{budget}{json}"),
         working_dir,
         wheels,
         environment,
         metadata: BTreeMap::from([("reverie.experiment".to_owned(), experiment.name.clone())]),
     };
-    // A job that is left behind would continue and cost money. It may have been
-    // accepted before the cluster's answer arrived here.
-    cx.set_grace(STOP + SUBMISSION + LOOK * 10);
-    jobs.submit(&submission).await.map_err(CommandFailure::work)?;
+    // After Ctrl-C the job must be stopped, also if it was accepted and the cluster's
+    // answer has not arrived yet: it would continue and cost money.
+    cx.set_grace(STOP_TIMEOUT + SUBMIT_TIMEOUT + POLL_INTERVAL * 10);
+    jobs.submit(&submission).await.map_err(CommandFailure::runtime)?;
     cx.note(format_args!("job {id} at {}", ray.address));
     let job = follow(cx, &jobs, &id, JobLogReader::new(mark)).await?;
     match (job.status.as_str(), job.driver_exit_code) {
@@ -82,7 +82,7 @@ pub async fn run(
         ("STOPPED", _) => Err(lab::Error::Interrupted.into()),
         // The job runs this same program, so its exit codes mean the same.
         (_, Some(code @ 2..=5)) => Ok(u8::try_from(code).unwrap_or(1)),
-        _ => Err(CommandFailure::work(format!("the job failed: {}", job.message.unwrap_or_default()))),
+        _ => Err(CommandFailure::runtime(format!("the job failed: {}", job.message.unwrap_or_default()))),
     }
 }
 
@@ -95,31 +95,32 @@ async fn follow(
 ) -> Result<RayJob, CommandFailure> {
     let mut shown = 0;
     let mut result = String::new();
-    let mut stopping: Option<tokio::time::Instant> = None;
-    let mut silent: Option<tokio::time::Instant> = None;
+    let mut stopping_since: Option<tokio::time::Instant> = None;
+    let mut silent_since: Option<tokio::time::Instant> = None;
     loop {
-        let looked = async { Ok::<_, RayJobsError>((jobs.job(id).await?, jobs.log(id).await?)) };
-        let (job, log) = match looked.await {
+        let polled = async { Ok::<_, RayJobsError>((jobs.job(id).await?, jobs.log(id).await?)) };
+        let (job, log) = match polled.await {
             Ok(found) => found,
             Err(error) => {
-                if silent.is_none() {
+                if silent_since.is_none() {
                     cx.note(format_args!("the job goes on, but cannot be looked at now: {}", error));
                 }
-                if cx.cancel.is_cancelled() || silent.get_or_insert_with(tokio::time::Instant::now).elapsed() > SILENCE
+                if cx.cancel.is_cancelled()
+                    || silent_since.get_or_insert_with(tokio::time::Instant::now).elapsed() > SILENCE_TIMEOUT
                 {
-                    return Err(CommandFailure::work(format!(
+                    return Err(CommandFailure::runtime(format!(
                         "job {id} may still go on: its cluster does not answer ({}); look at it there, or stop it with \
                          `ray job stop {id}`",
                         error
                     )));
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
                 continue;
             }
         };
-        silent = None;
-        // Ray gives a log whole or not at all: a long one is read less often, so that reading it is not the main load.
-        let pause = LOOK + LOOK * u32::try_from(log.len() >> 20).unwrap_or(u32::MAX).min(29);
+        silent_since = None;
+        // Ray returns only whole logs, so a long one is read less often.
+        let pause = POLL_INTERVAL + POLL_INTERVAL * u32::try_from(log.len() >> 20).unwrap_or(u32::MAX).min(29);
         // An incomplete line waits for its end.
         let end = if job.is_over() { log.len() } else { log.rfind('\n').map_or(0, |at| at + 1) };
         if let Some(new) = log.get(shown..end).filter(|new| !new.is_empty()) {
@@ -139,14 +140,14 @@ async fn follow(
             }
             return Ok(job);
         }
-        match stopping {
+        match stopping_since {
             None if cx.cancel.is_cancelled() => {
                 cx.note("stopping the job");
-                jobs.stop(id).await.map_err(CommandFailure::work)?;
-                stopping = Some(tokio::time::Instant::now());
+                jobs.stop(id).await.map_err(CommandFailure::runtime)?;
+                stopping_since = Some(tokio::time::Instant::now());
             }
-            Some(since) if since.elapsed() > STOP => {
-                return Err(CommandFailure::work(format!(
+            Some(since) if since.elapsed() > STOP_TIMEOUT => {
+                return Err(CommandFailure::runtime(format!(
                     "job {id} was told to stop, but has not ended: look at it there"
                 )));
             }
@@ -154,7 +155,7 @@ async fn follow(
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = cx.cancel.cancelled(), if stopping.is_none() => {}
+            () = cx.cancel.cancelled(), if stopping_since.is_none() => {}
         }
     }
 }
@@ -162,10 +163,10 @@ async fn follow(
 /// The experiment file and its golden questions as an archive; equal content
 /// gives equal archives.
 fn pack(experiment: &Experiment) -> Result<Vec<u8>, CommandFailure> {
-    let far = |address: &str| store::is_url(address) || Path::new(address).is_absolute();
+    let is_shared = |address: &str| store::is_url(address) || Path::new(address).is_absolute();
     let mut mistakes = Vec::new();
     for (what, address) in [("store", &experiment.store), ("corpus.source", &experiment.corpus.source)] {
-        if !far(address) {
+        if !is_shared(address) {
             mistakes.push(format!(
                 "  - {what}: `{address}` is a folder of this machine: for a job use an object store (s3://…), or the \
                  absolute path of a folder that all nodes share"
@@ -173,7 +174,8 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, CommandFailure> {
         }
     }
     let mut files: Vec<(String, PathBuf)> = Vec::new();
-    if let Some(dataset) = experiment.dataset.as_ref().filter(|dataset| dataset.rows.is_empty() && !far(&dataset.path))
+    if let Some(dataset) =
+        experiment.dataset.as_ref().filter(|dataset| dataset.rows.is_empty() && !is_shared(&dataset.path))
     {
         let inside =
             Path::new(&dataset.path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -197,16 +199,16 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, CommandFailure> {
         .compression_method(CompressionMethod::Deflated)
         .last_modified_time(DateTime::default());
     let mut add = |name: &str, bytes: &[u8]| {
-        archive.start_file(name, options).map_err(CommandFailure::work)?;
-        archive.write_all(bytes).map_err(CommandFailure::work)
+        archive.start_file(name, options).map_err(CommandFailure::runtime)?;
+        archive.write_all(bytes).map_err(CommandFailure::runtime)
     };
-    add(EXPERIMENT, experiment.portable().as_bytes())?;
+    add(EXPERIMENT_FILE, experiment.portable().as_bytes())?;
     for (name, path) in files {
         let bytes =
-            std::fs::read(&path).map_err(|error| CommandFailure::work(format!("{}: {error}", path.display())))?;
+            std::fs::read(&path).map_err(|error| CommandFailure::runtime(format!("{}: {error}", path.display())))?;
         add(&name, &bytes)?;
     }
-    Ok(archive.finish().map_err(CommandFailure::work)?.into_inner())
+    Ok(archive.finish().map_err(CommandFailure::runtime)?.into_inner())
 }
 
 /// The wheel under a name with its content's hash as a build tag, so that a

@@ -34,12 +34,12 @@ impl BundlePlaces {
         Ok(Self(prefixes.iter().map(place).collect::<Result<_, _>>()?))
     }
 
-    /// The address to open instead of this one, if a bundle may be opened from it.
-    /// It is the location that was compared with the places, so that nothing is
-    /// resolved a second time.
+    /// Resolves an address from which a bundle may be opened. The result is the location
+    /// that was compared with the allowed places, so that nothing is resolved twice.
     ///
     /// # Errors
-    /// The allowed places; the message does not reveal what exists elsewhere.
+    /// If it may not. The message names the allowed places only, so that it does not
+    /// reveal what exists elsewhere.
     pub(super) fn resolve(&self, address: &str) -> Result<String, BundlePlaceError> {
         if self.0.is_empty() {
             return Ok(address.to_owned());
@@ -58,7 +58,7 @@ fn read(text: &str) -> Result<Location, BundlePlaceError> {
     match Location::parse(text).map_err(|error| unreadable(&error))? {
         Location::Folder(folder) => {
             let folder = std::fs::canonicalize::<PathBuf>(folder).map_err(|error| unreadable(&error))?;
-            // The folder is opened by its name as text, which must be the same name.
+            // The folder is opened by its name as text, so the name must be UTF-8.
             let is_text = folder.to_str().is_some();
             is_text.then_some(Location::Folder(folder)).ok_or(BundlePlaceError::NotText)
         }

@@ -3,16 +3,16 @@
 use crate::command::CommandContext;
 
 /// The most connections of a service.
-const CONNECTIONS: u64 = 4096;
-/// Files for indexes, logs, the store, and libraries.
-const FILES: u64 = 128;
+const MAX_CONNECTIONS: u64 = 4096;
+/// Open files for indexes, logs, the store, and libraries.
+const RESERVED_FILES: u64 = 128;
 
-/// How many connections may be open in addition to this many model calls at once.
-/// The limit of open files is raised as far as the system allows.
+/// How many connections may be open next to this many model calls. Raises the limit of
+/// open files as far as the system allows.
 pub(super) fn connections(cx: &CommandContext, calls: usize) -> usize {
     let limit = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1024);
     let connections = connections_within(limit, calls as u64);
-    if connections < CONNECTIONS {
+    if connections < MAX_CONNECTIONS {
         cx.note(format_args!(
             "note: this process may have {limit} files open, so that the service takes {connections} connections at once; \
              `ulimit -n` raises the limit"
@@ -23,7 +23,7 @@ pub(super) fn connections(cx: &CommandContext, calls: usize) -> usize {
 
 fn connections_within(limit: u64, calls: u64) -> u64 {
     // Each model call, and each search that reads a file, needs one more.
-    limit.saturating_sub(FILES + calls).clamp(16, CONNECTIONS)
+    limit.saturating_sub(RESERVED_FILES + calls).clamp(16, MAX_CONNECTIONS)
 }
 
 #[cfg(test)]

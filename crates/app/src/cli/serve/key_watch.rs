@@ -13,9 +13,9 @@ use tokio::task::JoinError;
 
 /// The interval of checks. A mounted secret changes by a symbolic link, which a
 /// watch of the file would not notice.
-const EVERY: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// The most bytes of the file: ten thousand keys need less.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// The properties of a file by which a change is noticed.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ struct FileStamp {
     modified: Option<SystemTime>,
     bytes: u64,
     path: Option<PathBuf>,
-    /// The number of the file, and when it was changed in any way, which no program can set back.
+    /// The inode, and the time of its last change (ctime), which no program can set back.
     #[cfg(unix)]
     changed: (u64, i64, i64),
 }
@@ -48,7 +48,7 @@ enum KeyWatchError {
     #[error(transparent)]
     File(#[from] std::io::Error),
     /// The file is too large.
-    #[error("it has more than {MOST_BYTES} bytes")]
+    #[error("it has more than {MAX_BYTES} bytes")]
     TooLarge,
     /// The content of the file, in the words of its reader.
     #[error("{0}")]
@@ -61,8 +61,8 @@ enum KeyWatchError {
 fn read(path: &Path) -> Result<KeyFile, KeyWatchError> {
     let mut text = String::new();
     let file = store::open_regular(path)?;
-    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
         return Err(KeyWatchError::TooLarge);
     }
     KeyFile::read(&text).map_err(|error| KeyWatchError::Content(lab::error_chain(&error)))
@@ -78,15 +78,15 @@ pub(super) struct WatchedKeys {
 impl WatchedKeys {
     /// Reads the keys of a file.
     pub(super) fn read(path: &Path) -> Result<Self, CommandFailure> {
-        let told =
+        let refused =
             |reason: &dyn std::fmt::Display| CommandFailure::usage(format!("--keys {}: {reason}", path.display()));
         // Taken before reading, so that a change in between is noticed.
         let stamp = stamp(path);
-        let file = read(path).map_err(|reason| told(&reason))?;
+        let file = read(path).map_err(|reason| refused(&reason))?;
         if file.key.is_empty() {
-            return Err(told(&"there is no key in it, so nobody could ask; `reverie keys new NAME` adds one"));
+            return Err(refused(&"there is no key in it, so nobody could ask; `reverie keys new NAME` adds one"));
         }
-        let keys = ApiKeys::new(file).map_err(|error| told(&lab::error_chain(&error)))?;
+        let keys = ApiKeys::new(file).map_err(|error| refused(&lab::error_chain(&error)))?;
         Ok(Self { keys, path: path.to_owned(), stamp })
     }
 
@@ -95,9 +95,9 @@ impl WatchedKeys {
     pub(super) async fn watch(self, audit: AuditLog) {
         let Self { keys, path, stamp: mut known } = self;
         loop {
-            let Ok(now) = on_a_thread(&path, stamp).await else { return };
+            let Ok(now) = on_blocking_thread(&path, stamp).await else { return };
             if now != known {
-                let file = on_a_thread(&path, read).await.unwrap_or_else(|error| Err(error.into()));
+                let file = on_blocking_thread(&path, read).await.unwrap_or_else(|error| Err(error.into()));
                 audit.record(&match file.and_then(|file| {
                     keys.replace(file).map_err(|error| KeyWatchError::Content(lab::error_chain(&error)))
                 }) {
@@ -108,14 +108,14 @@ impl WatchedKeys {
                 });
                 known = now;
             }
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 }
 
-/// Looks at a file on a thread of its own, because a file system may hang. An error
-/// says that the service has ended.
-async fn on_a_thread<T: Send + 'static>(path: &Path, look: fn(&Path) -> T) -> Result<T, JoinError> {
+/// Reads a file on a blocking thread, because a file system may hang. An error means
+/// that the service has ended.
+async fn on_blocking_thread<T: Send + 'static>(path: &Path, look: fn(&Path) -> T) -> Result<T, JoinError> {
     let path = path.to_owned();
     tokio::task::spawn_blocking(move || look(&path)).await
 }
@@ -148,7 +148,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         assert!(read(&pipe).is_err());
         let large = folder.path().join("large");
-        std::fs::write(&large, vec![b'#'; MOST_BYTES as usize + 1]).unwrap();
+        std::fs::write(&large, vec![b'#'; MAX_BYTES as usize + 1]).unwrap();
         assert!(matches!(read(&large), Err(KeyWatchError::TooLarge)));
     }
 }

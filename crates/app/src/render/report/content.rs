@@ -32,7 +32,7 @@ pub(super) struct ReportOverview<'a> {
     group_titles: Vec<String>,
     metrics: &'a [MetricResult],
     questions: Vec<QuestionSummary<'a>>,
-    /// By trial: how far it is from the one that leads.
+    /// By trial: its difference from the leading trial.
     differences: Vec<Option<Difference>>,
     /// The first question of each part of questions.
     question_parts: Vec<usize>,
@@ -40,7 +40,7 @@ pub(super) struct ReportOverview<'a> {
     passage_parts: Vec<usize>,
     /// The folder of the parts; none if they are in the page.
     pub(super) folder: Option<&'a str>,
-    /// What the parts are marked with; none if there are none.
+    /// The stamp of the parts; `None` if there are no parts.
     pub(super) stamp: Option<String>,
 }
 
@@ -69,7 +69,7 @@ struct TrialPart {
 #[derive(Clone, Copy)]
 enum AnswerState {
     NotAsked = 0,
-    Yes = 1,
+    Answered = 1,
     Failed = 2,
 }
 
@@ -83,20 +83,20 @@ impl Serialize for AnswerState {
 #[derive(Serialize)]
 struct QuestionPart<'a> {
     golden: &'a Question,
-    /// Every list of passages that some trial found: the place of each passage
-    /// among all, and its score.
+    /// The distinct lists of passages that trials found: the index of each passage, and
+    /// its score.
     lists: Vec<&'a [(usize, f32)]>,
-    /// Every account of how a score came about: many metrics and trials have the same.
+    /// The distinct details of scores: many metrics and trials share them.
     details: Vec<&'a Value>,
-    /// Everything that some component wrote to search for.
+    /// The distinct searches that components wrote.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     searches: Vec<SearchRecord<'a>>,
     /// By trial, in the order of the leaderboard.
     trials: Vec<TrialOutcome<'a>>,
 }
 
-/// What was searched for a question, why that is less than it was to be, and
-/// what steps behind the retriever did.
+/// The queries for a question, why the query component fell back, and remarks of the
+/// steps after the retriever.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Hash)]
 struct SearchRecord<'a> {
     queries: &'a [SearchQuery],
@@ -109,16 +109,16 @@ struct SearchRecord<'a> {
 /// What a trial retrieved and answered for a question.
 #[derive(Serialize)]
 struct TrialOutcome<'a> {
-    /// Its list of passages.
+    /// The index of its list of passages.
     list: usize,
-    /// What it searched, if that is not the question alone.
+    /// The index of its search, if that is not the question alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     search: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<&'a Answer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
-    /// By metric: the account of its score.
+    /// By metric: the index of the details of its score.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     details: Vec<Option<usize>>,
     /// The contribution to the objective.
@@ -186,7 +186,7 @@ impl<'a> ReportContent<'a> {
         }
         let mut packer = PartPacker::new("questions", QUESTIONS_BYTES);
         for number in 0..results.questions.len() {
-            packer.add(of_question(results, number, &passages, &contributions)?);
+            packer.add(question_part(results, number, &passages, &contributions)?);
         }
         let question_parts = packer.finish(&mut parts);
         let mut packer = PartPacker::new("passages", PASSAGES_BYTES);
@@ -204,7 +204,7 @@ impl<'a> ReportContent<'a> {
         Ok(Self { overview, parts })
     }
 
-    /// About how many bytes a page with all parts has.
+    /// About how many bytes all parts have.
     pub(super) fn bytes(&self) -> usize {
         self.parts.iter().map(|(_, json)| json.text().len()).sum()
     }
@@ -264,7 +264,7 @@ impl TrialPart {
 impl AnswerState {
     fn of(question: &QuestionResult) -> Self {
         match (&question.answer, &question.error) {
-            (Some(_), _) => Self::Yes,
+            (Some(_), _) => Self::Answered,
             (None, Some(_)) => Self::Failed,
             (None, None) => Self::NotAsked,
         }
@@ -278,7 +278,7 @@ impl TrialOutcome<'_> {
     }
 }
 
-fn of_question(
+fn question_part(
     results: &Results,
     number: usize,
     passages: &PassageTable<'_>,
@@ -294,7 +294,7 @@ fn of_question(
             trials.push(TrialOutcome::nothing(lists.place(Vec::new())));
             continue;
         };
-        // A score as its bits is a key that is equal where the score is the same.
+        // The bits of a score can be compared and hashed.
         let list = question.passages.iter().map(|passage| (passages.place(passage), passage.score.to_bits()));
         let mut detail = |metric: &MetricResult| {
             let detail = question.scores.get(&metric.name).map(|scored| &scored.detail);

@@ -3,7 +3,7 @@
 
 use lab::board::{Board, BoardRow, Cell, Column, ColumnKind};
 
-/// Text as it stands in HTML.
+/// Escapes a text for HTML.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

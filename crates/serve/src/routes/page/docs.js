@@ -5,7 +5,7 @@ const element = (name, text) => {
   return made;
 };
 
-// Text in which `words` stand between backticks.
+// An element with a text, in which words between backticks become code.
 const prose = (name, text) => {
   const made = element(name);
   (text ?? "").split("`").forEach((part, at) => made.append(at % 2 ? element("code", part) : part));

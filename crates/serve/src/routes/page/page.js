@@ -1,30 +1,30 @@
-// The page that asks. Text of models and documents is only ever set as text, never as markup.
+// The page to ask questions. Text of models and documents is set as text, never as markup.
 
 const byId = (id) => document.getElementById(id);
-const known = (value) => value !== null && value !== undefined && value !== "";
-const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+const isSet = (value) => value !== null && value !== undefined && value !== "";
+const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 function element(name, attributes = {}, ...children) {
   const node = name === "svg" || name === "path" ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (!known(value) || value === false) continue;
+    if (!isSet(value) || value === false) continue;
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else node.setAttribute(key, value === true ? "" : value);
   }
-  node.append(...children.filter(known));
+  node.append(...children.filter(isSet));
   return node;
 }
 
-// ---- what the service is asked, and what it says when it cannot
+// ---- requests to the service, and its errors
 const KEY = "reverie-key";
 let key = null;
 try { key = sessionStorage.getItem(KEY); } catch { /* Where storage is forbidden the key lives as long as the page. */ }
-function keep(value) {
+function storeKey(value) {
   key = value;
   try { sessionStorage.setItem(KEY, value); } catch { /* as above */ }
 }
 
-// What went wrong, what to do about it, and what the service itself said.
+// An error with advice for the reader, and the service's own message as `detail`.
 class Trouble extends Error {
   constructor(message, advice, more = {}) {
     super(message);
@@ -32,19 +32,19 @@ class Trouble extends Error {
   }
 }
 // `Retry-After` holds seconds or a date.
-function whenAgain(header) {
+function retryAdvice(header) {
   const seconds = /^\d+$/.test(header ?? "") ? Number(header) : Math.ceil((Date.parse(header ?? "") - Date.now()) / 1000);
   if (!Number.isFinite(seconds)) return "Try again in a moment.";
   if (seconds < 1) return "Try again now.";
   const clock = new Date(Date.now() + seconds * 1000).toLocaleTimeString();
-  return `Try again in ${seconds < 120 ? counted(seconds, "second") : counted(Math.ceil(seconds / 60), "minute")}, at ${clock}.`;
+  return `Try again in ${seconds < 120 ? plural(seconds, "second") : plural(Math.ceil(seconds / 60), "minute")}, at ${clock}.`;
 }
-async function refusal(response) {
+async function readRefusal(response) {
   const { status } = response;
   const said = await response.json().then((body) => body?.error?.message, () => null);
   const request = response.headers.get("x-request-id");
   const detail = [typeof said === "string" ? `The service said: ${said}` : null, request ? `Request ${request}` : null].filter(Boolean).join(" · ");
-  const again = whenAgain(response.headers.get("retry-after"));
+  const again = retryAdvice(response.headers.get("retry-after"));
   const of = {
     401: [key ? "The API key was not accepted." : "This service wants an API key.", "Enter a key to go on. It is kept in this tab until you close it."],
     403: ["This API key may not do that.", "Enter another key, or ask those who run the service."],
@@ -64,7 +64,7 @@ async function call(path, { body, signal } = {}) {
     if (error.name === "AbortError") throw error;
     throw new Trouble("The service cannot be reached.", "See that it is running and that you are connected, then try again.");
   });
-  if (!response.ok) throw await refusal(response);
+  if (!response.ok) throw await readRefusal(response);
   return response;
 }
 function troubleNode(error, retry) {
@@ -73,7 +73,7 @@ function troubleNode(error, retry) {
     trouble.detail ? element("p", { class: "where", dir: "auto" }, trouble.detail) : null);
   if (trouble.status === 401 || trouble.status === 403) {
     const field = element("input", { type: "password", autocomplete: "off", required: true, "aria-label": "API key", placeholder: "API key" });
-    const use = (event) => { event.preventDefault(); keep(field.value.trim()); retry(); };
+    const use = (event) => { event.preventDefault(); storeKey(field.value.trim()); retry(); };
     node.append(element("form", { onsubmit: use }, field, element("button", { type: "submit" }, "Use this key")));
   } else {
     node.append(element("button", { type: "button", onclick: retry }, "Try again"));
@@ -81,7 +81,7 @@ function troubleNode(error, retry) {
   return node;
 }
 
-// Server-sent events, however the network has cut them. A `\r` at the end may be half of a `\r\n`.
+// The data of server-sent events, whose lines may be split between reads. A `\r` at the end may be half of a `\r\n`.
 async function* events(stream) {
   const [reader, decoder] = [stream.getReader(), new TextDecoder()];
   let [rest, data] = ["", []];
@@ -116,14 +116,14 @@ function start() {
 // `[1]`, `[source 1, 2]`, and what some models write instead: `【1】`, `【1†source】`.
 const MARKER = /[[【]\s*(?:sources?\s+)?(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\s*(?:†[^\]】\n]{0,80})?[\]】]([.,;:!?)。，；：！？）]*)/gi;
 const [HEADING, RULE, ITEM] = [/^ {0,3}(#{1,6})\s+(.*)/, /^ {0,3}([-*_])(?: *\1){2,} *$/, /^ *(?:[-*+•]|(\d{1,3})[.)])\s+(.*)/];
-function written(text, sources) {
+function renderAnswer(text, sources) {
   return text.split(/^ *```[^\n]*\n([\s\S]*?)(?:^ *```[^\n]*$\n?|$(?![\s\S]))/m).flatMap((part, i) => {
     if (i % 2) return [element("pre", { tabindex: "0" }, element("code", {}, part.replace(/\n$/, "")))];
-    return blocks(part, sources);
+    return renderBlocks(part, sources);
   });
 }
 // The blocks of Markdown in a text: headings, rules, lists and paragraphs. Line breaks in a paragraph are kept.
-function blocks(text, sources) {
+function renderBlocks(text, sources) {
   const root = element("div");
   const lists = []; // The open lists, outermost first.
   let [words, blank] = [null, 0];
@@ -140,7 +140,7 @@ function blocks(text, sources) {
     if (heading || RULE.test(line)) {
       [lists.length, words] = [0, null];
       // The page's own headings come first: its name is h1, a question is h3.
-      root.append(heading ? element(`h${Math.min(heading[1].length + 3, 6)}`, { dir: "auto" }, ...inline(heading[2], sources)) : element("hr"));
+      root.append(heading ? element(`h${Math.min(heading[1].length + 3, 6)}`, { dir: "auto" }, ...renderInline(heading[2], sources)) : element("hr"));
     } else if (item) {
       const kind = item[1] ? "ol" : "ul";
       while (list() && (indent < list().indent || (indent < list().indent + 2 && list().kind !== kind))) lists.pop();
@@ -149,7 +149,7 @@ function blocks(text, sources) {
         holder().append(node);
         lists.push({ node, kind, indent });
       }
-      words = element("div", { class: "text" }, ...inline(item[2], sources));
+      words = element("div", { class: "text" }, ...renderInline(item[2], sources));
       list().node.append(element("li", {}, words));
     } else {
       // An indented line belongs to the item above it; any other ends the list.
@@ -157,7 +157,7 @@ function blocks(text, sources) {
         lists.pop();
         words = null;
       }
-      const content = inline(lists.length ? line.trim() : line, sources);
+      const content = renderInline(lists.length ? line.trim() : line, sources);
       if (words) words.append("\n".repeat(blank + 1), ...content);
       else holder().append(words = element("div", { class: "text", dir: "auto" }, ...content));
     }
@@ -165,14 +165,14 @@ function blocks(text, sources) {
   }
   return [...root.childNodes];
 }
-function inline(text, sources) {
+function renderInline(text, sources) {
   return text.split(/(`[^`\n]+`|\*\*[^*\s](?:[^*\n]*[^*\s])?\*\*)/).flatMap((part, i) => {
-    if (i % 2 === 0) return marked(part, sources);
-    return part[0] === "`" ? [element("code", {}, part.slice(1, -1))] : [element("strong", {}, ...inline(part.slice(2, -2), sources))];
+    if (i % 2 === 0) return renderMarkers(part, sources);
+    return part[0] === "`" ? [element("code", {}, part.slice(1, -1))] : [element("strong", {}, ...renderInline(part.slice(2, -2), sources))];
   });
 }
-// A marker of a source that is known is a button, and stays on one line with the full stop after it; any other stays text.
-function marked(text, sources) {
+// The marker of a known source becomes a button, on one line with the punctuation after it; other markers stay text.
+function renderMarkers(text, sources) {
   const nodes = [];
   let at = 0;
   for (const found of text.matchAll(MARKER)) {
@@ -187,19 +187,19 @@ function marked(text, sources) {
 }
 
 // ---- sources
-const fixed = (score) => (typeof score === "number" ? score.toFixed(3) : null);
+const formatScore = (score) => (typeof score === "number" ? score.toFixed(3) : null);
 function readSources(list) {
   return list.flatMap(({ source, document: texts, metadata }) => (metadata ?? []).map((about, i) => ({
     ...about, id: about.id ?? source?.id, title: about.book || about.file || source?.name || "Source", text: about.quote ?? texts?.[i] ?? "",
   })));
 }
-const where = (about) => [about.book ? about.file : null, known(about.page) ? `page ${about.page}` : null, about.heading, fixed(about.score) && `score ${fixed(about.score)}`].filter(Boolean);
-const separated = (parts) => parts.flatMap((part, i) => [i ? " · " : "", element("bdi", {}, part)]);
-function card(source) {
+const where = (about) => [about.book ? about.file : null, isSet(about.page) ? `page ${about.page}` : null, about.heading, formatScore(about.score) && `score ${formatScore(about.score)}`].filter(Boolean);
+const joinWithDots = (parts) => parts.flatMap((part, i) => [i ? " · " : "", element("bdi", {}, part)]);
+function sourceCard(source) {
   const name = element("button", { type: "button", onclick: () => openSource(source) }, `[${source.number}] `, element("bdi", {}, source.title));
   const node = element("li", { class: "card" },
     element("div", { class: "name" }, name, source.cited ? element("span", { class: "badge" }, "cited") : null),
-    element("div", { class: "where" }, ...separated(where(source))),
+    element("div", { class: "where" }, ...joinWithDots(where(source))),
     element("p", { class: "quote", dir: "auto" }, [...source.text].slice(0, 300).join("").replace(/\s+/g, " ")));
   source.card = node;
   return node;
@@ -207,18 +207,18 @@ function card(source) {
 function sourceList(found) {
   const sources = [...found].sort((a, b) => Boolean(b.cited) - Boolean(a.cited) || a.number - b.number);
   const cited = sources.filter((source) => source.cited).length;
-  // What was not cited is shown as far as there is room, and the rest when it is asked for.
+  // All cited sources are shown, at least five in all; the rest when the reader opens it.
   const shown = sources.length <= 6 ? sources.length : Math.max(cited, 5);
   const rest = sources.slice(shown);
-  return element("section", {}, element("h4", {}, `${counted(sources.length, "source")}, ${cited || "none"} cited`),
-    element("ul", { class: "cards" }, ...sources.slice(0, shown).map(card)),
-    rest.length ? element("details", {}, element("summary", {}, `${rest.length} more, not cited`), element("ul", { class: "cards" }, ...rest.map(card))) : null);
+  return element("section", {}, element("h4", {}, `${plural(sources.length, "source")}, ${cited || "none"} cited`),
+    element("ul", { class: "cards" }, ...sources.slice(0, shown).map(sourceCard)),
+    rest.length ? element("details", {}, element("summary", {}, `${rest.length} more, not cited`), element("ul", { class: "cards" }, ...rest.map(sourceCard))) : null);
 }
 
 // ---- the panel: one dialog, beside the conversation where there is room and above it where there is not
 const [panel, passage, wide] = [byId("panel"), byId("passage"), matchMedia("(min-width: 1000px)")];
 let [opened, opener, loading] = [null, null, null];
-function place() {
+function openPanel() {
   if (panel.open) panel.close();
   if (wide.matches) panel.show(); else panel.showModal();
   document.body.classList.toggle("beside", wide.matches);
@@ -231,16 +231,16 @@ async function openSource(source) {
   const { signal } = loading;
   source.card?.classList.add("open");
   byId("panel-title").textContent = `[${source.number}] ${source.title}`;
-  byId("panel-where").replaceChildren(...separated(where(source)));
+  byId("panel-where").replaceChildren(...joinWithDots(where(source)));
   passage.replaceChildren(element("p", { class: "hint waiting" }, "Loading"));
-  if (!panel.open) place();
+  if (!panel.open) openPanel();
   passage.focus({ preventScroll: true });
   try {
     const found = await (await call(`rag/sources/${encodeURIComponent(source.id)}`, { signal })).json();
     const mark = element("mark", {}, found.text);
     passage.replaceChildren(element("span", { class: "around" }, found.before), mark, element("span", { class: "around" }, found.after));
     const [frame, box] = [passage.getBoundingClientRect(), mark.getBoundingClientRect()];
-    // A passage that fits stands in the middle; of a longer one the beginning is shown.
+    // A passage that fits is centred; of a longer one the beginning is shown.
     passage.scrollTop += box.top - frame.top - Math.max((frame.height - box.height) / 2, 48);
   } catch (error) {
     if (!signal.aborted) passage.replaceChildren(troubleNode(error, () => openSource(source)));
@@ -255,13 +255,13 @@ panel.addEventListener("close", () => {
 });
 byId("close").addEventListener("click", () => panel.close());
 addEventListener("keydown", (event) => { if (event.key === "Escape" && panel.open && wide.matches) panel.close(); });
-wide.addEventListener("change", () => { if (panel.open) place(); });
+wide.addEventListener("change", () => { if (panel.open) openPanel(); });
 
 // ---- a verdict on an answer
 const THUMB = "M7 10v10H3V10zM7 10l4-8c1.7 0 2.6 1.2 2.3 2.8L12.5 9H19c1.3 0 2.2 1.2 1.9 2.4l-1.7 6.8A2.4 2.4 0 0 1 16.9 20H7";
 function verdict(request) {
   const said = element("span", { class: "where", role: "status" });
-  const give = async (name) => {
+  const sendVerdict = async (name) => {
     try {
       await call("rag/feedback", { body: { request_id: request, verdict: name, comment: null } });
       for (const button of buttons) button.setAttribute("aria-pressed", String(button.classList.contains(name)));
@@ -271,7 +271,7 @@ function verdict(request) {
       else said.textContent = `Not sent. ${error.message}`;
     }
   };
-  const buttons = [["up", "Good answer"], ["down", "Bad answer"]].map(([name, label]) => element("button", { type: "button", class: name, title: label, "aria-label": label, "aria-pressed": "false", onclick: () => give(name) },
+  const buttons = [["up", "Good answer"], ["down", "Bad answer"]].map(([name, label]) => element("button", { type: "button", class: name, title: label, "aria-label": label, "aria-pressed": "false", onclick: () => sendVerdict(name) },
     element("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, element("path", { d: THUMB }))));
   return element("div", { class: "verdict", role: "group", "aria-label": "Your verdict on this answer" }, ...buttons, said);
 }
@@ -280,7 +280,7 @@ function verdict(request) {
 let turns = [];
 let running = null;
 const [question, send, stop] = [byId("question"), byId("send"), byId("stop")];
-function working(controller) {
+function setRunning(controller) {
   if (!controller && document.activeElement === stop) question.focus();
   running = controller;
   send.hidden = Boolean(controller);
@@ -299,7 +299,7 @@ function ask(text) {
 async function run(turn) {
   if (running) return;
   const controller = new AbortController();
-  working(controller);
+  setRunning(controller);
   Object.assign(turn, { text: "", id: null, sources: [], ended: null, done: false });
   turn.answer.setAttribute("aria-busy", "true");
   turn.answer.replaceChildren(element("p", { class: "hint waiting" }, "Searching the documents"));
@@ -311,15 +311,15 @@ async function run(turn) {
     await stream(turn, controller.signal);
   } catch (error) {
     if (error.name === "AbortError" || controller.signal.aborted) turn.ended = "stopped";
-    else trouble = error instanceof TypeError && turn.started ? broken() : error;
+    else trouble = error instanceof TypeError && turn.started ? connectionBroke() : error;
   }
   if (!turn.node.isConnected) return;
   turn.failed = Boolean(trouble);
   if (trouble?.status === 404) model = null;
   finish(turn, trouble);
-  working(null);
+  setRunning(null);
 }
-const broken = () => new Trouble("The connection broke before the answer was complete.", "Try again.");
+const connectionBroke = () => new Trouble("The connection broke before the answer was complete.", "Try again.");
 async function stream(turn, signal) {
   const before = turns.slice(0, turns.indexOf(turn)).filter((past) => past.text && !past.failed)
     .flatMap((past) => [{ role: "user", content: past.question }, { role: "assistant", content: past.text }]);
@@ -334,16 +334,16 @@ async function stream(turn, signal) {
     if (Array.isArray(chunk.sources)) turn.sources = readSources(chunk.sources);
     turn.ended = chunk.choices?.[0]?.finish_reason ?? turn.ended;
     turn.text += chunk.choices?.[0]?.delta?.content ?? "";
-    if (turn.text) drawn ||= requestAnimationFrame(() => { drawn = 0; if (turn.answer.ariaBusy === "true") turn.answer.replaceChildren(...written(turn.text, [])); });
+    if (turn.text) drawn ||= requestAnimationFrame(() => { drawn = 0; if (turn.answer.ariaBusy === "true") turn.answer.replaceChildren(...renderAnswer(turn.text, [])); });
   }
-  throw broken();
+  throw connectionBroke();
 }
 function finish(turn, trouble) {
   const { sources, text, foot } = turn;
   const say = (words) => foot.append(element("p", { class: "hint said" }, words));
-  // It is no longer busy when the whole answer is set, so that it is read out once.
+  // Screen readers read the whole answer once, when it is no longer busy.
   turn.answer.removeAttribute("aria-busy");
-  turn.answer.replaceChildren(...written(text, sources));
+  turn.answer.replaceChildren(...renderAnswer(text, sources));
   if (trouble) {
     foot.append(troubleNode(trouble, () => { if (!running) { question.focus(); run(turn); } }));
   } else if (turn.ended === "stopped") say(text ? "Stopped before the end." : "Stopped.");
@@ -352,7 +352,7 @@ function finish(turn, trouble) {
   if (turn.done && turn.id && text) foot.append(verdict(turn.id));
   if (sources.length) foot.append(sourceList(sources));
   else if (turn.done && text) say("No sources: no passage stands behind this answer.");
-  byId("status").textContent = trouble ? `${trouble.message} ${trouble.advice}` : `The answer is there, with ${counted(sources.length, "source")}.`;
+  byId("status").textContent = trouble ? `${trouble.message} ${trouble.advice}` : `The answer is there, with ${plural(sources.length, "source")}.`;
 }
 
 byId("ask").addEventListener("submit", (event) => {
@@ -374,7 +374,7 @@ byId("new").addEventListener("click", () => {
   turns = [];
   byId("turns").replaceChildren();
   if (panel.open) panel.close();
-  working(null);
+  setRunning(null);
   question.focus();
 });
 start();

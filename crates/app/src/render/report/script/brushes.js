@@ -5,10 +5,9 @@ function brush(key, range, gesture) {
   else brushes.delete(key);
   change({ brushes }, gesture);
 }
-// Only marks what is drawn already: this runs for each picture while somebody drags. What is not beside the hand
-// that drags follows a moment later.
+// Runs for each frame of a drag, so it only marks what is drawn; the table and the other plots follow with a delay.
 function applyBrushes() {
-  const out = new Set(board.rows.filter((row) => !kept(row)).map((row) => row.id));
+  const out = new Set(board.rows.filter((row) => !isKept(row)).map((row) => row.id));
   for (const path of document.querySelectorAll("#plot path.trial")) {
     path.classList.toggle("out", out.has(path.dataset.trial));
     path.classList.toggle("chosen", path.dataset.trial === state.trial);
@@ -41,7 +40,7 @@ function extent(column, range) {
   const places = [...range.names].map(y);
   return [Math.min(...places) - half, Math.max(...places) + half];
 }
-// The same by typing: two numbers for a column of numbers, boxes for words.
+// Fields for brushes: two numbers for a column of numbers, checkboxes for words.
 function drawBrushes() {
   const fields = plotted.map((column) => {
     const { names, least, most } = column.scale;

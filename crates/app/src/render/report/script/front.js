@@ -60,7 +60,7 @@ function pictureOf(points, front, column) {
     svg("text", { class: "name", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, column.title),
     svg("text", { class: "name", x: 4, y: 13 }, "objective"));
   if (front.length > 1) {
-    // Between two trials of the front, the better one is not to be had yet.
+    // Steps, because between two trials of the front only the cheaper one can be had.
     const steps = front.map(({ cost, quality }, i) => (i ? `H${x(cost)}V${y(quality)}` : `M${x(cost)},${y(quality)}`));
     root.append(svg("path", { class: "front-line", d: steps.join("") }));
   }

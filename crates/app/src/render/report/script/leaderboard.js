@@ -72,7 +72,7 @@ function drawBoard() {
   replace(byId("board"), [caption("Trials, best first"), element("thead", {}, header), ...grouped(sort).map(([title, rows]) => body(rows, title))]);
   applyBrushes();
 }
-// The trials below the titles of their groups; in one piece if there are no groups, or if they are sorted otherwise.
+// The trials below the titles of their groups; one list if there are no groups, or if the user sorts them.
 function grouped(sort) {
   if (sort) {
     const of = sort.key === "trial" ? (row) => row.id : columnOf(sort.key).of;

@@ -1,7 +1,6 @@
 "use strict";
-// The report. It draws the board, which says everything about trials in words
-// and numbers, and what each trial made of each question. Text from documents
-// and models is only ever set as text, never as markup.
+// The report. It draws the leaderboard, and what each trial retrieved and answered
+// for each question. Text from documents and models is set as text, never as markup.
 
 const byId = (id) => document.getElementById(id);
 const overview = JSON.parse(byId("data").textContent);
@@ -28,7 +27,7 @@ function element(name, attributes = {}, ...children) {
 function svg(name, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
-// A name that a sentence begins with stays as it is.
+// Capitalizes a sentence, unless it begins with the name `subject`.
 function sentence(text, subject) {
   return `${subject && text.startsWith(subject) ? text[0] : text[0].toUpperCase()}${text.slice(1)}.`;
 }
@@ -39,27 +38,27 @@ function widthOf(text, size = 13, weight = "normal") {
   return ruler.measureText(text).width;
 }
 
-// What is wrong is said above everything else, each kind of problem once.
+// Problems are shown above everything else, one of each kind.
 const problems = new Map();
-function tellProblem(kind, text) {
+function showProblem(kind, text) {
   if (text) problems.set(kind, text);
   else problems.delete(kind);
   byId("problems").replaceChildren(...[...problems.values()].map((problem) => element("p", {}, problem)));
 }
-function tellFailure(error) {
-  tellProblem("script", `The page's script failed, so what you see may be incomplete: ${error?.message ?? error}`);
+function showFailure(error) {
+  showProblem("script", `The page's script failed, so what you see may be incomplete: ${error?.message ?? error}`);
 }
-addEventListener("error", (event) => { if (event.error) tellFailure(event.error); });
-addEventListener("unhandledrejection", (event) => tellFailure(event.reason));
+addEventListener("error", (event) => { if (event.error) showFailure(event.error); });
+addEventListener("unhandledrejection", (event) => showFailure(event.reason));
 
-// Draws a place anew, and leaves the focus where it was: what can be focused there has a name in `data-focus`.
+// Replaces the content of a node, and keeps the focus: elements that may have it are named by `data-focus`.
 function replace(node, children) {
   const name = node.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
   node.replaceChildren(...children.filter(known));
   if (name) node.querySelector(`[data-focus="${CSS.escape(name)}"]`)?.focus({ preventScroll: true });
 }
 
-// A drawing that waits for a part is dropped if a later one of its place has begun.
+// A drawing that waits for a part is dropped if a later drawing of the same node has begun.
 const turns = new Map();
 async function draw(place, make) {
   const turn = (turns.get(place) ?? 0) + 1;

@@ -1,4 +1,4 @@
-// ---- parts: what is loaded when it is looked at
+// ---- parts: data that is loaded on demand
 // A part stands in the page, or is a script in the folder beside it, which calls
 // `reverieReportPart`. (`fetch` cannot read from a folder; a script can be loaded.)
 
@@ -6,8 +6,8 @@ class PartProblem extends Error {}
 
 const parts = new Map();
 const awaited = new Map();
-// The texts of passages are many: the parts of them that were not used for the longest time are forgotten.
-const MOST_PARTS = 200;
+// Parts beyond this number are dropped, the least recently used ones first.
+const MAX_PARTS = 200;
 
 globalThis.reverieReportPart = (name, stamp, text) => {
   const waiting = awaited.get(name);
@@ -36,14 +36,14 @@ function part(name) {
   const found = parts.get(name) ?? (inside ? Promise.resolve(JSON.parse(inside.textContent)) : loadScript(name));
   parts.delete(name);
   parts.set(name, found);
-  // What failed may be there when it is asked for again.
-  found.then(() => tellProblem("parts"), (problem) => { parts.delete(name); tellProblem("parts", problem.message); });
-  if (parts.size > MOST_PARTS) parts.delete(parts.keys().next().value);
+  // A part that failed is loaded again at the next request.
+  found.then(() => showProblem("parts"), (problem) => { parts.delete(name); showProblem("parts", problem.message); });
+  if (parts.size > MAX_PARTS) parts.delete(parts.keys().next().value);
   return found;
 }
 
-// The part that holds a value, and its place there.
-function placeIn(firsts, index) {
+// The number of the part that holds a value, and the index of the value in it.
+function locate(firsts, index) {
   let [low, high] = [0, firsts.length];
   while (high - low > 1) {
     const middle = (low + high) >> 1;
@@ -54,10 +54,10 @@ function placeIn(firsts, index) {
 }
 const trialPart = (row) => part(`trial-${board.rows.indexOf(row)}`);
 async function questionPart(index) {
-  const [number, place] = placeIn(overview.question_parts, index);
+  const [number, place] = locate(overview.question_parts, index);
   return (await part(`questions-${number}`))[place];
 }
 async function passageAt(index) {
-  const [number, place] = placeIn(overview.passage_parts, index);
+  const [number, place] = locate(overview.passage_parts, index);
   return (await part(`passages-${number}`))[place];
 }

@@ -20,7 +20,8 @@ function scale(column) {
 }
 for (const column of plotted) column.scale = scale(column);
 
-function kept(row) {
+// Whether the brushes keep a trial.
+function isKept(row) {
   for (const [key, brush] of state.brushes) {
     const value = columnOf(key).of(row);
     if (!known(value)) return false;
@@ -28,8 +29,8 @@ function kept(row) {
   }
   return true;
 }
-// A text that has no more room than this is cut, and says all of itself when it is pointed at. First the names of
-// settings go, then the middle: what stands on one axis often begins alike, and differs in the number at its end.
+// Shortens a text to the width `room`; its tooltip has the whole text. First the names of settings are left out, then
+// the middle, because labels of one axis often begin alike and differ at the end.
 function fitting(attributes, text, room, size = 12, weight = "normal") {
   if (widthOf(text, size, weight) <= room) return svg("text", attributes, text);
   const values = text.replace(/[a-z_]+=/g, "");
@@ -41,7 +42,7 @@ function fitting(attributes, text, room, size = 12, weight = "normal") {
 }
 function drawPlot() {
   const [left, right] = [40, 40];
-  // As wide as there is room, but no axis too close to the next: then the plot scrolls in its box.
+  // As wide as the page, or wider with a scrollbar, so that axes are not too close to each other.
   const width = Math.max(byId("plot").clientWidth || 900, (plotted.length - 1) * 104 + left + right, 320);
   const gap = (width - left - right) / Math.max(1, plotted.length - 1);
   const root = svg("svg", { viewBox: `0 0 ${width} 372`, width, height: 372, "aria-hidden": "true" });
@@ -60,7 +61,7 @@ function drawPlot() {
 function drawAxis(root, column, i, gap, width) {
   const { x } = column;
   const group = svg("g", { class: "axis" }, svg("line", { x1: x, x2: x, y1: TOP, y2: BOTTOM }));
-  // Neighbours stand in two rows, so that a name has the room of two columns, but none beyond the edge.
+  // Names alternate between two rows, so each has the width of two columns, but none beyond the edge.
   const room = Math.min(2 * gap - 12, 2 * x, 2 * (width - x));
   const name = fitting({ x, y: i % 2 ? 14 : 30, "text-anchor": "middle", class: `name${column.judged ? " judged" : ""}`, onclick: () => brush(column.key, null) },
     column.title, room, 13, "600");
@@ -76,7 +77,7 @@ function drawAxis(root, column, i, gap, width) {
     tick(fixed(column.scale.most), TOP + 4);
     tick(fixed(column.scale.least), BOTTOM + 4);
   } else {
-    // Labels that would stand on each other are left out; a trial's line tells them too.
+    // Labels that would overlap are left out.
     const every = Math.ceil(14 / ((BOTTOM - TOP) / column.scale.names.length));
     column.scale.names.forEach((label, n) => { if (n % every === 0) tick(label, column.scale.y(label) - 6); });
   }
@@ -101,7 +102,7 @@ function drawAxis(root, column, i, gap, width) {
   group.append(area, svg("rect", { class: "brush", x: x - 9, width: 18, y: 0, height: 0, "data-brush": column.key }));
   return group;
 }
-// What lies between two heights of an axis.
+// The brush between two heights of an axis.
 function brushed(column, a, b) {
   const [top, bottom] = [Math.min(a, b), Math.max(a, b)];
   const { names, y, value, least, most } = column.scale;
@@ -109,10 +110,10 @@ function brushed(column, a, b) {
   // All trials have the same number, in the middle of the axis.
   if (least === most) return y() >= top && y() <= bottom ? { from: least, to: most } : null;
   const rounded = (x) => Number(Math.min(most, Math.max(least, x)).toPrecision(6));
-  // An end that is dragged to the end of the axis keeps what lies there, whatever the rounding.
+  // At the end of the axis the exact value is used, because a rounded one could exclude it.
   return { from: bottom >= BOTTOM ? least : rounded(value(bottom)), to: top <= TOP ? most : rounded(value(top)) };
 }
-// At most one drawing for each picture that the screen shows.
+// At most one drawing per frame.
 let pending = null;
 function soon(drawing) {
   if (!pending) requestAnimationFrame(() => { const now = pending; pending = null; now(); });

@@ -22,7 +22,7 @@ function highlighted(passage, evidence) {
   body.append(text(at, passage.start + bytes.length));
   return [body, spans.length > 0];
 }
-// The trial that differs only in having no reranker: what it found is what the reranker was given.
+// Finds the trial that differs only in having no reranker: its passages are those that the reranker was given.
 const BEFORE_RERANKING = ["chunker", "enrich", "embedder", "query", "retriever"];
 function withoutReranker(row) {
   const names = (settings) => Object.keys(typeof settings === "object" && settings ? settings : {});
@@ -67,7 +67,7 @@ async function ofTrial(row, index, held) {
   column.append(...searched(held.searches?.[own.search]), element("h4", {}, "Retrieved"), ...retrieved(row, list, passages, held), element("h4", {}, "Answer"), answer(own), element("h4", {}, "Verdicts"), verdicts(own, scores, index, held));
   return column;
 }
-// What a component wrote to search for; nothing where the question was searched as it was asked.
+// The searches that a component wrote; empty if the question was searched as it was asked.
 function searched(search) {
   if (!search) return [];
   const line = ({ words, text, passages }) => element("li", {}, text,

@@ -21,7 +21,7 @@ function drawFilter() {
 function fillFilter() {
   const { text, answers, metric, side, value } = state.filter;
   for (const [id, now] of [["find", text], ["answers", answers], ["score-metric", metric], ["score-side", side], ["score-value", value]]) {
-    // What somebody is typing is not replaced while it is typed.
+    // An equal value is not set again: that would move the cursor of somebody who types.
     if (byId(id) && byId(id).value !== now) byId(id).value = now;
   }
 }

@@ -17,7 +17,7 @@ drawPlot();
 drawBrushes();
 drawFilter();
 followAddress();
-// Both come when the address is changed by hand, one of them when somebody goes back.
+// A change of the address by hand fires both events, the back button only the first.
 addEventListener("popstate", followAddress);
 addEventListener("hashchange", () => { if (location.hash.slice(1) !== remembered) followAddress(); });
 let resized = null;

@@ -1,4 +1,4 @@
-// ---- state: what is shown, as the page's address says it
+// ---- state: what is shown, kept in the page's address
 // The address names what is shown (#trial=t08&question=urgency), so that it can
 // be sent to somebody, and so that the browser's back button works.
 
@@ -16,7 +16,7 @@ const initial = () => ({
 });
 let state = initial();
 
-// A list of names, none of which can be mistaken for several.
+// Joins a list of names; their commas are encoded.
 const joined = (names) => names.map(encodeURIComponent).join(",");
 const split = (text) => text.split(",").filter(Boolean).map(decodeURIComponent);
 const ordered = (order) => `${order.down ? "-" : ""}${order.key}`;
@@ -38,7 +38,7 @@ function address(of) {
   return said.toString();
 }
 
-// Reads an address. What it names and this report does not have is left out, and said.
+// Reads an address. Names that this report does not have are left out, and shown as a problem.
 function readAddress(text) {
   const [read, unknown] = [initial(), []];
   const trial = (id, use) => { if (rowOf(id)) use(id); else unknown.push(`the trial “${id}”`); };
@@ -91,7 +91,7 @@ function readBrush(column, text) {
   return Number.isFinite(from) && Number.isFinite(to) && from <= to && !more.length ? { from, to } : null;
 }
 
-// What must be drawn anew when a part of the state changes.
+// The drawings that depend on each part of the state.
 const drawnBy = {
   trial: [markTrial, drawTrial, drawQuestions, drawCompare, drawQuestion],
   question: [markQuestion, drawQuestion],
@@ -103,14 +103,14 @@ const drawnBy = {
   brushes: [applyBrushes, fillBrushes],
   filter: [drawQuestions],
 };
-// Each change is a step, and the back button goes back by a step. Changes of one
-// `gesture`, such as dragging or typing, are one step together.
+// Each change is a step for the back button. All changes of one `gesture`, such as a
+// drag or typing, are one step.
 function change(changes, gesture = null) {
   const goesOn = gesture !== null && gesture === lastGesture;
   if (!goesOn) endGesture();
   state = { ...state, ...changes };
   lastGesture = gesture;
-  // A browser refuses an address for each picture of a gesture: the one at its end is enough.
+  // Browsers limit how often the address changes, so a gesture sets it only at its end.
   if (!goesOn) write("pushState");
   else later ??= setTimeout(endGesture, 150);
   new Set(Object.keys(changes).flatMap((key) => drawnBy[key])).forEach((drawing) => drawing());
@@ -126,11 +126,11 @@ function write(step) {
   const said = address(state);
   if (said === remembered) return;
   remembered = said;
-  tellProblem("address");
+  showProblem("address");
   try {
     history[step](null, "", `#${said}`);
   } catch (error) {
-    // In a notebook's frame the page has no address of its own to change.
+    // In a notebook's frame the page cannot change its address.
     if (error.name !== "SecurityError") throw error;
   }
 }
@@ -140,6 +140,6 @@ function followAddress() {
   const [read, unknown] = readAddress(location.hash.slice(1));
   state = read;
   [remembered, lastGesture] = [location.hash.slice(1), null];
-  tellProblem("address", unknown.length ? `The address of this page names what this report does not have: ${unknown.join(", ")}. The rest of it is shown.` : null);
+  showProblem("address", unknown.length ? `The address of this page names what this report does not have: ${unknown.join(", ")}. The rest of it is shown.` : null);
   drawAll();
 }

@@ -4,7 +4,7 @@ const cellOf = (text, attributes = {}) => element("td", attributes, text);
 const number = (value, digits) => cellOf(fixed(value, digits), { class: "number" });
 const head = (text, attributes = {}) => element("th", { scope: "col", ...attributes }, text);
 
-// A heading that sorts. `order` is the present one: its key, and whether it goes down.
+// A heading that sorts. `order` is the present order: its key, and whether it is descending.
 function sortable(label, key, order, isNumber, choose) {
   const mine = order?.key === key;
   const button = element("button", {
@@ -15,7 +15,7 @@ function sortable(label, key, order, isNumber, choose) {
 }
 function sorted(rows, of, down) {
   const keyed = rows.map((row) => [of(row), row]);
-  // What has no value comes last, whichever way the table is sorted.
+  // Rows without a value come last in both directions.
   const compare = ([x], [y]) => (known(x) ? (known(y) ? (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1) : -1) : known(y) ? 1 : 0);
   return keyed.sort(compare).map(([, row]) => row);
 }

@@ -1,7 +1,7 @@
 // ---- how a score came about, in words
-// Metrics keep what a person needs to check a score: verdicts on statements,
-// evidence that was found, what was asked of a judge and what it said. What has
-// no wording of its own here is shown as a list of names and values.
+// Metrics keep what a person needs to check a score: verdicts on statements, evidence
+// that was found, the prompts and answers of a judge. Values without a special display
+// are shown as a list of names and values.
 
 const spaced = (name) => name.replaceAll("_", " ");
 const percent = (share) => `${Math.round(share * 100)} %`;
@@ -21,7 +21,7 @@ function account(detail) {
   if (Array.isArray(transcript) && transcript.length) nodes.push(calls(transcript));
   return nodes;
 }
-// What has a wording of its own.
+// The values with a special display.
 function explained(name, value) {
   if (Array.isArray(value) && value.length && value.every(isVerdict)) return [element("h5", {}, spaced(name)), element("ul", {}, ...value.map(verdictLine))];
   if (Array.isArray(value) && value.length && value.every(isEvidence)) return value.map(evidenceLine);

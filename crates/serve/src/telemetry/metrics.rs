@@ -115,8 +115,8 @@ impl Drop for RequestTimer {
     }
 }
 
-/// Counts a request when it is dropped: with the status of its response, or with
-/// 499, as nginx does, if its client left before.
+/// Counts a request when it is dropped: with the status of its response, or with 499
+/// (nginx's status for a client that left) if there is none.
 pub(crate) struct RequestCount {
     metrics: Arc<Metrics>,
     route: String,
@@ -188,7 +188,7 @@ impl Metrics {
         );
         registry.register(
             "spans",
-            "Spans of traces by what became of them so far: ended, sent, failed; the others wait or were dropped",
+            "Spans of traces by outcome: ended, sent, failed; ended spans that are neither sent nor failed wait or were dropped",
             metrics.spans.clone(),
         );
         registry.register(
@@ -198,15 +198,15 @@ impl Metrics {
         );
         registry.register(
             "request_seconds",
-            "From a request's headers to the end of its answer",
+            "From a request's headers to the end of its response",
             metrics.seconds.clone(),
         );
-        registry.register("overhead_seconds", "Whole answers without the chat model's time", metrics.overhead.clone());
         registry.register(
-            "first_token_seconds",
-            "To the first piece of a streamed answer",
-            metrics.first_token.clone(),
+            "overhead_seconds",
+            "Time of an answer without that of its chat model",
+            metrics.overhead.clone(),
         );
+        registry.register("first_token_seconds", "Time to the first piece of an answer", metrics.first_token.clone());
         registry.register(
             "tokens",
             "Tokens of chat models by kind: prompt, cached, completion",
@@ -230,31 +230,23 @@ impl Metrics {
             "Answers by the role of the pipeline (serving, canary, shadow, fallback) and outcome",
             metrics.answers.clone(),
         );
-        registry.register(
-            "answer_seconds",
-            "Whole answers by the role of the pipeline",
-            metrics.answer_seconds.clone(),
-        );
-        registry.register(
-            "answer_cache",
-            "Questions by whether their answer was kept: hit, miss",
-            metrics.cache.clone(),
-        );
+        registry.register("answer_seconds", "Time of an attempt at an answer by role", metrics.answer_seconds.clone());
+        registry.register("answer_cache", "Answers looked up in the cache: hit, miss", metrics.cache.clone());
         registry.register(
             "sampled",
-            "Sampled answers by what became of them: scored, kept, left_out, not_written",
+            "Sampled answers by outcome: scored, kept, left_out, not_written",
             metrics.sampled.clone(),
         );
         registry.register("score", "Scores of answers by metric and role", metrics.scores.clone());
         registry.register("unscored", "Answers without a score by metric, role and reason", metrics.unscored.clone());
         registry.register(
             "score_baseline",
-            "The mean that the run found, by metric; NaN where it has none",
+            "The mean that the run measured, by metric; NaN where it has none",
             metrics.baseline.clone(),
         );
         registry.register(
             "drift_evidence",
-            "How much speaks for a score having fallen below what the run found; an alarm from 10,000 on",
+            "Evidence that a score has fallen below what the run measured; an alarm from 10,000 on",
             metrics.drift.clone(),
         );
         *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
@@ -290,7 +282,7 @@ impl Metrics {
         if accept.contains("application/openmetrics-text") {
             return ("application/openmetrics-text; version=1.0.0; charset=utf-8", text);
         }
-        ("text/plain; version=0.0.4; charset=utf-8", text_format(&text))
+        ("text/plain; version=0.0.4; charset=utf-8", to_text_format(&text))
     }
 
     fn text(&self) -> String {
@@ -305,7 +297,7 @@ impl Metrics {
 /// Converts OpenMetrics to Prometheus' older text format, which has no `info`, no
 /// units and no end mark, and names a counter with its `_total`.
 /// Source: Prometheus, "Exposition formats", version 0.0.4.
-fn text_format(open_metrics: &str) -> String {
+fn to_text_format(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     // The help of a metric precedes its type, and the type decides its name.
     let mut help: Option<(&str, &str)> = None;

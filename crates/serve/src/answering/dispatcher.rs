@@ -1,10 +1,10 @@
-//! One question over the lanes that may answer it: admission, the breakers, and which
+//! Sends a question to the lanes that may answer it: admission, the breakers, and which
 //! lane is asked next if one fails.
 //!
 //! A question has one deadline, from its arrival to the last piece of its answer,
-//! through the queue and all lanes. A lane that others may follow gets an equal share
-//! of the time that is left, so that a pipeline that hangs leaves enough for them.
-//! Time is tokio's, so that tests run it as a virtual clock.
+//! through the queue and all lanes. The time that is left is shared equally between the
+//! lanes that are left, so that a pipeline that hangs leaves enough for the next ones.
+//! Time is read from tokio's clock, which tests replace with virtual time.
 
 use super::{
     admission::AdmissionQueue,
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     error::ApiError,
     settings::ServiceSettings,
-    watching::{KindLabel, Metrics, OperatorLog, RoleLabel, RoleOutcomeLabels},
+    telemetry::{KindLabel, Metrics, OperatorLog, RoleLabel, RoleOutcomeLabels},
 };
 use futures::FutureExt;
 use models::{
@@ -58,32 +58,32 @@ pub(crate) struct LaneDispatcher<P = ServedPipeline> {
     answered: AtomicU64,
 }
 
-/// Why an attempt gave no answer, and what follows.
+/// Why an attempt gave no answer.
 struct LaneFailure {
     error: ApiError,
     /// Whether one of the pipeline's models failed (the chat model, the embedder or
     /// the reranker), so that the lane's breaker counts it.
-    is_of_model: bool,
+    is_model_failure: bool,
     /// Whether another pipeline might answer.
-    may_pass_on: bool,
+    may_try_next: bool,
 }
 
 impl From<ApiError> for LaneFailure {
     fn from(error: ApiError) -> Self {
-        let may_pass_on = error.status.is_server_error() && !error.is_of_question();
-        Self { is_of_model: error.is_upstream(), may_pass_on, error }
+        let may_try_next = error.status.is_server_error() && !error.is_question_refused();
+        Self { is_model_failure: error.is_upstream(), may_try_next, error }
     }
 }
 
 impl LaneFailure {
     /// Whether the next lane is asked after a failure in this role. A canary passes on
     /// every failure of the service, because the served pipeline may answer.
-    fn passes_on_from(&self, role: LaneRole) -> bool {
-        self.may_pass_on || role == LaneRole::Canary && self.error.status.is_server_error()
+    fn tries_next_after(&self, role: LaneRole) -> bool {
+        self.may_try_next || role == LaneRole::Canary && self.error.status.is_server_error()
     }
 }
 
-/// When the steps of an attempt were reached.
+/// When an attempt reached its steps.
 struct AttemptProgress {
     begun: Instant,
     /// The passages were found.
@@ -117,14 +117,14 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the lanes for the next questions. Those in flight keep the lanes that
-    /// they began with.
+    /// Changes the lanes for the next questions. Questions in flight keep the lanes
+    /// that they began with.
     pub(crate) fn change_lanes<T>(&self, change: impl FnOnce(&mut LaneSet<P>) -> T) -> T {
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut lanes))
     }
 
-    /// Sets the metrics of load.
+    /// Updates the load metrics.
     pub(crate) fn set_load(&self) {
         self.metrics.in_flight.set(self.admission.busy() as i64);
         self.metrics.waiting.set(self.admission.waiting() as i64);
@@ -133,8 +133,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
     /// Answers a question, and sends the events to `send`.
     ///
     /// # Errors
-    /// If no pipeline answers, or if one fails after the client got a piece of its
-    /// answer.
+    /// If no pipeline answers, or if one fails after a piece of its answer was sent.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         question: &UserQuestion,
@@ -170,8 +169,8 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 breaker_wait = breaker_wait.max(wait);
                 continue;
             }
-            let (others, sent) = (order.len() - at - 1, SentText::default());
-            let attempt = LaneAttempt { lane, question, delivery, deadline, others, sent };
+            let (lanes_left, sent) = (order.len() - at - 1, SentText::default());
+            let attempt = LaneAttempt { lane, question, delivery, deadline, lanes_left, sent };
             match self.attempt(&attempt, send).await {
                 Ok(sourced) => {
                     lane.breaker.record_success();
@@ -181,13 +180,13 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                     return Ok(());
                 }
                 Err(failure) => {
-                    if failure.is_of_model {
+                    if failure.is_model_failure {
                         lane.breaker.record_failure(Instant::now());
                     }
                     let has_begun = attempt.sent.has_begun();
-                    let passes_on = failure.passes_on_from(lane.role);
+                    let tries_next = failure.tries_next_after(lane.role);
                     failures.push((failure.error, lane.role));
-                    if !passes_on || has_begun {
+                    if !tries_next || has_begun {
                         break;
                     }
                 }
@@ -209,12 +208,13 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         let order = self.lanes().order(question);
         let mut failures = Vec::new();
         for (at, lane) in order.iter().enumerate() {
-            let others = order.len() - at - 1;
-            if others > 0 && lane.search_breaker.check(Instant::now()).is_err() {
+            let lanes_left = order.len() - at - 1;
+            if lanes_left > 0 && lane.search_breaker.check(Instant::now()).is_err() {
                 continue;
             }
             let begun = Instant::now();
-            let search = tokio::time::timeout_at(deadline.end_of_share(others + 1), lane.served.find(question)).await;
+            let search =
+                tokio::time::timeout_at(deadline.end_of_share(lanes_left + 1), lane.served.find(question)).await;
             let late = || ApiError::search_timeout(format!("the search was not done within {:?}", begun.elapsed()));
             match search.map_err(|_| late()).and_then(|found| found.map_err(ApiError::from)) {
                 Ok(found) => {
@@ -224,12 +224,12 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 }
                 Err(error) => {
                     let failure = LaneFailure::from(error);
-                    if failure.may_pass_on {
+                    if failure.may_try_next {
                         lane.search_breaker.record_failure(Instant::now());
                     }
-                    let passes_on = failure.passes_on_from(lane.role);
+                    let tries_next = failure.tries_next_after(lane.role);
                     failures.push((failure.error, lane.role));
-                    if !passes_on {
+                    if !tries_next {
                         break;
                     }
                 }
@@ -267,8 +267,8 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         cached
     }
 
-    /// Puts an answer into the cache and into the sample, and asks the shadow. One
-    /// number decides on the sample and on the shadow, so that both get the same
+    /// Caches an answer, adds it to the sample, and asks the shadow. The number of the
+    /// question decides on both the sample and the shadow, so that they get the same
     /// questions as far as their shares allow.
     fn follow_up(self: &Arc<Self>, lane: &Arc<Lane<P>>, question: &UserQuestion, answer: Arc<SourcedAnswer>) {
         if lane.role != LaneRole::Fallback
@@ -308,7 +308,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
 
     async fn ask_shadow(&self, lane: &Lane<P>, question: &UserQuestion) -> Option<Arc<SourcedAnswer>> {
         let (deadline, sent) = (Deadline::after(self.deadline), SentText::default());
-        let attempt = LaneAttempt { lane, question, delivery: Delivery::Whole, deadline, others: 0, sent };
+        let attempt = LaneAttempt { lane, question, delivery: Delivery::Whole, deadline, lanes_left: 0, sent };
         let answer = self.attempt(&attempt, &|_| {}).await;
         answer.inspect_err(|failure| self.log.record_hidden(&failure.error, &question.id, lane.role.name())).ok()
     }
@@ -317,7 +317,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         self.metrics.answers.get_or_create(&RoleOutcomeLabels { role: role.name(), outcome }).inc();
     }
 
-    /// Asks one pipeline within its time, and records the outcome.
+    /// Runs an attempt in its span, and records its outcome.
     async fn attempt(
         &self,
         attempt: &LaneAttempt<'_, P>,
@@ -325,7 +325,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
     ) -> Result<Arc<SourcedAnswer>, LaneFailure> {
         let (started, role) = (Instant::now(), attempt.lane.role);
         let span = attempt.lane.served.span();
-        let work = AssertUnwindSafe(self.ask_lane(attempt, send)).catch_unwind();
+        let work = AssertUnwindSafe(self.run_attempt(attempt, send)).catch_unwind();
         let work = async { work.await.unwrap_or_else(|panic| Err(ApiError::panicked(&*panic).into())) };
         let outcome = within(span.clone(), work).await;
         match &outcome {
@@ -340,7 +340,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         outcome
     }
 
-    async fn ask_lane(
+    async fn run_attempt(
         &self,
         attempt: &LaneAttempt<'_, P>,
         send: &(dyn Fn(AnswerEvent<P>) + Send + Sync),
@@ -366,7 +366,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 found.notify_one();
                 so_far().passages.clone_from(&passages);
                 let remarks = so_far().remarks.clone();
-                // Every lane that is asked sends its passages; those of the lane that answers are the last.
+                // A client may get the passages of several lanes: the last ones belong to the answer.
                 sent.send_passages_once(|| {
                     let found = FoundPassages { served: lane.served.clone(), passages, remarks };
                     send(AnswerEvent::Passages(Box::new(found)));
@@ -375,7 +375,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
             PipelineEvent::Piece(piece) => {
                 note_output();
                 if attempt.delivery == Delivery::Whole {
-                    // The client gets only the end, so a retry may begin in other words.
+                    // Nothing is sent before the end, so a retry may begin in other words.
                     return;
                 }
                 match sent.add(piece) {
@@ -385,7 +385,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 }
             }
             PipelineEvent::Answered(answer) => {
-                // A pipeline may answer without a piece before.
+                // A pipeline may complete an answer without sending pieces.
                 progress().wrote.get_or_insert_with(Instant::now);
                 self.measure(&answer, begun.elapsed());
                 so_far().answer = Some(answer.clone());
@@ -401,12 +401,12 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 }
             }
         };
-        let share_ends = attempt.deadline.end_of_share(attempt.others + 1);
+        let share_ends = attempt.deadline.end_of_share(attempt.lanes_left + 1);
         let due = || attempt.due(&progress(), share_ends, self.first_token);
         let timed_out = async {
             loop {
                 tokio::select! {
-                    // The first piece may be due sooner than the search was.
+                    // From now on, `first_token` limits the time.
                     () = found.notified() => {}
                     () = sleep_until(due()) => if due() <= Instant::now() { break },
                 }
@@ -416,11 +416,11 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
             // An answer that is complete at the deadline is in time.
             biased;
             outcome = lane.served.ask(question, &on_event) => outcome.map_err(ApiError::from)?,
-            () = timed_out => return Err(attempt.time_out(&progress(), self.deadline, self.first_token)),
+            () = timed_out => return Err(attempt.timeout_failure(&progress(), self.deadline, self.first_token)),
         }
         if has_diverged.load(Relaxed) {
             let error = ApiError::upstream(
-                "the answer was begun anew in other words after its beginning had been sent; ask again, or without `stream`",
+                "the model restarted its answer in other words after the beginning was sent; ask again, or without `stream`",
             );
             return Err(error.into());
         }
@@ -455,27 +455,27 @@ struct LaneAttempt<'a, P> {
     delivery: Delivery,
     deadline: Deadline,
     /// How many lanes may be asked after this one.
-    others: usize,
+    lanes_left: usize,
     sent: SentText,
 }
 
 impl<P: AnswerPipeline> LaneAttempt<'_, P> {
-    /// When the attempt times out, unless it makes progress.
+    /// When the attempt times out if it makes no more progress.
     fn due(&self, progress: &AttemptProgress, share_ends: Instant, first_token: Duration) -> Instant {
         let due = match (progress.found, progress.wrote) {
             (None, None) => share_ends,
             (Some(found), None) => share_ends.min(found + first_token),
             // The client has seen nothing yet, so another lane may still answer.
-            (_, Some(wrote)) if self.others > 0 && self.delivery == Delivery::Whole => wrote + first_token,
+            (_, Some(wrote)) if self.lanes_left > 0 && self.delivery == Delivery::Whole => wrote + first_token,
             (_, Some(_)) => self.deadline.ends,
         };
         due.min(self.deadline.ends)
     }
 
     /// The failure of an attempt that timed out.
-    fn time_out(&self, progress: &AttemptProgress, deadline: Duration, first_token: Duration) -> LaneFailure {
+    fn timeout_failure(&self, progress: &AttemptProgress, deadline: Duration, first_token: Duration) -> LaneFailure {
         let now = Instant::now();
-        let (error, is_of_model) = match (progress.found, progress.wrote) {
+        let (error, is_model_failure) = match (progress.found, progress.wrote) {
             (None, None) => {
                 let took = now - progress.begun;
                 (ApiError::search_timeout(format!("the search was not done within {took:?}")), false)
@@ -483,34 +483,33 @@ impl<P: AnswerPipeline> LaneAttempt<'_, P> {
             (Some(found), None) => {
                 let waited = now - found;
                 if self.lane.last_output.is_within(waited) {
-                    // The model works, but had no time for this question.
-                    let reason = "the chat model answers others and had no time for this question; try again later";
+                    let reason = "the chat model is busy with other questions; try again later";
                     (ApiError::overloaded(reason, Duration::from_secs(5)), false)
                 } else {
                     (ApiError::timeout(format!("the chat model wrote nothing for {waited:?}")), true)
                 }
             }
             (_, Some(wrote)) => {
-                // A model that still writes is slow, which is not a failure.
+                // A model that still writes is slow, but has not failed.
                 let is_silent = now - wrote >= first_token.min(deadline / 2);
                 (ApiError::timeout(format!("the answer was not done within {deadline:?}")), is_silent)
             }
         };
-        LaneFailure { error, is_of_model, may_pass_on: true }
+        LaneFailure { error, is_model_failure, may_try_next: true }
     }
 }
 
 /// Sends an answer from the cache.
 fn send_cached<P>(served: &Arc<P>, cached: &SourcedAnswer, send: &(dyn Fn(AnswerEvent<P>) + Send + Sync)) {
     let SourcedAnswer { passages, mut remarks, answer } = cached.clone();
-    remarks.push("the answer was given before to the same question".to_owned());
+    remarks.push("the answer comes from the cache: the same question was asked before".to_owned());
     send(AnswerEvent::Passages(Box::new(FoundPassages { served: served.clone(), passages, remarks })));
     send(AnswerEvent::Text(answer.text.clone()));
-    // This time no model was called.
+    // No model was called for it this time.
     send(AnswerEvent::Done(Answer { usage: Usage::default(), seconds: 0.0, calls: 0, ..answer }));
 }
 
-/// Sets the metrics of load when an answer ends.
+/// Updates the load metrics when an answer ends.
 struct LoadGuard<'a, P: AnswerPipeline>(&'a LaneDispatcher<P>);
 
 impl<P: AnswerPipeline> Drop for LoadGuard<'_, P> {
@@ -520,17 +519,17 @@ impl<P: AnswerPipeline> Drop for LoadGuard<'_, P> {
 }
 
 impl LaneDispatcher {
-    /// Replaces the served pipeline. Returns the one before.
+    /// Replaces the served pipeline. Returns the previous one.
     pub(crate) fn swap(&self, next: Arc<Lane>) -> Arc<ServedPipeline> {
         self.change_lanes(|lanes| std::mem::replace(&mut lanes.serving, next)).served.clone()
     }
 
-    /// Replaces the candidate, or removes it. Returns the one before.
+    /// Replaces the candidate, or removes it. Returns the previous one.
     pub(crate) fn set_candidate(&self, candidate: Option<CandidateLane>) -> Option<CandidateLane> {
         self.change_lanes(|lanes| std::mem::replace(&mut lanes.candidate, candidate))
     }
 }
 
 #[cfg(test)]
-#[path = "turn_tests.rs"]
+#[path = "dispatcher_tests.rs"]
 mod tests;

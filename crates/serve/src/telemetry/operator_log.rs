@@ -1,5 +1,5 @@
 //! Lines of JSON for the operator. A line about a failure or a refusal has the id of
-//! the request, which the client has too. Failures may come by the thousand, so only
+//! the request, which the client has too. There may be thousands of failures, so only
 //! some lines of each kind are written in a second, with the number of the others.
 
 use super::{metrics::Metrics, unix_seconds};
@@ -64,8 +64,8 @@ impl OperatorLog {
         self.write_limited((error.code(), kind), line);
     }
 
-    /// Records the failure of a pipeline that the client does not see, because
-    /// another pipeline answered.
+    /// Records the failure of a pipeline that the client does not see: another pipeline
+    /// was asked, or the pipeline is a shadow.
     pub(crate) fn record_hidden(&self, error: &ApiError, id: &str, role: &'static str) {
         let kind = error.failure_kind();
         let line = json!({ "time": unix_seconds(), "hidden": kind, "id": id, "detail": reason(error), "role": role });
@@ -80,7 +80,7 @@ impl OperatorLog {
             }
             self.write(&line);
         }
-        // A flood may end without another line of its kind, so its count is written with the next line of any kind.
+        // There may be no other line of a kind that was limited, so its count is written after the next line of any kind.
         self.write_counts(self.limiter.take_settled(now));
     }
 
@@ -101,7 +101,7 @@ fn reason(error: &ApiError) -> &str {
     error.detail().unwrap_or(&error.message)
 }
 
-/// The period of the limit.
+/// The period in which lines are limited.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The most lines of one kind in a period.
 const LINES_PER_PERIOD: u32 = 10;
@@ -120,13 +120,13 @@ struct LineRate {
     since: Instant,
     /// The lines that were written in this period.
     written: u32,
-    /// The lines that were not written since the last that was.
+    /// How many lines were left out since the last one that was written.
     unwritten: u64,
 }
 
 impl LineLimiter {
-    /// Admits a line of this kind: returns how many lines were not written since the
-    /// last that was, or `None` if this line must not be written.
+    /// Admits a line of this kind: returns how many lines were left out since the last
+    /// one that was written, or `None` if this line is left out too.
     fn admit(&self, kind: LineKind, now: Instant) -> Option<u64> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(rate) = kinds.get_mut(&kind) else {

@@ -1,6 +1,6 @@
 //! Runs an experiment, with its progress on standard error.
 
-use super::{CommandContext, PAID_CALLS};
+use super::{CommandContext, PAID_CALLS_GRACE};
 use crate::{
     environment,
     failure::{BUDGET_REACHED, CommandFailure, FUNCTION_FAILED, INCOMPLETE},
@@ -50,7 +50,7 @@ pub async fn run_experiment(
         cx.note(format_args!("note: {other}"));
     }
     // After Ctrl-C, the trials that are scored are read and shown.
-    cx.set_grace(PAID_CALLS + INTERRUPTED_BOARD);
+    cx.set_grace(PAID_CALLS_GRACE + INTERRUPTED_BOARD);
     let table = render::LiveTable::start(progress, environment::audience());
     let (results, tracking) = library::run(&session, &prepared).await;
     table.stop().await;

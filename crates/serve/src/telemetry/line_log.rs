@@ -39,7 +39,7 @@ impl LineLog {
     }
 
     /// Appends a line, completely or not at all, if the file has fewer bytes than
-    /// `limit`. Returns whether it has.
+    /// `limit`. Returns false if the file is full.
     ///
     /// # Errors
     /// As [`Self::append`].
@@ -56,8 +56,8 @@ impl LineLog {
         let mut written = Ok(());
         if !is_full {
             // A torn line must not become the beginning of this one.
-            let begin = if *is_torn { "\n" } else { "" };
-            written = file.write_all(format!("{begin}{line}\n").as_bytes());
+            let prefix = if *is_torn { "\n" } else { "" };
+            written = file.write_all(format!("{prefix}{line}\n").as_bytes());
             match (&written, before) {
                 (Ok(()), _) => *is_torn = false,
                 (Err(_), Ok(before)) if is_locked && file.set_len(before).is_ok() => {}

@@ -31,8 +31,7 @@ impl fmt::Debug for ParentSpan {
     }
 }
 
-/// The span of a request. `parent` makes it a child of the span that the headers
-/// name.
+/// The span of a request. `parent` sets its parent from the headers.
 pub(crate) fn request_span(
     request: &Request,
     route: &str,
