@@ -9,8 +9,8 @@
 //!    graph joins those that name the same thing or speak of related ones.
 //! 2. Each kind of question has its share of the size. Its scenarios (one or
 //!    two passages, and a voice) are tried in a fixed order until its share is
-//!    there; what a kind cannot give is made up by questions for one fact, and
-//!    told.
+//!    there; questions for one fact make up for kinds that lack questions, and
+//!    the result names these kinds.
 //! 3. The model writes a question, its answer and the quotes that hold it, as
 //!    JSON of a given schema, in the passage's language.
 //! 4. Fixed rules reject what is no golden question: one that speaks of "this
@@ -75,7 +75,7 @@ const NEAREST: usize = 3;
 
 /// A user's function that raises in this many scenarios in a row is not called
 /// again.
-const STRIKES: usize = 3;
+const MOST_RAISES: usize = 3;
 
 /// The share of the reference's words from which on an answer without passages is
 /// the same answer.
@@ -239,7 +239,7 @@ impl GeneratedQuestions {
 
     /// Whether generation stopped because the user's function always raised.
     pub fn gave_up(&self) -> bool {
-        self.raised_in_a_row >= STRIKES
+        self.raised_in_a_row >= MOST_RAISES
     }
 
     /// The number of drafts, with those that were rejected.
@@ -335,28 +335,28 @@ pub async fn generate(
     let shares = open.clone();
     for i in 0..open.len() {
         let (kind, quota) = open[i];
-        // This kind, which needs least, makes up for the others.
-        let makes_up = kind == QuestionKind::SingleHopSpecific;
-        let may_try = if makes_up { attempts - generated.attempts } else { options.attempts(quota) };
+        // This kind, which needs least, fills up the share of the others.
+        let fills_up = kind == QuestionKind::SingleHopSpecific;
+        let may_try = if fills_up { attempts - generated.attempts } else { options.attempts(quota) };
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);
         let voices = Voices::new(options, &generated.personas, seed);
         let may_try = if generated.gave_up() { 0 } else { may_try };
         let scenarios = deck.scenarios(kind, &graph, seed, may_try, voices);
         let before = generated.dataset.questions.len();
         let wanted = before + quota;
-        let told = |generated: &GeneratedQuestions| {
+        let report = |generated: &GeneratedQuestions| {
             let accepted = generated.dataset.questions.len();
             on_progress(GenerateProgress { accepted, size: options.size, attempted: generated.attempts, attempts });
         };
-        let tried = writer.write(&scenarios, wanted, &mut generated, told).await?;
-        deck.took(kind, tried);
+        let tried = writer.write(&scenarios, wanted, &mut generated, report).await?;
+        deck.advance(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
-        // Of its own share; what it makes up for is lacking at the other kind.
+        // Counts its own share only: what it fills up is lacking at the other kinds.
         let of_share = shares[i].1.saturating_sub(generated.dataset.questions.len() - before);
         if of_share > 0 {
             generated.lacking.insert(kind, of_share);
         }
-        if let Some(next) = open.last_mut().filter(|next| !makes_up && next.0 == QuestionKind::SingleHopSpecific) {
+        if let Some(next) = open.last_mut().filter(|next| !fills_up && next.0 == QuestionKind::SingleHopSpecific) {
             next.1 += lacking;
         }
     }
@@ -392,7 +392,7 @@ impl<'a> Deck<'a> {
         of.into_iter().map(scenario).collect()
     }
 
-    fn took(&mut self, kind: QuestionKind, tried: usize) {
+    fn advance(&mut self, kind: QuestionKind, tried: usize) {
         if kind.hops() == 1 {
             self.taken += tried;
         }
@@ -461,8 +461,8 @@ impl QuestionWriter<'_> {
             Ok(spans) => spans,
             Err(reason) => return Ok(Err((reason, asked))),
         };
-        let refused = match self.refused(scenario, &draft).await {
-            Ok(refused) => refused,
+        let rejection = match self.find_rejection(scenario, &draft).await {
+            Ok(rejection) => rejection,
             Err(Missing::Cancelled) => return Err(models::Error::Cancelled),
             Err(Missing::ProviderError(reason) | Missing::Budget(reason)) => Some(RejectionReason::Model(reason)),
             Err(Missing::FunctionError(failure)) => {
@@ -470,14 +470,14 @@ impl QuestionWriter<'_> {
             }
             Err(missing) => Some(RejectionReason::Unreadable(missing.to_string())),
         };
-        Ok(match refused {
+        Ok(match rejection {
             Some(reason) => Err((reason, asked)),
             None => Ok(self.question(scenario, draft, &spans)),
         })
     }
 
     /// The reason for which the model's own checks reject a question.
-    async fn refused(
+    async fn find_rejection(
         &self,
         scenario: &Scenario<'_>,
         draft: &QuestionDraft,

@@ -144,16 +144,16 @@ fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&ItemVerdict, bool)
     let probable: Vec<(f64, bool)> =
         answered.iter().filter_map(|(verdict, label)| Some((verdict.probability?, *label))).collect();
     let offers = form == VerdictForm::Probability && !probable.is_empty();
-    // Single replies without probabilities count by their word, whatever the threshold.
+    // Replies without probabilities count by their word, without a threshold.
     let by_word = answered.iter().filter(|(verdict, _)| !offers || verdict.probability.is_none());
-    let mut said: Vec<(bool, bool)> = by_word.filter_map(|(verdict, label)| Some((verdict.yes?, *label))).collect();
+    let mut verdicts: Vec<(bool, bool)> = by_word.filter_map(|(verdict, label)| Some((verdict.yes?, *label))).collect();
     let mut threshold = None;
     if offers {
-        said.extend(cross_fitted(&probable));
+        verdicts.extend(cross_fitted(&probable));
         threshold = Some(best_threshold(&probable));
     }
-    let accuracy = balanced_accuracy(&said);
-    let accuracy_interval = balanced_accuracy_interval(&said);
+    let accuracy = balanced_accuracy(&verdicts);
+    let accuracy_interval = balanced_accuracy_interval(&verdicts);
     let area = offers.then(|| auc(&probable)).flatten();
     let of_drawn = |drawn: &[usize]| auc(&drawn.iter().map(|&i| probable[i]).collect::<Vec<_>>());
     let auc_interval = area.and_then(|_| bootstrap(probable.len(), SEED, of_drawn));
@@ -188,17 +188,17 @@ fn cross_fitted(cases: &[(f64, bool)]) -> Vec<(bool, bool)> {
     Random::new(SEED).shuffle(&mut order);
     // Stratified folds: the share of true cases is about the same in each.
     order.sort_by_key(|&i| cases[i].1);
-    let mut said = vec![(false, false); cases.len()];
+    let mut verdicts = vec![(false, false); cases.len()];
     for fold in 0..FOLDS {
         let own = |place: usize| place % FOLDS == fold;
         let others: Vec<(f64, bool)> =
             order.iter().enumerate().filter(|(place, _)| !own(*place)).map(|(_, &i)| cases[i]).collect();
         let threshold = best_threshold(&others);
         for (_, &i) in order.iter().enumerate().filter(|(place, _)| own(*place)) {
-            said[i] = (cases[i].0 >= threshold, cases[i].1);
+            verdicts[i] = (cases[i].0 >= threshold, cases[i].1);
         }
     }
-    said
+    verdicts
 }
 
 /// The threshold with the highest balanced accuracy, halfway between two

@@ -108,7 +108,7 @@ impl Missing {
 impl From<models::Error> for Missing {
     fn from(error: models::Error) -> Self {
         match error {
-            // The client's failure says why.
+            // The run ends, and reports the reason itself.
             error if error.ends_work() => Self::Cancelled,
             models::Error::Function(failed) => {
                 Self::FunctionError(Box::new(rag::python::Failure::of_model("judge", *failed)))

@@ -6,13 +6,13 @@
 //! The normal form is that of SQuAD's evaluation script (P. Rajpurkar et al.,
 //! EMNLP 2016), in own code: lower case, no punctuation, no English articles,
 //! single spaces. Two differences: typographic punctuation goes as ASCII
-//! punctuation does, and dashes longer than a hyphen part words.
+//! punctuation does, and dashes longer than a hyphen separate words.
 
 use regex::Regex;
 use rust_stemmers::{Algorithm, Stemmer};
 use std::{collections::HashSet, sync::LazyLock};
 
-/// A constant pattern. `None` cannot happen; it would find nothing.
+/// A constant pattern. It is never `None`; a `None` would find nothing.
 pub(crate) type Pattern = LazyLock<Option<Regex>>;
 
 /// The highest number that counts as a citation. No model gets more passages.
@@ -83,9 +83,9 @@ pub(crate) fn citations(text: &str, n_passages: usize) -> Vec<u32> {
     cited
 }
 
-/// The same if the passages are unknown: numbers up to [`MOST_PASSAGES`] in brackets
-/// after a space, punctuation or another citation, as in `Paris [1].`; `a[1]`,
-/// `[1] Paris` and `[2024]` are no citations.
+/// [`citations`] if the passages are unknown: numbers up to [`MOST_PASSAGES`] in
+/// brackets after a space, punctuation or another citation, as in `Paris [1].`;
+/// `a[1]`, `[1] Paris` and `[2024]` are no citations.
 pub(crate) fn unchecked_citations(text: &str) -> Vec<u32> {
     let possible: Vec<u32> = (1..=MOST_PASSAGES).collect();
     let (mut cited, mut before, mut in_code) = (Vec::new(), None, false);

@@ -13,12 +13,12 @@ use crate::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The value of an axis in a pipeline; none if the axis is optional.
+/// A field of [`PipelineConfig`]: the value of an axis, or an `Option` of it where the axis may be left out.
 pub trait Field: Sized {
-    /// What the list of the axis holds.
+    /// The type of the values in the axis' list.
     type Value: AxisValue;
 
-    /// All values to choose from, if these are listed.
+    /// All values to choose from, given those that the file lists.
     fn all(listed: &[Self::Value]) -> Vec<Self>;
 
     /// The value, if there is one.
@@ -95,17 +95,17 @@ macro_rules! stages {
                 match self { $( Self::$Axis => stringify!($module), )+ }
             }
 
-            /// What is chosen on it, in a sentence or two.
+            /// What it chooses, in a sentence or two.
             pub fn about(self) -> &'static str {
                 match self { $( Self::$Axis => $about.trim_ascii(), )+ }
             }
 
-            /// What the stage is given.
+            /// The stage's input.
             pub fn input(self) -> Data {
                 match self { $( Self::$Axis => Data::$from, )+ }
             }
 
-            /// What it makes.
+            /// The stage's output.
             pub fn output(self) -> Data {
                 match self { $( Self::$Axis => Data::$to, )+ }
             }
@@ -217,7 +217,7 @@ pub(crate) fn schema<T: AxisValue>() -> Option<Value> {
     T::HAS_SETTINGS.then(schema_of::<T>)
 }
 
-/// Keys whose empty default no component takes.
+/// Keys whose default is empty, but which no component accepts empty: they are required.
 const NEEDED: [&str; 6] = ["model", "file", "source", "criterion", "levels", "fields"];
 
 /// The JSON Schema (draft 2020-12) of a type. A key that must name something,
@@ -305,8 +305,8 @@ impl PipelineConfig {
         Some(self.prompt.as_ref().map_or_else(|| generator.clone(), |prompt| generator.with_prompt(prompt)))
     }
 
-    /// The same pipeline without what makes no difference, so that it is one
-    /// trial and not several: a trial with BM25 alone would run once for each
+    /// Resets settings that have no effect, so that combinations which differ
+    /// only in these are one trial: a trial with BM25 alone would run once for each
     /// embedder, and one that reads no passages once for each retriever.
     pub(crate) fn normal(mut self) -> Self {
         let reads = self.generator.as_ref().is_none_or(Component::reads_passages);
@@ -318,8 +318,9 @@ impl PipelineConfig {
         }
         // How vectors are made makes no difference if no stage compares them.
         let compares = self.indexes().into_iter().any(IndexKind::compares_vectors);
-        if let (true, false, Some(as_it_is)) = (self.enrich.makes_vectors(), compares, EnrichConfig::unlisted()) {
-            self.enrich = as_it_is;
+        if let (true, false, Some(without_enricher)) = (self.enrich.makes_vectors(), compares, EnrichConfig::unlisted())
+        {
+            self.enrich = without_enricher;
         }
         if !self.values().any(|(_, value)| value.embedder()) {
             self.embedder = None;

@@ -31,22 +31,22 @@ const PASSAGE_TOKENS: u64 = 256;
 
 impl Item {
     /// Sets the number of passages, and their size to [`PASSAGE_TOKENS`].
-    pub(crate) fn found(self, passages: usize) -> Self {
-        Self { passages: passages as u64, ..self }.of_size(PASSAGE_TOKENS)
+    pub(crate) fn with_passages(self, passages: usize) -> Self {
+        Self { passages: passages as u64, ..self }.with_passage_size(PASSAGE_TOKENS)
     }
 
     /// Sets the size of a passage, in tokens.
-    pub(crate) fn of_size(self, tokens: u64) -> Self {
+    pub(crate) fn with_passage_size(self, tokens: u64) -> Self {
         Self { passage_tokens: self.passages.saturating_mul(tokens), ..self }
     }
 
     /// Multiplies the size of a passage.
-    pub(crate) fn longer(self, times: u64) -> Self {
+    pub(crate) fn multiply_passage_size(self, times: u64) -> Self {
         Self { passage_tokens: self.passage_tokens.saturating_mul(times), ..self }
     }
 
     /// Limits the number of passages.
-    pub(crate) fn first(self, passages: usize) -> Self {
+    pub(crate) fn limit_passages(self, passages: usize) -> Self {
         let first = self.passages.min(passages as u64);
         let passage_tokens = self.passage_tokens.saturating_mul(first) / self.passages.max(1);
         Self { passages: first, passage_tokens, ..self }
@@ -55,14 +55,14 @@ impl Item {
     /// Estimates the chunks of its text for a chunk `size` and an `overlap`, in
     /// tokens. Chunks end with a sentence and with their document, so they are
     /// assumed to be 75 % full.
-    pub(crate) fn cut(self, size: u64, overlap: u64) -> Self {
+    pub(crate) fn cut_into_chunks(self, size: u64, overlap: u64) -> Self {
         let new = size.saturating_sub(overlap).max(1);
         let passages = self.text_tokens.saturating_mul(4).div_ceil(new.saturating_mul(3));
         Self { passages, passage_tokens: self.text_tokens.saturating_mul(size.max(1)).div_ceil(new), ..self }
     }
 
     /// Limits the tokens of all passages together.
-    pub(crate) fn within(self, tokens: usize) -> Self {
+    pub(crate) fn limit_tokens(self, tokens: usize) -> Self {
         Self { passage_tokens: self.passage_tokens.min(tokens as u64), ..self }
     }
 }
@@ -102,9 +102,8 @@ pub trait Component: Send + Sync {
         Vec::new()
     }
 
-    /// The models that it asks by name, and the most that it asks of them for
-    /// one item. The models are the same for every item, in the same order,
-    /// because they are part of keys.
+    /// Estimates the calls to its models for one item, at most. The models are
+    /// the same for every item, in the same order, because they are part of keys.
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let asks = self.parts().into_iter().scan(item, |item, part| {
             let asks = part.asks(*item);
@@ -114,19 +113,18 @@ pub trait Component: Send + Sync {
         asks.flatten().collect()
     }
 
-    /// The size of what the next stage is given of an item, at most. A retriever
-    /// sets the number of hits, a chunker the size of a passage; a later stage
-    /// changes both.
+    /// Estimates the input of the next stage, at most. A retriever sets the
+    /// number of hits, a chunker the size of a passage; a later stage changes both.
     fn passes(&self, item: Item) -> Item {
         self.parts().into_iter().fold(item, |item, part| part.passes(item))
     }
 
-    /// The number of searchable chunks that a chunker cuts texts into, and their
+    /// Estimates the searchable chunks that a chunker cuts texts into, and their
     /// tokens together.
     fn cuts(&self, item: Item) -> Item {
         match self.parts()[..] {
             [part] => part.cuts(item),
-            _ => item.cut(PASSAGE_TOKENS, 0),
+            _ => item.cut_into_chunks(PASSAGE_TOKENS, 0),
         }
     }
 
@@ -155,14 +153,13 @@ pub trait Component: Send + Sync {
         self.parts().into_iter().any(|part| part.runs_function())
     }
 
-    /// The setting that limits the passages that it gives: `top_k` of a
-    /// retriever, `top_n` of a reranker.
+    /// The setting that limits its passages: `top_k` of a retriever, `top_n` of a
+    /// reranker.
     fn limit(&self) -> Option<usize> {
         self.parts().into_iter().filter_map(|part| part.limit()).min()
     }
 
-    /// Changes [`limit`](Self::limit), if it has one, and `candidates` so that
-    /// they suffice.
+    /// Changes [`limit`](Self::limit), if it has one, and raises `candidates` to it.
     fn set_limit(&mut self, passages: usize) {
         self.parts_mut().into_iter().for_each(|part| part.set_limit(passages));
     }
@@ -172,8 +169,8 @@ pub trait Component: Send + Sync {
         self.parts().into_iter().filter_map(|part| part.chunk_size()).max()
     }
 
-    /// How many hits it wants to choose from, if the retriever alone would find
-    /// `top_k`; none if it takes what comes.
+    /// How many hits the retriever should find for it instead of `top_k`; none if
+    /// `top_k` is enough.
     fn candidates(&self, top_k: usize) -> Option<usize> {
         self.parts().into_iter().filter_map(|part| part.candidates(top_k)).max()
     }
@@ -372,7 +369,7 @@ impl Context<'_> {
 }
 
 /// [`Component::limit`] and [`Component::set_limit`] of a component with this
-/// setting, inside its `impl`. `candidates` must be at least as many.
+/// setting, inside its `impl`. `set_limit` raises `candidates` to the limit.
 macro_rules! limited_by {
     ($setting:ident $(, $candidates:ident)?) => {
         fn limit(&self) -> Option<usize> {
@@ -451,7 +448,7 @@ macro_rules! components {
                 Self::NAMES.iter().copied().zip(Self::docs()).collect()
             }
             fn check(&self) -> Result<(), $crate::Error> {
-                // Settings are looked at before models.
+                // `build` checks the settings before it asks for models.
                 match self.build(&$crate::Context::default()) {
                     Err($crate::Error::Needs { .. }) | Ok(_) => Ok(()),
                     Err(error) => Err(error),

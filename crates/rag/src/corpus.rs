@@ -1,4 +1,4 @@
-//! What is searched, and what it is searched for.
+//! The corpus that retrievers search, and the query.
 
 use crate::{
     ChunkTable, Error, Filter, Hit,

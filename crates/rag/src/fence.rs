@@ -15,9 +15,9 @@ const SPEAKERS: &str = r"<\||</?s>|</?(?:start|end)_of_turn>|<</?SYS>>|\[/?INST\
 /// What looks like a citation: a number in brackets that is no subscript (`argv[1]`).
 const CITATION: &str = r"(?:^|[^\w\])])\[\d{1,3}\]";
 
-/// What a text could use to leave a fence of these tags, to speak as another
-/// speaker of a chat, or to pass for something else that a prompt has, by its
-/// pattern. The one list for every prompt that shows text of others.
+/// A pattern for everything in a text that could close one of these tags, start
+/// another speaker's turn in a chat, or match one of the `others`. Every prompt
+/// that shows foreign text uses it.
 #[expect(clippy::expect_used, reason = "constant patterns, and words that are escaped; the tests compile them")]
 pub fn marks(tags: &[&str], others: &[&'static str]) -> Regex {
     let tags: Vec<String> = tags.iter().map(|tag| regex::escape(tag)).collect();
@@ -29,13 +29,12 @@ pub fn marks(tags: &[&str], others: &[&'static str]) -> Regex {
     Regex::new(&pattern).expect("the pattern is valid")
 }
 
-/// What a text could use to leave its fence here, to speak as another, or to
-/// look like a citation.
-static MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&["source", "draft"], &[CITATION]));
-/// The same without citations.
+/// [`marks`] of sources and drafts, with citations.
+static SOURCE_MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&["source", "draft"], &[CITATION]));
+/// [`marks`] of sources and drafts, without citations.
 static DRAFT_MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&["source", "draft"], &[]));
-/// What could end the fence of a question or of a conversation.
-static SAID_MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&["question", "conversation", "message"], &[]));
+/// [`marks`] of questions and conversations.
+static CONVERSATION_MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&["question", "conversation", "message"], &[]));
 
 /// A numbered source: a passage between marks, with its title, heading and page.
 pub fn source(number: u32, passage: &Passage, text: &str) -> String {
@@ -75,7 +74,7 @@ pub fn beginning<'a>(text: &'a str, limit: usize, count: &dyn Fn(&str) -> usize)
     text[..cut(text, limit, count)].trim()
 }
 
-/// A text that a model wrote after reading sources: no more to be trusted than they.
+/// Fences a text that a model wrote from sources: it is trusted no more than they are.
 pub fn draft(text: &str) -> String {
     // Its citations are wanted, so its brackets stay.
     let text = text.replace('<', "‹");
@@ -86,21 +85,21 @@ pub fn draft(text: &str) -> String {
 /// A text without anything that could end a fence, start another speaker's
 /// turn or pass for a citation. Brackets are replaced by ones that look alike.
 pub fn neutral(text: &str) -> Cow<'_, str> {
-    without(text, &MARKS)
+    without(text, &SOURCE_MARKS)
 }
 
-/// A text without what a pattern of [`marks`] finds. Brackets are replaced by
-/// ones that look alike.
+/// A text in which the brackets of everything that a pattern of [`marks`] finds
+/// are replaced by ones that look alike.
 pub fn without<'a>(text: &'a str, marks: &Regex) -> Cow<'a, str> {
     marks.replace_all(text, |found: &Captures<'_>| replace_brackets(&found[0]))
 }
 
-/// A question, where it is no request to the model but what the model works on.
+/// Fences a question that the model works on instead of answering it.
 pub fn question(text: &str) -> String {
-    format!("<question>\n{}\n</question>\n", without(text.trim(), &SAID_MARKS))
+    format!("<question>\n{}\n</question>\n", without(text.trim(), &CONVERSATION_MARKS))
 }
 
-/// What was said before a question, oldest first; nothing if nothing was.
+/// Fences the messages before a question, oldest first; empty if there are none.
 pub fn conversation(history: &[Message]) -> String {
     if history.is_empty() {
         return String::new();
@@ -115,7 +114,7 @@ fn message(message: &Message) -> String {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
-    let text = without(message.content.trim(), &SAID_MARKS);
+    let text = without(message.content.trim(), &CONVERSATION_MARKS);
     format!("<message from=\"{speaker}\">\n{text}\n</message>\n")
 }
 
@@ -132,11 +131,11 @@ pub(crate) fn latest_messages<'a>(history: &'a [Message], room: usize, count: &d
         }
         least = before;
     }
-    // Tokens of messages that are counted apart do not add up to those of the whole exactly.
+    // The messages' tokens do not add up exactly to those of the whole text.
     while least < history.len() && !fits(least) {
         least += 1;
     }
-    // From here on the earliest message that fits is searched in steps that grow, and then between the last two.
+    // Searches the earliest message that fits: in growing steps, then by bisection.
     let (mut most, mut step) = (least, 1);
     while most > 0 && fits(most.saturating_sub(step)) {
         most = most.saturating_sub(step);

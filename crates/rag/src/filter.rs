@@ -16,7 +16,7 @@ use std::{
     fmt,
 };
 
-/// As the patterns of a corpus: `*` stays within a folder, and letter case does not matter.
+/// Like the patterns of a corpus: `*` does not match `/`, and letter case does not matter.
 const OPTIONS: MatchOptions =
     MatchOptions { case_sensitive: false, require_literal_separator: true, require_literal_leading_dot: false };
 

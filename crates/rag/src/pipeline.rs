@@ -43,7 +43,7 @@ impl OpenCorpus {
 /// An event while a question is answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PipelineEvent {
-    /// Why the question was searched as it was asked, or with less than its
+    /// Why the question was searched unchanged, or with fewer queries than its
     /// component wanted to write. Comes before the passages, if at all.
     Fallback(String),
     /// What a step between retrieval and answer did that the passages do not
@@ -130,7 +130,7 @@ impl Pipeline {
     /// # Errors
     /// Settings that cannot work, or a model that is missing.
     pub fn new(config: &PipelineConfig, corpus: OpenCorpus, models: &dyn Models) -> Result<Self, Error> {
-        Self::searching(config, ChunkAccess::Here(corpus), models)
+        Self::with_chunks(config, ChunkAccess::Here(corpus), models)
     }
 
     /// Makes the stages of a pipeline whose chunks and indexes are in another
@@ -143,7 +143,7 @@ impl Pipeline {
         chunks: Arc<dyn ChunksElsewhere>,
         models: &dyn Models,
     ) -> Result<Self, Error> {
-        Self::searching(config, ChunkAccess::Elsewhere(chunks), models)
+        Self::with_chunks(config, ChunkAccess::Elsewhere(chunks), models)
     }
 
     /// Makes the generator of a pipeline that searches in another process.
@@ -155,10 +155,10 @@ impl Pipeline {
         retrieval: Arc<dyn RetrievalElsewhere>,
         models: &dyn Models,
     ) -> Result<Self, Error> {
-        Self::of(config, Finder::Elsewhere(retrieval), &context(config, models))
+        Self::with_finder(config, Finder::Elsewhere(retrieval), &context(config, models))
     }
 
-    fn searching(config: &PipelineConfig, chunks: ChunkAccess, models: &dyn Models) -> Result<Self, Error> {
+    fn with_chunks(config: &PipelineConfig, chunks: ChunkAccess, models: &dyn Models) -> Result<Self, Error> {
         let cx = context(config, models);
         let compare = |indexes: Indexes| indexes.into_iter().any(IndexKind::compares_vectors);
         let retriever_compares = compare(config.search_retriever().indexes());
@@ -166,7 +166,7 @@ impl Pipeline {
         let embedder = config.embedder.as_deref().filter(|_| retriever_compares || steps_compare);
         let steps = config.passage_stages().into_iter().map(|(axis, stage)| {
             let (name, reads_chunks) = (stage.name().to_owned(), stage.reads_chunks());
-            Ok(StageStep { stage: axis.stage(), name, does: stage.step(&cx)?, reads_chunks })
+            Ok(StageStep { stage: axis.stage(), name, runner: stage.step(&cx)?, reads_chunks })
         });
         let search = Search {
             chunks,
@@ -179,13 +179,13 @@ impl Pipeline {
             stages: SearchStages::new(config, &cx)?,
             steps: steps.collect::<Result<_, Error>>()?,
         };
-        Self::of(config, Finder::Here(Box::new(search)), &cx)
+        Self::with_finder(config, Finder::Here(Box::new(search)), &cx)
     }
 
-    fn of(config: &PipelineConfig, finder: Finder, cx: &Context<'_>) -> Result<Self, Error> {
-        let answering = config.prompted_generator();
-        let generator_name = answering.as_ref().map(|generator| generator.name().to_owned()).unwrap_or_default();
-        Ok(Self { finder, generator: answering.map(|generator| generator.build(cx)).transpose()?, generator_name })
+    fn with_finder(config: &PipelineConfig, finder: Finder, cx: &Context<'_>) -> Result<Self, Error> {
+        let generator = config.prompted_generator();
+        let generator_name = generator.as_ref().map(|generator| generator.name().to_owned()).unwrap_or_default();
+        Ok(Self { finder, generator: generator.map(|generator| generator.build(cx)).transpose()?, generator_name })
     }
 
     /// The passages for a question, best first.
@@ -229,14 +229,13 @@ impl Pipeline {
         }
     }
 
-    /// The passages that are searched so, for one question: those of several
-    /// searches are joined. `vectors` has a row for each search, where a stage
-    /// compares vectors.
+    /// The passages that these searches find for one question, joined. `vectors`
+    /// has a row for each search if a stage compares vectors.
     ///
     /// # Errors
     /// If an index is missing, or the chunks are in another process.
     pub async fn find(&self, searches: Vec<SearchQuery>, vectors: Option<Matrix>) -> Result<RefinedPassages, Error> {
-        let (search, corpus) = self.here()?;
+        let (search, corpus) = self.local_search()?;
         search.find(corpus, searches, vectors).await
     }
 
@@ -245,7 +244,7 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::find`].
     pub async fn probe(&self, words: &str) -> Result<(), Error> {
-        let (search, corpus) = self.here()?;
+        let (search, corpus) = self.local_search()?;
         let dense = corpus.indexes.iter().find_map(|index| index.get::<DenseIndex>());
         let vector = dense.filter(|dense| dense.dimensions() > 0).map(|dense| {
             let mut data = vec![0.0; dense.dimensions()];
@@ -255,18 +254,18 @@ impl Pipeline {
         search.find(corpus, vec![words.into()], vector).await.map(drop)
     }
 
-    /// What a stage between retrieval and answer makes of passages, by its place
-    /// in [`PipelineConfig::passage_stages`].
+    /// Runs a stage between retrieval and answer, by its place in
+    /// [`PipelineConfig::passage_stages`].
     ///
     /// # Errors
     /// If a model fails, there is no such stage, or the chunks are in another process.
     pub async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<RefinedPassages, Error> {
-        let (search, corpus) = self.here()?;
+        let (search, corpus) = self.local_search()?;
         let missing = || Error::Failed { component: "pipeline", reason: format!("there is no stage {step}") };
-        search.steps.get(step).ok_or_else(missing)?.does.run_with_remarks(query, corpus.corpus(), passages).await
+        search.steps.get(step).ok_or_else(missing)?.runner.run_with_remarks(query, corpus.corpus(), passages).await
     }
 
-    fn here(&self) -> Result<(&Search, &OpenCorpus), Error> {
+    fn local_search(&self) -> Result<(&Search, &OpenCorpus), Error> {
         let reason = "its chunks are in another process".to_owned();
         match &self.finder {
             Finder::Here(search) => search.corpus().map(|corpus| (&**search, corpus)),
@@ -276,7 +275,7 @@ impl Pipeline {
     }
 
     /// The passages for a question, and the answer if the pipeline has a
-    /// generator: the result of [`Pipeline::answer`] as a whole.
+    /// generator: [`Pipeline::answer`] without a stream.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
@@ -311,9 +310,9 @@ impl Pipeline {
         let (sender, events) = mpsc::unbounded();
         let work = async move {
             // Events are dropped once the receiver is gone.
-            let tell = |event: Result<PipelineEvent, Error>| drop(sender.unbounded_send(event));
-            if let Err(error) = self.run(question, at_most, &|event| tell(Ok(event))).await {
-                tell(Err(error));
+            let send = |event: Result<PipelineEvent, Error>| drop(sender.unbounded_send(event));
+            if let Err(error) = self.run(question, at_most, &|event| send(Ok(event))).await {
+                send(Err(error));
             }
         };
         stream::select(events, work.into_stream().filter_map(|()| future::ready(None)))
@@ -323,26 +322,26 @@ impl Pipeline {
         &self,
         question: AskedQuestion<'_>,
         at_most: usize,
-        tell: &(dyn Fn(PipelineEvent) + Send + Sync),
+        send: &(dyn Fn(PipelineEvent) + Send + Sync),
     ) -> Result<(), Error> {
         let found = self.found(question, at_most).await?;
         let alone = found.alone.clone();
         let QueryResult { passages, fallback, remarks, .. } = found.whole(question.text);
-        fallback.into_iter().for_each(|reason| tell(PipelineEvent::Fallback(reason)));
-        remarks.into_iter().for_each(|remark| tell(PipelineEvent::Remark(remark)));
-        tell(PipelineEvent::Found(passages.clone()));
+        fallback.into_iter().for_each(|reason| send(PipelineEvent::Fallback(reason)));
+        remarks.into_iter().for_each(|remark| send(PipelineEvent::Remark(remark)));
+        send(PipelineEvent::Found(passages.clone()));
         let Some(generator) = &self.generator else { return Ok(()) };
-        let on_piece = |piece| tell(PipelineEvent::Piece(piece));
+        let on_piece = |piece| send(PipelineEvent::Piece(piece));
         let span = trace::stage("generate", &self.generator_name);
         trace::record_input(&span, &passages);
-        tell(PipelineEvent::Answered(within(span, written(&**generator, &alone, &passages, &on_piece)).await?));
+        send(PipelineEvent::Answered(within(span, stream_answer(&**generator, &alone, &passages, &on_piece)).await?));
         Ok(())
     }
 }
 
 impl Retrieval {
-    /// What a person is shown before there is an answer: also how `question`
-    /// was searched, if a component put another one in its place.
+    /// The result without an answer. If a component replaced `question`, a
+    /// remark says what was searched.
     pub fn whole(self, question: &str) -> QueryResult {
         let Self { passages, alone, fallback, mut remarks } = self;
         if alone != question {
@@ -356,8 +355,8 @@ fn context<'a>(config: &'a PipelineConfig, models: &'a dyn Models) -> Context<'a
     Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) }
 }
 
-/// The answer of a generator; its text is passed on in pieces while it is written.
-async fn written(
+/// Generates an answer, and passes its text on in pieces while it is written.
+async fn stream_answer(
     generator: &dyn Generator,
     question: &str,
     passages: &[Passage],
@@ -403,7 +402,7 @@ mod tests {
     async fn told(told: &'static [&'static str], answer: &'static str) -> Vec<AnswerPiece> {
         let pieces = Mutex::new(Vec::new());
         let on_piece = |piece| pieces.lock().unwrap().push(piece);
-        let answered = written(&Teller { told, answer }, "q", &[], &on_piece).await.unwrap();
+        let answered = stream_answer(&Teller { told, answer }, "q", &[], &on_piece).await.unwrap();
         assert_eq!(answered.text, answer);
         pieces.into_inner().unwrap()
     }

@@ -52,7 +52,7 @@ const MOST_AT_ONCE: usize = 256;
 /// The functions whose processes wait for the next call; the one used last comes first.
 static PROCESSES: Mutex<Vec<(ProcessSetup, Process)>> = Mutex::new(Vec::new());
 /// All processes that a function may still call, kept or not.
-static IN_USE: Mutex<Vec<Weak<Turns>>> = Mutex::new(Vec::new());
+static IN_USE: Mutex<Vec<Weak<CallQueue>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
 const MAX_IDLE_PROCESSES: usize = 8;
 /// After this many calls in a row that ran out of time, a function is not called for a while.
@@ -128,7 +128,7 @@ pub async fn on_behalf_of<T>(caller: Option<Arc<str>>, work: impl Future<Output 
     }
 }
 
-/// The same for work that computes.
+/// [`on_behalf_of`] for blocking work.
 pub fn computing_for<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> T {
     match caller {
         Some(caller) => CALLER.sync_scope(caller.clone(), work),
@@ -200,7 +200,7 @@ impl Script<'_> {
         Ok(self.signature(known)?.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// The same, each with whether the function has a default for it.
+    /// The names of [`Script::parameters`], each with whether it has a default.
     ///
     /// # Errors
     /// The errors of [`Script::parameters`].
@@ -274,39 +274,39 @@ struct ProcessSetup {
     at_once: Option<usize>,
 }
 
-/// Where the source of a function was taken from, for messages: it is no part
-/// of any settings, so a function may move in its file.
+/// Where the source of a function was defined, for messages. It is no part of
+/// any settings, so a function may move in its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionPlace {
     /// The user's own file.
     pub file: String,
-    /// How many lines further down the source stands there.
+    /// How many lines further down the source is in that file.
     pub shift: i64,
 }
 
-/// Tells where a program took a source from that settings hold in full. Without
-/// it, messages count the lines of the source.
+/// Sets where a source was defined that settings hold in full, for messages.
+/// Without it, line numbers count from the beginning of the source.
 pub fn set_place(source: &str, place: FunctionPlace) {
     lock(&PLACES).insert(source.to_owned(), place);
 }
 
 /// The interpreter of a function.
-type Process = Arc<Turns>;
+type Process = Arc<CallQueue>;
 
 /// Sends calls to an interpreter: one after the other, or several at once.
-struct Turns {
-    /// Waiting here blocks no thread.
-    turn: tokio::sync::Semaphore,
+struct CallQueue {
+    /// Free places for calls. Waiting for one blocks no thread.
+    places: tokio::sync::Semaphore,
     /// Held during a call of a function that is called one at a time.
     alone: Mutex<()>,
     state: Mutex<InterpreterState>,
-    strikes: Mutex<Strikes>,
+    timeouts: Mutex<RecentTimeouts>,
 }
 
-impl Turns {
+impl CallQueue {
     fn new(at_once: Option<usize>) -> Self {
-        let turn = tokio::sync::Semaphore::new(at_once.unwrap_or(1));
-        Self { turn, alone: Mutex::default(), state: Mutex::default(), strikes: Mutex::default() }
+        let places = tokio::sync::Semaphore::new(at_once.unwrap_or(1));
+        Self { places, alone: Mutex::default(), state: Mutex::default(), timeouts: Mutex::default() }
     }
 }
 
@@ -324,9 +324,9 @@ enum InterpreterState {
 
 /// The calls that ran out of time, in a row.
 #[derive(Default)]
-struct Strikes {
+struct RecentTimeouts {
     count: u32,
-    left_alone_until: Option<Instant>,
+    paused_until: Option<Instant>,
 }
 
 /// A failure, without the name of its function.
@@ -352,7 +352,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// package may be installed now.
 pub fn forgive() {
     for process in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
-        *lock(&process.strikes) = Strikes::default();
+        *lock(&process.timeouts) = RecentTimeouts::default();
         // If another thread holds the process, it is starting it, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
             && matches!(*state, InterpreterState::Broken(_))
@@ -419,8 +419,8 @@ impl Function {
         self.failure(Problem::new(FailureKind::Returned, message))
     }
 
-    fn failure(&self, told: Problem) -> Box<Failure> {
-        let Problem { kind, message, traceback } = told;
+    fn failure(&self, problem: Problem) -> Box<Failure> {
+        let Problem { kind, message, traceback } = problem;
         let ProcessSetup { file, function, place, .. } = &self.setup;
         let file = place.as_ref().map_or(file, |place| &place.file);
         let (stage, function, file) = (self.stage.to_owned(), function.clone(), file.clone());
@@ -433,8 +433,8 @@ impl Function {
     /// The errors of [`Function::call`].
     pub async fn call_beside(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
         let (function, caller) = (self.clone(), caller());
-        // It is never closed; without a turn the call waits for the others all the same.
-        let _turn = self.process.turn.acquire().await;
+        // An error means that the semaphore is closed, which never happens.
+        let _place = self.process.places.acquire().await;
         let called = tokio::task::spawn_blocking(move || computing_for(&caller, || function.call(&arguments))).await;
         called.map_err(|error| self.failure(Problem::new(FailureKind::Ended, error.to_string())))?
     }
@@ -445,45 +445,45 @@ impl Function {
     /// What it raised, that it took too long, or that the interpreter cannot be
     /// started or has ended.
     pub fn call(&self, arguments: &Value) -> Result<Value, Box<Failure>> {
-        self.called(arguments, caller()).map_err(|told| self.failure(told))
+        self.call_as(arguments, caller()).map_err(|problem| self.failure(problem))
     }
 
-    fn called(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Problem> {
+    fn call_as(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Problem> {
         let _alone = self.setup.at_once.is_none().then(|| lock(&self.process.alone));
-        self.left_alone()?;
-        let running = self.running(caller.clone())?;
-        let mut reply = match running.ask(arguments, caller.clone(), self.limit) {
+        self.check_pause()?;
+        let running = self.live_interpreter(caller.clone())?;
+        let mut reply = match running.call(arguments, caller.clone(), self.limit) {
             CallOutcome::Reply(reply) => reply,
             CallOutcome::Ended(reason) => {
-                self.leave(&running);
+                self.forget(&running);
                 return Err(Problem::new(FailureKind::Ended, reason.to_string()));
             }
             CallOutcome::TimedOut => {
-                if !running.is_used() {
-                    self.leave(&running);
+                if !running.is_usable() {
+                    self.forget(&running);
                 }
-                return Err(self.strike(caller.as_deref(), "did not return"));
+                return Err(self.record_timeout(caller.as_deref(), "did not return"));
             }
         };
-        *lock(&self.process.strikes) = Strikes::default();
-        match raised(&mut reply) {
-            Some(told) => Err(told),
+        *lock(&self.process.timeouts) = RecentTimeouts::default();
+        match exception(&mut reply) {
+            Some(problem) => Err(problem),
             None => Ok(reply.remove("value").unwrap_or_default()),
         }
     }
 
     /// Its process, which is started if it has ended since its last call.
-    fn running(&self, caller: Option<Arc<str>>) -> Result<Arc<Interpreter>, Problem> {
+    fn live_interpreter(&self, caller: Option<Arc<str>>) -> Result<Arc<Interpreter>, Problem> {
         let mut state = lock(&self.process.state);
         match &*state {
-            InterpreterState::Interpreter(running) if running.lives() => return Ok(running.clone()),
-            InterpreterState::Broken(told) => return Err(told.clone()),
+            InterpreterState::Interpreter(running) if running.is_alive() => return Ok(running.clone()),
+            InterpreterState::Broken(problem) => return Err(problem.clone()),
             _ => {}
         }
         *state = InterpreterState::None;
-        let started = self.start(caller).inspect_err(|told| {
-            if told.kind == FailureKind::Raised {
-                *state = InterpreterState::Broken(told.clone());
+        let started = self.start(caller).inspect_err(|problem| {
+            if problem.kind == FailureKind::Raised {
+                *state = InterpreterState::Broken(problem.clone());
             }
         })?;
         let running = Arc::new(started);
@@ -491,8 +491,8 @@ impl Function {
         Ok(running)
     }
 
-    /// A process that has ended, or is about to, is not used again.
-    fn leave(&self, ended: &Arc<Interpreter>) {
+    /// Forgets an interpreter that has ended or is about to end.
+    fn forget(&self, ended: &Arc<Interpreter>) {
         let mut state = lock(&self.process.state);
         if matches!(&*state, InterpreterState::Interpreter(running) if Arc::ptr_eq(running, ended)) {
             *state = InterpreterState::None;
@@ -510,22 +510,24 @@ impl Function {
             Problem::new(FailureKind::Ended, message)
         })?;
         match running.ready(caller.clone(), self.limit) {
-            CallOutcome::Reply(mut reply) => raised(&mut reply).map_or(Ok(running), Err),
+            CallOutcome::Reply(mut reply) => exception(&mut reply).map_or(Ok(running), Err),
             CallOutcome::Ended(reason) => Err(Problem::new(
                 FailureKind::Ended,
                 format!("{reason}, before the function was there ({interpreter})"),
             )),
-            CallOutcome::TimedOut => Err(self.strike(caller.as_deref(), "was not there: its source did not end")),
+            CallOutcome::TimedOut => {
+                Err(self.record_timeout(caller.as_deref(), "was not there: its source did not end"))
+            }
         }
     }
 
-    /// Whether it may be called, or must not be called for a while.
-    fn left_alone(&self) -> Result<(), Problem> {
-        let mut strikes = lock(&self.process.strikes);
-        let Some(until) = strikes.left_alone_until else { return Ok(()) };
+    /// Fails while the function is not called because it ran out of time too often.
+    fn check_pause(&self) -> Result<(), Problem> {
+        let mut timeouts = lock(&self.process.timeouts);
+        let Some(until) = timeouts.paused_until else { return Ok(()) };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            *strikes = Strikes::default();
+            *timeouts = RecentTimeouts::default();
             return Ok(());
         }
         let message = format!(
@@ -536,11 +538,11 @@ impl Function {
         Err(Problem::new(FailureKind::TimedOut, message))
     }
 
-    fn strike(&self, caller: Option<&str>, what: &str) -> Problem {
-        let mut strikes = lock(&self.process.strikes);
-        strikes.count += 1;
-        if strikes.count >= TIMEOUTS_BEFORE_PAUSE {
-            strikes.left_alone_until = Some(Instant::now() + (self.limit * PAUSE_FACTOR).min(MAX_PAUSE));
+    fn record_timeout(&self, caller: Option<&str>, what: &str) -> Problem {
+        let mut timeouts = lock(&self.process.timeouts);
+        timeouts.count += 1;
+        if timeouts.count >= TIMEOUTS_BEFORE_PAUSE {
+            timeouts.paused_until = Some(Instant::now() + (self.limit * PAUSE_FACTOR).min(MAX_PAUSE));
         }
         let caller = caller.map(|caller| format!(" for {caller}")).unwrap_or_default();
         let limit = seconds(self.limit);
@@ -554,7 +556,7 @@ fn seconds(limit: Duration) -> String {
 }
 
 /// The exception of a reply, if there is one.
-fn raised(reply: &mut Map<String, Value>) -> Option<Problem> {
+fn exception(reply: &mut Map<String, Value>) -> Option<Problem> {
     let error = reply.get("error")?.as_str()?.to_owned();
     let message = match reply.get("line").and_then(Value::as_u64) {
         Some(line) => format!("{error} (line {line})"),
@@ -570,11 +572,11 @@ fn process(setup: &ProcessSetup) -> Process {
     let entry = match processes.iter().position(|(other, _)| other == setup) {
         Some(i) => processes.remove(i),
         None => {
-            let turns = Arc::new(Turns::new(setup.at_once));
+            let queue = Arc::new(CallQueue::new(setup.at_once));
             let mut in_use = lock(&IN_USE);
             in_use.retain(|process| process.strong_count() > 0);
-            in_use.push(Arc::downgrade(&turns));
-            (setup.clone(), turns)
+            in_use.push(Arc::downgrade(&queue));
+            (setup.clone(), queue)
         }
     };
     let process = entry.1.clone();

@@ -82,7 +82,8 @@ pub trait PassageStage: Choice {
 pub trait AxisValue:
     Choice + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + schemars::JsonSchema + 'static
 {
-    /// Whether a string in the list means the component with its default settings.
+    /// Whether values have settings: then a string in the list means the component
+    /// with its default settings.
     const HAS_SETTINGS: bool = true;
 
     /// The value if the file does not list the axis; none if the axis must be listed.

@@ -19,14 +19,14 @@ pub struct ChunkTable {
     searchable: Vec<u32>,
     /// For each row, the row of chunk 0 of the same document.
     first: Vec<u32>,
-    /// The rows of each document by its path, from the first question about one.
+    /// The rows of each document by its path, made at the first lookup.
     documents: OnceLock<HashMap<Box<str>, Range<usize>>>,
-    /// What passes the last filters.
+    /// The entries that pass the most recent filters.
     passing: Mutex<Vec<(Filter, Arc<Passing>)>>,
 }
 
 /// How many filters a table remembers.
-const FILTERS: usize = 32;
+const MAX_FILTERS: usize = 32;
 
 /// The entries of a table's indexes that pass a filter.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl ChunkTable {
     ///
     /// # Errors
     /// [`Error::Failed`] if the numbers of a document's chunks are not 0, 1, 2, …, if a chunk names one that is not there,
-    /// or if its parent or the chunk before it does not come before it, or the next one after it.
+    /// or if its parent, its predecessor and its successor are not in this order around it.
     pub fn checked(chunks: Vec<Chunk>) -> Result<Self, Error> {
         for of_document in chunks.chunk_by(|a, b| a.document == b.document && b.number != 0) {
             for (number, chunk) in (0u32..).zip(of_document) {
@@ -138,7 +138,7 @@ impl ChunkTable {
         entries.iter().for_each(|&entry| mask[entry as usize] = true);
         let passing = Arc::new(Passing { entries, mask });
         let mut known = known();
-        if known.len() >= FILTERS {
+        if known.len() >= MAX_FILTERS {
             known.remove(0);
         }
         known.push((filter.clone(), passing.clone()));

@@ -21,7 +21,7 @@ impl SpanError for Error {
     }
 }
 
-/// The span of a stage, which this component does.
+/// The span of a stage with its component.
 pub(crate) fn stage(stage: &str, component: &str) -> Span {
     info_span!(
         target: TARGET,
@@ -38,7 +38,7 @@ pub(crate) fn stage(stage: &str, component: &str) -> Span {
     )
 }
 
-/// The span of a search with this retriever for as many queries.
+/// The span of a search with this retriever and this number of queries.
 pub(crate) fn retrieval(retriever: &RetrieverSpan, question: &str, queries: usize) -> Span {
     let span = info_span!(
         target: TARGET,

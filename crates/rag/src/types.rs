@@ -144,14 +144,14 @@ pub struct Passage {
     pub heading: Option<String>,
     /// The rows of the retrieved chunks that it stands for, best first.
     pub rows: Vec<u32>,
-    /// The stretches of the document that the text holds, in order and apart
-    /// from each other, if it does not hold all of the span; else none.
+    /// The spans of the document that the text holds, in order and with gaps
+    /// between them; empty if it holds all of `span`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Span>,
 }
 
 impl Passage {
-    /// A text that was not retrieved, as a passage of its own.
+    /// A text that was not retrieved, as a passage.
     pub fn of_text(name: String, text: String) -> Self {
         let span = Span { start: 0, end: text.len() };
         let (page, book, heading, rows, parts) = (None, None, None, Vec::new(), Vec::new());

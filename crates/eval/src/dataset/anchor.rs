@@ -62,7 +62,7 @@ pub fn anchor(document_text: &str, quote: &str, hint: Option<Span>) -> Option<Sp
     Haystack::new(document_text).find(quote, hint)
 }
 
-/// In what two texts may differ and still be equal.
+/// Differences between two texts that are ignored.
 #[derive(Debug, Clone, Copy)]
 enum Fold {
     /// White space and typography.

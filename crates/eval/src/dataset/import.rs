@@ -69,7 +69,7 @@ pub(super) const IGNORED: &[&str] = &[
 ///
 /// # Errors
 /// All errors of the file, in the order of their lines. Nothing is imported
-/// then, because a part of a dataset has other means.
+/// then, because means over a part of a dataset differ from those over all of it.
 pub fn import(name: &str, bytes: &[u8]) -> Result<Dataset, Vec<ImportError>> {
     read_file(name, bytes).map(|imported| imported.dataset)
 }

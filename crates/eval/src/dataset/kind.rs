@@ -3,8 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The list of kinds, with the share of each in a dataset where nothing else is
-/// asked for. It is passed on to another macro.
+/// The list of kinds with their default shares. It is passed on to another macro.
 macro_rules! every_kind {
     ($callback:ident) => {
         $callback! {
@@ -42,7 +41,7 @@ macro_rules! kinds {
                 match self { $( Self::$Variant => stringify!($module) ),+ }
             }
 
-            /// The share of it in a dataset where nothing else is asked for.
+            /// The default share of this kind in a dataset.
             pub(crate) fn default_share(self) -> f64 {
                 match self { $( Self::$Variant => $share ),+ }
             }

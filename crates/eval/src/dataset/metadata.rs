@@ -54,7 +54,7 @@ pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Metada
                 ));
                 continue;
             }
-            match kept(value) {
+            match check_value(value) {
                 Ok(None) => {}
                 Ok(Some(value)) => drop(metadata.insert(column, value)),
                 Err(reason) => faults.push(RowError::new(row.line, format!("`{column}` {reason}"))),
@@ -80,12 +80,12 @@ pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Metada
         return Err(faults.into_iter().map(|fault| fault.in_file(name)).collect());
     }
     if is_text {
-        typed(&mut found);
+        convert_columns(&mut found);
     }
     Ok(found)
 }
 
-fn kept(value: Value) -> Result<Option<Value>, &'static str> {
+fn check_value(value: Value) -> Result<Option<Value>, &'static str> {
     let is_scalar = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
     match value {
         Value::Null => Ok(None),
@@ -104,8 +104,8 @@ fn boolean(text: &str) -> Option<Value> {
     text.trim().to_ascii_lowercase().parse::<bool>().ok().map(Value::from)
 }
 
-/// Gives columns of texts their type.
-fn typed(rows: &mut BTreeMap<String, MetadataRow>) {
+/// Converts columns of texts whose cells are all numbers or all booleans.
+fn convert_columns(rows: &mut BTreeMap<String, MetadataRow>) {
     let columns: Vec<String> = {
         let names: BTreeSet<&String> = rows.values().flat_map(|row| row.metadata.keys()).collect();
         names.into_iter().cloned().collect()

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 /// Quotes below this length (characters without white space) may occur several
 /// times in a document by chance.
-const TELLING: usize = 24;
+const FEWEST_CHARACTERS: usize = 24;
 
 /// What to do without documents, in messages.
 const DOCUMENTS: &str = "give the documents that places refer to (`documents`)";
@@ -172,12 +172,13 @@ pub(super) fn check(passage: &Passage, texts: &DocumentTexts<'_>) -> Result<(), 
     let Some(text) = texts.0.get(passage.document.as_str()) else {
         return Err(PlaceError::OtherDocument(passage.document.clone()));
     };
-    let there = text.get(start..end).map(solid);
-    let own = solid(&passage.text);
+    let there = text.get(start..end).map(without_spaces);
+    let own = without_spaces(&passage.text);
     // A text that was changed, for example by a heading before it, contains the text
     // at its place; an unchanged text must be there itself.
     let is_there = |there: &String| {
-        there.contains(&own) || (!there.is_empty() && own.contains(there.as_str()) && !solid(text).contains(&own))
+        there.contains(&own)
+            || (!there.is_empty() && own.contains(there.as_str()) && !without_spaces(text).contains(&own))
     };
     if there.as_ref().is_some_and(is_there) {
         return Ok(());
@@ -198,7 +199,7 @@ pub(super) fn compare<'a>(
         for (i, passage) in passages.filter(|(_, passage)| !passage.document.is_empty() && !passage.span.is_empty()) {
             let golden = evidence.iter().filter(|golden| golden.document == passage.document);
             for golden in golden {
-                match compared(passage, golden) {
+                match compare_place(passage, golden) {
                     PlaceComparison::Unknown => {}
                     PlaceComparison::Agree => agree += 1,
                     PlaceComparison::Elsewhere => elsewhere.push((line, i + 1)),
@@ -228,12 +229,12 @@ enum PlaceComparison {
     Differ,
 }
 
-fn compared(passage: &Passage, golden: &Evidence) -> PlaceComparison {
+fn compare_place(passage: &Passage, golden: &Evidence) -> PlaceComparison {
     let Some(span) = golden.span else { return PlaceComparison::Unknown };
-    let (quote, text) = (solid(&golden.quote), solid(&passage.text));
+    let (quote, text) = (without_spaces(&golden.quote), without_spaces(&passage.text));
     let shared = Span { start: span.start.max(passage.span.start), end: span.end.min(passage.span.end) };
     if shared.start >= shared.end {
-        let holds = quote.len() >= TELLING && text.contains(&quote);
+        let holds = quote.len() >= FEWEST_CHARACTERS && text.contains(&quote);
         return if holds { PlaceComparison::Elsewhere } else { PlaceComparison::Unknown };
     }
     // In a changed text, bytes cannot be compared.
@@ -241,7 +242,7 @@ fn compared(passage: &Passage, golden: &Evidence) -> PlaceComparison {
         return PlaceComparison::Agree;
     }
     let offset = passage.span.start;
-    let there = passage.text.get(shared.start - offset..shared.end - offset).map(solid);
+    let there = passage.text.get(shared.start - offset..shared.end - offset).map(without_spaces);
     let (from_its_start, to_its_end) = (shared.start == span.start, shared.end == span.end);
     let is_part = |there: String| match (from_its_start, to_its_end) {
         (true, true) => there == quote,
@@ -255,8 +256,8 @@ fn compared(passage: &Passage, golden: &Evidence) -> PlaceComparison {
     }
 }
 
-/// A text without white space, which may differ between quote and document.
-fn solid(text: &str) -> String {
+/// A text without its white space, in which a quote and its document may differ.
+fn without_spaces(text: &str) -> String {
     text.split_whitespace().collect()
 }
 

@@ -22,7 +22,7 @@ pub(super) enum RawRecord {
     Cells(Vec<String>),
 }
 
-pub(super) const MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// How records are counted in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,5 +66,5 @@ pub(super) struct TableHeader {
 }
 
 pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
-    bytes.strip_prefix(MARK).unwrap_or(bytes)
+    bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)
 }

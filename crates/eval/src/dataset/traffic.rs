@@ -165,8 +165,8 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
         report.feedback += 1;
         match read {
             // The last feedback for a request wins.
-            Ok(told) => {
-                verdicts.insert(request(&told.request_id).to_owned(), told.verdict);
+            Ok(feedback) => {
+                verdicts.insert(request_id(&feedback.request_id).to_owned(), feedback.verdict);
             }
             Err(error) => report.bad_feedback.push(BadLine { line, reason: error.to_string() }),
         }
@@ -176,7 +176,7 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
     let mut asked: Vec<CountedQuestion> = Vec::new();
     for (number, read) in lines::<TrafficLine>(traffic) {
         report.lines += 1;
-        let (line, turns) = match read.and_then(usable) {
+        let (line, turns) = match read.and_then(check_line) {
             Ok(usable) => usable,
             Err(error) => {
                 report.bad_lines.push(BadLine { line: number, reason: error.to_string() });
@@ -189,11 +189,11 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
         }
         report.without_id += usize::from(line.id.is_none());
         let verdict = line.id.as_deref().and_then(|id| {
-            let id = request(id);
+            let id = request_id(id);
             known.insert(id.to_owned());
             verdicts.get(id).copied()
         });
-        let place = *places.entry((said(&turns), folded(&line.question))).or_insert_with(|| {
+        let place = *places.entry((turns_text(&turns), normalize(&line.question))).or_insert_with(|| {
             let question = line.question.trim().to_owned();
             asked.push(CountedQuestion { question, turns, times: 0, ups: 0, downs: 0, answer: None });
             asked.len() - 1
@@ -202,10 +202,10 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
     }
     report.feedback_elsewhere = verdicts.keys().filter(|id| !known.contains(*id)).count();
     report.equal = report.lines - report.bad_lines.len() - report.shadows - asked.len();
-    // The first of those that are nearly equal gives the words.
+    // Nearly equal questions take the words of the first one.
     asked.sort_by_key(|asked| (Reverse(asked.downs), Reverse(asked.times)));
     let all = asked.len();
-    let mut asked = joined(asked, choice.similarity);
+    let mut asked = merge_similar(asked, choice.similarity);
     report.similar = all - asked.len();
     asked.sort_by_key(|(asked, _)| (Reverse(asked.downs), Reverse(asked.times)));
     let all = asked.len();
@@ -278,8 +278,8 @@ fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> impl Iterator<Item = (usiz
     })
 }
 
-/// A line with its earlier messages, if it asks something.
-fn usable(line: TrafficLine) -> Result<(TrafficLine, Vec<Message>), TrafficLineError> {
+/// A line with its earlier messages; an error if its question is empty.
+fn check_line(line: TrafficLine) -> Result<(TrafficLine, Vec<Message>), TrafficLineError> {
     if line.question.trim().is_empty() {
         return Err(TrafficLineError::NoQuestion);
     }
@@ -291,17 +291,17 @@ fn usable(line: TrafficLine) -> Result<(TrafficLine, Vec<Message>), TrafficLineE
 }
 
 /// The id of the request, with which the id of an answer in OpenAI's form ends.
-fn request(id: &str) -> &str {
+fn request_id(id: &str) -> &str {
     id.find("req-").map_or(id, |at| &id[at..])
 }
 
 /// The earlier messages as one text.
-fn said(turns: &[Message]) -> String {
-    turns.iter().map(|message| format!("{:?} {}\n", message.role, folded(&message.content))).collect()
+fn turns_text(turns: &[Message]) -> String {
+    turns.iter().map(|message| format!("{:?} {}\n", message.role, normalize(&message.content))).collect()
 }
 
 /// A text in lower case, with single spaces, without its last punctuation.
-fn folded(text: &str) -> String {
+fn normalize(text: &str) -> String {
     let lower = text.to_lowercase();
     let words: Vec<&str> = lower.split_whitespace().collect();
     words.join(" ").trim_end_matches(['?', '.', '!', '…', ' ']).to_owned()
@@ -315,7 +315,7 @@ struct Features {
     /// What must be equal: words with digits, and signs that are not punctuation.
     marks: Vec<String>,
     /// The earlier messages.
-    said: String,
+    turns: String,
 }
 
 impl Features {
@@ -328,7 +328,7 @@ impl Features {
         let is_sign = |c: &char| !c.is_alphanumeric() && !c.is_whitespace() && !"?.!,;:'\"()-–…“”‘’„¿¡".contains(*c);
         let mut marks: Vec<String> = numbers.chain(lower.chars().filter(is_sign).map(String::from)).collect();
         marks.sort_unstable();
-        Self { words: pairs.chain(stems.iter().cloned()).collect(), marks, said: said(&asked.turns) }
+        Self { words: pairs.chain(stems.iter().cloned()).collect(), marks, turns: turns_text(&asked.turns) }
     }
 
     fn similarity(&self, other: &Self) -> f64 {
@@ -336,13 +336,13 @@ impl Features {
         shared as f64 / (self.words.len() + other.words.len() - shared).max(1) as f64
     }
 
-    fn is_nearly(&self, other: &Self, similarity: f64) -> bool {
-        self.marks == other.marks && self.said == other.said && self.similarity(other) >= similarity
+    fn is_nearly_equal(&self, other: &Self, similarity: f64) -> bool {
+        self.marks == other.marks && self.turns == other.turns && self.similarity(other) >= similarity
     }
 }
 
 /// Merges each question into the first earlier one that is nearly equal.
-fn joined(asked: Vec<CountedQuestion>, similarity: f64) -> Vec<(CountedQuestion, Features)> {
+fn merge_similar(asked: Vec<CountedQuestion>, similarity: f64) -> Vec<(CountedQuestion, Features)> {
     let features: Vec<Features> = asked.iter().map(Features::of).collect();
     let mut frequency: HashMap<&str, usize> = HashMap::new();
     for word in features.iter().flat_map(|features| &features.words) {
@@ -363,7 +363,7 @@ fn joined(asked: Vec<CountedQuestion>, similarity: f64) -> Vec<(CountedQuestion,
     for (asked, features) in asked.into_iter().zip(&features) {
         let words = rarest(features);
         let near: BTreeSet<usize> = words.iter().filter_map(|word| holding.get(word)).flatten().copied().collect();
-        match near.into_iter().find(|at| kept[*at].1.is_nearly(features, similarity)) {
+        match near.into_iter().find(|at| kept[*at].1.is_nearly_equal(features, similarity)) {
             Some(at) => {
                 let known = &mut kept[at].0;
                 known.times += asked.times;
@@ -502,7 +502,7 @@ mod tests {
                 })
                 .collect();
             for (i, one) in kept.iter().enumerate() {
-                assert!(kept[..i].iter().all(|other| !one.is_nearly(other, similarity)), "{similarity}");
+                assert!(kept[..i].iter().all(|other| !one.is_nearly_equal(other, similarity)), "{similarity}");
             }
             all_lines_are_accounted_for(&read.report);
             assert!(similarity == 1.0 || read.report.similar > 0, "{similarity}: nothing was to be joined");

@@ -91,8 +91,8 @@ pub(super) fn draft(
     spans.ok_or(RejectionReason::NoEvidence)
 }
 
-/// Whether a text holds most of an answer's words. An answer of small words
-/// alone cannot be looked for and is believed.
+/// Whether a text holds `share` of an answer's words. An answer of stop words alone
+/// cannot be searched and counts as held.
 fn holds(text: &str, answer: &HashSet<String>, share: f64) -> bool {
     let held = answer.intersection(&content_stems(text)).count();
     held as f64 >= share * answer.len() as f64

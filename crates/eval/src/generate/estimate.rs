@@ -57,8 +57,7 @@ impl GenerateEstimate {
             let request = draft::request(options, &scenario);
             let around = request.messages.iter().map(|message| message.content.len()).sum::<usize>() / BYTES_PER_TOKEN;
             let draft_tokens = (around + hops * mean_tokens).saturating_sub(hops * first.text.len() / BYTES_PER_TOKEN);
-            // All checks of a question that is taken; drafts that fail fail
-            // early, mostly by a rule.
+            // An accepted question passes all checks; most rejected drafts fail early, by a rule.
             let checks = if kind.is_answerable() { if hops > 1 { 1 + hops } else { 1 } } else { 1 + super::NEAREST };
             let closed = usize::from(options.closed_book && kind.is_answerable());
             let most = options.attempts(quota);

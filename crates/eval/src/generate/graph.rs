@@ -84,7 +84,7 @@ impl<'a> PassageGraph<'a> {
                 let fits = |&(a, b): &(usize, usize)| {
                     !used.contains(&a)
                         && !used.contains(&b)
-                        && self.parts(a, b)
+                        && self.can_be_combined(a, b)
                         && (self.documents_differ(a, b) == across)
                 };
                 if let Some((first, second)) = candidates.find(fits) {
@@ -111,7 +111,7 @@ impl<'a> PassageGraph<'a> {
                 second != first
                     && !used.contains(&second)
                     && (RELATED..SAME).contains(&share)
-                    && self.parts(first, second)
+                    && self.can_be_combined(first, second)
             });
             let second = partner?.0 as usize;
             used.extend([first, second]);
@@ -120,7 +120,7 @@ impl<'a> PassageGraph<'a> {
     }
 
     /// Whether two passages do not overlap and do not follow each other.
-    fn parts(&self, a: usize, b: usize) -> bool {
+    fn can_be_combined(&self, a: usize, b: usize) -> bool {
         let (a, b) = (self.passages[a], self.passages[b]);
         a.document != b.document || a.number.abs_diff(b.number) > 1
     }

@@ -29,7 +29,7 @@ pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&
     let mut by_document: BTreeMap<&str, Vec<&Chunk>> = BTreeMap::new();
     // Parents of a hierarchy repeat the text of their children.
     for chunk in chunks.iter().filter(|chunk| chunk.searchable) {
-        match unfit(chunk, options.min_characters) {
+        match find_fault(chunk, options.min_characters) {
             None => by_document.entry(&chunk.document).or_default().push(chunk),
             Some(reason) => {
                 let (document, span) = (chunk.document.clone(), chunk.span);
@@ -53,7 +53,7 @@ pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&
 }
 
 /// The reason for which a passage is unsuitable, if any.
-fn unfit(chunk: &Chunk, min_characters: usize) -> Option<RejectionReason> {
+fn find_fault(chunk: &Chunk, min_characters: usize) -> Option<RejectionReason> {
     let text = chunk.text.trim();
     // A chunk with another text than its span cannot give evidence.
     if text.chars().count() < min_characters || chunk.text.len() != chunk.span.len() {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn reason(text: &str) -> Option<RejectionReason> {
-        unfit(&chunk("a.txt", 0, text), 200)
+        find_fault(&chunk("a.txt", 0, text), 200)
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(reason(&"word list without any sentence at all ".repeat(9)), Some(RejectionReason::NotProse));
         assert_eq!(reason(&"The same words are here again. ".repeat(20)), Some(RejectionReason::NotProse));
         let under_index = Chunk { heading: Some("Guide > Index".into()), ..chunk("a.txt", 0, PROSE) };
-        assert_eq!(unfit(&under_index, 200), Some(RejectionReason::Contents));
+        assert_eq!(find_fault(&under_index, 200), Some(RejectionReason::Contents));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) fn sentences(sample: &Sample<'_>) -> Result<Vec<CitedSentence>, Missi
 
 /// For each sentence whether the passages of its numbers, taken together,
 /// support it. Without a passage nothing is asked, and the verdict is no.
-pub(super) async fn supported(
+pub(super) async fn verify(
     judge: &Judge,
     sample: &Sample<'_>,
     cited: &[CitedSentence],

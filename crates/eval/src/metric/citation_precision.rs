@@ -122,7 +122,7 @@ impl CitationPrecision {
         purpose: &str,
         transcript: &mut Transcript,
     ) -> Result<Vec<bool>, Missing> {
-        let verdicts = citation::supported(&self.judge, sample, cited, transcript).await?;
+        let verdicts = citation::verify(&self.judge, sample, cited, transcript).await?;
         let shown: Vec<String> = cited.iter().map(|(sentence, numbers)| format!("{sentence} {numbers:?}")).collect();
         transcript.show(purpose, judge::table(&shown, &verdicts));
         judge::complete(&verdicts)

@@ -66,7 +66,7 @@ struct CitationRecall {
 impl JudgedMetric for CitationRecall {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let cited = citation::sentences(sample)?;
-        let verdicts = citation::supported(&self.judge, sample, &cited, transcript).await?;
+        let verdicts = citation::verify(&self.judge, sample, &cited, transcript).await?;
         let (sentences, numbers): (Vec<String>, Vec<Vec<u32>>) = cited.into_iter().unzip();
         transcript.show("sentences", judge::table(&sentences, &verdicts));
         transcript.show("citations", json!(numbers));

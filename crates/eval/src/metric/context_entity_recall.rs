@@ -130,7 +130,7 @@ impl JudgedMetric for ContextEntityRecall {
                     question: "Does the context name this very thing, be it in other words or in another spelling?",
                     per_call: others.len(),
                 };
-                let verdicts = self.judge.decided(&inquiry, "others", transcript).await?;
+                let verdicts = self.judge.decide(&inquiry, "others", transcript).await?;
                 n_found += verdicts.iter().filter(|found| **found).count();
             }
         }

@@ -72,7 +72,7 @@ impl JudgedMetric for ContextRecall {
         let shared = format!("{}\n\n{}", sample.fenced_context(), sample.fenced_question());
         let question = "The statement is part of an answer to the question. Does the context say what it says?";
         let inquiry = Inquiry::of_statements(shared, &sentences, question);
-        judge::share(&self.judge.decided(&inquiry, "sentences", transcript).await?)
+        judge::share(&self.judge.decide(&inquiry, "sentences", transcript).await?)
     }
 }
 

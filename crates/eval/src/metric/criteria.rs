@@ -136,7 +136,7 @@ impl JudgedMetric for Criteria {
                 let question = format!("Criterion: {criterion}\nDoes the answer meet the criterion?");
                 let items = [answer];
                 let inquiry = Inquiry { shared: shown, tag: "answer", items: &items, question: &question, per_call: 1 };
-                judge::share(&self.judge.decided(&inquiry, "answers", transcript).await?)
+                judge::share(&self.judge.decide(&inquiry, "answers", transcript).await?)
             }
             CriterionScale::Degree => {
                 let prompt = format!(

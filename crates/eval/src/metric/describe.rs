@@ -90,7 +90,7 @@ pub(super) trait Describe {
         None
     }
 
-    /// How often judges are asked; for metrics that need them.
+    /// Estimates how often judges are asked, for metrics that need them.
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {
         JudgeCalls::default()
     }

@@ -34,7 +34,7 @@ pub(super) struct Cutoff {
 struct EvidenceCoverage<'a> {
     document: &'a str,
     span: Span,
-    /// Covered so far, in order and apart from each other.
+    /// The spans covered so far, in order and with gaps between them.
     pieces: Vec<Span>,
     /// The rank, from 1, at which it became covered.
     rank: Option<usize>,
@@ -56,10 +56,9 @@ pub(super) struct GoldenSpan<'a> {
     pub(super) quote: &'a str,
 }
 
-/// The golden evidence of a question, to be compared with where the passages
-/// stand. Refused where the question has no evidence, evidence that was not
-/// found in its document, or passages without a place: guessing would blame the
-/// retriever for a fault of the dataset.
+/// The golden evidence of a question, with its places. An error if the question has
+/// no evidence, or if evidence or a passage has no place in a document: guessing
+/// would blame the retriever for a fault of the dataset.
 pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<GoldenSpan<'a>>, Missing> {
     if sample.question.evidence.is_empty() {
         return Err(Missing::NotApplicable("the question has no golden evidence".into()));
@@ -102,7 +101,7 @@ impl Cutoff {
         Ok(Self { k: k.map(|k| k as usize), min_overlap })
     }
 
-    /// Walks down a sample's passages. Refused as [`golden`] refuses.
+    /// Walks down a sample's passages. An error in the cases of [`golden`].
     pub(super) fn walk<'a>(&self, sample: &Sample<'a>) -> Result<Walk<'a>, Missing> {
         let golden = golden(sample)?;
         let item = |golden: GoldenSpan<'a>| EvidenceCoverage {
@@ -117,7 +116,7 @@ impl Cutoff {
         for (i, passage) in passages.iter().enumerate() {
             let mut is_relevant = false;
             for item in items.iter_mut().filter(|item| item.document == passage.document) {
-                // What a step left out of a passage covers nothing.
+                // Text that a step left out of a passage covers nothing.
                 let length = |spans: &[Span]| spans.iter().map(|span| span.len()).sum::<usize>();
                 let shared: usize = passage.spans().iter().map(|span| item.span.overlap(*span)).sum();
                 if shared == 0 {
@@ -174,8 +173,8 @@ impl Walk<'_> {
         self.items.iter().filter(|item| item.rank.is_some()).count()
     }
 
-    /// The ranks, from 1, at which something became covered that was not
-    /// before; in order, each once.
+    /// The ranks, from 1, at which an evidence item became covered; in order,
+    /// each once.
     pub(super) fn gaining_ranks(&self) -> Vec<usize> {
         let mut ranks: Vec<usize> = self.items.iter().filter_map(|item| item.rank).collect();
         ranks.sort_unstable();

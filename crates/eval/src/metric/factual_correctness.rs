@@ -195,7 +195,7 @@ impl FactualCorrectness {
             _ => "Can the statement be inferred from the answer to the question?",
         };
         let inquiry = Inquiry::of_statements(shared, &claims, asked);
-        let held = self.judge.decided(&inquiry, place, transcript).await?;
+        let held = self.judge.decide(&inquiry, place, transcript).await?;
         Ok(if claims.is_empty() { Share::NoClaims } else { Share::Of(judge::share(&held)?) })
     }
 

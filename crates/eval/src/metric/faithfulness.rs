@@ -91,7 +91,7 @@ impl JudgedMetric for Faithfulness {
             return Err(Missing::EmptyInput("the judge found no statement in the answer".into()));
         }
         let inquiry = supported::inquiry(sample.texts(), &statements);
-        judge::share(&self.judge.decided(&inquiry, "statements", transcript).await?)
+        judge::share(&self.judge.decide(&inquiry, "statements", transcript).await?)
     }
 }
 

@@ -121,11 +121,11 @@ pub(crate) struct Transcript {
 impl Transcript {
     fn add(&mut self, member: &PanelMember, purpose: &str, request: &ChatRequest, response: &ChatResponse) {
         let ChatResponse { text, finish, choices, .. } = response;
-        let said = [("reply", json!(text)), ("finish", json!(finish)), ("probabilities", json!(choices))];
-        self.add_call(member, purpose, request, said);
+        let reply_fields = [("reply", json!(text)), ("finish", json!(finish)), ("probabilities", json!(choices))];
+        self.add_call(member, purpose, request, reply_fields);
     }
 
-    /// A reply that is not what was asked for; other errors are no replies.
+    /// Adds the reply of an error that has one: a reply without the form that was asked for.
     fn add_unreadable(&mut self, member: &PanelMember, purpose: &str, request: &ChatRequest, error: &models::Error) {
         if let models::Error::SchemaMismatch { reason, reply, .. } = error {
             self.add_call(member, purpose, request, [("reply", json!(reply)), ("unreadable", json!(reason))]);
@@ -137,11 +137,11 @@ impl Transcript {
         member: &PanelMember,
         purpose: &str,
         request: &ChatRequest,
-        said: [(&str, Value); N],
+        reply_fields: [(&str, Value); N],
     ) {
         let prompt = request.messages.last().map_or("", |message| message.content.as_str());
         let mut call = json!({ "purpose": purpose, "prompt": prompt::shorten(prompt, SHORT_PROMPT) });
-        for (name, value) in said {
+        for (name, value) in reply_fields {
             call[name] = value;
         }
         if let Some(name) = &member.name {
@@ -202,7 +202,7 @@ impl PanelMember {
         Ok(*self.form.get_or_init(|| form))
     }
 
-    /// The same, noted in the transcript of a score.
+    /// [`Self::form`], noted in the transcript of a score.
     async fn noted_form(&self, transcript: &mut Transcript) -> Result<VerdictForm, Missing> {
         let form = self.form().await?;
         transcript.forms.insert(self.name.clone(), form);
@@ -292,7 +292,7 @@ impl PanelMember {
         ChatRequest::new(vec![Message::system(SYSTEM), Message::user(prompt)], max_tokens)
     }
 
-    /// Asks for a JSON object, with sampling if there is to be more than one.
+    /// Asks for a JSON object, sampled as `sampling` says.
     async fn object(
         &self,
         purpose: &str,

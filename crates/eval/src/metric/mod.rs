@@ -50,8 +50,8 @@ macro_rules! metrics {
                 match self { $( Self::$Variant(config) => config ),+ }
             }
 
-            /// Every metric with settings that work, also where the default
-            /// ones ask for something.
+            /// Every metric with settings that work, also if its default
+            /// settings do not.
             #[cfg(test)]
             pub(crate) fn examples() -> Vec<Self> {
                 vec![ $( Self::$Variant($module::Config::example()) ),+ ]
@@ -123,9 +123,9 @@ impl MetricConfig {
         self.description().is_named()
     }
 
-    /// Reads the files that the settings name, so that what they hold is part
-    /// of the settings from here on, and of every key. `read` is given each
-    /// path as it is written.
+    /// Reads the files that the settings name. Their contents are part of the
+    /// settings from then on, and of every key. `read` gets each path as the
+    /// settings write it.
     ///
     /// # Errors
     /// What `read` says, with the metric's name.
@@ -138,7 +138,7 @@ impl MetricConfig {
     /// # Errors
     /// What is wrong with them.
     pub fn check(&self) -> Result<(), Error> {
-        // Settings are looked at before models.
+        // `build` checks the settings before it asks for models.
         match self.build(&MetricContext::default()) {
             Ok(_) | Err(Error::Needs { .. }) => Ok(()),
             Err(error) => Err(error),

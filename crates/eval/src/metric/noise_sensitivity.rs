@@ -138,7 +138,7 @@ impl JudgedMetric for NoiseSensitivity {
             return Err(Missing::EmptyInput("the judge found no statement in the answer".into()));
         }
         let inquiry = correct::inquiry(question, reference, &said);
-        let supported = self.judge.decided(&inquiry, "answer_statements", transcript).await?;
+        let supported = self.judge.decide(&inquiry, "answer_statements", transcript).await?;
         let wrong: Vec<String> =
             said.iter().zip(&supported).filter(|(_, supported)| !**supported).map(|(text, _)| text.clone()).collect();
         let mut relevant = vec![false; wrong.len()];

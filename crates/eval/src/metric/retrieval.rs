@@ -56,14 +56,13 @@ impl RetrievalSettings {
         })))
     }
 
-    /// What the metric of this name is called, where that is not its name.
+    /// The label of the metric with this name, if it differs from the name.
     pub(super) fn label(&self, metric: &str) -> Option<String> {
         self.name.clone().or_else(|| at_context(metric, self.at_context_tokens))
     }
 }
 
-/// What a metric is called that looks at so many tokens; none where it looks at
-/// all.
+/// The label of a metric that looks at this many tokens; none if it looks at all.
 pub(super) fn at_context(metric: &str, tokens: Option<u32>) -> Option<String> {
     tokens.map(|tokens| format!("{metric}@{tokens}t"))
 }
@@ -101,7 +100,7 @@ impl ContextLimit {
     }
 }
 
-/// A passage of which only this much is left.
+/// The passage cut to this beginning of its text.
 fn beginning(passage: &Passage, text: &str) -> Passage {
     if !passage.parts.is_empty() {
         let mut parts = Vec::new();

@@ -63,7 +63,7 @@ impl OverlapSettings {
         })))
     }
 
-    /// What the metric of this name is called, where that is not its name.
+    /// The label of the metric with this name, if it differs from the name.
     pub(super) fn label(&self, metric: &str) -> Option<String> {
         at_context(metric, self.at_context_tokens)
     }
@@ -98,8 +98,8 @@ impl Overlap {
     }
 }
 
-/// How many characters that are no white space stand at `piece`, a part of the
-/// span at which this text stands.
+/// The number of characters at `piece` that are not white space. `piece` is a part
+/// of `span`, the place of `text`.
 fn measure(span: Span, text: &str, piece: Span) -> f64 {
     let count = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count() as f64;
     let exact = text.get(piece.start - span.start..piece.end - span.start);
@@ -114,7 +114,7 @@ fn measure(span: Span, text: &str, piece: Span) -> f64 {
 struct CoveredSpans<'a>(HashMap<&'a str, Vec<Span>>);
 
 impl<'a> CoveredSpans<'a> {
-    /// Adds a span; what of it was not there before, in order.
+    /// Adds a span. Returns the parts of it that were not covered before, in order.
     fn add(&mut self, document: &'a str, span: Span) -> Vec<Span> {
         let mut new = Vec::new();
         let mut at = span.start;
@@ -133,7 +133,7 @@ impl<'a> CoveredSpans<'a> {
         new
     }
 
-    /// What of a span is there, in order and apart from each other.
+    /// The covered parts of a span, in order and with gaps between them.
     fn common(&self, document: &str, span: Span) -> Vec<Span> {
         let cut = |known: &Span| Span { start: known.start.max(span.start), end: known.end.min(span.end) };
         self.0.get(document).into_iter().flatten().map(cut).filter(|common| !common.is_empty()).collect()

@@ -11,8 +11,7 @@ use super::{Error, Metric, MetricContext, Sample};
 use crate::Missing;
 use serde_json::{Value, json};
 
-/// The two prompts about a sample; none where the score is 0 and there is
-/// nothing to ask.
+/// The two prompts about a sample; none if the score is 0 without asking.
 type Prompts = fn(&Sample<'_>) -> Result<Option<[String; 2]>, Missing>;
 
 /// How often each judge is asked.
@@ -44,7 +43,7 @@ impl JudgedMetric for TwoRatings {
         for prompt in &prompts {
             let choice = self.judge.choose("rating", prompt, &options, transcript).await?;
             details.push(choice.detail());
-            // Also where the next one cannot be read.
+            // Shown after each rating, in case the next one cannot be read.
             transcript.show("ratings", json!(details));
             choices.push(choice);
         }

@@ -18,9 +18,9 @@
 /// Bets for large to small falls; scores are from 0 to 1.
 const BETS: [f64; 6] = [2.0, 1.0, 0.5, 0.25, 0.125, 0.0625];
 /// The largest part of its capital that a bet can lose with one score.
-const MOST: f64 = 0.9;
+const MOST_RISK: f64 = 0.9;
 /// The most capital. More would only take longer to fade after a recovery.
-const ENOUGH: f64 = 1e9;
+const MOST_CAPITAL: f64 = 1e9;
 
 /// Watches for a fall of the mean below a level.
 #[derive(Debug, Clone)]
@@ -39,8 +39,8 @@ impl FallDetector {
     pub fn observe(&mut self, score: f64) {
         let short = self.level - score.clamp(0.0, 1.0);
         for (capital, bet) in self.capital.iter_mut().zip(BETS) {
-            let bet = bet.min(MOST / (1.0 - self.level).max(f64::MIN_POSITIVE));
-            *capital = (capital.max(1.0) * (1.0 + bet * short)).min(ENOUGH);
+            let bet = bet.min(MOST_RISK / (1.0 - self.level).max(f64::MIN_POSITIVE));
+            *capital = (capital.max(1.0) * (1.0 + bet * short)).min(MOST_CAPITAL);
         }
     }
 

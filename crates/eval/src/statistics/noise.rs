@@ -75,8 +75,8 @@ impl NoiseBudget {
         })
     }
 
-    /// The standard error of a mean over so many questions, each answered and
-    /// judged so many times.
+    /// The standard error of a mean over `questions`, each answered `answers` times,
+    /// and each answer judged `judgements` times.
     pub fn standard_error(&self, questions: usize, answers: usize, judgements: usize) -> f64 {
         let (q, a, j) = (questions.max(1) as f64, answers.max(1) as f64, judgements.max(1) as f64);
         ((self.question + (self.generation + self.judge / j) / a) / q).sqrt()

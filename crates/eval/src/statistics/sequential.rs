@@ -17,7 +17,7 @@
 //! collectif", 1939.
 
 /// The largest part of the capital that a bet risks.
-const MOST: f64 = 0.75;
+const MOST_RISK: f64 = 0.75;
 
 /// The largest capital so far of a bet on "the first is better" that started with 1;
 /// its inverse is an anytime-valid p-value. `differences` (first − second) are those
@@ -25,8 +25,8 @@ const MOST: f64 = 0.75;
 /// questions; `width` is the range of scores, so a difference is in [−width, width].
 pub fn betting_evidence(differences: &[f64], total: usize, width: f64) -> f64 {
     let (mut capital, mut best) = (1.0f64, 1.0f64);
-    // Of the differences on a scale from 0 to 1, where the hypothesis is a
-    // mean of at most one half.
+    // The differences on a scale from 0 to 1, where the hypothesis is a mean of at
+    // most one half: their sum, mean and variance.
     let (mut sum, mut mean, mut variance) = (0.0, 0.5, 0.25);
     let total = total.max(differences.len()) as f64;
     for (i, difference) in differences.iter().enumerate() {
@@ -40,7 +40,7 @@ pub fn betting_evidence(differences: &[f64], total: usize, width: f64) -> f64 {
         }
         if expected < 1.0 {
             let edge = mean - expected;
-            let bet = (edge / (variance + edge * edge)).clamp(0.0, MOST / expected.max(1e-9));
+            let bet = (edge / (variance + edge * edge)).clamp(0.0, MOST_RISK / expected.max(1e-9));
             capital *= 1.0 + bet * (x - expected);
             best = best.max(capital);
         }

@@ -48,7 +48,7 @@ macro_rules! rules {
             /// All of them.
             pub const ALL: &'static [Self] = &[$( Self::$Kind ),+];
 
-            /// As it is written.
+            /// Its name in files.
             pub fn name(self) -> &'static str {
                 match self { $( Self::$Kind => stringify!($module), )+ }
             }

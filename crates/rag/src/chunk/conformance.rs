@@ -164,7 +164,7 @@ fn what_is_estimated_of_prose_is_at_least_what_is_cut_and_found() {
         for start in 0..20 {
             let rows = table.searchable().iter().skip(7 * start).take(5).copied();
             let hits: Vec<Hit> = rows.map(|row| Hit { row, score: 1.0 }).collect();
-            let given = config.passes(Item::default().found(hits.len()));
+            let given = config.passes(Item::default().with_passages(hits.len()));
             let found: u64 = chunker.context(hits, &table).iter().map(|passage| tokens(&passage.text)).sum();
             assert!(found <= given.passage_tokens, "{config:?}: {found} in {given:?}");
         }

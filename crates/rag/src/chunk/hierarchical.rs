@@ -26,8 +26,8 @@ use std::collections::HashSet;
 
 pub(super) const VERSION: u32 = 2;
 
-/// More rounds than any list needs: each round ends on a change, and a hit can
-/// rise only as often as there are levels. A bound costs nothing and cannot hang.
+/// More rounds than any list needs, since a hit can rise only as often as there
+/// are levels. The bound excludes an endless loop.
 const MOST_ROUNDS: usize = 1000;
 
 /// The overlap of chunks of the usual size, and the most that is chosen for others.
@@ -65,15 +65,15 @@ impl Component for Config {
     }
 
     fn passes(&self, item: Item) -> Item {
-        // A parent stands for the children that were found if they are more than a share of it, level by level.
+        // On each level, a parent replaces at least a share of `merge_threshold` of its size.
         let larger = self.chunk_sizes.len().saturating_sub(1) as i32;
         let times = (1.0 / self.merge_threshold.clamp(0.05, 1.0)).powi(larger).ceil() as u64;
         let most = self.chunk_sizes.iter().copied().max().unwrap_or_default();
-        item.of_size((u64::from(self.leaf()) * times).min(most.into()))
+        item.with_passage_size((u64::from(self.leaf()) * times).min(most.into()))
     }
 
     fn cuts(&self, item: Item) -> Item {
-        item.cut(self.leaf().into(), self.chunk_overlap.into())
+        item.cut_into_chunks(self.leaf().into(), self.chunk_overlap.into())
     }
 }
 
@@ -169,8 +169,8 @@ struct RankedChunk {
 }
 
 impl Hierarchical {
-    /// Replaces children by their parent where enough of them are there. Says
-    /// whether it did.
+    /// Replaces children by their parent where enough of them were found. Returns
+    /// whether it replaced any.
     fn merge(&self, list: &mut Vec<RankedChunk>, table: &ChunkTable) -> bool {
         let mut families: Vec<(u32, Vec<RankedChunk>)> = Vec::new();
         for found in list.iter() {
@@ -198,8 +198,8 @@ impl Hierarchical {
     }
 }
 
-/// Puts the chunk that lies between two hits next to each other in the list
-/// between them, with the mean of their scores.
+/// If a single chunk lies between two hits that follow each other in the list,
+/// inserts it between them with the mean of their scores.
 fn fill(list: Vec<RankedChunk>, table: &ChunkTable) -> Vec<RankedChunk> {
     let mut filled: Vec<RankedChunk> = Vec::with_capacity(list.len());
     for found in list {

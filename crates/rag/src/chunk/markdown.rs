@@ -54,11 +54,11 @@ impl Component for Config {
     }
 
     fn cuts(&self, item: Item) -> Item {
-        item.cut(self.chunk_size.into(), self.chunk_overlap.into())
+        item.cut_into_chunks(self.chunk_size.into(), self.chunk_overlap.into())
     }
 
     fn passes(&self, item: Item) -> Item {
-        item.of_size(self.chunk_size.into())
+        item.with_passage_size(self.chunk_size.into())
     }
 }
 

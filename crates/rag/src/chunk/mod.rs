@@ -10,14 +10,14 @@ mod vocabulary;
 #[cfg(test)]
 mod conformance;
 
-pub(crate) use outline::together_of;
+pub(crate) use outline::merge_headings;
 pub use tokens::TokenCounter;
 
 use crate::{AxisValue, Chunk, ChunkTable, Document, Error, Hit, Passage, component::components};
 use async_trait::async_trait;
 use futures::FutureExt;
 
-/// Why a component was asked in the wrong way.
+/// The error of a component that needs a model but is called without waiting.
 pub(crate) const WAITS: &str = "it waits for a model, which is not possible here";
 
 components! {
@@ -44,8 +44,8 @@ impl AxisValue for ChunkerConfig {
 /// Cuts documents into chunks and turns found chunks into context, so that
 /// every retriever works with every chunker.
 ///
-/// One whose settings name no model waits for nothing: its future is done when
-/// it is polled once.
+/// A chunker whose settings name no model never waits: its future is ready when
+/// it is polled first.
 #[async_trait]
 pub trait Chunker: Send + Sync {
     /// The chunks of one document, numbered from 0 in the order given.
@@ -55,10 +55,10 @@ pub trait Chunker: Send + Sync {
     /// Only where a model or a function of the user's own fails.
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error>;
 
-    /// The same of a chunker that waits for nothing.
+    /// [`Chunker::chunk`] of a chunker that never waits.
     ///
     /// # Errors
-    /// As of [`Chunker::chunk`], and where it waits for a model after all.
+    /// As of [`Chunker::chunk`], and if it waits for a model after all.
     fn chunk_now(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let waits = || Err(Error::Failed { component: "chunker", reason: WAITS.to_owned() });
         self.chunk(document).now_or_never().unwrap_or_else(waits)

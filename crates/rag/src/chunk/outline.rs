@@ -5,8 +5,8 @@ use crate::{Chunk, Document, Metadata, Span};
 
 /// Between the headings of a path.
 const SEPARATOR: &str = " > ";
-/// So many sections are named where a chunk holds text of several; of more,
-/// the first and the last.
+/// The most sections that are named for a chunk; of more, the first and the
+/// last are.
 const NAMED: usize = 3;
 
 /// A document's sections.
@@ -20,7 +20,7 @@ pub(super) struct Outline<'a> {
 
 struct Section<'a> {
     start: usize,
-    /// Where its text begins, behind the title.
+    /// Where its text begins, after the title.
     body: usize,
     /// The titles from the outermost to its own.
     path: Vec<&'a str>,
@@ -35,7 +35,7 @@ impl<'a> Outline<'a> {
             above.retain(|(level, _)| *level < heading.level);
             above.push((heading.level, heading.title.as_str()));
             let path = above.iter().map(|(_, title)| *title).filter(|title| !title.is_empty()).collect();
-            let body = behind_title(&document.text, heading.start, &heading.title);
+            let body = after_title(&document.text, heading.start, &heading.title);
             sections.push(Section { start: heading.start, body, path });
         }
         let author = document.author.clone().map(|author| ("author".to_owned(), author.into()));
@@ -63,16 +63,16 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Chunks side by side, each linked to its neighbours.
-    pub(super) fn row(&self, spans: impl IntoIterator<Item = Span>) -> Vec<Chunk> {
+    /// Chunks in a row, each linked to its neighbours.
+    pub(super) fn linked_chunks(&self, spans: impl IntoIterator<Item = Span>) -> Vec<Chunk> {
         let mut chunks: Vec<Chunk> = (0..).zip(spans).map(|(number, span)| self.chunk(number, span)).collect();
         link(&mut chunks);
         chunks
     }
 
-    /// The headings above the text of a span. A title alone is no text: a chunk
-    /// that ends with the title of the next section does not speak of it, and
-    /// one that begins right before a title speaks of what follows.
+    /// The headings above the text of a span. A title alone does not count as
+    /// text: a chunk that ends with the title of the next section gets no heading
+    /// of that section, and one that begins right before a title gets its heading.
     fn heading(&self, span: Span) -> Option<String> {
         let next = self.sections.partition_point(|section| section.start <= span.start);
         // Text before the first heading has none.
@@ -93,18 +93,18 @@ impl<'a> Outline<'a> {
             // Titles only: the last one.
             paths.extend(touched.last().map(|(section, _)| section.path.as_slice()));
         }
-        together(&paths)
+        merge_paths(&paths)
     }
 }
 
 /// Several paths as one: what they share, then the last title of each.
-pub(super) fn together(paths: &[&[&str]]) -> Option<String> {
+pub(super) fn merge_paths(paths: &[&[&str]]) -> Option<String> {
     let paths: Vec<&[&str]> = paths.iter().copied().filter(|path| !path.is_empty()).collect();
     let (first, rest) = paths.split_first()?;
     if rest.is_empty() {
         return Some(first.join(SEPARATOR));
     }
-    // A path that another one goes on from is named too, so it is not shared.
+    // A path that is the beginning of another keeps its last title, which is not shared then.
     let most = paths.iter().map(|path| path.len() - 1).min().unwrap_or(0);
     let shared = (0..most).take_while(|&i| rest.iter().all(|path| path[i] == first[i])).count();
     let mut names: Vec<&str> = paths.iter().filter_map(|path| path.last().copied()).collect();
@@ -116,9 +116,9 @@ pub(super) fn together(paths: &[&[&str]]) -> Option<String> {
     Some(first[..shared].iter().copied().chain([names.as_str()]).collect::<Vec<_>>().join(SEPARATOR))
 }
 
-/// The headings of several passages that stand in a row as one. What stands
-/// behind the last separator names the section.
-pub(crate) fn together_of(headings: &[&str]) -> Option<String> {
+/// Merges the headings of several passages in a row. The text after the last
+/// separator names the section.
+pub(crate) fn merge_headings(headings: &[&str]) -> Option<String> {
     let mut paths: Vec<Vec<&str>> = Vec::new();
     for heading in headings {
         let path: Vec<&str> = heading.split(SEPARATOR).collect();
@@ -126,11 +126,11 @@ pub(crate) fn together_of(headings: &[&str]) -> Option<String> {
             paths.push(path);
         }
     }
-    together(&paths.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    merge_paths(&paths.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// The end of a part's title, where the text begins with it; else its start.
-fn behind_title(text: &str, start: usize, title: &str) -> usize {
+/// The end of a section's title if the text begins with it, else `start`.
+fn after_title(text: &str, start: usize, title: &str) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     let blank = rest.len() - rest.trim_start().len();
     let line = rest[blank..].split('\n').next().unwrap_or_default();
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn paths_of_neighbours_become_one() {
-        assert_eq!(together_of(&["A > B", "A > B", "A > C"]).as_deref(), Some("A > B; C"));
-        assert_eq!(together_of(&["A"]).as_deref(), Some("A"));
-        assert_eq!(together_of(&[]), None);
+        assert_eq!(merge_headings(&["A > B", "A > B", "A > C"]).as_deref(), Some("A > B; C"));
+        assert_eq!(merge_headings(&["A"]).as_deref(), Some("A"));
+        assert_eq!(merge_headings(&[]), None);
     }
 }

@@ -31,7 +31,7 @@ struct Candidate {
     next_token: Option<usize>,
 }
 
-/// Sentences before closing quotes and brackets are put back where they belong.
+/// Sentences before [`realigned_starts`] gives them their closing quotes and brackets.
 fn slices(text: &str) -> Vec<Span> {
     let mut slices = Vec::new();
     let mut start = 0;
@@ -48,8 +48,7 @@ fn slices(text: &str) -> Vec<Span> {
         }
         let Some((context_end, next_token)) = token_after(text, at + 1) else { continue };
         let (word, before) = previous.map_or((0, 0), |candidate| (candidate.word, candidate.at));
-        // White space right at the start of the stretch does not count as a
-        // find: Python's zero is also its "nothing found".
+        // An offset of 0 does not count, because NLTK takes it for "not found".
         let word = match text.as_bytes()[before..at].iter().rposition(|byte| matches!(byte, b' ' | b'\t'..=b'\r')) {
             Some(offset) if offset > 0 => before + offset + 1,
             _ => word,

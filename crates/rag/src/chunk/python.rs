@@ -63,7 +63,7 @@ impl Chunker for PythonChunker {
         let subject = Some(document.path.as_str());
         let parts = self.0.call(&arguments, subject)?;
         let spans = spans(&document.text, &parts).map_err(|error| self.0.unusable(error, subject))?;
-        Ok(Outline::new(document).row(spans))
+        Ok(Outline::new(document).linked_chunks(spans))
     }
 }
 
@@ -81,7 +81,7 @@ struct PartError {
 fn spans(text: &str, parts: &Value) -> Result<Vec<Span>, PartError> {
     let wrong = |index: usize, problem: &'static str| PartError { index, problem };
     let parts = parts.as_array().ok_or_else(|| wrong(0, "is not there, since this is no list"))?;
-    // Where each character starts, for those who count in them.
+    // Where each character starts, for parts that are pairs of positions.
     let mut starts: Option<Vec<usize>> = None;
     let mut spans: Vec<Span> = Vec::with_capacity(parts.len());
     for (i, part) in parts.iter().enumerate() {

@@ -53,11 +53,11 @@ impl Component for Config {
 
     fn cuts(&self, item: Item) -> Item {
         // A chunk ends before the piece that is too long for it, so a part of it stays empty: in prose about a tenth.
-        item.cut(u64::from(self.chunk_size) * 9 / 10, self.chunk_overlap.into())
+        item.cut_into_chunks(u64::from(self.chunk_size) * 9 / 10, self.chunk_overlap.into())
     }
 
     fn passes(&self, item: Item) -> Item {
-        item.of_size(self.chunk_size.into())
+        item.with_passage_size(self.chunk_size.into())
     }
 }
 
@@ -126,7 +126,7 @@ impl Chunker for Recursive {
             Some(count) => joiner.push(whole, count),
             None => self.cut(text, whole, 0, &mut joiner),
         }
-        Ok(Outline::new(document).row(joiner.finish()))
+        Ok(Outline::new(document).linked_chunks(joiner.finish()))
     }
 }
 

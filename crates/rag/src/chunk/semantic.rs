@@ -62,7 +62,7 @@ impl Component for Config {
     }
 
     fn passes(&self, item: Item) -> Item {
-        item.of_size(self.most_size.into())
+        item.with_passage_size(self.most_size.into())
     }
 
     fn embedder(&self) -> bool {
@@ -102,29 +102,29 @@ impl Chunker for Semantic {
         let groups = match sentences.len() {
             0 | 1 => sentences,
             _ => {
-                let vectors = self.embedder.embed(&self.surrounded(text, &sentences), InputKind::Document).await?;
+                let vectors = self.embedder.embed(&self.with_neighbours(text, &sentences), InputKind::Document).await?;
                 groups(&sentences, &distances(&vectors), self.config.breakpoint_percentile)
             }
         };
-        let cut = self.sized(text, &groups).into_iter().flat_map(|group| self.splitter.split(text, group));
-        Ok(Outline::new(document).row(cut))
+        let cut = self.join_small(text, &groups).into_iter().flat_map(|group| self.splitter.split(text, group));
+        Ok(Outline::new(document).linked_chunks(cut))
     }
 }
 
 impl Semantic {
     /// Each sentence with its neighbours.
-    fn surrounded(&self, text: &str, sentences: &[Span]) -> Vec<String> {
+    fn with_neighbours(&self, text: &str, sentences: &[Span]) -> Vec<String> {
         let last = sentences.len() - 1;
         let reach = self.config.buffer_size;
-        let surrounded = |i: usize| {
+        let with_neighbours = |i: usize| {
             let (from, to) = (i.saturating_sub(reach), i.saturating_add(reach).min(last));
             text[sentences[from].start..sentences[to].end].trim().to_owned()
         };
-        (0..=last).map(surrounded).collect()
+        (0..=last).map(with_neighbours).collect()
     }
 
     /// The groups, small ones joined with the next.
-    fn sized(&self, text: &str, groups: &[Span]) -> Vec<Span> {
+    fn join_small(&self, text: &str, groups: &[Span]) -> Vec<Span> {
         let (least, most) = (self.config.least_size as usize, self.config.most_size as usize);
         let counter = TokenCounter::shared();
         let of = |span: Span| trim(text, span).map_or("", |span| &text[span.start..span.end]);
@@ -165,7 +165,7 @@ fn groups(sentences: &[Span], distances: &[f64], percentile: f64) -> Vec<Span> {
     groups
 }
 
-/// With linear interpolation, as NumPy's.
+/// The percentile with linear interpolation, as NumPy computes it.
 fn percentile(values: &[f64], percentile: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -11,7 +11,7 @@
 
 use super::{
     Chunker,
-    outline::{Outline, together_of},
+    outline::{Outline, merge_headings},
     punkt,
     split::trim,
 };
@@ -43,11 +43,11 @@ impl Default for Config {
 
 impl Component for Config {
     fn cuts(&self, item: Item) -> Item {
-        item.cut(SHORT_SENTENCE, 0)
+        item.cut_into_chunks(SHORT_SENTENCE, 0)
     }
 
     fn passes(&self, item: Item) -> Item {
-        item.of_size((1 + 2 * u64::from(self.window_size)) * LONG_SENTENCE)
+        item.with_passage_size((1 + 2 * u64::from(self.window_size)) * LONG_SENTENCE)
     }
 }
 
@@ -87,7 +87,7 @@ impl Chunker for SentenceWindow {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         // White space after a sentence stays with it, so that windows can be
         // put together from the sentences alone.
-        Ok(Outline::new(document).row(punkt::sentences(&document.text)))
+        Ok(Outline::new(document).linked_chunks(punkt::sentences(&document.text)))
     }
 
     fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {
@@ -107,7 +107,7 @@ impl Chunker for SentenceWindow {
             let first = table.passage(Hit { row: from, score: hit.score });
             let headings: Vec<&str> = (from..=to).filter_map(|row| table.chunk(row).heading.as_deref()).collect();
             passages.push(Passage {
-                heading: together_of(&headings),
+                heading: merge_headings(&headings),
                 span: Span { start: span.start + inner.start, end: span.start + inner.end },
                 text: text[inner.start..inner.end].to_owned(),
                 rows: vec![hit.row],

@@ -21,9 +21,9 @@ const SMALLEST_SIZE: usize = 4;
 /// lose one mark each time, and LlamaIndex ends with a recursion error.
 const MOST_SENTENCE_CUTS: u32 = 32;
 
-/// Counts whatever sizes are given in.
+/// Counts the units in which sizes are given.
 pub(super) trait Counter: Send + Sync {
-    /// How many the text has, or nothing if more than `limit`.
+    /// How many units the text has; none if it has more than `limit`.
     fn at_most(&self, text: &str, limit: usize) -> Option<usize>;
 }
 
@@ -108,7 +108,7 @@ impl<C: Counter> Splitter<C> {
 
     /// Cuts a stretch into pieces that fit and hands them to the joiner.
     pub(super) fn cut(&self, text: &str, within: Span, joiner: &mut Joiner<'_>) {
-        // An own stack: no text, however nasty, can exhaust the thread's.
+        // A stack of its own, so that no text can overflow the thread's stack.
         let mut stack = vec![(within, 0)];
         while let Some((span, depth)) = stack.pop() {
             let piece = &text[span.start..span.end];
@@ -143,7 +143,7 @@ impl Splitter<&'static TokenCounter> {
 impl Chunker for Splitter<&'static TokenCounter> {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let within = Span { start: 0, end: document.text.len() };
-        Ok(Outline::new(document).row(self.split(&document.text, within)))
+        Ok(Outline::new(document).linked_chunks(self.split(&document.text, within)))
     }
 }
 
@@ -205,8 +205,7 @@ pub(super) fn trim(text: &str, span: Span) -> Option<Span> {
     (start < end).then_some(Span { start, end })
 }
 
-/// Stands for an overlap that is not set, while settings are read. No chunk
-/// repeats so much.
+/// Stands for an overlap that is not set while settings are read.
 pub(super) const fn not_set() -> u32 {
     u32::MAX
 }
@@ -272,7 +271,7 @@ pub(super) fn check_sizes(
     Ok(())
 }
 
-/// Refuses a separator that stands everywhere.
+/// Refuses an empty separator.
 pub(super) fn check_separator(component: &'static str, key: &str, separator: &str) -> Result<(), Error> {
     if separator.is_empty() {
         return Err(Error::Config { component, reason: format!("`{key}` is empty; give at least one character") });

@@ -17,8 +17,8 @@ const MARKERS: [&str; 5] = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>",
 
 /// Counts tokens of `cl100k_base`.
 pub struct TokenCounter {
-    /// Loaded by the first count: a service that only answers never counts, and
-    /// a fifth of a second is most of its start.
+    /// Loaded at the first count: that takes a fifth of a second, and a service
+    /// that only answers never counts.
     vocabulary: LazyLock<TokenVocabulary>,
 }
 
@@ -37,8 +37,7 @@ impl TokenCounter {
     /// How many tokens the text has, or nothing if it has more than `limit`.
     /// Stops as soon as the limit is passed.
     pub fn at_most(&self, text: &str, limit: usize) -> Option<usize> {
-        // No token is longer than the longest, so a very long text needs no
-        // look, nor does a word of a megabyte.
+        // A text that exceeds the limit even with the longest tokens is not counted.
         if text.len() / self.vocabulary.longest > limit {
             return None;
         }

@@ -19,10 +19,10 @@ use tokio::sync::OwnedSemaphorePermit;
 /// The most headings that outline a document that is too long to be shown.
 const OUTLINE: usize = 40;
 
-/// What a text could use to leave its fence in these prompts.
+/// The marks that a text must not contain in these prompts.
 static MARKS: LazyLock<Regex> = LazyLock::new(|| fence::marks(&["document", "passage"], &[]));
 
-/// A text that cannot end its fence, or speak as another.
+/// A text that cannot end its fence or start another speaker's turn.
 pub(super) fn neutral(text: &str) -> Cow<'_, str> {
     MARKS.replace_all(text, |found: &Captures<'_>| found[0].replace('<', "‹").replace('>', "›").replace('[', "("))
 }
@@ -81,9 +81,9 @@ pub(super) struct Block {
     pub(super) shown: String,
 }
 
-/// The parts of a document that are shown, so that each holds at most `room`
-/// tokens. A document that fits is one part; of a longer one each part has its
-/// title and an outline. Chunks are in the order of the document.
+/// Cuts a document into parts of at most `room` tokens. A document that fits is
+/// one part; each part of a longer one has the title and an outline. Chunks are
+/// in the order of the document.
 pub(super) fn blocks(document: &Document, chunks: &[&Chunk], room: usize, count: &dyn Fn(&str) -> usize) -> Vec<Block> {
     if chunks.is_empty() {
         return Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn blocks(document: &Document, chunks: &[&Chunk], room: usize, count:
             document.text.get(chunks[from].span.start..end).unwrap_or_default()
         };
         let mut to = from + 1;
-        // Chunks may overlap, so the text is counted as a whole; the steps double, so that it is counted seldom.
+        // Chunks may overlap, so their text is counted as a whole; the steps double, so that it is seldom counted.
         let mut step = 1;
         while step > 0 {
             match to + step <= chunks.len() && count(text(to + step)) <= room {
@@ -143,8 +143,8 @@ pub(super) fn room(chat: &Chat, window: usize, max_tokens: u32, chunks: &[&Chunk
     window.min(chat.context_length().saturating_sub(spent))
 }
 
-/// A reply without white space and label, none if nothing is left.
-pub(super) fn said<'a>(reply: &'a str, label: &str) -> Option<&'a str> {
+/// A reply without its label and white space around it; none if nothing is left.
+pub(super) fn reply_text<'a>(reply: &'a str, label: &str) -> Option<&'a str> {
     let reply = reply.trim();
     let reply = reply.strip_prefix(label).unwrap_or(reply).trim();
     (!reply.is_empty()).then_some(reply)

@@ -10,9 +10,8 @@
 //! Source: Anthropic, Introducing Contextual Retrieval, 2024.
 
 use super::{
-    EnrichedText, Enricher,
-    asking::{asks, blocks, chat, first_then_all, neutral, request, room, said},
-    below,
+    EnrichedText, Enricher, above_chunk,
+    asking::{asks, blocks, chat, first_then_all, neutral, reply_text, request, room},
 };
 use crate::{Ask, Chunk, Component, Context, Document, Error, Item};
 use async_trait::async_trait;
@@ -92,7 +91,7 @@ impl Enricher for Contextual {
         let mut enriched = Vec::with_capacity(chunks.len());
         for block in blocks(document, chunks, room, &count) {
             let chunks = chunks[block.chunks].iter();
-            let calls = chunks.map(|chunk| self.one(&block.shown, chunk).inspect(|_| done())).collect();
+            let calls = chunks.map(|chunk| self.enrich_chunk(&block.shown, chunk).inspect(|_| done())).collect();
             for one in first_then_all(self.chat.turn().await, calls).await {
                 enriched.push(one?);
             }
@@ -102,16 +101,16 @@ impl Enricher for Contextual {
 }
 
 impl Contextual {
-    async fn one(&self, shown: &str, chunk: &Chunk) -> Result<EnrichedText, Error> {
+    async fn enrich_chunk(&self, shown: &str, chunk: &Chunk) -> Result<EnrichedText, Error> {
         let passage = neutral(chunk.text.trim());
         let user = format!("{shown}\n<passage>\n{passage}\n</passage>\n\n{LABEL}");
         let Config { max_tokens, temperature, seed, .. } = self.config;
         let messages = vec![Message::system(INSTRUCTIONS), Message::user(user)];
         match self.chat.chat(&request(messages, max_tokens, temperature, seed)).await {
-            Ok(reply) => Ok(match said(&reply.text, LABEL).map(|text| ended(text, reply.finish)) {
-                Some("") => EnrichedText::as_it_is(chunk, "the model's context did not end within max_tokens"),
-                Some(context) => below(context, chunk).into(),
-                None => EnrichedText::as_it_is(chunk, "the model wrote no context"),
+            Ok(reply) => Ok(match reply_text(&reply.text, LABEL).map(|text| complete_sentences(text, reply.finish)) {
+                Some("") => EnrichedText::unchanged(chunk, "the model's context did not end within max_tokens"),
+                Some(context) => above_chunk(context, chunk).into(),
+                None => EnrichedText::unchanged(chunk, "the model wrote no context"),
             }),
             Err(error) => EnrichedText::after_failure(chunk, &error),
         }
@@ -119,7 +118,7 @@ impl Contextual {
 }
 
 /// A context without the sentence that was cut, if it was.
-fn ended(text: &str, finish: Finish) -> &str {
+fn complete_sentences(text: &str, finish: Finish) -> &str {
     match (finish, text.rfind(['.', '!', '?'])) {
         (Finish::Length, Some(end)) => &text[..=end],
         (Finish::Length, None) => "",

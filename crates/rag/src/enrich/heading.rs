@@ -6,7 +6,7 @@
 //! It changes nothing where a document states neither; and where headings are
 //! long and chunks short, it makes chunks of one section look alike.
 
-use super::{EnrichedText, Enricher, below};
+use super::{EnrichedText, Enricher, above_chunk};
 use crate::{Chunk, Component, Context, Document, Error};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -31,21 +31,21 @@ impl Component for Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
-        Ok(Box::new(Above { title: self.title }))
+        Ok(Box::new(HeadingEnricher { title: self.title }))
     }
 }
 
-struct Above {
+struct HeadingEnricher {
     title: bool,
 }
 
 #[async_trait]
-impl Enricher for Above {
+impl Enricher for HeadingEnricher {
     async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         let title = document.title.as_deref().filter(|_| self.title);
         let text = |chunk: &&Chunk| {
             let lines: Vec<&str> = title.into_iter().chain(chunk.heading.as_deref()).collect();
-            below(&lines.join("\n"), chunk).into()
+            above_chunk(&lines.join("\n"), chunk).into()
         };
         Ok(chunks.iter().map(text).collect())
     }

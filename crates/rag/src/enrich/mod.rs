@@ -37,13 +37,13 @@ impl AxisValue for EnrichConfig {
 pub struct EnrichedText {
     /// The text, the chunk's own included.
     pub text: String,
-    /// Why it holds no more than the chunk, where there was to be more.
+    /// Why it holds only the chunk, if the enricher should have added text.
     pub fallback: Option<Fallback>,
 }
 
 impl EnrichedText {
     /// The chunk alone, because its model wrote nothing that can be used.
-    fn as_it_is(chunk: &Chunk, reason: &str) -> Self {
+    fn unchanged(chunk: &Chunk, reason: &str) -> Self {
         let fallback = Some(Fallback { reason: reason.to_owned(), failed: false });
         Self { text: chunk.text.clone(), fallback }
     }
@@ -69,7 +69,8 @@ impl From<String> for EnrichedText {
 pub struct ChunkVectors {
     /// One row for each chunk, of length 1.
     pub matrix: Matrix,
-    /// How many of them are those of the text alone, because there was nothing else.
+    /// How many of them are vectors of the chunk's text alone, because the
+    /// enricher had no other.
     pub alone: usize,
 }
 
@@ -88,8 +89,8 @@ pub fn check(pipeline: &PipelineConfig, models: &dyn Models) -> Result<(), Error
 
 /// Writes what is searched in place of chunks' texts.
 ///
-/// One whose settings name no model waits for nothing: its future is done when
-/// it is polled once.
+/// An enricher whose settings name no model never waits: its future is ready
+/// when it is polled first.
 #[async_trait]
 pub trait Enricher: Send + Sync {
     /// One text for each of these chunks of a document, in their order. Where a
@@ -125,7 +126,7 @@ pub trait Enricher: Send + Sync {
         Err(Error::Failed { component: "enrich", reason: "it makes no vectors".to_owned() })
     }
 
-    /// Whether it can do its work on what a chunker with these settings makes.
+    /// Checks that it works with the chunks of a chunker with these settings.
     ///
     /// # Errors
     /// Why not, and what to do.
@@ -133,18 +134,18 @@ pub trait Enricher: Send + Sync {
         Ok(())
     }
 
-    /// The same as [`Enricher::enrich`], of an enricher that waits for nothing.
+    /// [`Enricher::enrich`] of an enricher that never waits.
     ///
     /// # Errors
-    /// As of [`Enricher::enrich`], and where it waits for a model after all.
+    /// As of [`Enricher::enrich`], and if it waits for a model after all.
     fn enrich_now(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         let waits = || Err(Error::Failed { component: "enrich", reason: crate::chunk::WAITS.to_owned() });
         self.enrich(document, chunks).now_or_never().unwrap_or_else(waits)
     }
 }
 
-/// A chunk's text below what is written for it.
-fn below(written: &str, chunk: &Chunk) -> String {
+/// A chunk's text with what is written for it above.
+fn above_chunk(written: &str, chunk: &Chunk) -> String {
     match written.trim() {
         "" => chunk.text.clone(),
         written => format!("{written}\n\n{}", chunk.text),

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Less of a passage than this is not worth showing, in tokens.
-const LEAST: usize = 16;
+const LEAST_TOKENS: usize = 16;
 
 /// A passage or a part of one as it is shown to a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,9 +19,9 @@ pub(super) struct NumberedSource {
     pub(super) tokens: usize,
 }
 
-/// Passages in order as far as they fit into `total` tokens (the one that
-/// crosses it is cut at the end of a sentence), each in as many parts as it
-/// takes for none to be longer than `window`; and how many were left out.
+/// Turns passages into sources, in order, until `total` tokens are used up; the
+/// last one is cut at the end of a sentence. A passage that is longer than
+/// `window` becomes several sources. Also returns how many passages are left out.
 pub(super) fn sources(
     passages: &[Passage],
     total: usize,
@@ -36,7 +36,7 @@ pub(super) fn sources(
         let before = sources.len();
         while !rest.is_empty() {
             let room = left.min(window).saturating_sub(frame);
-            let end = if room < LEAST { 0 } else { cut(rest, room, count) };
+            let end = if room < LEAST_TOKENS { 0 } else { cut(rest, room, count) };
             if end == 0 {
                 break;
             }

@@ -313,7 +313,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// An answer, and what an on_text was told of it.
+    /// An answer, and the texts that `on_text` got meanwhile.
     async fn watched(
         config: &GeneratorConfig,
         script: &Arc<ScriptedChat>,

@@ -70,7 +70,7 @@ impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
         self.check()?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
-        let asker = self.settings.asker(NAME, cx)?.until(&[]);
+        let asker = self.settings.asker(NAME, cx)?.with_stop_texts(&[]);
         Ok(Box::new(PythonGenerator { function, asker }))
     }
 

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 /// Kept free in the model's context for the marks of its chat template.
 const TEMPLATE_TOKENS: usize = 64;
-/// A small model that is done likes to go on with a question of its own.
+/// Texts that end a reply. A small model likes to go on with a question of its own.
 const STOP: &[&str] = &["\nQuestion:", "<source"];
-/// What ends a reply to a prompt of the user's own, whose words are not known.
+/// Texts that end a reply to a prompt of the user's own, whose words are not known.
 const OWN_STOP: &[&str] = &["<source"];
 /// Less room for sources than this makes no sense.
 const LEAST_ROOM: usize = 64;
@@ -96,7 +96,7 @@ impl Settings {
     pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<AnswerModel, Error> {
         self.check(component)?;
         let (instructions, stop) = match &self.template {
-            Some(template) => (Instructions::File(template.parsed().map_err(|error| error.of(component))?), OWN_STOP),
+            Some(template) => (Instructions::File(template.parse().map_err(|error| error.of(component))?), OWN_STOP),
             None => (Instructions::Named(self.prompt), STOP),
         };
         Ok(AnswerModel { settings: self.clone(), instructions, chat: cx.chat(component, &self.model)?, stop })
@@ -144,9 +144,8 @@ pub(super) struct Tally {
 }
 
 impl AnswerModel {
-    /// With these texts as the end of a reply, instead of those that end what
-    /// follows our own prompts.
-    pub(super) fn until(self, stop: &'static [&'static str]) -> Self {
+    /// Replaces the texts that end a reply.
+    pub(super) fn with_stop_texts(self, stop: &'static [&'static str]) -> Self {
         Self { stop, ..self }
     }
 
@@ -177,7 +176,7 @@ impl AnswerModel {
         budget::sources(passages, total, room, &|text| self.count(text))
     }
 
-    /// The same, with as many sources together as one call can hold.
+    /// [`sources`](Self::sources), joined into as few texts as fit into a call each.
     pub(super) fn packs(&self, passages: &[Passage], room: usize) -> (Vec<String>, u32) {
         let (sources, dropped) = self.sources(passages, room);
         let groups = budget::groups(sources, room, |source| source.tokens);
@@ -189,8 +188,8 @@ impl AnswerModel {
         self.chat.count_tokens(text)
     }
 
-    /// Shows an on_text a reply from which nothing else is made but the
-    /// answer; the last `dropped` passages are not seen.
+    /// Who watches the call that writes the answer, from all passages but the last
+    /// `dropped`.
     pub(super) fn watch<'a>(
         &self,
         on_text: Option<OnText<'a>>,
@@ -289,7 +288,7 @@ impl AnswerModel {
         } else if self.settings.citations && citations.is_empty() {
             let found = citation::source_of(&text, seen.iter().map(|passage| passage.text.as_str()));
             if let Some(number) = found {
-                // As the prompt's example has it: before the full stop.
+                // Before the full stop, as in the prompt's example.
                 let end = text.trim_end_matches('.').len();
                 text.insert_str(end, &format!(" [{number}]"));
                 citations.push(number);
@@ -301,8 +300,8 @@ impl AnswerModel {
 }
 
 impl Tally {
-    /// A call whose reply could not be used, so that its tokens are not known here.
-    pub(super) fn of_a_call() -> Self {
+    /// A call whose reply could not be used, and whose tokens are not known.
+    pub(super) fn of_unusable_call() -> Self {
         Self { calls: 1, ..Self::default() }
     }
 

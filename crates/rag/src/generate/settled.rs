@@ -6,7 +6,7 @@
 use super::citation;
 use crate::prompt::NO_ANSWER;
 
-/// What models like to begin with, and no answer shows.
+/// A beginning of replies that is removed from answers.
 const LABEL: &str = "Answer:";
 /// An open bracket with more than this in it is no citation.
 const LONGEST_CITATION: usize = 40;
@@ -30,7 +30,7 @@ pub(super) fn settled(reply: &str, n_sources: u32) -> String {
     if LABEL.starts_with(text.trim_end()) {
         return String::new();
     }
-    let text = closed(plain(text));
+    let text = without_open_citation(plain(text));
     let (said, _) = citation::resolve(text, 0);
     if words(NO_ANSWER).starts_with(&words(&said)) {
         return String::new();
@@ -43,7 +43,7 @@ pub(super) fn settled(reply: &str, n_sources: u32) -> String {
 }
 
 /// The text up to a bracket at its end that may become a citation.
-fn closed(text: &str) -> &str {
+fn without_open_citation(text: &str) -> &str {
     let may_be_citation = |inside: &str| {
         inside.len() <= LONGEST_CITATION
             && inside.chars().all(|c| c.is_alphanumeric() || c.is_whitespace() || matches!(c, ',' | ';'))

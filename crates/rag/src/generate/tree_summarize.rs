@@ -106,7 +106,7 @@ impl TreeSummarize {
     }
 
     /// The replies that say something, in order. Calls overlap: a local model
-    /// decodes them as one batch. A reply to look at is one that is alone.
+    /// decodes them as one batch. Only a single request is watched.
     async fn ask_all(
         &self,
         requests: Vec<Vec<Message>>,

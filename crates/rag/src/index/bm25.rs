@@ -106,7 +106,7 @@ impl Bm25Index {
         self.search_where(text, k, |_| true)
     }
 
-    /// The same among the entries that pass.
+    /// [`search`](Self::search) among the entries that pass.
     pub(crate) fn search_where(&self, text: &str, k: usize, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
         let mut scores = vec![0.0f32; self.len()];
         let mut touched = Vec::new();
@@ -139,7 +139,7 @@ impl Bm25Index {
         scores
     }
 
-    /// The postings of each term of a query that any entry holds.
+    /// The ranges of postings of the query's terms; terms that no entry holds have none.
     fn query(&self, text: &str) -> Vec<std::ops::Range<usize>> {
         let mut ranges = Vec::new();
         Tokenizer::new().terms(text, |term| {
@@ -229,7 +229,7 @@ impl Bm25Index {
     }
 }
 
-/// What one task read.
+/// The postings of the texts of one task.
 struct PartialIndex {
     postings: HashMap<String, Vec<(u32, u32)>>,
     lengths: Vec<u32>,

@@ -49,12 +49,12 @@ pub(super) struct Coarse {
     /// The greatest length of a row, exact or coarse.
     longest: f64,
     reader: DotProduct,
-    /// Bounds that are no longer read: new memory for each query would cost a
-    /// page fault for every thousand of them.
+    /// Memory for the bounds of the next query: new memory would cost a page fault
+    /// for every thousand bounds.
     spare: Mutex<Vec<f32>>,
 }
 
-/// The facts about a row that its bits do not hold.
+/// What is kept about a row besides its bits.
 #[derive(Debug, Clone, Copy, Default)]
 struct CoarseRow {
     scale: f32,
@@ -160,23 +160,24 @@ impl Coarse {
         Bounds { upper, likely: likely.into_sorted().into_iter().map(|(entry, _)| entry).collect() }
     }
 
-    /// Takes bounds back that are no longer needed.
+    /// Keeps the memory of bounds for the next query.
     pub(super) fn recycle(&self, bounds: Bounds) {
         *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = bounds.upper;
     }
 
-    /// The sums of `v · q'` of as many rows as there is room for.
+    /// Fills `products` with the sums of `v · q'` of the first rows.
     fn products(&self, bits: &[u8], query: &[i8], products: &mut [i32]) {
         self.reader.products(&bits.as_chunks().0[..products.len() * self.groups], self.groups, query, products);
     }
 
-    /// The sums of `v · q'` of as many of these entries as there is room for.
+    /// Fills `products` with the sums of `v · q'` of the first of these entries.
     fn products_of(&self, entries: &[u32], query: &[i8], products: &mut [i32]) {
         self.reader.products_of(self.bits.as_chunks().0, self.groups, entries, query, products);
     }
 }
 
-/// Writes a row's bits; with them the greater of the two rows' lengths.
+/// Writes a row's bits. Also returns the length of the exact or of the coarse
+/// row, whichever is greater.
 fn quantize(exact: &[f32], bits: &mut [u8]) -> (CoarseRow, f64) {
     let most = exact.iter().fold(0.0f32, |most, value| most.max(value.abs()));
     let scale = most / MIDDLE;
@@ -319,7 +320,7 @@ fn scan(bits: &[Group], query: &[QueryGroup], products: &mut [i32], one: impl Fn
     }
 }
 
-/// The same for rows that lie anywhere.
+/// [`scan`] of the rows of some entries, which may be anywhere.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn visit(

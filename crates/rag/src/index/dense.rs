@@ -31,8 +31,8 @@ use std::{
     },
 };
 
-/// A task of the search holds about this many bytes of rows: half of a small
-/// second-level cache, so that they are still there for the next queries.
+/// A task of the search scores about this many bytes of rows: half of a small
+/// second-level cache, so that they stay there for the next queries.
 const TASK_BYTES: usize = 512 << 10;
 /// How many queries are scored against a task's rows before the next group of queries.
 const QUERY_BLOCK: usize = 64;
@@ -42,7 +42,7 @@ const COARSE_BYTES: usize = 64 << 20;
 /// opened for one question works without it.
 const COARSE_AFTER: usize = 4;
 /// If more than one in this many entries are candidates, reading all rows in order is faster.
-const CANDIDATES: usize = 8;
+const CANDIDATE_SHARE: usize = 8;
 
 /// Vectors in a fixed order: entry `i` belongs to the `i`-th searchable chunk.
 ///
@@ -54,7 +54,7 @@ pub struct DenseIndex {
     data: VectorData,
     kernel: Kernel,
     /// Searches with a single query so far.
-    asked: AtomicUsize,
+    n_searches: AtomicUsize,
     coarse: OnceLock<Coarse>,
 }
 
@@ -150,7 +150,7 @@ impl DenseIndex {
 
     fn new(origin: String, header: DenseHeader, data: VectorData) -> Self {
         let kernel = Kernel::detect();
-        Self { origin, header, data, kernel, asked: AtomicUsize::new(0), coarse: OnceLock::new() }
+        Self { origin, header, data, kernel, n_searches: AtomicUsize::new(0), coarse: OnceLock::new() }
     }
 
     /// How many vectors there are.
@@ -261,7 +261,7 @@ impl DenseIndex {
             return Some(coarse);
         }
         let bytes = self.len() * self.header.columns() * size_of::<f32>();
-        let is_time = bytes >= COARSE_BYTES && self.asked.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER;
+        let is_time = bytes >= COARSE_BYTES && self.n_searches.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER;
         if !is_time || !Coarse::is_fast_here() {
             return None;
         }
@@ -287,9 +287,9 @@ impl DenseIndex {
         let possible = |upper: f32| upper >= least || upper.is_nan();
         let upper = (0u32..).zip(&bounds.upper).filter(|(_, upper)| possible(**upper));
         let candidates: Vec<u32> = upper.map(|(at, _)| among.map_or(at, |entries| entries[at as usize])).collect();
-        let looked_at = bounds.upper.len();
+        let n_bounds = bounds.upper.len();
         coarse.recycle(bounds);
-        if candidates.len() > looked_at / CANDIDATES {
+        if candidates.len() > n_bounds / CANDIDATE_SHARE {
             return None;
         }
         Some(self.best_of(&candidates, query, k, 256))

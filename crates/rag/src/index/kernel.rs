@@ -335,7 +335,7 @@ mod avx512 {
     }
 }
 
-/// Asks for rows that are read soon and lie anywhere.
+/// Prefetches a row that will be read soon.
 pub(super) fn prefetch(row: &[f32]) {
     #[cfg(target_arch = "x86_64")]
     for line in row.chunks(64 / size_of::<f32>()) {

@@ -60,7 +60,7 @@ pub type CreateVectors = fn(&Path, usize) -> Result<Box<dyn VectorWriter>, Error
 pub struct OpenIndex(Box<dyn Any + Send + Sync>);
 
 impl OpenIndex {
-    /// An index of a kind that is known here.
+    /// Wraps an opened index.
     pub fn new(index: impl Index) -> Self {
         Self(Box::new(index))
     }
@@ -72,7 +72,7 @@ impl OpenIndex {
 }
 
 impl IndexKind {
-    /// Whether the trial's embedder makes what it is made from.
+    /// Whether it is made from vectors of the trial's embedder.
     pub fn embeds(self) -> bool {
         !matches!(self.made_from(), MadeFrom::Texts(_))
     }

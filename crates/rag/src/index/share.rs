@@ -38,14 +38,14 @@ pub(super) fn share<Task, T: Send>(
     if others == 0 {
         return work();
     }
-    let theirs = Mutex::new(Vec::with_capacity(others));
+    let results_of_others = Mutex::new(Vec::with_capacity(others));
     let at_work = AtomicUsize::new(0);
-    let ours = rayon::in_place_scope(|scope| {
+    let own_result = rayon::in_place_scope(|scope| {
         for _ in 0..others {
             scope.spawn(|_| {
                 at_work.fetch_add(1, Ordering::SeqCst);
                 let made = work();
-                theirs.lock().unwrap_or_else(PoisonError::into_inner).push(made);
+                results_of_others.lock().unwrap_or_else(PoisonError::into_inner).push(made);
                 at_work.fetch_sub(1, Ordering::SeqCst);
             });
         }
@@ -57,7 +57,7 @@ pub(super) fn share<Task, T: Send>(
         }
         made
     });
-    theirs.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().fold(ours, merge)
+    results_of_others.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().fold(own_result, merge)
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ impl TokenBlock {
         let origin = "token index in memory";
         for chunk in chunks {
             if chunk.rows() > 0 {
-                self.dimensions = fitting(self.dimensions, chunk.columns, origin)?;
+                self.dimensions = check_dimensions(self.dimensions, chunk.columns, origin)?;
             }
             let start = self.rows.len();
             for row in chunk.iter() {
@@ -222,7 +222,7 @@ impl TokenWriter {
     pub fn push(&mut self, block: &TokenBlock) -> Result<(), Error> {
         let origin = self.path.display().to_string();
         if block.vectors > 0 {
-            self.written.dimensions = fitting(self.written.dimensions, block.dimensions as usize, &origin)?;
+            self.written.dimensions = check_dimensions(self.written.dimensions, block.dimensions as usize, &origin)?;
         }
         self.written.vectors += block.vectors;
         self.written.trailer.extend_from_slice(&block.trailer);
@@ -249,9 +249,9 @@ impl TokenWriter {
     }
 }
 
-/// The dimensions of a file with `known` dimensions and a vector of `new` ones;
-/// 0 means that they are not known yet.
-fn fitting(known: u32, new: usize, origin: &str) -> Result<u32, Error> {
+/// The dimensions of a file after a vector of `new` dimensions. `known` is 0 if
+/// the file had no vector before.
+fn check_dimensions(known: u32, new: usize, origin: &str) -> Result<u32, Error> {
     let fits = u32::try_from(new).ok().filter(|new| *new as usize <= WORD_COLUMNS);
     let new =
         fits.ok_or_else(|| bad(origin, format!("vectors of {new} dimensions; at most {WORD_COLUMNS} can be kept")))?;
@@ -299,7 +299,7 @@ fn scale(row: &[f32], limit: f32, origin: &str) -> Result<f32, Error> {
     Ok(row.iter().fold(0.0f32, |largest, value| largest.max(value.abs())) / limit)
 }
 
-/// A conversion of the result to an integer keeps within its bounds.
+/// A value divided by its scale and rounded, so that it fits the stored integer.
 fn scaled(value: f32, scale: f32) -> f32 {
     if scale > 0.0 { (value / scale).round() } else { 0.0 }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// One that has seen nothing.
+    /// A tokenizer that remembers no stems yet.
     pub(crate) fn new() -> Self {
         Self { stemmer: Stemmer::create(Algorithm::English), stems: HashMap::new() }
     }

@@ -51,7 +51,7 @@ impl<'a> Archive<'a> {
         };
         // A part cannot be packed into more than the archive holds.
         let packed = entry.compressed_size().min(self.size);
-        let by_ratio = self.limits.most_out_of(packed);
+        let by_ratio = self.limits.max_unpacked(packed);
         let expands = |bytes: u64| {
             LoadError::OverLimit(format!(
                 "{name} unpacks to {bytes} bytes or more out of {packed}, and at most {} times as many are read",

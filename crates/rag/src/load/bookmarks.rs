@@ -4,16 +4,16 @@
 //! the previous part ends at that page, and the new part begins on the next
 //! page: nothing is claimed that the file does not say.
 
-use super::headings::clipped;
+use super::headings::clip_title;
 use crate::types::{Heading, Page};
 use pdfium_render::prelude::{PdfBookmark, PdfDestinationViewSettings, PdfDocument};
 
-/// The most bookmarks that are looked at: a file can hold millions, or a circle.
-const MOST: usize = 20_000;
+/// The most bookmarks that are read: a file can hold millions, or a circle.
+const MOST_BOOKMARKS: usize = 20_000;
 /// How many bytes of text are searched for titles: books need a thousandth of it.
 const MOST_SEARCHED: usize = 256 << 20;
 /// Deeper bookmarks are not worth citing.
-const DEEPEST: u32 = 8;
+const DEEPEST_LEVEL: u32 = 8;
 
 /// A bookmark that points into the document.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(super) struct Bookmark {
 pub(super) fn read(document: &PdfDocument<'_>) -> Vec<Bookmark> {
     let mut found = Vec::new();
     let mut open: Vec<(PdfBookmark<'_>, u32)> = document.bookmarks().root().map(|root| (root, 1)).into_iter().collect();
-    for _ in 0..MOST {
+    for _ in 0..MOST_BOOKMARKS {
         let Some((bookmark, level)) = open.pop() else { break };
         found.extend(one(&bookmark, level));
         open.extend(bookmark.next_sibling().map(|next| (next, level)));
-        if level < DEEPEST {
+        if level < DEEPEST_LEVEL {
             open.extend(bookmark.first_child().map(|child| (child, level + 1)));
         }
     }
@@ -62,7 +62,7 @@ pub(super) fn headings(bookmarks: &[Bookmark], text: &str, pages: &[Page]) -> Ve
         if bookmark.page != page_before {
             (page_before, after) = (bookmark.page, page.span.start);
         }
-        let named = |start: usize| Heading { start, level: bookmark.level, title: clipped(bookmark.title.clone()) };
+        let named = |start: usize| Heading { start, level: bookmark.level, title: clip_title(bookmark.title.clone()) };
         searched += page.span.end.saturating_sub(after);
         let found =
             if searched <= MOST_SEARCHED { line_with(text, after, page.span.end, &bookmark.title) } else { None };

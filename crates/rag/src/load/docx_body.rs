@@ -2,7 +2,7 @@
 //! streamed into Markdown with the places of its page breaks.
 
 use super::docx_styles::{Notes, Styles};
-use super::headings::clipped;
+use super::headings::clip_title;
 use super::table::Table;
 use super::xml::{self, Node, Xml};
 use super::{LoadError, ParseLimits, Parsed};
@@ -235,7 +235,7 @@ impl<'d> Body<'d> {
             at => start + prefix.len() + at.min(content.len()),
         }));
         if let Some(level) = paragraph.heading {
-            self.headings.push(Heading { start, level: level.into(), title: clipped(content) });
+            self.headings.push(Heading { start, level: level.into(), title: clip_title(content) });
         }
     }
 

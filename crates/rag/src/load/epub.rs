@@ -108,7 +108,7 @@ impl Book {
             self.depth = 0;
         }
         let Markdown { text, headings, .. } = markdown;
-        let found = headings::merged(&text, contents, headings, &mut self.depth);
+        let found = headings::merge(&text, contents, headings, &mut self.depth);
         self.headings.extend(found.into_iter().map(|heading| Heading { start: base + heading.start, ..heading }));
         self.text.push_str(&text);
         limits.check_text(self.text.len())

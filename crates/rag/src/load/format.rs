@@ -17,17 +17,16 @@ pub(super) struct FileFormat {
     /// Whether its text has its headings as Markdown. In other texts a `#` is
     /// a comment or a number sign.
     pub(super) keeps_headings: bool,
-    /// What is said of a file that was read and has no text; mostly [`NO_TEXT`].
+    /// The message for a file without text; mostly [`NO_TEXT`].
     pub(super) without_text: &'static str,
     /// The native library without which no such file can be read.
     pub(super) library: Option<&'static str>,
-    /// A file that every property of the format shows in: what it gives is
-    /// pinned.
+    /// A file with every feature of the format; its document is pinned.
     #[cfg(test)]
     pub(super) sample: fn() -> sample::Sample,
 }
 
-/// What is said of a file without text where its format has nothing better to say.
+/// The message for a file without text, unless its format has a better one.
 pub(super) const NO_TEXT: &str = "the file holds only white space or pictures";
 
 /// How a format is recognized.
@@ -41,7 +40,7 @@ pub(super) enum Sign {
     Text {
         /// Whether a text that begins so is of this format.
         begins: fn(&str) -> bool,
-        /// What such a file is called where another was expected.
+        /// What such a file is called in messages, such as `a web page`.
         called: &'static str,
     },
     /// Its name alone: the text could be any other.
@@ -100,8 +99,8 @@ macro_rules! formats {
             /// All, in the order in which they are tried.
             pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
 
-            /// What the format says of itself.
-            fn says(self) -> &'static FileFormat {
+            /// The definition of the format.
+            fn definition(self) -> &'static FileFormat {
                 match self { $( Self::$Variant => &$module::FORMAT, )+ }
             }
         }
@@ -128,8 +127,7 @@ pub(super) mod sample {
             Self { path, bytes: bytes.to_vec(), source: json!(Key::of_bytes(bytes)) }
         }
 
-        /// How archives are packed is not what is tried: their source is what
-        /// they hold.
+        /// The source is the content of the archive, because its packing may change.
         pub(in crate::load) fn archive(path: &'static str, entries: &[(&str, &str)]) -> Self {
             Self { path, bytes: zipped(entries), source: json!(entries) }
         }

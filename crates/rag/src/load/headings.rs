@@ -13,14 +13,14 @@ pub(super) struct Contents {
     pub(super) title: String,
 }
 
-/// Merges both. `depth` is the level of the last line of the table of contents
-/// before this text, and afterwards of the last one in it; headings of the text
-/// are placed below it.
-pub(super) fn merged(text: &str, mut contents: Vec<Contents>, headings: Vec<Heading>, depth: &mut u32) -> Vec<Heading> {
+/// Merges a table of contents with the headings of a text. `depth` is the level
+/// of the last line of the table before this text, and afterwards of the last one
+/// in it; headings of the text are placed below it.
+pub(super) fn merge(text: &str, mut contents: Vec<Contents>, headings: Vec<Heading>, depth: &mut u32) -> Vec<Heading> {
     contents.sort_by_key(|entry| entry.start);
     let mut contents = contents.into_iter().peekable();
     let mut all: Vec<Heading> = Vec::new();
-    // Lines of the table of contents that no text stands below yet.
+    // Lines of the table of contents without text after them so far.
     let mut open: Vec<usize> = Vec::new();
     let mut seen = 0;
     let mut look_between = |open: &mut Vec<usize>, at: usize, behind: usize| {
@@ -34,7 +34,7 @@ pub(super) fn merged(text: &str, mut contents: Vec<Contents>, headings: Vec<Head
             look_between(&mut open, entry.start, entry.start);
             *depth = entry.level;
             open.push(all.len());
-            all.push(Heading { start: entry.start, level: entry.level, title: clipped(entry.title) });
+            all.push(Heading { start: entry.start, level: entry.level, title: clip_title(entry.title) });
         }
         look_between(&mut open, heading.start, line_end(text, heading.start));
         match open.iter().find(|&&i| say_the_same(&all[i].title, &heading.title)) {
@@ -46,13 +46,13 @@ pub(super) fn merged(text: &str, mut contents: Vec<Contents>, headings: Vec<Head
     }
     for entry in contents {
         *depth = entry.level;
-        all.push(Heading { start: entry.start, level: entry.level, title: clipped(entry.title) });
+        all.push(Heading { start: entry.start, level: entry.level, title: clip_title(entry.title) });
     }
     all
 }
 
 /// A title on one line, cut to the longest allowed title.
-pub(super) fn clipped(title: String) -> String {
+pub(super) fn clip_title(title: String) -> String {
     match title.char_indices().nth(TITLE_CHARACTERS) {
         Some((end, _)) => format!("{}…", title[..end].trim_end()),
         None => title,
@@ -98,7 +98,7 @@ mod tests {
             heading(at("### "), 3, "Deeper"),
         ];
         let mut depth = 0;
-        let found = merged(text, contents, headings, &mut depth);
+        let found = merge(text, contents, headings, &mut depth);
         let expected = [
             heading(0, 1, "5. Managing"),
             heading(at("\n\n## D"), 2, "5.6. Delayed uploads"),
@@ -110,12 +110,12 @@ mod tests {
     #[test]
     fn a_heading_of_the_same_words_further_down_is_another_one() {
         let text = "Words.\n\n## Notes\n\nMore.";
-        let found = merged(text, vec![entry(0, 1, "Notes")], vec![heading(8, 2, "Notes")], &mut 0);
+        let found = merge(text, vec![entry(0, 1, "Notes")], vec![heading(8, 2, "Notes")], &mut 0);
         assert_eq!(found, [heading(0, 1, "Notes"), heading(8, 3, "Notes")]);
     }
 
     #[test]
     fn long_titles_are_cut() {
-        assert_eq!(clipped("ä".repeat(500)).chars().count(), TITLE_CHARACTERS + 1);
+        assert_eq!(clip_title("ä".repeat(500)).chars().count(), TITLE_CHARACTERS + 1);
     }
 }

@@ -2,7 +2,7 @@
 //! in the source; title, author and headings are read from it.
 
 use super::format::{FileFormat, NO_TEXT, Sign};
-use super::headings::clipped;
+use super::headings::clip_title;
 use super::{LoadError, Parsed, text};
 use crate::types::{Heading, Metadata};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -53,7 +53,7 @@ pub(crate) fn headings(text: &str) -> Vec<Heading> {
                 if let Some(heading) = open.take() {
                     let title = heading.title.split_whitespace().collect::<Vec<_>>().join(" ");
                     if !title.is_empty() {
-                        found.push(Heading { title: clipped(title), ..heading });
+                        found.push(Heading { title: clip_title(title), ..heading });
                     }
                 }
             }

@@ -8,7 +8,7 @@
 //! what the page says.
 
 use super::element::{self, Boilerplate};
-use super::headings::clipped;
+use super::headings::clip_title;
 use super::table::Table;
 use super::{LoadError, ParseLimits};
 use crate::types::Heading;
@@ -77,7 +77,7 @@ enum ElementFrame {
     Inline,
     Block,
     Heading { start: usize, level: u32 },
-    ListState,
+    List,
     Item { prefix: usize },
     Quote { prefix: usize },
     Verbatim { language: String },
@@ -155,7 +155,7 @@ impl<'w> Writer<'w> {
                 self.separate(2);
             }
             Some(ElementFrame::Heading { start, level }) => self.close_heading(start, level),
-            Some(ElementFrame::ListState) => {
+            Some(ElementFrame::List) => {
                 self.lists.pop();
                 self.separate(if self.lists.is_empty() { 2 } else { 1 });
             }
@@ -232,7 +232,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Writes what an element owes before its content, and says what to do at its end.
+    /// Writes what comes before an element's content, and returns what to do at its end.
     fn frame<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> ElementFrame {
         if self.verbatim.is_some() {
             return self.open_in_verbatim(name, attribute);
@@ -302,7 +302,7 @@ impl<'w> Writer<'w> {
         ElementFrame::Verbatim { language }
     }
 
-    /// Inside code, elements are only looked at for what they say of it.
+    /// Inside code, only line breaks and the language of the code count.
     fn open_in_verbatim<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> ElementFrame {
         match name {
             "br" => self.text("\n"),
@@ -324,7 +324,7 @@ impl<'w> Writer<'w> {
         self.separate(if self.lists.is_empty() { 2 } else { 1 });
         let first = start.and_then(|start| start.trim().parse::<u64>().ok());
         self.lists.push(ListState { ordered, items: first.map_or(0, |first| first.saturating_sub(1)) });
-        ElementFrame::ListState
+        ElementFrame::List
     }
 
     fn open_item(&mut self) -> ElementFrame {
@@ -383,7 +383,7 @@ impl<'w> Writer<'w> {
             return;
         }
         let start = start + (written.len() - begin.len());
-        let heading = Heading { start, level, title: clipped(title.to_owned()) };
+        let heading = Heading { start, level, title: clip_title(title.to_owned()) };
         let in_quote = self.output.prefix.contains('>');
         match self.waiting.is_empty() {
             // Headings in a quote belong to another text.
@@ -436,15 +436,15 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Where the headings of cells came to stand: each on a line of its own
-    /// where the table only arranged the page.
+    /// Finds the headings of cells in the written table. Each is on a line of its
+    /// own if the table only arranged the page.
     fn find_cell_headings(&mut self, start: usize) {
         let mut headings = std::mem::take(&mut self.cell_headings).into_iter().peekable();
         let mut at = start;
         for line in self.output.text[start..].split_inclusive('\n') {
             let Some(heading) = headings.peek() else { break };
             let title = line.trim_start_matches([' ', '#']).trim();
-            if line.trim_start().starts_with('#') && clipped(title.to_owned()) == heading.title {
+            if line.trim_start().starts_with('#') && clip_title(title.to_owned()) == heading.title {
                 self.done.headings.extend(headings.next().map(|heading| Heading { start: at, ..heading }));
             }
             at += line.len();

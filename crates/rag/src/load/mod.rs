@@ -49,12 +49,12 @@ impl Format {
     /// Whether its text has its headings as Markdown. In others a `#` is a
     /// comment or a number sign.
     pub(crate) fn keeps_headings(self) -> bool {
-        self.says().keeps_headings
+        self.definition().keeps_headings
     }
 
     /// The native library without which no file of this format can be read.
     pub fn library(self) -> Option<&'static str> {
-        self.says().library
+        self.definition().library
     }
 }
 
@@ -102,14 +102,14 @@ impl Default for ParseLimits {
 }
 
 impl ParseLimits {
-    /// The most bytes that the ratio alone allows for this many bytes.
-    fn most_out_of(&self, bytes: u64) -> u64 {
+    /// The most bytes that these bytes may unpack to, by the ratio alone.
+    fn max_unpacked(&self, bytes: u64) -> u64 {
         bytes.saturating_mul(u64::from(self.expansion)).max(ALWAYS_ALLOWED)
     }
 
     /// These limits for one file, with the limit for its text.
     fn for_file(&self, bytes: usize) -> Self {
-        Self { text_bytes: self.text_bytes.min(self.most_out_of(bytes as u64)), ..self.clone() }
+        Self { text_bytes: self.text_bytes.min(self.max_unpacked(bytes as u64)), ..self.clone() }
     }
 
     /// Refuses a text that is longer than it may be.
@@ -195,15 +195,15 @@ pub fn parse(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document,
         path: path.to_owned(),
         content: store::Key::of_bytes(bytes),
         format,
-        title: parsed.title.filter(|title| !title.trim().is_empty()).map(headings::clipped),
-        author: parsed.author.filter(|author| !author.trim().is_empty()).map(headings::clipped),
+        title: parsed.title.filter(|title| !title.trim().is_empty()).map(headings::clip_title),
+        author: parsed.author.filter(|author| !author.trim().is_empty()).map(headings::clip_title),
         text: parsed.text,
         pages: parsed.pages,
         headings: parsed.headings,
         metadata: parsed.metadata,
     };
     if document.text.trim().is_empty() {
-        return Err(LoadError::Empty(format.says().without_text.to_owned()));
+        return Err(LoadError::Empty(format.definition().without_text.to_owned()));
     }
     Ok(document)
 }
@@ -238,7 +238,7 @@ fn parse_format(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<(Parse
     }
     let format = sniff::format(path, bytes)?;
     let limits = &limits.for_file(bytes.len());
-    match std::panic::catch_unwind(|| (format.says().parse)(bytes, limits)) {
+    match std::panic::catch_unwind(|| (format.definition().parse)(bytes, limits)) {
         Ok(parsed) => {
             let parsed = parsed?;
             limits.check_text(parsed.text.len())?;

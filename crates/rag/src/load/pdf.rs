@@ -51,11 +51,11 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 /// Real PDFs may have junk before their header, and prose may quote one: only
 /// the first bytes decide alone.
-fn is_pdf(bytes: &[u8], is_named_so: bool) -> bool {
+fn is_pdf(bytes: &[u8], is_named_pdf: bool) -> bool {
     let head = &bytes[..bytes.len().min(1024)];
     match head.windows(5).position(|window| window == b"%PDF-") {
         Some(at) if head[..at].iter().all(u8::is_ascii_whitespace) => true,
-        Some(_) => is_named_so || sniff::is_binary(bytes),
+        Some(_) => is_named_pdf || sniff::is_binary(bytes),
         None => false,
     }
 }

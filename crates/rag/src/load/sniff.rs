@@ -62,7 +62,7 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
         return Err(unreadable("unknown binary data"));
     }
     let by_text = by_text(bytes);
-    if named.is_some_and(|named| !named.says().sign.is_text()) {
+    if named.is_some_and(|named| !named.definition().sign.is_text()) {
         // Mostly what a failed download left behind, which must not be cited as the book.
         return Err(unreadable(by_text.map_or("plain text", |(_, called)| called)));
     }
@@ -84,13 +84,13 @@ pub(super) fn extension(path: &str) -> Option<String> {
 
 /// What an extension promises.
 pub(super) fn by_extension(extension: &str) -> Option<Format> {
-    Format::ALL.iter().copied().find(|format| format.says().extensions.contains(&extension))
+    Format::ALL.iter().copied().find(|format| format.definition().extensions.contains(&extension))
 }
 
 /// The format whose own bytes these are.
 fn by_bytes(bytes: &[u8], named: Option<Format>) -> Option<Format> {
     let mut formats = Format::ALL.iter().copied();
-    formats.find(|format| match &format.says().sign {
+    formats.find(|format| match &format.definition().sign {
         Sign::Bytes(is) => is(bytes, named == Some(*format)),
         _ => false,
     })
@@ -100,13 +100,13 @@ fn by_bytes(bytes: &[u8], named: Option<Format>) -> Option<Format> {
 fn in_archive(bytes: &[u8], named: Option<Format>) -> Result<Result<Format, &'static str>, LoadError> {
     let entries = match Entries::read(bytes) {
         Ok(entries) => entries,
-        Err(error) if named.is_some_and(|named| matches!(named.says().sign, Sign::Archive(_))) => {
+        Err(error) if named.is_some_and(|named| matches!(named.definition().sign, Sign::Archive(_))) => {
             return Err(LoadError::Broken(format!("the archive cannot be read: {error}")));
         }
         Err(_) => return Ok(Err("a damaged ZIP archive")),
     };
     let mut formats = Format::ALL.iter().copied();
-    let found = formats.find(|format| match &format.says().sign {
+    let found = formats.find(|format| match &format.definition().sign {
         Sign::Archive(is) => is(&entries),
         _ => false,
     });
@@ -126,7 +126,7 @@ fn in_archive(bytes: &[u8], named: Option<Format>) -> Result<Result<Format, &'st
 /// The format of a text that begins as no other does, and what it is called.
 fn by_text(bytes: &[u8]) -> Option<(Format, &'static str)> {
     let head = text::decode(&bytes[..bytes.len().min(4096)], None);
-    Format::ALL.iter().find_map(|format| match &format.says().sign {
+    Format::ALL.iter().find_map(|format| match &format.definition().sign {
         Sign::Text { begins, called } => begins(&head).then_some((*format, *called)),
         _ => None,
     })

@@ -91,7 +91,7 @@ impl WalkResult {
         }
         let path = error.path().map(|path| below(root, path)).unwrap_or_default();
         let leads_nowhere = || LoadError::Unreadable("a link that leads to no file, or back to itself".to_owned());
-        // A link to nothing will be so tomorrow too; other failures may pass.
+        // A broken link stays broken; other failures may pass.
         let is_link = error.path().is_some_and(|path| path.is_symlink() && path.metadata().is_err());
         match error.io_error() {
             Some(error) if is_link && (error.kind() == io::ErrorKind::NotFound || is_loop(error)) => {

@@ -30,8 +30,8 @@ impl<'a> From<&'a str> for AskedQuestion<'a> {
 /// passages with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchableQuestion {
-    /// The question as it stands alone: what the query component wrote in its
-    /// place, or the question itself. Later stages see only this text.
+    /// The standalone question: what the query component wrote in place of the
+    /// question, or the question itself. Later stages see only this text.
     pub standalone: String,
     /// What is searched. The hits of several queries are joined.
     pub queries: Vec<SearchQuery>,
@@ -40,10 +40,9 @@ pub struct SearchableQuestion {
 }
 
 impl SearchableQuestion {
-    /// Makes it of a question and of the queries that the query component wrote
-    /// for it. `rewrites` says whether that component replaces the question by
-    /// one that stands alone ([`crate::Component::rewrites_question`]). Filters
-    /// of both hold together.
+    /// Joins a question with the queries that the query component wrote for it,
+    /// and their filters. `rewrites` says whether that component replaces the
+    /// question by one that stands alone ([`crate::Component::rewrites_question`]).
     pub fn new(rewrites: bool, asked: AskedQuestion<'_>, mut queries: Vec<SearchQuery>) -> Self {
         let text = if rewrites { standalone(asked.text, asked.history, &queries) } else { asked.text };
         let standalone = text.to_owned();

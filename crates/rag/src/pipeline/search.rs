@@ -23,8 +23,8 @@ const FUSION_K: u32 = 60;
 /// the keys of retrievals that join hits.
 pub const FUSION_VERSION: u32 = 1;
 
-/// The limits of a small corpus, in chunks and in numbers of all their vectors:
-/// searching it takes about as long as handing the search to another thread.
+/// The limits of a small corpus, in chunks and in numbers of all their vectors.
+/// Searching it takes about as long as handing the search to another thread.
 const FEW_CHUNKS: usize = 10_000;
 const FEW_NUMBERS: usize = 1 << 20;
 /// The limit for the bytes of all queries: a query may be a long conversation.
@@ -57,7 +57,7 @@ pub(super) struct StageStep {
     /// The stage that it belongs to, and its component.
     pub(super) stage: &'static str,
     pub(super) name: String,
-    pub(super) does: Box<dyn PassageStep>,
+    pub(super) runner: Box<dyn PassageStep>,
     /// Whether it must run where the chunks are.
     pub(super) reads_chunks: bool,
 }
@@ -114,10 +114,10 @@ impl Search {
             trace::record_input(&span, &passages);
             let refined = async {
                 match &self.chunks {
-                    ChunkAccess::Here(corpus) => step.does.run_with_remarks(query, corpus.corpus(), passages).await,
+                    ChunkAccess::Here(corpus) => step.runner.run_with_remarks(query, corpus.corpus(), passages).await,
                     ChunkAccess::Elsewhere(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await,
                     ChunkAccess::Elsewhere(_) => {
-                        step.does.run_with_remarks(query, Corpus { table: &nothing, indexes: &[] }, passages).await
+                        step.runner.run_with_remarks(query, Corpus { table: &nothing, indexes: &[] }, passages).await
                     }
                 }
             };
@@ -242,7 +242,7 @@ impl SearchStages {
     }
 }
 
-/// Whether queries are short enough for the thread that took the request.
+/// Whether queries are short enough to be searched on the request's own thread.
 fn is_short(questions: &[Vec<SearchQuery>]) -> bool {
     let bytes = |query: &SearchQuery| query.words.len() + query.text.len();
     questions.iter().flatten().map(bytes).sum::<usize>() <= FEW_BYTES
@@ -274,7 +274,7 @@ pub async fn find(
             remarks.push(None);
             continue;
         };
-        // A retriever of the user's own knows of no filter.
+        // A retriever of the user's own does not see the filter.
         let passing = corpus.table.passing(filter)?;
         hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
         let (left, all) = (passing.entries.len(), passing.mask.len());
@@ -287,9 +287,9 @@ pub async fn find(
     let (mut found, mut remarks) = (found.into_iter(), remarks.into_iter());
     let joined = questions.iter().map(|queries| {
         let hits = join(found.by_ref().take(queries.len()).collect());
-        let mut told: Vec<String> = remarks.by_ref().take(queries.len()).flatten().collect();
-        told.dedup();
-        RefinedPassages { remarks: told, ..chunker.context(hits, corpus.table).into() }
+        let mut notes: Vec<String> = remarks.by_ref().take(queries.len()).flatten().collect();
+        notes.dedup();
+        RefinedPassages { remarks: notes, ..chunker.context(hits, corpus.table).into() }
     });
     Ok(joined.collect())
 }

@@ -12,14 +12,14 @@ use crate::fence;
 use models::Message;
 use serde::{Deserialize, Serialize};
 
-/// What is asked where an answer is made better with more sources.
+/// The instruction to improve an answer with more sources.
 pub const REFINE: &str = "The draft was written from other sources. If the source above corrects it or adds to it, \
                           write the better answer; else repeat the draft word for word with its citations.";
-/// What is asked where several answers become one.
+/// The instruction to join several answers into one.
 pub const COMBINE: &str =
     "Each draft was written from some of the sources. Join them into one answer and keep their citations.";
 
-/// What is asked where an answer says more than its sources.
+/// The instruction to remove from an answer what its sources do not say.
 pub const CORRECT: &str = "The draft says more than the sources do. Write the answer again with nothing but what the \
                            sources say.";
 
@@ -55,29 +55,29 @@ pub(crate) struct PromptTask<'a> {
 }
 
 impl PromptTask<'_> {
-    /// Answer from sources.
+    /// The request to answer from sources.
     pub(crate) fn answer(&self, sources: &str) -> Vec<Message> {
         self.messages(format!("{sources}\n"))
     }
 
-    /// Make an answer better with more sources.
+    /// The request to improve an answer with more sources.
     pub(crate) fn refine(&self, answer: &str, sources: &str) -> Vec<Message> {
         let answer = fence::draft(answer);
         self.messages(format!("{sources}\n{answer}{REFINE}\n\n"))
     }
 
-    /// Write an answer again that says more than its sources.
+    /// The request to remove from an answer what its sources do not say.
     pub(crate) fn correct(&self, answer: &str, sources: &str) -> Vec<Message> {
         let answer = fence::draft(answer);
         self.messages(format!("{sources}\n{answer}{CORRECT}\n\n"))
     }
 
-    /// Make one answer of several.
+    /// The request to join several answers into one.
     pub(crate) fn combine(&self, answers: &str) -> Vec<Message> {
         self.messages(format!("{answers}{COMBINE}\n\n"))
     }
 
-    /// The call with these sources, and what is said of them.
+    /// The messages with these sources and the instruction that follows them.
     fn messages(&self, sources: String) -> Vec<Message> {
         let prompt = match self.instructions {
             Instructions::Named(prompt) => *prompt,

@@ -19,7 +19,7 @@ use store::registry::{Read, docs};
 /// What an answer says when the sources do not hold it.
 pub const NO_ANSWER: &str = "The sources do not answer this question.";
 
-/// Raise when what a file stands for changes.
+/// Raise when the same file gives another prompt.
 const VERSION: u32 = 1;
 
 /// Which instructions. In a file: `"grounded"`, `"brief"`, or the path of a
@@ -128,7 +128,7 @@ impl Choice for PromptConfig {
         match self {
             Self::File { path, template } if !template.is_empty() => {
                 let failed = |reason| Error::Config { component: "prompt", reason };
-                template.parsed().map(drop).map_err(|error| failed(format!("{path}: {error}")))
+                template.parse().map(drop).map_err(|error| failed(format!("{path}: {error}")))
             }
             _ => Ok(()),
         }

@@ -49,7 +49,7 @@ pub struct Template {
     template: String,
 }
 
-/// What the file says.
+/// The parsed file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParsedTemplate {
@@ -111,14 +111,14 @@ impl Template {
         if text.trim().is_empty() {
             return Err(TemplateError::Empty);
         }
-        template.parsed().map(|_| template)
+        template.parse().map(|_| template)
     }
 
-    /// What it says.
+    /// Parses and checks the text.
     ///
     /// # Errors
     /// What is wrong with it, with the line.
-    pub(crate) fn parsed(&self) -> Result<ParsedTemplate, TemplateError> {
+    pub(crate) fn parse(&self) -> Result<ParsedTemplate, TemplateError> {
         let parsed: ParsedTemplate = toml::from_str(&self.template).map_err(|error| {
             let line = error.span().map(|span| self.line(span.start)).unwrap_or_default();
             TemplateError::Toml { line, message: error.message().to_owned() }
@@ -138,7 +138,7 @@ impl Template {
         Ok(parsed)
     }
 
-    /// That a text has no slots but these.
+    /// Checks that a text has only these slots.
     fn check_slots(&self, key: &str, text: &str, known: &[&str]) -> Result<(), TemplateError> {
         let Some(unknown) = slots(text).find(|slot| !known.contains(slot)) else { return Ok(()) };
         let slot = format!("{{{unknown}}}");
@@ -158,8 +158,8 @@ fn slots(text: &str) -> impl Iterator<Item = &str> {
     SLOT.captures_iter(text).filter_map(|found| found.get(2)).map(|slot| slot.as_str())
 }
 
-/// A text with these values in its slots. A value is not looked at again.
-fn filled(text: &str, value: impl Fn(&str) -> String) -> String {
+/// Fills the slots of a text. Slots in a value are not filled.
+fn fill_slots(text: &str, value: impl Fn(&str) -> String) -> String {
     let replaced = SLOT.replace_all(text, |found: &regex::Captures<'_>| match (found.get(1), found.get(2)) {
         (Some(literal), _) => format!("{{{}}}", literal.as_str()),
         (_, Some(slot)) => value(slot.as_str()),
@@ -169,16 +169,16 @@ fn filled(text: &str, value: impl Fn(&str) -> String) -> String {
 }
 
 impl ParsedTemplate {
-    /// The messages of a call; `sources` holds fenced sources and drafts, and
-    /// what to do with these.
+    /// The messages of a call. `sources` holds fenced sources and drafts, and the
+    /// instruction for them.
     pub(crate) fn messages(&self, sources: &str, question: &str) -> Vec<Message> {
         let user = |sources: &str, question: &str| {
-            filled(&self.user, |slot| match slot {
+            fill_slots(&self.user, |slot| match slot {
                 SOURCES => sources.trim_end().to_owned(),
                 _ => fence::neutral(question.trim()).into_owned(),
             })
         };
-        let system = filled(&self.system, |_| NO_ANSWER.to_owned());
+        let system = fill_slots(&self.system, |_| NO_ANSWER.to_owned());
         let mut messages = vec![Message::system(system)];
         for PromptExample { sources, question, answer } in &self.examples {
             let sources: String = (1..)
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn parsed(text: &str) -> ParsedTemplate {
-        Template::read(text).unwrap().parsed().unwrap()
+        Template::read(text).unwrap().parse().unwrap()
     }
 
     #[test]

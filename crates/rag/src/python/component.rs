@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::{fmt, sync::Arc};
 
 /// Declares the settings of a component or metric that runs a function of the
-/// user's own: the settings that name the function, and before and after them its
-/// own, each with its default.
+/// user's own: the settings that name the function, and the component's own ones
+/// before and after them, each with its default.
 ///
 /// In a file all are keys of one table. serde's `flatten` does not work together
 /// with `deny_unknown_fields`: errors for misspelt keys would lack the place and

@@ -51,7 +51,8 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Failure {
-    /// The failure of a function that stands for a model with this part.
+    /// The failure of a function that stands for the model in the part `judge` or
+    /// `writer`.
     pub fn of_model(part: &str, failed: models::FunctionError) -> Self {
         let models::FunctionError { function, file, message, traceback, .. } = failed;
         let kind = if traceback.is_some() { FailureKind::Raised } else { FailureKind::Returned };

@@ -22,15 +22,15 @@ use std::{
 
 const DRIVER: &str = include_str!("driver.py");
 /// How long an interpreter that closed its output may take to end.
-const TO_END: Duration = Duration::from_secs(5);
-/// How often it is looked at until then.
-const LOOK: Duration = Duration::from_millis(10);
+const EXIT_LIMIT: Duration = Duration::from_secs(5);
+/// How often the interpreter is checked until then.
+const EXIT_POLL: Duration = Duration::from_millis(10);
 /// How long one of several calls may take to end after it was cancelled. Then
 /// the function blocks its event loop, and its process is ended. Tests wait longer, because a busy machine may be late
 /// with a call that has not blocked anything.
-const TO_CANCEL: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 1 });
+const CANCEL_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 1 });
 /// A printed line is cut after this many bytes.
-const LINE: usize = 16 << 10;
+const LINE_BYTES: usize = 16 << 10;
 
 /// The running processes, to be ended by [`interrupt`].
 static LIVE: Mutex<Vec<Weak<InterpreterProcess>>> = Mutex::new(Vec::new());
@@ -89,7 +89,7 @@ impl InterpreterProcess {
     }
 
     /// Fails all pending calls.
-    fn give_up(&self, reason: String) {
+    fn fail_all(&self, reason: String) {
         let (mut calls, reason) = (lock(&self.calls), ProcessEnd(reason));
         for (_, waiting) in calls.waiting.drain() {
             let _ = waiting.reply.send(Err(reason.clone()));
@@ -113,7 +113,7 @@ pub(super) enum CallOutcome {
 pub(super) struct Interpreter {
     shared: Arc<InterpreterProcess>,
     requests: Sender<Vec<u8>>,
-    /// The number of the last call.
+    /// The number of the last call, counted from 1.
     last: AtomicU64,
     /// Whether calls run side by side, so that one can be cancelled.
     at_once: bool,
@@ -169,7 +169,7 @@ impl Interpreter {
             }
             let replies = {
                 let shared = shared.clone();
-                let read = move || read(&shared, output.map(BufReader::new));
+                let read = move || read_replies(&shared, output.map(BufReader::new));
                 thread::Builder::new().name("function replies".to_owned()).spawn(read)
             };
             if let Err(error) = replies {
@@ -179,7 +179,7 @@ impl Interpreter {
             if started.send(Ok(shared.clone())).is_err() {
                 shared.end();
             }
-            keep(&shared, &asked);
+            forward_requests(&shared, &asked);
         });
         keeper?;
         let shared = start.recv().map_err(io::Error::other)??;
@@ -198,28 +198,28 @@ impl Interpreter {
     }
 
     /// Whether it has not ended since its last reply.
-    pub(super) fn lives(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         matches!(lock(&self.shared.child).try_wait(), Ok(None))
     }
 
     /// Whether it can be called again.
-    pub(super) fn is_used(&self) -> bool {
-        self.lives() && lock(&self.shared.input).is_some()
+    pub(super) fn is_usable(&self) -> bool {
+        self.is_alive() && lock(&self.shared.input).is_some()
     }
 
     /// Waits until the function is there.
     pub(super) fn ready(&self, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
-        self.answer(0, None, caller, limit)
+        self.exchange(0, None, caller, limit)
     }
 
     /// Calls the function.
-    pub(super) fn ask(&self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
+    pub(super) fn call(&self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
-        self.answer(number, Some(json!({ "call": number, "arguments": arguments })), caller, limit)
+        self.exchange(number, Some(json!({ "call": number, "arguments": arguments })), caller, limit)
     }
 
-    /// Sends a request, and waits for the reply of this number.
-    fn answer(&self, number: u64, request: Option<Value>, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
+    /// Sends a request, if there is one, and waits for the reply of this number.
+    fn exchange(&self, number: u64, request: Option<Value>, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         let (reply, replies) = channel();
         {
             let mut calls = lock(&self.shared.calls);
@@ -242,7 +242,7 @@ impl Interpreter {
         }
         if self.at_once && number > 0 {
             self.send(&json!({ "cancel": number }));
-            if replies.recv_timeout(TO_CANCEL).is_ok() {
+            if replies.recv_timeout(CANCEL_LIMIT).is_ok() {
                 return CallOutcome::TimedOut;
             }
         }
@@ -253,7 +253,7 @@ impl Interpreter {
 
 /// Passes requests on until the sender is gone or the process has ended. The
 /// process lives as long as this thread.
-fn keep(shared: &InterpreterProcess, asked: &Receiver<Vec<u8>>) {
+fn forward_requests(shared: &InterpreterProcess, asked: &Receiver<Vec<u8>>) {
     for request in asked {
         let mut input = lock(&shared.input);
         let Some(open) = input.as_mut() else { continue };
@@ -267,8 +267,8 @@ fn keep(shared: &InterpreterProcess, asked: &Receiver<Vec<u8>>) {
 }
 
 /// Hands replies to the pending calls until the process ends.
-fn read(shared: &InterpreterProcess, output: Option<impl BufRead>) {
-    let Some(mut output) = output else { return shared.give_up("its interpreter has no output".to_owned()) };
+fn read_replies(shared: &InterpreterProcess, output: Option<impl BufRead>) {
+    let Some(mut output) = output else { return shared.fail_all("its interpreter has no output".to_owned()) };
     let mut line = String::new();
     while matches!(output.read_line(&mut line), Ok(1..)) {
         let reply = match serde_json::from_str(&line) {
@@ -277,7 +277,7 @@ fn read(shared: &InterpreterProcess, output: Option<impl BufRead>) {
         };
         let number = reply.as_ref().and_then(|reply| reply.get("call")?.as_u64());
         let Some((number, reply)) = number.zip(reply) else {
-            shared.give_up(format!("its interpreter answered `{}`, which is no reply", beginning(line.trim())));
+            shared.fail_all(format!("its interpreter answered `{}`, which is no reply", beginning(line.trim())));
             return shared.end();
         };
         // A call that took too long is not pending any more.
@@ -286,24 +286,24 @@ fn read(shared: &InterpreterProcess, output: Option<impl BufRead>) {
         }
         line.clear();
     }
-    let status = ended(shared);
-    shared.give_up(format!("its interpreter ended{status}"));
+    let status = exit_reason(shared);
+    shared.fail_all(format!("its interpreter ended{status}"));
     shared.end();
 }
 
-/// The reason why a process ended.
-fn ended(shared: &InterpreterProcess) -> String {
+/// How a process ended, in brackets; empty if it does not end in time.
+fn exit_reason(shared: &InterpreterProcess) -> String {
     let began = Instant::now();
-    while began.elapsed() < TO_END {
+    while began.elapsed() < EXIT_LIMIT {
         if let Ok(Some(status)) = lock(&shared.child).try_wait() {
-            return format!(" ({})", told(status));
+            return format!(" ({})", describe_exit(status));
         }
-        thread::park_timeout(LOOK);
+        thread::park_timeout(EXIT_POLL);
     }
     String::new()
 }
 
-fn told(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     let text = status.to_string();
     if text.contains("SIGKILL") { format!("{text}: is there enough memory?") } else { text }
 }
@@ -323,7 +323,7 @@ fn lines(mut stream: impl BufRead, mut line: impl FnMut(&str)) {
             break;
         }
         for &byte in new {
-            if matches!(byte, b'\n' | b'\r') || text.len() >= LINE {
+            if matches!(byte, b'\n' | b'\r') || text.len() >= LINE_BYTES {
                 show(&mut text);
             }
             if !matches!(byte, b'\n' | b'\r') {

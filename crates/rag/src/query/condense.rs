@@ -11,7 +11,7 @@
 
 use super::{
     QueryWriter, WrittenQueries,
-    asker::{Asker, Asking, Conversation},
+    asker::{AskSettings, Asker, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -47,12 +47,12 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        Ok(Box::new(Condense(self.asking().asker(NAME, cx)?)))
+        Ok(Box::new(Condense(self.ask_settings().asker(NAME, cx)?)))
     }
 }
 
@@ -62,7 +62,7 @@ impl Component for Config {
     }
 
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.asking().asks(item, 1)
+        self.ask_settings().asks(item, 1)
     }
 }
 
@@ -76,7 +76,7 @@ impl QueryWriter for Condense {
         }
         match self.0.one(INSTRUCTIONS, Conversation { question, history }).await {
             Ok(standalone) => Ok(WrittenQueries::of(vec![standalone.into()])),
-            Err(nothing) => nothing.searched(question),
+            Err(no_reply) => no_reply.search_unchanged(question),
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use super::{
     QueryWriter, WrittenQueries,
-    asker::{Asker, Asking, Conversation},
+    asker::{AskSettings, Asker, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -46,8 +46,8 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
@@ -55,13 +55,13 @@ impl Config {
             let reason = format!("most is {}, but a question has at least 2 parts", self.most);
             return Err(Error::Config { component: NAME, reason });
         }
-        Ok(Box::new(Decompose { asker: self.asking().asker(NAME, cx)?, most: self.most }))
+        Ok(Box::new(Decompose { asker: self.ask_settings().asker(NAME, cx)?, most: self.most }))
     }
 }
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.asking().asks(item, 1)
+        self.ask_settings().asks(item, 1)
     }
 }
 
@@ -83,8 +83,8 @@ impl QueryWriter for Decompose {
         );
         match self.asker.list(&instructions, Conversation { question, history }, self.most).await {
             // No parts: it needs none.
-            Ok(parts) => Ok(WrittenQueries::beside(question, parts)),
-            Err(nothing) => nothing.searched(question),
+            Ok(parts) => Ok(WrittenQueries::with_question(question, parts)),
+            Err(no_reply) => no_reply.search_unchanged(question),
         }
     }
 }

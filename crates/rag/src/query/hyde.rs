@@ -15,7 +15,7 @@
 
 use super::{
     Fallback, QueryWriter, SearchQuery, WrittenQueries,
-    asker::{Asker, Asking, Conversation, NoReply},
+    asker::{AskSettings, Asker, Conversation, NoReply},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -53,8 +53,8 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
@@ -63,7 +63,7 @@ impl Config {
         } else if self.n > 1 && self.temperature == 0.0 {
             "with a temperature of 0 all passages are the same; raise it or set n to 1"
         } else {
-            return Ok(Box::new(Hyde { asker: self.asking().asker(NAME, cx)?, n: self.n }));
+            return Ok(Box::new(Hyde { asker: self.ask_settings().asker(NAME, cx)?, n: self.n }));
         };
         Err(Error::Config { component: NAME, reason: reason.to_owned() })
     }
@@ -71,7 +71,7 @@ impl Config {
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.asking().asks(item, self.n as u64)
+        self.ask_settings().asks(item, self.n as u64)
     }
 }
 
@@ -83,31 +83,31 @@ struct Hyde {
 #[async_trait]
 impl QueryWriter for Hyde {
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
-        let asked = Conversation { question, history };
-        let calls = (0..self.n as u64).map(|number| self.asker.text(INSTRUCTIONS, asked, number));
+        let conversation = Conversation { question, history };
+        let calls = (0..self.n as u64).map(|number| self.asker.text(INSTRUCTIONS, conversation, number));
         let (mut passages, mut missing) = (Vec::new(), Vec::new());
         for reply in futures::future::join_all(calls).await {
             match reply {
                 Ok(passage) => passages.push(passage),
-                Err(nothing) => missing.push(nothing),
+                Err(no_reply) => missing.push(no_reply),
             }
         }
         // The end of the run comes first, then failures that a retry may fix.
-        let is_end = |nothing: &&NoReply| matches!(nothing, NoReply::Failed(error) if error.ends_work());
-        let may_mend = |nothing: &&NoReply| matches!(nothing, NoReply::Failed(_));
-        let worst = missing.iter().find(is_end).or_else(|| missing.iter().find(may_mend)).or(missing.first());
+        let is_end = |no_reply: &&NoReply| matches!(no_reply, NoReply::Failed(error) if error.ends_work());
+        let may_retry = |no_reply: &&NoReply| matches!(no_reply, NoReply::Failed(_));
+        let worst = missing.iter().find(is_end).or_else(|| missing.iter().find(may_retry)).or(missing.first());
         let fallback = match worst {
             None => None,
-            Some(nothing) => {
-                let searched = nothing.searched(question)?;
+            Some(no_reply) => {
+                let searched = no_reply.search_unchanged(question)?;
                 if passages.is_empty() {
                     return Ok(searched);
                 }
-                let least = |Fallback { reason, failed }| {
+                let with_count = |Fallback { reason, failed }| {
                     let reason = format!("{} of {} passages are missing: {reason}", missing.len(), self.n);
                     Fallback { reason, failed }
                 };
-                searched.fallback.map(least)
+                searched.fallback.map(with_count)
             }
         };
         let queries = vec![SearchQuery { passages, ..SearchQuery::from(question) }];

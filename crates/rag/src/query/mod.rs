@@ -57,22 +57,22 @@ impl<T: Into<String>> From<T> for SearchQuery {
 pub struct WrittenQueries {
     /// At least one search; what several find is joined by reciprocal rank fusion.
     pub queries: Vec<SearchQuery>,
-    /// Why the question is searched as it was asked, or with less than its component wanted to write.
+    /// Why the question is searched unchanged, or with fewer queries than its component wanted to write.
     pub fallback: Option<Fallback>,
 }
 
-/// Why a question is searched as it was asked, or with less than was wanted.
+/// Why a component did less than it wanted: a question is searched unchanged, or a chunk gets no text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fallback {
     /// What happened.
     pub reason: String,
-    /// Whether a model or a function failed, so that another try may give more. A reply that cannot be used stays
-    /// what it is.
+    /// Whether a model or a function failed, so that another try may give more. False for a reply that cannot be
+    /// used, because the same call gives the same reply.
     pub failed: bool,
 }
 
 impl Fallback {
-    /// That a model failed.
+    /// The fallback after a model failed.
     ///
     /// # Errors
     /// If the run is ending: then there is nothing to fall back to.
@@ -92,13 +92,13 @@ impl Fallback {
 }
 
 impl WrittenQueries {
-    /// These searches.
+    /// The result with these searches.
     pub fn of(queries: Vec<SearchQuery>) -> Self {
         Self { queries, fallback: None }
     }
 
-    /// The question, and these beside it.
-    fn beside(question: &str, others: Vec<String>) -> Self {
+    /// The result with the question and further texts.
+    fn with_question(question: &str, others: Vec<String>) -> Self {
         Self::of(std::iter::once(question.into()).chain(others.into_iter().map(SearchQuery::from)).collect())
     }
 
@@ -117,11 +117,9 @@ impl WrittenQueries {
     }
 }
 
-/// The question as it stands alone. Where something was said before it, and
-/// none of the queries is the question as it was asked, the component put
-/// another question in its place, which is its first query: rerankers, other
-/// steps and generators, which know nothing of the conversation, are asked that
-/// one. Else the question itself.
+/// The standalone question, for rerankers, other steps and generators, which do not
+/// see the conversation: the first query if there is a history and no query is the
+/// question itself (the component has replaced it then), else the question.
 pub fn standalone<'a>(question: &'a str, history: &[Message], queries: &'a [SearchQuery]) -> &'a str {
     let is_asked = |query: &SearchQuery| query.text == question || query.words == question;
     match queries.first() {
@@ -133,10 +131,9 @@ pub fn standalone<'a>(question: &'a str, history: &[Message], queries: &'a [Sear
 /// Writes the queries that are searched for a question.
 #[async_trait]
 pub trait QueryWriter: Send + Sync {
-    /// What is searched. `history` is what was said before the question,
-    /// oldest first; empty where a question stands alone. A model that fails,
-    /// or writes nothing usable, never fails the question: it is searched as
-    /// it was asked, and the result says why.
+    /// The queries for a question. `history` holds the messages before it,
+    /// oldest first. If a model fails or writes nothing usable, the question is
+    /// searched unchanged, and the result says why.
     ///
     /// # Errors
     /// If the run is ending.

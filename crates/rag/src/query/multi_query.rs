@@ -10,7 +10,7 @@
 
 use super::{
     QueryWriter, WrittenQueries,
-    asker::{Asker, Asking, Conversation},
+    asker::{AskSettings, Asker, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -44,21 +44,21 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
         if self.n == 0 {
             return Err(Error::Config { component: NAME, reason: "n must be at least 1".to_owned() });
         }
-        Ok(Box::new(MultiQuery { asker: self.asking().asker(NAME, cx)?, n: self.n }))
+        Ok(Box::new(MultiQuery { asker: self.ask_settings().asker(NAME, cx)?, n: self.n }))
     }
 }
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.asking().asks(item, 1)
+        self.ask_settings().asks(item, 1)
     }
 }
 
@@ -80,8 +80,8 @@ impl QueryWriter for MultiQuery {
             Ok(wordings) if wordings.is_empty() => {
                 Ok(WrittenQueries::as_asked(question, "the model wrote no other wording"))
             }
-            Ok(wordings) => Ok(WrittenQueries::beside(question, wordings)),
-            Err(nothing) => nothing.searched(question),
+            Ok(wordings) => Ok(WrittenQueries::with_question(question, wordings)),
+            Err(no_reply) => no_reply.search_unchanged(question),
         }
     }
 }

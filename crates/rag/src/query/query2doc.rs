@@ -14,7 +14,7 @@
 
 use super::{
     QueryWriter, SearchQuery, WrittenQueries,
-    asker::{Asker, Asking, Conversation},
+    asker::{AskSettings, Asker, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -53,8 +53,8 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
@@ -62,7 +62,7 @@ impl Config {
             let reason = format!("repeats is {}, but must be between 1 and {MOST_REPEATS}", self.repeats);
             return Err(Error::Config { component: NAME, reason });
         }
-        Ok(Box::new(Query2doc { asker: self.asking().asker(NAME, cx)?, repeats: self.repeats }))
+        Ok(Box::new(Query2doc { asker: self.ask_settings().asker(NAME, cx)?, repeats: self.repeats }))
     }
 }
 
@@ -71,7 +71,7 @@ const MOST_REPEATS: usize = 100;
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.asking().asks(item, 1)
+        self.ask_settings().asks(item, 1)
     }
 }
 
@@ -89,7 +89,7 @@ impl QueryWriter for Query2doc {
                 let text = format!("{} {passage}", question.trim());
                 Ok(WrittenQueries::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]))
             }
-            Err(nothing) => nothing.searched(question),
+            Err(no_reply) => no_reply.search_unchanged(question),
         }
     }
 }

@@ -15,7 +15,7 @@
 
 use super::{
     QueryWriter, SearchQuery, WrittenQueries,
-    asker::{Asker, Asking, Conversation},
+    asker::{AskSettings, Asker, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Filter, Item};
 use async_trait::async_trait;
@@ -75,9 +75,9 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
+    fn ask_settings(&self) -> AskSettings<'_> {
         let Self { model, temperature, seed, max_tokens, .. } = self;
-        Asking { model, temperature: *temperature, seed: *seed, max_tokens: *max_tokens }
+        AskSettings { model, temperature: *temperature, seed: *seed, max_tokens: *max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
@@ -88,7 +88,7 @@ impl Config {
         if self.fields.values().any(|holds| matches!(holds, Holds::OneOf(texts) if texts.is_empty())) {
             return refused("a field's list of texts is empty");
         }
-        let asker = self.asking().asker(NAME, cx)?;
+        let asker = self.ask_settings().asker(NAME, cx)?;
         let told: Vec<String> = self.fields.iter().map(|(name, holds)| format!("{name}: {}", words(holds))).collect();
         let instructions = format!(
             "Documents have these fields:\n{}\nReply with the conditions that the question itself states on them, as \
@@ -122,7 +122,7 @@ impl Config {
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.asking().asks(item, 1)
+        self.ask_settings().asks(item, 1)
     }
 
     fn fields(&self) -> Vec<&str> {
@@ -140,17 +140,17 @@ struct SelfQuery {
 #[async_trait]
 impl QueryWriter for SelfQuery {
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
-        let asked = Conversation { question, history };
-        match self.asker.value(&self.instructions, asked, "filter", self.schema.clone()).await {
+        let conversation = Conversation { question, history };
+        match self.asker.value(&self.instructions, conversation, "filter", self.schema.clone()).await {
             Ok(conditions) => Ok(self.written(question, conditions)),
-            Err(nothing) => nothing.searched(question),
+            Err(no_reply) => no_reply.search_unchanged(question),
         }
     }
 }
 
 impl SelfQuery {
     fn written(&self, question: &str, mut conditions: Map<String, Value>) -> WrittenQueries {
-        // Nothing is asked of such a field.
+        // An empty condition means that the question says nothing of the field.
         conditions.retain(|_, value| !value.is_null() && *value != json!({}) && *value != json!(""));
         if let Some(name) = conditions.keys().find(|name| !self.fields.contains_key(*name)) {
             return WrittenQueries::as_asked(

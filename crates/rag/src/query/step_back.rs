@@ -9,7 +9,7 @@
 
 use super::{
     QueryWriter, WrittenQueries,
-    asker::{Asker, Asking, Conversation},
+    asker::{AskSettings, Asker, Conversation},
 };
 use crate::{Ask, Component, Context, Error, Item};
 use async_trait::async_trait;
@@ -46,18 +46,18 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        Ok(Box::new(StepBack(self.asking().asker(NAME, cx)?)))
+        Ok(Box::new(StepBack(self.ask_settings().asker(NAME, cx)?)))
     }
 }
 
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.asking().asks(item, 1)
+        self.ask_settings().asks(item, 1)
     }
 }
 
@@ -70,8 +70,8 @@ impl QueryWriter for StepBack {
             Ok(general) if general.is_empty() => {
                 Ok(WrittenQueries::as_asked(question, "the model wrote no more general question"))
             }
-            Ok(general) => Ok(WrittenQueries::beside(question, general)),
-            Err(nothing) => nothing.searched(question),
+            Ok(general) => Ok(WrittenQueries::with_question(question, general)),
+            Err(no_reply) => no_reply.search_unchanged(question),
         }
     }
 }

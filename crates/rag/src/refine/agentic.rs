@@ -25,7 +25,7 @@ use crate::{
     Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages, Searcher,
     component::limited_by,
     corpus::{Corpus, Query},
-    query::asker::{Asker, Asking, NoReply},
+    query::asker::{AskSettings, Asker, NoReply},
 };
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -71,8 +71,8 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
@@ -83,21 +83,21 @@ impl Config {
         if self.top_n == Some(0) {
             return refuse("top_n must be at least 1".to_owned());
         }
-        let asker = self.asking().asker(NAME, cx)?;
+        let asker = self.ask_settings().asker(NAME, cx)?;
         Ok(Box::new(Agentic { config: self.clone(), asker, searcher: Searcher::new(NAME, cx)? }))
     }
 }
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        self.top_n.map_or(item, |top_n| item.first(top_n))
+        self.top_n.map_or(item, |top_n| item.limit_passages(top_n))
     }
 
     limited_by!(top_n);
 
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let calls = 1 + self.tasks as u64;
-        let asked = self.asking().asks(item, calls);
+        let asked = self.ask_settings().asks(item, calls);
         let read = calls * item.passage_tokens;
         asked.into_iter().map(|ask| Ask { prompt_tokens: ask.prompt_tokens + read, ..ask }).collect()
     }
@@ -158,8 +158,8 @@ impl PassageStep for Agentic {
         let questions = match self.plan(query.text, &passages).await {
             Ok(questions) if questions.is_empty() => return Ok(passages.into()),
             Ok(questions) => questions,
-            Err(nothing) => {
-                let (reason, failed) = nothing.reason()?;
+            Err(no_reply) => {
+                let (reason, failed) = no_reply.reason()?;
                 let remarks = vec![format!("agentic left the passages as they were, because: {reason}")];
                 return Ok(RefinedPassages { passages, remarks, failed });
             }
@@ -178,7 +178,7 @@ impl PassageStep for Agentic {
                 refined.failed |= failed;
             }
         }
-        refined.passages = in_turns(lists, most);
+        refined.passages = interleave(lists, most);
         Ok(refined)
     }
 }
@@ -193,7 +193,7 @@ impl Agentic {
             "required": ["verdict", "questions"],
             "additionalProperties": false,
         });
-        let QuestionPlan { verdict, questions } = self.asker.about(PLAN, (passages, question, ""), schema).await?;
+        let QuestionPlan { verdict, questions } = self.asker.ask_about(PLAN, (passages, question, ""), schema).await?;
         if verdict != Verdict::More {
             return Ok(Vec::new());
         }
@@ -232,11 +232,11 @@ impl Agentic {
             "required": ["answered", "query"],
             "additionalProperties": false,
         });
-        let next = match self.asker.about(CHECK, (&found.lists[0], question, ""), schema).await {
+        let next = match self.asker.ask_about(CHECK, (&found.lists[0], question, ""), schema).await {
             Ok(AnswerCheck { answered: true, .. }) => return Ok(found),
             Ok(AnswerCheck { query, .. }) => query.split_whitespace().collect::<Vec<_>>().join(" "),
-            Err(nothing) => {
-                found.ended = Some(nothing.reason()?);
+            Err(no_reply) => {
+                found.ended = Some(no_reply.reason()?);
                 return Ok(found);
             }
         };
@@ -254,8 +254,8 @@ impl Agentic {
     }
 }
 
-/// The lists in turns, each text once, at most so many passages.
-fn in_turns(lists: Vec<Vec<Passage>>, most: usize) -> Vec<Passage> {
+/// Takes passages from the lists in turn, each text once, at most `most`.
+fn interleave(lists: Vec<Vec<Passage>>, most: usize) -> Vec<Passage> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or_default();
     let mut joined: Vec<Passage> = Vec::new();
     for place in 0..longest {

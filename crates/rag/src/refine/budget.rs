@@ -40,7 +40,7 @@ impl Default for Config {
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        item.within(self.tokens)
+        item.limit_tokens(self.tokens)
     }
 
     fn reads_chunks(&self) -> bool {

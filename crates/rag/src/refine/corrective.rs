@@ -22,7 +22,7 @@ use crate::{
     Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages, Searcher,
     corpus::{Corpus, Query},
     fence,
-    query::asker::{Asker, Asking, NoReply},
+    query::asker::{AskSettings, Asker, NoReply},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -66,8 +66,8 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
@@ -78,7 +78,7 @@ impl Config {
         if !(1..=2).contains(&self.enough) || self.least > 2 {
             return refuse("grades are 0, 1 and 2: enough must be 1 or 2, and least at most 2");
         }
-        let asker = self.asking().asker(NAME, cx)?;
+        let asker = self.ask_settings().asker(NAME, cx)?;
         Ok(Box::new(Corrective { config: self.clone(), asker, searcher: Searcher::new(NAME, cx)? }))
     }
 }
@@ -86,7 +86,7 @@ impl Config {
 impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let rounds = self.rounds as u64;
-        let asked = self.asking().asks(item, 1 + 2 * rounds);
+        let asked = self.ask_settings().asks(item, 1 + 2 * rounds);
         let graded = (1 + rounds) * item.passage_tokens;
         asked.into_iter().map(|ask| Ask { prompt_tokens: ask.prompt_tokens + graded, ..ask }).collect()
     }
@@ -102,9 +102,9 @@ struct Corrective {
     searcher: Searcher,
 }
 
-/// What is known after some rounds.
+/// The graded passages and the tried queries so far.
 #[derive(Default)]
-struct Graded {
+struct GradingState {
     passages: Vec<(u8, Passage)>,
     /// The queries that were searched beside the question.
     tried: Vec<String>,
@@ -116,7 +116,7 @@ struct Grades {
 }
 
 #[derive(Deserialize)]
-struct Rewritten {
+struct QueryReply {
     query: String,
 }
 
@@ -127,8 +127,8 @@ enum EarlyEnd {
 }
 
 impl From<NoReply> for EarlyEnd {
-    fn from(nothing: NoReply) -> Self {
-        Self::Model(nothing)
+    fn from(no_reply: NoReply) -> Self {
+        Self::Model(no_reply)
     }
 }
 
@@ -145,7 +145,7 @@ impl PassageStep for Corrective {
         passages: Vec<Passage>,
     ) -> Result<RefinedPassages, Error> {
         let most = if passages.is_empty() { usize::MAX } else { passages.len() };
-        let (mut graded, mut refined) = (Graded::default(), RefinedPassages::default());
+        let (mut graded, mut refined) = (GradingState::default(), RefinedPassages::default());
         let ended = self.rounds(query, corpus, passages.clone(), &mut graded).await;
         if !graded.tried.is_empty() {
             refined.remarks.push(format!("corrective searched again for: {}", graded.tried.join("; ")));
@@ -153,8 +153,8 @@ impl PassageStep for Corrective {
         match ended {
             Ok(()) => {}
             Err(EarlyEnd::Error(error)) => return Err(error),
-            Err(EarlyEnd::Model(nothing)) => {
-                let (reason, failed) = nothing.reason()?;
+            Err(EarlyEnd::Model(no_reply)) => {
+                let (reason, failed) = no_reply.reason()?;
                 refined.remarks.push(format!("corrective ended early, because: {reason}"));
                 refined.failed = failed;
                 if graded.passages.is_empty() {
@@ -179,7 +179,7 @@ impl Corrective {
         query: Query<'_>,
         corpus: Corpus<'_>,
         mut found: Vec<Passage>,
-        graded: &mut Graded,
+        graded: &mut GradingState,
     ) -> Result<(), EarlyEnd> {
         for round in 0..=self.config.rounds {
             if !found.is_empty() {
@@ -190,7 +190,7 @@ impl Corrective {
             if is_enough || round == self.config.rounds {
                 break;
             }
-            let next = self.rewritten(query.text, &graded.tried).await?;
+            let next = self.rewrite_query(query.text, &graded.tried).await?;
             let search = self.searcher.search(std::slice::from_ref(&next), corpus, query.filter).await;
             graded.tried.push(next);
             let known = |passage: &Passage| graded.passages.iter().any(|(_, known)| known.is_same_text(passage));
@@ -213,7 +213,7 @@ impl Corrective {
             "required": ["grades"],
             "additionalProperties": false,
         });
-        let Grades { grades } = self.asker.about(GRADE, (passages, question, ""), schema).await?;
+        let Grades { grades } = self.asker.ask_about(GRADE, (passages, question, ""), schema).await?;
         if grades.len() != n || grades.iter().any(|&grade| grade > 2) {
             return Err(NoReply::Unusable(format!("the model gave {} grades for {n} passages", grades.len())));
         }
@@ -221,7 +221,7 @@ impl Corrective {
     }
 
     /// A query that was not tried yet.
-    async fn rewritten(&self, question: &str, tried: &[String]) -> Result<String, NoReply> {
+    async fn rewrite_query(&self, question: &str, tried: &[String]) -> Result<String, NoReply> {
         let schema = json!({
             "type": "object",
             "properties": { "query": { "type": "string" } },
@@ -229,7 +229,7 @@ impl Corrective {
             "additionalProperties": false,
         });
         let earlier: String = tried.iter().map(|query| format!("Tried: {}\n", fence::neutral(query))).collect();
-        let Rewritten { query } = self.asker.about(REWRITE, (&[], question, &earlier), schema).await?;
+        let QueryReply { query } = self.asker.ask_about(REWRITE, (&[], question, &earlier), schema).await?;
         let query = query.split_whitespace().collect::<Vec<_>>().join(" ");
         if !query.chars().any(char::is_alphanumeric) {
             return Err(NoReply::Unusable("the model wrote no query that can be searched".to_owned()));

@@ -82,8 +82,7 @@ impl PassageStep for Dedupe {
             if is_new(&passage) {
                 kept.push(passage);
             }
-            // Each is compared with all before it: among thousands, other work of this thread has its turn in between,
-            // and a deadline is seen.
+            // Thousands of comparisons take long: this lets other tasks of the thread run and deadlines take effect.
             tokio::task::yield_now().await;
         }
         Ok(kept)

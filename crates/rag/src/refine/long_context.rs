@@ -75,7 +75,7 @@ impl Config {
         Ok(Box::new(self.reader(NAME)?))
     }
 
-    /// What reads, for a step that does so only for some questions.
+    /// Makes the step; another step also uses it, for some questions only.
     pub(super) fn reader(&self, component: &'static str) -> Result<LongContext, Error> {
         if self.tokens < LEAST {
             let reason = format!("tokens is {}, but must be at least {LEAST}", self.tokens);

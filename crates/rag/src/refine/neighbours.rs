@@ -12,7 +12,7 @@
 use super::pieces::{Piece, between, join, of_document, pieces};
 use crate::{
     Component, Context, Error, Item, Passage, PassageStep,
-    chunk::together_of,
+    chunk::merge_headings,
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
@@ -37,7 +37,7 @@ impl Default for Config {
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        item.longer(1 + 2 * self.chunks as u64)
+        item.multiply_passage_size(1 + 2 * self.chunks as u64)
     }
 }
 
@@ -61,15 +61,15 @@ impl PassageStep for Neighbours {
         let mut stretches: Vec<TextRange<'_>> =
             passages.iter().enumerate().map(|(rank, passage)| self.stretch(rank, passage, corpus)).collect();
         stretches.sort_by(|a, b| (a.document, a.start, a.rank).cmp(&(b.document, b.start, b.rank)));
-        let mut apart: Vec<TextRange<'_>> = Vec::with_capacity(stretches.len());
+        let mut merged: Vec<TextRange<'_>> = Vec::with_capacity(stretches.len());
         for stretch in stretches {
-            match apart.last_mut() {
+            match merged.last_mut() {
                 Some(last) if last.touches(&stretch) => last.add(stretch),
-                _ => apart.push(stretch),
+                _ => merged.push(stretch),
             }
         }
-        apart.sort_by_key(|stretch| stretch.rank);
-        Ok(apart.into_iter().filter_map(|stretch| stretch.passage(&passages)).collect())
+        merged.sort_by_key(|stretch| stretch.rank);
+        Ok(merged.into_iter().filter_map(|stretch| stretch.passage(&passages)).collect())
     }
 }
 
@@ -161,7 +161,7 @@ impl<'a> TextRange<'a> {
                 }
             }
         }
-        let heading = together_of(&self.headings);
+        let heading = merge_headings(&self.headings);
         let joined = join(self.pieces, between)?;
         Some(Passage { score, rows, heading, page: self.page, ..joined.into_passage(passages[self.rank].clone()) })
     }

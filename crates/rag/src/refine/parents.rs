@@ -39,7 +39,7 @@ impl Default for Config {
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        item.longer(self.chunks as u64)
+        item.multiply_passage_size(self.chunks as u64)
     }
 }
 
@@ -69,8 +69,10 @@ impl PassageStep for Parents {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let mut found: Vec<(Option<Replacement>, Passage)> = Vec::with_capacity(passages.len());
         for passage in passages {
-            // Where a step before has joined it with more than the part, it stays as it is.
-            let made = self.part(&passage, corpus).and_then(|part| Some((part, whole(part, &passage, corpus.table)?)));
+            // A passage that an earlier step made larger than the part stays unchanged.
+            let made = self
+                .find_replacement(&passage, corpus)
+                .and_then(|part| Some((part, whole(part, &passage, corpus.table)?)));
             let (part, whole) = made.unzip();
             match found.iter_mut().find(|(known, _)| part.is_some() && *known == part) {
                 Some((_, known)) => {
@@ -88,7 +90,7 @@ impl PassageStep for Parents {
 }
 
 impl Parents {
-    fn part(&self, passage: &Passage, corpus: Corpus<'_>) -> Option<Replacement> {
+    fn find_replacement(&self, passage: &Passage, corpus: Corpus<'_>) -> Option<Replacement> {
         let table = corpus.table;
         let row = *passage.rows.first()?;
         if table.chunk(row).parent.is_some() {
@@ -120,7 +122,7 @@ fn whole(part: Replacement, passage: &Passage, table: &ChunkTable) -> Option<Pas
     };
     let joined = join(rows.iter().map(|&row| Piece::chunk(table, row)).collect(), between)?;
     if joined.span.overlap(passage.span) < passage.span.len() {
-        // A step before has joined it with more than the section.
+        // An earlier step made the passage larger than the part.
         return None;
     }
     let first = table.passage(Hit { row: *rows.first()?, score: passage.score });

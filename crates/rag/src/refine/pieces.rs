@@ -30,7 +30,7 @@ impl<'a> Piece<'a> {
     /// A part of it, by bytes of its text.
     pub(super) fn part(self, from: usize, to: usize) -> Self {
         let text = self.text.get(from..to).unwrap_or_default();
-        // Text that a function of the user's own changed has no place of its own.
+        // The place of a part is unknown if a function of the user's own changed the text.
         let is_exact = self.text.len() == self.span.len();
         let span = if is_exact { Span { start: self.span.start + from, end: self.span.start + to } } else { self.span };
         Self { span, text }
@@ -64,7 +64,7 @@ pub(super) fn pieces(passage: &Passage) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// What stands between two pieces with so many bytes between them.
+/// The text between two pieces with `gap` bytes between them in the document.
 pub(super) fn between(gap: usize) -> &'static str {
     match gap {
         1 => "\n",
@@ -73,8 +73,8 @@ pub(super) fn between(gap: usize) -> &'static str {
     }
 }
 
-/// What stands between two sentences, where text may have been left out: more
-/// than two bytes are more than white space.
+/// [`between`] for sentences, where text may have been left out: more than two
+/// bytes are not only white space.
 fn left_out(gap: usize) -> &'static str {
     if gap <= 2 { between(gap) } else { LEFT_OUT }
 }
@@ -150,7 +150,7 @@ pub(super) struct Sentences<'a> {
 }
 
 impl<'a> Sentences<'a> {
-    /// Without white space at either end, none of them empty.
+    /// Splits a passage into sentences without white space at their ends.
     pub(super) fn of(passage: &'a Passage) -> Self {
         let pieces = pieces(passage);
         let mut places = Vec::new();
@@ -174,8 +174,8 @@ impl<'a> Sentences<'a> {
         self.places.iter().map(|&(i, from, to)| self.pieces[i].part(from, to).text)
     }
 
-    /// Those that `keeps` says, by their positions; None if it keeps none.
-    /// Neighbours stay as they stand in the text.
+    /// Joins the sentences whose positions `keeps` accepts; none if it accepts none.
+    /// Neighbours keep the white space between them.
     pub(super) fn keep(&self, keeps: impl Fn(usize) -> bool) -> Option<JoinedPieces> {
         let mut kept: Vec<(usize, usize, usize)> = Vec::new();
         let mut before = None;
@@ -208,7 +208,8 @@ pub(super) fn beginning(passage: &Passage, limit: usize, count: &dyn Fn(&str) ->
     Some(sentences.beginning(n)?.into_passage(passage.clone()))
 }
 
-/// The same, behind a word or a character where the first sentence is longer.
+/// [`beginning`], but cut after a word or a character if the first sentence is
+/// longer than `limit`.
 pub(super) fn some_beginning(passage: &Passage, limit: usize, count: &dyn Fn(&str) -> usize) -> Option<Passage> {
     beginning(passage, limit, count).or_else(|| {
         let first = *pieces(passage).first()?;

@@ -98,7 +98,7 @@ impl Recency {
         day(&value(table.chunk(*passage.rows.first()?), &self.0.field)?)
     }
 
-    /// That some document has a date; a field that there is not is a mistake.
+    /// Checks that some document has a date, because a missing field is a mistake.
     fn check(&self, table: &ChunkTable) -> Result<(), Error> {
         let field = &self.0.field;
         let mut values = table.searchable().iter().filter_map(|&row| value(table.chunk(row), field)).peekable();
@@ -115,7 +115,7 @@ impl Recency {
     }
 }
 
-/// The day of a date, counted from the year 1. A date without a month or a day is the first there is.
+/// The day of a date, counted from the year 1. A missing month or day is the first.
 fn day(value: &Value) -> Option<i32> {
     if let Some(year) = value.as_i64() {
         return Some(NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, 1, 1)?.num_days_from_ce());

@@ -16,7 +16,7 @@ use super::long_context::{self, Scope};
 use crate::{
     Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages,
     corpus::{Corpus, Query},
-    query::asker::{Asker, Asking},
+    query::asker::{AskSettings, Asker},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -56,14 +56,14 @@ impl Default for Config {
 }
 
 impl Config {
-    fn asking(&self) -> Asking<'_> {
-        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    fn ask_settings(&self) -> AskSettings<'_> {
+        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
         let reader = long_context::Config { scope: self.scope, tokens: self.tokens };
         let reader = reader.reader(NAME)?;
-        Ok(Box::new(SelfRoute { asker: self.asking().asker(NAME, cx)?, reader }))
+        Ok(Box::new(SelfRoute { asker: self.ask_settings().asker(NAME, cx)?, reader }))
     }
 }
 
@@ -73,7 +73,7 @@ impl Component for Config {
     }
 
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        let asked = self.asking().asks(item, 1);
+        let asked = self.ask_settings().asks(item, 1);
         let with_passages = |ask: Ask<'_>| ask.prompt_tokens + item.passage_tokens;
         asked.into_iter().map(|ask| Ask { prompt_tokens: with_passages(ask), ..ask }).collect()
     }
@@ -107,15 +107,15 @@ impl PassageStep for SelfRoute {
             "required": ["answerable"],
             "additionalProperties": false,
         });
-        match self.asker.about(ROUTE, (&passages, query.text, ""), schema).await {
+        match self.asker.ask_about(ROUTE, (&passages, query.text, ""), schema).await {
             Ok(Route { answerable: true }) => Ok(passages.into()),
             Ok(Route { answerable: false }) => {
                 let passages = self.reader.run(query, corpus, passages).await?;
                 let remark = "self_route: the passages do not answer the question, so more of the documents is read";
                 Ok(RefinedPassages { passages, remarks: vec![remark.to_owned()], failed: false })
             }
-            Err(nothing) => {
-                let (reason, failed) = nothing.reason()?;
+            Err(no_reply) => {
+                let (reason, failed) = no_reply.reason()?;
                 let remarks = vec![format!("self_route left the passages as they were, because: {reason}")];
                 Ok(RefinedPassages { passages, remarks, failed })
             }

@@ -70,7 +70,7 @@ impl Default for Weights {
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        item.first(self.top_n)
+        item.limit_passages(self.top_n)
     }
 
     limited_by!(top_n, candidates);
@@ -124,7 +124,7 @@ impl PassageReranker for LateInteraction {
         let Weights { maxsim, bm25, dense } = self.config.weights;
         let mut total = vec![0.0f64; passages.len()];
         let mut add = |weight: f32, scores: Vec<Option<f32>>| {
-            for (total, score) in total.iter_mut().zip(standard(&scores)) {
+            for (total, score) in total.iter_mut().zip(standardize(&scores)) {
                 *total += f64::from(weight) * score;
             }
         };
@@ -183,9 +183,9 @@ fn best(
     entries(passages, corpus).iter().map(|entries| Ok(scores(entries)?.into_iter().reduce(f32::max))).collect()
 }
 
-/// Scores as standard deviations from their mean. What has no score, or
-/// differs from no other, is at the mean: it neither gains nor loses.
-fn standard(scores: &[Option<f32>]) -> Vec<f64> {
+/// Scores as standard deviations from their mean. A passage without a score is at
+/// the mean, and so are all if their scores are equal.
+fn standardize(scores: &[Option<f32>]) -> Vec<f64> {
     let known: Vec<f64> = scores.iter().flatten().map(|&score| f64::from(score)).collect();
     let n = known.len().max(1) as f64;
     let mean = known.iter().sum::<f64>() / n;
@@ -220,7 +220,7 @@ mod tests {
         let question = letters(fixture.query().text);
         let anew: Vec<Option<f32>> =
             fixture.passages.iter().map(|passage| exact_score(&question, &letters(&passage.text))).collect();
-        let anew = standard(&anew);
+        let anew = standardize(&anew);
         let found = fixture.rerank(&*reranker).await.unwrap();
         assert_eq!(found.len(), 3);
         for (original, anew) in fixture.passages.iter().zip(anew) {
@@ -276,10 +276,10 @@ mod tests {
 
     #[test]
     fn standard_scores_have_mean_zero_and_equal_ones_are_zero() {
-        let scores = standard(&[Some(1.0), Some(3.0), None]);
+        let scores = standardize(&[Some(1.0), Some(3.0), None]);
         assert_eq!(scores, [-1.0, 1.0, 0.0]);
-        assert_eq!(standard(&[Some(0.3), Some(0.3)]), [0.0, 0.0]);
-        assert!(standard(&[]).is_empty());
+        assert_eq!(standardize(&[Some(0.3), Some(0.3)]), [0.0, 0.0]);
+        assert!(standardize(&[]).is_empty());
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ pub struct Config {
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        self.top_n.map_or(item, |top_n| item.first(top_n))
+        self.top_n.map_or(item, |top_n| item.limit_passages(top_n))
     }
 
     limited_by!(top_n);

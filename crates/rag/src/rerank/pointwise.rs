@@ -66,7 +66,7 @@ impl Default for Config {
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        item.first(self.top_n)
+        item.limit_passages(self.top_n)
     }
 
     limited_by!(top_n, candidates);

@@ -51,7 +51,7 @@ impl Component for Config {
     runs_function!();
 
     fn passes(&self, item: Item) -> Item {
-        item.first(self.top_n)
+        item.limit_passages(self.top_n)
     }
 
     limited_by!(top_n, candidates);

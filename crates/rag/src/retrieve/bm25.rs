@@ -34,7 +34,7 @@ impl Default for Config {
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        item.found(self.top_k)
+        item.with_passages(self.top_k)
     }
 
     limited_by!(top_k);

@@ -18,22 +18,21 @@ pub(crate) fn reciprocal_rank(lists: &[&[Hit]], k: u32) -> Vec<Hit> {
         .flat_map(|list| (0u32..).zip(*list).map(|(rank, hit)| (hit.row, 1.0 / (f64::from(k) + f64::from(rank))))))
 }
 
-/// How the scores of a list become ones that can be added to another list's.
-/// A row that a list lacks gets 0 of it, so no scale goes below 0.
+/// Maps the scores of a list to a scale on which lists can be added. A row that a
+/// list lacks gets 0 from it, so no scale goes below 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     /// From the least score, 0, to the greatest, 1. Where all are equal: 1 if positive, else 0.
     MinMax,
-    /// Standard deviations above the least score. Next to the z-score, which
-    /// counts from the mean, this adds the same to all rows: their order is
-    /// that of z-scores, with a lacking row as good as the list's last.
-    /// Where all are equal: 1 if positive, else 0.
+    /// Standard deviations above the least score: z-scores, shifted so that the
+    /// last row of the list gets 0, like a row that the list lacks. Where all are
+    /// equal: 1 if positive, else 0.
     ZScore,
     /// From three standard deviations below the mean, 0, to three above, 1;
     /// what lies beyond is cut. Where all are equal: 0.5, as at the mean.
     Dbsf,
-    /// From the least score that there can be, which is this, to the greatest
-    /// of the list, 1. Where the greatest is the least: 0.
+    /// From the least possible score, which is given, 0, to the greatest of the
+    /// list, 1. Where the greatest is the least: 0.
     From(f64),
 }
 

@@ -46,10 +46,10 @@ pub trait Retriever: Send + Sync {
     /// If an index is missing that its settings name, or a model fails.
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error>;
 
-    /// The same of a retriever that waits for nothing.
+    /// [`Retriever::retrieve`] of a retriever that never waits.
     ///
     /// # Errors
-    /// As of [`Retriever::retrieve`], and where it waits for a model after all.
+    /// As of [`Retriever::retrieve`], and if it waits for a model after all.
     fn retrieve_now(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         let waits = || Err(Error::Failed { component: "retriever", reason: WAITS.to_owned() });
         self.retrieve(queries, corpus).now_or_never().unwrap_or_else(waits)
@@ -110,7 +110,7 @@ fn check_top_k(component: &'static str, top_k: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many candidates to look at.
+/// The number of candidates: the setting, or its default.
 fn check_candidates(component: &'static str, top_k: usize, candidates: Option<usize>) -> Result<usize, Error> {
     match candidates {
         Some(candidates) if candidates < top_k => {

@@ -18,7 +18,7 @@ pub struct Config {}
 
 impl Component for Config {
     fn passes(&self, item: Item) -> Item {
-        item.found(0)
+        item.with_passages(0)
     }
 
     fn is_nothing(&self) -> bool {

@@ -54,7 +54,7 @@ impl Component for Config {
     runs_function!();
 
     fn passes(&self, item: Item) -> Item {
-        item.found(self.top_k)
+        item.with_passages(self.top_k)
     }
 
     limited_by!(top_k);

@@ -4,7 +4,7 @@
 //! records. It knows nothing about questions.
 
 use super::fault::RowError;
-use super::rows::{FileRecord, MARK, TableHeader, without_mark};
+use super::rows::{BYTE_ORDER_MARK, FileRecord, TableHeader, without_mark};
 use crate::words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -108,7 +108,7 @@ pub(super) struct FileLayout {
 impl FileLayout {
     /// The byte order mark, if there is one.
     pub(super) fn mark(&self) -> &'static [u8] {
-        if self.has_mark { MARK } else { b"" }
+        if self.has_mark { BYTE_ORDER_MARK } else { b"" }
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 /// Tokens for a reason and a choice.
 const MAX_TOKENS: u32 = 200;
 
-/// What may be chosen from.
+/// The options of a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Options {
     /// Numbers of one digit each.
@@ -27,10 +27,10 @@ pub(crate) enum Options {
     Words(&'static [&'static str]),
 }
 
-/// What was chosen.
+/// The chosen option.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ScaleChoice {
-    /// Its position among the options, or nothing that can be read.
+    /// Its position among the options; none if the reply cannot be read.
     position: Option<usize>,
     /// The option itself.
     chosen: Value,
@@ -43,7 +43,7 @@ pub(crate) struct ScaleChoice {
 /// A number in a range.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Measure {
-    /// The number, or nothing that can be read.
+    /// The number; none if the reply cannot be read.
     number: Option<f64>,
     reason: Option<String>,
     votes: Vec<Value>,
@@ -64,7 +64,7 @@ impl Options {
         }
     }
 
-    /// What one of them is called, and its type in a schema.
+    /// The word for one option, and its type in a schema.
     fn kind(&self) -> (&'static str, &'static str) {
         match self {
             Self::Numbers(_) => ("number", "integer"),
@@ -144,7 +144,7 @@ impl Judge {
         let given: Vec<(&PanelMember, ScaleChoice)> = panel::collect(join_all(asked).await, transcript)?;
         let votes: Vec<Value> = given.iter().map(|(member, choice)| vote(member, choice.detail())).collect();
         transcript.agreement.count(votes.iter().map(|vote| &vote["chosen"]));
-        let position = panel::most(&given.iter().map(|(_, choice)| choice.position).collect::<Vec<_>>());
+        let position = panel::majority_value(&given.iter().map(|(_, choice)| choice.position).collect::<Vec<_>>());
         let agreeing = given.into_iter().find(|(_, choice)| position.is_some() && choice.position == position);
         let (chosen, reason) = agreeing.map(|(_, choice)| (choice.chosen, choice.reason)).unwrap_or_default();
         Ok(ScaleChoice { position, chosen, probabilities: Vec::new(), reason, votes })
@@ -223,7 +223,7 @@ impl PanelMember {
         transcript.add(self, purpose, &request, &response);
         let probabilities = if has_probabilities(&response, values.len()) { response.choices } else { Vec::new() };
         let best = probabilities.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-        let position = best.map(|(position, _)| position).or_else(|| written(&response.text, &names));
+        let position = best.map(|(position, _)| position).or_else(|| read_option(&response.text, &names));
         let chosen = position.and_then(|position| values.get(position).cloned()).unwrap_or_default();
         Ok(Some(ScaleChoice { position, chosen, probabilities, ..ScaleChoice::default() }))
     }
@@ -251,7 +251,7 @@ impl PanelMember {
 }
 
 /// The option that a reply begins with.
-fn written(text: &str, names: &[String]) -> Option<usize> {
+fn read_option(text: &str, names: &[String]) -> Option<usize> {
     let word: String = text.trim_start().chars().take_while(|c| c.is_alphanumeric()).collect();
     names.iter().position(|name| name.eq_ignore_ascii_case(&word))
 }

@@ -103,7 +103,7 @@ impl Judge {
             let Some(text) = item.as_str().map(str::trim) else {
                 return Err(Missing::JudgeUnparsable(format!("an item of `{purpose}` is not a text: {item}")));
             };
-            // The same one twice would count twice.
+            // A repeated text would count twice.
             if !text.is_empty() && !texts.iter().any(|known| known.to_lowercase() == text.to_lowercase()) {
                 texts.push(text.to_owned());
             }
@@ -155,7 +155,7 @@ impl Judge {
 
     /// Yes or no about each item. All verdicts are shown under this name, also
     /// where one is missing and there is no score.
-    pub(crate) async fn decided(
+    pub(crate) async fn decide(
         &self,
         inquiry: &Inquiry<'_>,
         name: &str,
@@ -178,8 +178,8 @@ impl Judge {
     }
 }
 
-/// What every judge said; the default where its reply cannot be read. All of it
-/// is in the transcript, also where a judge failed.
+/// The ballot of every judge; the default if its reply cannot be read. All calls
+/// go into the transcript, also if a judge failed.
 pub(super) fn collect<'a, T: Default>(
     asked: Vec<(&'a PanelMember, Transcript, Result<T, Missing>)>,
     transcript: &mut Transcript,
@@ -200,14 +200,14 @@ pub(super) fn collect<'a, T: Default>(
 
 /// The value that more than half of all votes have; votes without one count
 /// for none.
-pub(super) fn most<T: PartialEq + Copy>(votes: &[Option<T>]) -> Option<T> {
+pub(super) fn majority_value<T: PartialEq + Copy>(votes: &[Option<T>]) -> Option<T> {
     let count = |value: &T| votes.iter().flatten().filter(|other| *other == value).count();
     votes.iter().flatten().find(|value| count(value) * 2 > votes.len()).copied()
 }
 
 fn majority(given: Vec<(&PanelMember, ItemVerdict)>) -> ItemVerdict {
-    let yes = most(&given.iter().map(|(_, verdict)| verdict.yes).collect::<Vec<_>>());
-    // A mean of some of them would be of other judges for every item.
+    let yes = majority_value(&given.iter().map(|(_, verdict)| verdict.yes).collect::<Vec<_>>());
+    // A mean over some judges would be over different judges for each item.
     let probabilities: Option<Vec<f64>> = given.iter().map(|(_, verdict)| verdict.probability).collect();
     let probability = probabilities.and_then(|values| crate::statistics::mean(&values));
     let agreeing =
@@ -232,8 +232,8 @@ pub(super) struct VoteCount {
 }
 
 impl VoteCount {
-    /// Counts the votes on one item; those that could not be read (null) are
-    /// with nobody.
+    /// Counts the votes on one item; votes that could not be read (null) agree
+    /// with none.
     pub(super) fn count<'a>(&mut self, votes: impl Iterator<Item = &'a Value>) {
         let votes: Vec<&Value> = votes.collect();
         let same = |vote: &&Value| votes.iter().filter(|other| *other == vote).count();

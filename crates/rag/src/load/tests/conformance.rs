@@ -8,7 +8,7 @@ use super::{assert_pages_fit, has_library, name_of};
 fn every_extension_names_one_format_in_lower_case() {
     let mut known: Vec<&str> = Vec::new();
     for format in Format::ALL {
-        let extensions = format.says().extensions;
+        let extensions = format.definition().extensions;
         assert!(!extensions.is_empty(), "{format:?} has no name");
         for extension in extensions {
             assert!(!known.contains(extension), "two formats are named .{extension}");
@@ -22,9 +22,9 @@ fn every_extension_names_one_format_in_lower_case() {
 #[test]
 fn a_sample_is_told_by_its_name_and_where_it_has_a_sign_of_its_own_without_one() {
     for format in Format::ALL {
-        let sample = (format.says().sample)();
+        let sample = (format.definition().sample)();
         assert_eq!(sniff::format(sample.path, &sample.bytes), Ok(*format));
-        if !matches!(format.says().sign, Sign::Name) {
+        if !matches!(format.definition().sign, Sign::Name) {
             assert_eq!(sniff::format("folder/wrong.txt", &sample.bytes), Ok(*format));
             assert_eq!(sniff::format("folder/README", &sample.bytes), Ok(*format));
         }
@@ -34,7 +34,7 @@ fn a_sample_is_told_by_its_name_and_where_it_has_a_sign_of_its_own_without_one()
 #[test]
 fn a_sample_gives_the_same_text_with_pages_and_headings_in_order() {
     for format in Format::ALL.iter().copied().filter(|format| has_library(*format)) {
-        let sample = (format.says().sample)();
+        let sample = (format.definition().sample)();
         let read = || parse(sample.path, &sample.bytes, &ParseLimits::default()).unwrap();
         assert_eq!(read(), read());
         assert_pages_fit(&read());
@@ -45,7 +45,7 @@ fn a_sample_gives_the_same_text_with_pages_and_headings_in_order() {
 #[test]
 fn a_damaged_sample_is_refused_or_gives_pages_in_order() {
     for format in Format::ALL.iter().copied().filter(|format| has_library(*format)) {
-        let sample = (format.says().sample)();
+        let sample = (format.definition().sample)();
         let whole = sample.bytes;
         for at in (0..whole.len().min(2000)).step_by(31) {
             let mut damaged = whole.clone();

@@ -16,7 +16,7 @@ fn loaders_are_pinned() {
             skipped.push(name);
             continue;
         }
-        let sample = (format.says().sample)();
+        let sample = (format.definition().sample)();
         let document = parse(sample.path, &sample.bytes, &ParseLimits::default()).unwrap();
         assert_eq!(document.format, *format);
         // How archives are packed is not what is tried.

@@ -89,8 +89,8 @@ fn the_first_judge_alone_writes_the_items() {
 
 #[test]
 fn a_majority_is_more_than_half_of_all_votes() {
-    assert_eq!(most(&[Some(1), Some(1), Some(2)]), Some(1));
-    assert_eq!(most(&[Some(1), Some(2)]), None);
-    assert_eq!(most(&[Some(1), None, None]), None);
-    assert_eq!(most::<u8>(&[]), None);
+    assert_eq!(majority_value(&[Some(1), Some(1), Some(2)]), Some(1));
+    assert_eq!(majority_value(&[Some(1), Some(2)]), None);
+    assert_eq!(majority_value(&[Some(1), None, None]), None);
+    assert_eq!(majority_value::<u8>(&[]), None);
 }
