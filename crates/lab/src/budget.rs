@@ -25,7 +25,7 @@ impl BudgetResult {
         (!caps.is_empty()).then(|| Self { caps, spent, reached, calls_not_made: budget.n_refused() })
     }
 
-    /// What a person is told if the budget ended the run early.
+    /// The message if the budget ended the run early.
     pub(crate) fn partial(&self) -> Option<String> {
         let (cap, SpentTotals { usd, calls, paid_calls, .. }) = (self.reached?, self.spent);
         let limit = cap.amount(self.limit(cap)?);

@@ -9,8 +9,8 @@
 //!                    record and scores, laid out as in any store
 //! ```
 //!
-//! The models are not in it: their identities are, and what is not the same is
-//! refused or told when the bundle is opened.
+//! The models are not in it: their identities are. Opening a bundle refuses or reports models that
+//! differ.
 
 mod parts;
 mod place;
@@ -38,7 +38,7 @@ use std::{
 };
 use store::{ArtifactStore, Key};
 
-/// Raise when a bundle of before can no longer be read.
+/// Raise when bundles of earlier versions can no longer be read.
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
@@ -53,17 +53,17 @@ pub struct Manifest {
     pub reverie: String,
     /// The experiment's name, by which clients ask for it.
     pub name: String,
-    /// The run, and when it finished, in milliseconds since 1970.
+    /// The run's id.
     pub run: String,
-    /// As above.
+    /// When that run finished, in milliseconds since 1970.
     pub run_time_ms: i64,
     /// The trial's id in that run.
     pub trial: String,
     /// Its value on each axis, with all settings.
     pub settings: BTreeMap<String, Value>,
-    /// What the run found: its place in a sentence, and its mean scores.
+    /// Its place among the run's trials, in a sentence.
     pub place: String,
-    /// As above, by metric, with intervals.
+    /// Its mean scores by metric, with intervals.
     pub scores: BTreeMap<String, Summary>,
     /// The digest of the golden questions.
     pub golden: String,
@@ -245,9 +245,8 @@ impl Bundle {
         folder.join(MANIFEST).is_file()
     }
 
-    /// The experiment of the bundle, opened to be asked and not to be written;
-    /// answers of models are kept in `scratch`. What is returned was read once, and
-    /// is what the manifest says.
+    /// The experiment of the bundle, opened to be asked and not to be written; answers of models
+    /// are kept in `scratch`. Everything that is returned was checked against the manifest.
     ///
     /// # Errors
     /// If a file is not what was written, or this version of Reverie does not
@@ -374,7 +373,7 @@ impl BundleFile {
         Ok(())
     }
 
-    /// What was found of the file, if it is what was written.
+    /// The file's bytes, if they are what the manifest says.
     fn checked(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
         self.check_name(origin)?;
         let bytes = bytes.ok_or_else(|| self.refused("is missing", origin))?;
@@ -393,7 +392,7 @@ fn check(folder: &Path, file: &BundleFile, origin: &str) -> Result<(), Error> {
         return Err(file.refused(&format!("leads through the link {}", link.display()), origin));
     }
     let opened = store::open_regular(&path).and_then(|found| Ok((found.metadata()?.len(), found)));
-    // A file may be larger than anybody wants to read.
+    // The size is compared first, because the file may be very large.
     let key = opened.and_then(|(bytes, found)| match bytes == file.bytes {
         true => Key::of_reader(found.take(bytes)).map(Some),
         false => Ok(None),

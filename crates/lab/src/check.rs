@@ -1,19 +1,17 @@
-//! Holds a trial of a run against the trial of a bundle, question by question:
-//! is it worse than what was promoted, by more than chance?
+//! Compares a trial of a run with the trial of a bundle, question by question: is it worse than
+//! what was promoted, by more than chance?
 //!
-//! A trial is called worse if, by a metric of the objective, both hold: the
-//! one-sided sign-flip test of its losses, corrected by Holm for the number of
-//! metrics, has p < 0.05; and the mean loss is beyond the margin. Nothing is
-//! concluded where the mean loss is beyond the margin and only too few questions
-//! keep the test from proving it ([`Outcome::TooFew`]). Otherwise it passes, and
-//! what loss would have been found is told beside it: a pass on few questions is
-//! no proof.
+//! A trial is called worse if, by a metric of the objective, both hold: the one-sided sign-flip
+//! test of its losses, corrected by Holm for the number of metrics, has p < 0.05; and the mean loss
+//! is beyond the margin. Nothing is concluded where the mean loss is beyond the margin and only too
+//! few questions keep the test from proving it ([`Outcome::TooFew`]). Otherwise it passes, and the
+//! loss that would have been found is reported: a pass on few questions proves little.
 //!
-//! If the questions are split, those count that chose neither trial (`test`):
-//! whoever was chosen by a question looks better by it than it is.
+//! If the questions are split, those count that chose neither trial (`test`): a trial that was
+//! selected on a question is overrated by that question (selection bias).
 //!
-//! The objective is that of the bundle, and that of the run as far as the bundle
-//! has scores by it: whoever changes the experiment cannot take a metric out.
+//! The objective is that of the bundle, and that of the run as far as the bundle has scores by it:
+//! a change of the experiment cannot remove a metric.
 
 mod measured;
 mod sentences;
@@ -39,9 +37,9 @@ use rag::Axis;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// If nothing is worse, a check says so in no more than this share of cases.
+/// The most checks, as a share, that call a trial worse although it is not.
 const ALPHA: f64 = 0.05;
-/// With fewer of the questions scored on both sides, nothing is said.
+/// The share of questions that must be scored on both sides for a conclusion.
 const ENOUGH: f64 = 0.9;
 const SEED: u64 = 0x5EED;
 
@@ -50,7 +48,7 @@ const SEED: u64 = 0x5EED;
 pub struct Check {
     /// The experiment's name.
     pub experiment: String,
-    /// What is to be done with it.
+    /// The verdict on the run's trial.
     pub verdict: CheckVerdict,
     /// The verdict in a sentence.
     pub sentence: String,
@@ -75,7 +73,7 @@ pub struct Check {
     pub notes: Vec<String>,
 }
 
-/// What is to be done.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckVerdict {
@@ -150,16 +148,16 @@ pub enum Outcome {
     /// The mean loss is beyond the margin, and fewer questions differ than the
     /// test needs to prove any loss.
     TooFew,
-    /// It is not in the objective, and judges nothing.
+    /// It is not in the objective, so it does not affect the verdict.
     Shown,
 }
 
-/// Where the two questions of one id are, in the order of the run.
+/// The places of each shared question in the bundle and in the run, in the order of the run.
 type Pairs = Vec<(usize, usize)>;
 
 impl Check {
-    /// Holds a trial of a run against that of a bundle. Losses up to `margin`, a
-    /// share of each metric's range, do not count.
+    /// Compares a trial of a run with that of a bundle. Losses up to `margin`, a share of each
+    /// metric's range, do not count.
     ///
     /// # Errors
     /// [`Error::Refused`] if questions or metrics of one name are not the same on
@@ -204,7 +202,7 @@ impl Check {
         let mut metrics = Vec::new();
         for metric in objective.iter().copied().chain(theirs.keys().copied().filter(shown)) {
             let is_judged = objective.contains(&metric);
-            // What is told of a metric that judges nothing must still be of one metric.
+            // Even a metric that is only shown must be the same on both sides.
             if !is_judged && !is_same(metric) {
                 notes.push(format!("{metric} was measured otherwise for the bundle, and is not shown"));
                 continue;
@@ -262,7 +260,7 @@ fn pairs(bundle: &RunRecord, run: &RunRecord) -> Pairs {
     now.filter_map(|(ours, question)| Some((*place.get(question.id.as_str())?, ours))).collect()
 }
 
-/// Those by which neither trial was chosen, if there are any; else all.
+/// The pairs of the split `test`, by which neither trial was chosen; all pairs if there are none.
 fn unseen(bundle: &RunRecord, run: &RunRecord, pairs: &Pairs) -> Pairs {
     let is_test = |question: &Question| question.split == Some(Split::Test);
     let of_test =
@@ -271,7 +269,7 @@ fn unseen(bundle: &RunRecord, run: &RunRecord, pairs: &Pairs) -> Pairs {
     if unseen.is_empty() { pairs.clone() } else { unseen }
 }
 
-/// Refuses what cannot be compared: every question and every metric, by name.
+/// Refuses records that cannot be compared, and names every question and metric that differs.
 fn refuse(
     bundle: &RunRecord,
     run: &RunRecord,
@@ -346,7 +344,7 @@ impl Both<'_> {
         theirs.iter().zip(&ours).filter_map(|(a, b)| Some(sign * (b.value()? - a.value()?))).collect()
     }
 
-    /// What can be said before the tests of all metrics are known.
+    /// What is known before all metrics are tested.
     fn looked_at(&self, metric: &str, is_judged: bool) -> CheckedMetric {
         let (theirs, ours) = self.asked();
         let paired = |of: fn((f64, f64)) -> f64| {
@@ -383,7 +381,7 @@ impl Both<'_> {
 fn judge(metrics: &mut [(CheckedMetric, Both<'_>)], margin: f64) {
     let p_values: Vec<Option<f64>> = metrics.iter().map(|(metric, _)| metric.p_value).collect();
     let tests = p_values.iter().flatten().count();
-    // Holm compares the smallest p-value with this; what is found so is found by the whole.
+    // Holm's threshold for the smallest p-value, the strictest one.
     let alpha = ALPHA / tests.max(1) as f64;
     for ((metric, both), corrected) in metrics.iter_mut().zip(holm_of_known(&p_values)) {
         let (low, high) = both.range();

@@ -10,7 +10,7 @@ use rag::{
     load::{LoadError, ParseLimits, ReadError, Rejected, Source, SourceFile, parse},
 };
 
-/// Paths that are named where one is not there.
+/// Paths that are listed if the requested one does not exist.
 const NAMED: usize = 5;
 
 /// Reads and parses one file of a session's corpus: its text is what chunks are

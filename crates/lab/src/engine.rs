@@ -27,7 +27,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What became of a plan.
+/// The result of executing a plan.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Outputs of the tasks that were reused or ended well.

@@ -1,4 +1,4 @@
-//! Reads what became of a run's tasks from their artifacts, and puts it into [`Results`].
+//! Collects a run's [`Results`] from the artifacts of its tasks.
 
 mod enriched;
 mod functions;
@@ -36,7 +36,7 @@ pub(crate) struct RunPart<'a> {
     pub(crate) plan: &'a Arc<Plan>,
 }
 
-/// Reads what became of a part of a run.
+/// Collects the results of a part of a run.
 pub(crate) async fn gather(
     session: &Session,
     prepared: &Prepared,

@@ -136,13 +136,13 @@ impl Anchored {
 pub struct Manifest {
     /// The digest of the questions.
     pub version: String,
-    /// That of the questions which stood in the file before.
+    /// The digest of the questions that were in the file before.
     pub previous: Option<String>,
     /// When, in milliseconds since 1970.
     pub created_ms: i64,
     /// The model that wrote and checked.
     pub model: Identity,
-    /// How.
+    /// The options of the generation.
     pub options: GenerateOptions,
     /// The digest of the corpus: paths and texts.
     pub corpus: Key,

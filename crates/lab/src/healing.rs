@@ -14,8 +14,8 @@ use rag::load::Source;
 use std::{collections::HashSet, sync::Arc};
 use store::ArtifactStore;
 
-/// A damaged artifact may be made of damaged ones: from an answer to its
-/// documents there are as many steps.
+/// The most times that damaged artifacts are made again: damage may go up the chain of inputs, from
+/// an answer to its documents.
 pub(crate) const HEALINGS: usize = 8;
 
 /// What the tasks of a run share.
@@ -38,7 +38,7 @@ pub(crate) fn execution(
     ))
 }
 
-/// Executes a plan, and claims before what it uses.
+/// Claims the artifacts of a plan, then executes it.
 pub(crate) async fn execute(
     session: &Session,
     claimed: &mut ClaimedArtifacts,
@@ -59,7 +59,7 @@ pub(crate) async fn execute(
             break;
         }
         execution.log("artifacts_lost", serde_json::json!({ "artifacts": lost }));
-        // What lies beside it may be damaged too: all at once, not one each time.
+        // All inputs are checked, so that all damage is repaired at once.
         look_at(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
         let again = execute_once(session, plan, execution).await?;
         let (executed, repeated) = (outcome.executed + again.executed, outcome.repeated + again.repeated);

@@ -128,7 +128,7 @@ pub(crate) fn latency(artifact: &str) -> String {
     of_output(LATENCY, artifact)
 }
 
-/// The output that a file in `usage` or `latency` was measured of.
+/// The output that a file in `usage` or `latency` belongs to.
 fn measured_output(name: &str) -> Option<String> {
     let (_, rest) = name.split_once('/')?;
     let of = rest.strip_suffix(".json")?;

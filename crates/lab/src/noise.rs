@@ -47,7 +47,7 @@ pub struct NoiseDesign {
 }
 
 impl NoiseDesign {
-    /// What cannot be.
+    /// Checks that the numbers are large enough.
     ///
     /// # Errors
     /// The mistake, and what is needed.
@@ -154,7 +154,7 @@ pub async fn noise_cost(
     Ok(CostEstimate::sum(&experiment.models, session.budget().caps(), loads))
 }
 
-/// What is repeated: the metric, its judges and the generator are those of the run.
+/// The calls to repeat: the metric, its judges and the generator are those of the run.
 struct NoiseCalls<'a> {
     found: &'a TrialResult,
     generator: GeneratorConfig,

@@ -34,7 +34,7 @@ use store::{Key, KeyBuilder};
 pub struct Plan {
     /// The tasks; inputs first.
     pub tasks: Vec<Task>,
-    /// The trials' results, in the order of the trials.
+    /// Where each trial's results are, in the order of the trials.
     pub trials: Vec<TrialTasks>,
     /// How many tasks the trials would need without sharing.
     pub unshared: usize,

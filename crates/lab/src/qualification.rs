@@ -101,7 +101,7 @@ pub async fn judges(session: &Session) -> Result<Vec<JudgeResult>, Error> {
     Ok(judges)
 }
 
-/// The newest record of a judge; none of what cannot be read.
+/// The newest record of a judge; records that cannot be read are skipped.
 async fn record_of(session: &Session, judge: &str) -> Result<Option<QualificationRecord>, Error> {
     let Some(model) = session.experiment.models.get(judge) else { return Ok(None) };
     let Ok(identity) = model.identity(session.context()) else { return Ok(None) };

@@ -33,8 +33,8 @@ pub struct Answered {
     pub trial: Trial,
     /// The question.
     pub question: String,
-    /// Why the question was searched as it was asked, or with less than the
-    /// trial's query component wanted to write.
+    /// Why the query component failed or wrote less than it should: the question was searched as it
+    /// was asked, or with fewer queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query_fallback: Option<String>,
     /// What steps between retrieval and answer did that the passages do not
@@ -47,14 +47,14 @@ pub struct Answered {
     pub answer: Option<Answer>,
 }
 
-/// Is told what happens while a question is answered. Called by whichever thread
-/// works, so it must be quick.
+/// Called with each event while a question is answered, by whichever thread works, so it must be
+/// quick.
 pub type OnEvent<'a> = &'a (dyn Fn(&PipelineEvent) + Send + Sync);
 
-/// A dense index makes the copy that speeds it up after some searches; so many
-/// are enough.
+/// The searches that warm a dense index, which makes the copy that speeds it up only after some
+/// searches.
 const PROBES: usize = 6;
-/// What it asks then.
+/// The query of these searches.
 const PROBE: &str = "ready";
 
 /// A trial of a finished run that can be asked. It has the settings that it had
@@ -69,7 +69,7 @@ pub struct RunPipeline {
     notes: Vec<String>,
     /// Its stages, once a question was asked.
     pipeline: OnceCell<Pipeline>,
-    /// Which part of it this is, and the way to the others; none if it is whole.
+    /// Which part of the trial this is, and a client of the others; none if it is the whole trial.
     part: Option<(Part, Way)>,
 }
 
@@ -170,8 +170,8 @@ impl RunPipeline {
         self.query_watched(question, None).await
     }
 
-    /// Whether it looks at what was said before a question: else a question is
-    /// searched and answered as if nothing was.
+    /// Whether it uses the messages before a question; if not, a question is answered as if there
+    /// were none.
     pub fn reads_history(&self) -> bool {
         !self.trial.pipeline.query.is_nothing()
     }
@@ -245,7 +245,7 @@ impl RunPipeline {
             Some((Part::Retriever | Part::Qa, _)) => {
                 self.stage().await?;
             }
-            // A chat model is asked when somebody asks.
+            // Chat models need no warming.
             Some((Part::Llm | Part::Gateway, _)) => {}
         }
         Ok(())
@@ -258,7 +258,7 @@ impl RunPipeline {
         Ok(())
     }
 
-    /// The way to other parts, where all that questions need is elsewhere.
+    /// The other parts, if this is the gateway, which holds nothing itself.
     fn way(&self) -> Option<&Way> {
         self.part.as_ref().filter(|(part, _)| *part == Part::Gateway).map(|(_, way)| way)
     }
@@ -272,7 +272,7 @@ impl RunPipeline {
         &self.execution
     }
 
-    /// At most so many passages for a question, without an answer.
+    /// Finds at most `at_most` passages for a question, without an answer.
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
@@ -286,8 +286,8 @@ impl RunPipeline {
         rag::python::on_behalf_of(self.caller(), found).await
     }
 
-    /// Answers a question from at most so many passages; all that happens is
-    /// told, the answer too.
+    /// Answers a question from at most `at_most` passages. All events are passed to `on_event`, the
+    /// answer too.
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
@@ -433,7 +433,7 @@ fn elsewhere() -> Error {
     Error::Unusable("the chunks are in another part of the graph".into())
 }
 
-/// What another part answers, told as it comes.
+/// Passes on the events of an answer that another part writes.
 async fn asked(
     way: &Way,
     question: &str,
@@ -462,9 +462,8 @@ async fn asked(
     if found { Ok(()) } else { Err(Error::Remote("the qa ended before it told what it found".into())) }
 }
 
-/// Whether the trial's models are those of the run. Other vectors than
-/// those in the index would find anything; another model that ranks or
-/// answers is told.
+/// Checks that the trial's models are those of the run. Another embedder is an error, because its
+/// vectors do not match those in the index; another model that ranks or answers gives a note.
 fn check_models(
     session: &Session,
     record: &RunRecord,
@@ -479,7 +478,7 @@ fn check_models(
     let mut notes = Vec::new();
     for name in used {
         let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
-        // Another part looks at its own.
+        // Each part checks its own models.
         if part.is_some_and(|part| !part.holds(config.kind())) {
             continue;
         }
@@ -498,7 +497,7 @@ fn check_models(
     Ok(notes)
 }
 
-/// What is found and answered, and told on the way.
+/// Answers a question, passes on each event, and collects the result.
 async fn watched(
     pipeline: &Pipeline,
     question: AskedQuestion<'_>,

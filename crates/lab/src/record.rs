@@ -82,7 +82,7 @@ struct FrozenTrial {
 pub(crate) struct OneTrial {
     /// The content of [`RunFile::Frozen`].
     pub(crate) frozen: Vec<u8>,
-    /// The content of [`RunFile::RunSummary`].
+    /// The content of [`RunFile::Summary`].
     pub(crate) summary: Vec<u8>,
     /// The names of the models that the trial asks, and of its embedder.
     pub(crate) models: BTreeSet<String>,
@@ -331,8 +331,7 @@ impl RunRecord {
         Ok(frozen)
     }
 
-    /// The same, for what needs nothing that was computed: whatever the format
-    /// of the artifacts.
+    /// The record, whatever the format of the artifacts, for callers that read no artifact.
     pub(crate) fn kept(&self) -> Option<&Frozen> {
         // Of a record that cannot be read only the formats are known.
         self.frozen.as_ref().filter(|frozen| !frozen.experiment.is_empty())

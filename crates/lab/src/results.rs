@@ -44,7 +44,7 @@ pub enum Winner {
     /// The first by the objective. No winner is named, since others may be as
     /// good, or nothing else was asked everything.
     Leads(String),
-    /// Why there is none, and why not even the first is to be trusted.
+    /// Why not even the first trial can be named.
     Refused(String),
 }
 
@@ -139,7 +139,7 @@ pub struct Results {
     pub judges: Vec<JudgeResult>,
 }
 
-/// The error of a trial that is not there.
+/// The error for a trial that does not exist.
 pub(crate) fn no_such_trial<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.collect();
     Error::NotFound(format!("there is no trial `{id}`; there are {}", known.join(", ")))

@@ -1,6 +1,5 @@
-//! What runs: a session's experiment as it was prepared. It does what is not
-//! done yet, puts the results together, and keeps them with what they were
-//! made from.
+//! Runs a prepared experiment: executes the missing tasks, collects the results, and stores them
+//! with the record of what they were made from.
 
 mod search;
 mod search_scores;
@@ -24,11 +23,11 @@ use serde_json::json;
 use store::upkeep::RunArtifacts;
 use versions::{corpus_version, dataset_version};
 
-/// A run that goes on.
+/// A run in progress.
 pub(crate) struct Run<'a> {
     session: &'a Session,
     prepared: &'a Prepared,
-    /// What it uses of the store.
+    /// The artifacts that it claims in the store.
     claimed: ClaimedArtifacts,
 }
 
@@ -65,7 +64,7 @@ impl<'a> Run<'a> {
         if let Some(lost) = execution.lost_events() {
             progress.warn(lost);
         }
-        // The list of its artifacts says now what a run needs that came to its end.
+        // A finished run's list of artifacts now protects them instead of the claim.
         self.claimed.end().await;
         results
     }
@@ -158,7 +157,7 @@ impl<'a> Run<'a> {
 /// made again.
 struct Healing<'a> {
     part: RunPart<'a>,
-    /// How often it may be executed.
+    /// How many more times it may be executed.
     left: usize,
     /// Tasks that were executed before.
     executed: usize,

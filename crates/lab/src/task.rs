@@ -78,8 +78,7 @@ pub(crate) struct Output {
     /// Rows that an interrupted run had made.
     #[serde(default)]
     pub resumed: usize,
-    /// Bytes of text that were read for the remaining rows, if the bytes decide
-    /// how long they take.
+    /// Bytes of text behind the rows that were made now, if the time depends on them.
     #[serde(default)]
     pub bytes: u64,
 }
@@ -111,7 +110,7 @@ pub struct Execution {
     passages: Cache<HashMap<String, RefinedPassages>>,
 }
 
-/// The parts that tasks share: store, corpus, models and so on.
+/// What a run's tasks read: the corpus and the questions.
 pub(crate) struct Material {
     pub(crate) source: Source,
     pub(crate) questions: Vec<Question>,
@@ -270,7 +269,7 @@ async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
     if errors > 0
         && let Some(failure) = client.failure()
     {
-        // Rows that only lack what could not be kept are no output.
+        // Rows lack only answers that could not be stored, so there is no output.
         return Err(failure.into());
     }
     let partial = context.partial || errors + function_errors > 0 || !unread.is_empty();
@@ -284,7 +283,7 @@ async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
         questions.entry(question).or_default().merge(&used);
     }
     if task.work.describe().calls_models() || !all.is_empty() {
-        // Before the output, so that an output that is there always has it.
+        // Stored before the output, so that every stored output has its usage.
         usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
     }
     let artifact = match content {

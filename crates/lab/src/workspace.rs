@@ -20,8 +20,7 @@ use store::{ArtifactStore, Journal, SharedJournal};
 pub struct Workspace {
     /// The folder for what must be on a local disk.
     root: PathBuf,
-    /// Where things are written that the root is not to have: it was opened to
-    /// be read.
+    /// The folder for everything that is written, if the workspace was opened only to be read.
     scratch: Option<PathBuf>,
     /// Artifacts.
     store: ArtifactStore,
@@ -153,7 +152,7 @@ impl Workspace {
             Err(error @ store::Error::Access { .. }) => return Err(Error::Refused(vec![error.to_string()])),
             probed => probed?,
         }
-        // What cannot be sent stays where it is, and the run's end tells.
+        // What cannot be sent stays here, and is reported at the end of the run.
         let _ = self.journal.flush().await;
         Ok(())
     }

@@ -358,8 +358,8 @@ fn unpriced(results: &Results) -> Vec<Note> {
     told.into_iter().map(note).collect()
 }
 
-/// For how many questions queries were not written as they were to be. Trials
-/// that share these queries are told of together.
+/// Notes on questions for which queries were not written as intended. A note names all trials that
+/// share these queries.
 fn fallbacks(results: &Results) -> Vec<Note> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for found in &results.trials {

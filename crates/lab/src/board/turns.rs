@@ -7,7 +7,7 @@ use eval::{Question, statistics};
 use models::Role;
 use std::collections::BTreeMap;
 
-/// The most trials that are told of, the best first.
+/// The most trials in a note, the best first.
 const TOLD: usize = 6;
 
 /// A note for each turn, if there are several.

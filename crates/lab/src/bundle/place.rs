@@ -1,5 +1,4 @@
-//! Where a bundle lies, and how its files are read: never more of them than a
-//! bundle may have.
+//! Where a bundle is, and how its files are read: never more bytes than a bundle may have.
 
 use super::{Bundle, MANIFEST, Manifest, check};
 use crate::{
@@ -13,8 +12,8 @@ use std::{
 };
 use store::ArtifactStore;
 
-/// The most bytes of the manifest: a hundred thousand files have as many. As values of JSON they may fill fifty times
-/// the memory.
+/// The most bytes of the manifest: enough for a hundred thousand files. Parsed as JSON, they may
+/// take fifty times the memory.
 const MANIFEST_BYTES: u64 = 16 << 20;
 /// The most bytes of each other file that says what a bundle is.
 const SMALL_BYTES: u64 = 64 << 20;
@@ -40,7 +39,7 @@ impl Drop for BundleDraft {
     }
 }
 
-/// Where a bundle lies: a folder, or an object store.
+/// Where a bundle is: a folder, or an object store.
 pub(super) struct BundleLocation<'a> {
     pub(super) address: &'a str,
     /// The address for messages, without secrets.
@@ -70,7 +69,7 @@ impl<'a> BundleLocation<'a> {
             .map_err(|error| Error::Unusable(format!("{origin}: {error}; make it again with `reverie promote`")))
     }
 
-    /// The bytes of a file, which may have so many; none if there is no such file.
+    /// The bytes of a file, which may have at most `at_most`; none if there is no such file.
     async fn bytes(&self, name: &str, at_most: u64) -> Result<Option<Vec<u8>>, Error> {
         let one_more = at_most.saturating_add(1);
         let found = match &self.remote {
@@ -97,8 +96,8 @@ impl<'a> BundleLocation<'a> {
         tokio::task::spawn_blocking(move || Manifest::read(&bytes, &origin)).await.map_err(Error::table)?
     }
 
-    /// The folder on this machine that holds the files, fetched if it is not there.
-    /// A file is written once it was seen to be what was written there.
+    /// The folder on this machine that holds the files, fetched if it is not there. Each fetched
+    /// file is compared with the manifest.
     pub(super) async fn fetched(&self, manifest: &Manifest, cache: &Path) -> Result<PathBuf, Error> {
         let folder = cache.join(&manifest.digest);
         if Bundle::is_at(&folder) {
@@ -133,7 +132,7 @@ impl<'a> BundleLocation<'a> {
     }
 }
 
-/// The beginning of a file, at most so many bytes; none if there is no file.
+/// The first `bytes` bytes of a file, or all if it has fewer; none if there is no file.
 fn read_at_most(path: &Path, bytes: u64) -> Result<Option<Vec<u8>>, Error> {
     match store::open_regular(path).and_then(|file| {
         let mut content = Vec::new();

@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     functions: bool,
-    /// Whether all addresses and all that is sent there are in it.
+    /// Whether it includes all addresses and everything that is sent to them.
     all_models: bool,
-    /// With their paths: a gateway may choose by the path where a call goes.
+    /// Addresses with their paths, by which a gateway may route calls.
     addresses: BTreeSet<String>,
     sent: BTreeSet<Sent>,
 }
 
-/// Something that the settings of a model add to each of its calls. A gateway may
-/// choose by it where the call goes.
+/// Something that the settings of a model add to each of its calls. A gateway may route calls by
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Sent {
     /// Its kind, in the plural.
@@ -145,8 +145,8 @@ fn local_file(model: &ModelConfig) -> Option<String> {
     (!is_listed).then(|| format!("the {provider} model {name}"))
 }
 
-/// Whether a field of a request, with this value as JSON, can lead it nowhere: it
-/// is a number or a switch, or says how long a model thinks.
+/// Whether a field of a request, with this value as JSON, cannot route it: it is a number or a
+/// boolean, or sets how long a model thinks.
 fn is_harmless(name: &str, value: &str) -> bool {
     let is_text = || value.len() < 20 && value.trim_matches('"').bytes().all(|byte| byte.is_ascii_alphabetic());
     match serde_json::from_str(value) {

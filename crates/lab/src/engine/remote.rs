@@ -39,10 +39,10 @@ use store::ArtifactStore;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// What a unit should take, in seconds, and how many tasks it holds at most.
+/// The intended duration of a unit in seconds, and the most tasks that it holds.
 const UNIT_SECONDS: f64 = 0.1;
 const UNIT_TASKS: usize = 64;
-/// How often nodes are looked at.
+/// The interval between two checks of the nodes.
 const LOOK: Duration = Duration::from_secs(2);
 /// How often workers are asked what they are doing.
 const ASK: Duration = Duration::from_secs(1);
@@ -186,7 +186,7 @@ impl Engine for Remote {
         let outcome = schedule::execute(Arc::new(self.clone()), plan, execution, progress, cancel).await;
         {
             let mut state = self.shared.state();
-            // An address in memory is used again, so another execution may have this one's.
+            // The keys are addresses in memory, which a later execution may reuse.
             state.questions.clear();
             state.progress = None;
         }
@@ -237,7 +237,7 @@ impl Runner for Remote {
 }
 
 impl DriverState {
-    /// Tasks of an operator that travel together.
+    /// The number of tasks of an operator that are sent as one unit.
     fn batch(&self, operator: Operator) -> usize {
         let usual = self.usual.get(&operator).copied().unwrap_or(UNIT_SECONDS);
         ((UNIT_SECONDS / usual.max(1e-6)).ceil() as usize).clamp(1, UNIT_TASKS)
@@ -287,7 +287,7 @@ impl DriverState {
     }
 }
 
-/// Looks after queues and workers until the engine is gone.
+/// Manages queues and workers until the engine is dropped.
 async fn dispatch(shared: Weak<SharedDriver>) {
     let (mut looked, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
     loop {

@@ -31,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 const MANY_TASKS: usize = 2000;
 /// How often the engine checks that the store still exists.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the end waits for tasks that were aborted: one that computes goes on to its next pause.
+/// How long a cancelled run waits for aborted tasks: a task that computes goes on to its next
+/// await.
 const ABORTED: Duration = Duration::from_secs(1);
 
 /// A task that is to run now.
@@ -171,7 +172,8 @@ pub(super) async fn execute(
             }
             () = cancel.cancelled() => {
                 set.abort_all();
-                // Only when they are gone is it known which of their calls go on because they are paid.
+                // Paid calls of aborted tasks go on; which ones is known only once the tasks are
+                // gone.
                 let gone = async { while set.join_next().await.is_some() {} };
                 let _ = tokio::time::timeout(ABORTED, gone).await;
                 execution.log("run_interrupted", serde_json::json!({ "executed": outcome.executed }));

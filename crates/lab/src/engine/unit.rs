@@ -38,7 +38,7 @@ pub struct WorkerSetup {
     pub cores: usize,
 }
 
-/// Tasks that travel together.
+/// Tasks that are sent together.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Unit {
     /// The run's id.
@@ -60,7 +60,7 @@ pub(crate) struct UnitTask {
     pub(crate) turn: CallTurn,
 }
 
-/// What became of a unit.
+/// The result of a unit.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct UnitReply {
     /// One for each task, in order.
@@ -85,7 +85,7 @@ pub(crate) struct Look {
     pub(crate) models: Vec<ModelTraffic>,
 }
 
-/// What became of a task.
+/// The result of a task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TaskReply {
     /// Its output, or why there is none.
@@ -101,7 +101,7 @@ pub(crate) struct TaskError {
     pub(crate) reason: String,
     /// The user's function that failed, if that is why.
     pub(crate) function: Option<Box<Failure>>,
-    /// Whether nothing more can be kept there, so that all work ends.
+    /// Whether the worker can store nothing more, so that all work ends.
     #[serde(default)]
     pub(crate) ends_all: bool,
 }

@@ -34,10 +34,10 @@ const QUESTIONS: usize = 30;
 const SECONDS: f64 = 1.0;
 /// The same for all retrievals of a run together: many retrievals have less time each.
 const SECONDS_IN_ALL: f64 = 10.0;
-/// So many questions are measured however long they take.
+/// The fewest questions that are measured, however long they take.
 const FEWEST: usize = 3;
-/// A dense index makes the copy that speeds it up after some searches, as it is
-/// when a service answers.
+/// Searches before the measurement: only after some searches does a dense index make the copy that
+/// speeds it up, as in a service.
 const PROBES: usize = 6;
 
 /// What was measured of a retrieval.
@@ -96,7 +96,7 @@ async fn measure_one(
     let mut outputs = Outputs::new();
     for id in inputs.all() {
         let artifact = outcome.outputs.get(&id).cloned().unwrap_or_else(|| plan.tasks[id].artifact());
-        // What is made of it may be there without it.
+        // An input may be removed from the store although its results are there.
         if !execution.store.exists(&artifact).await? {
             return Ok(());
         }

@@ -120,7 +120,7 @@ fn add_seconds(seconds: &mut BTreeMap<String, f64>, prepared: &Prepared, used: &
     }
 }
 
-/// Answers of earlier versions say what they used, as calls of one model.
+/// The usage that answers of earlier versions hold themselves, as calls of one model.
 async fn of_answers(
     prepared: &Prepared,
     trial: &Trial,

@@ -15,12 +15,12 @@ use rag::{
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// The way to the other parts.
+/// A client of the other parts.
 #[derive(Clone)]
 pub(crate) struct Way(pub(crate) Arc<dyn Elsewhere>);
 
 impl Way {
-    /// The reply to a request that has one.
+    /// The reply to a request that has exactly one.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &PartRequest) -> Result<T, PartFailure> {
         let (part, bytes) = (request.part(), written(request)?);
         let mut again = true;
@@ -42,8 +42,7 @@ impl Way {
         }
     }
 
-    /// What is said on a request that is answered bit by bit. It ends after a
-    /// failure.
+    /// The replies to a request whose answer is a stream. It ends after a failure.
     pub(crate) fn hear(&self, request: &PartRequest) -> impl Stream<Item = PartReply> + Send + 'static {
         let part = request.part();
         let replies = match written(request) {

@@ -16,17 +16,17 @@ use std::{
     },
 };
 
-/// How many calls may be under way: the part that holds the model has the limit.
+/// The most calls in flight, in effect none: the part that holds the model has the limit.
 const CALLS: usize = 4096;
-/// What a component is told that splits its work: so many calls at once are worth it.
+/// The concurrency that components see, which decides how they split their work.
 const AT_ONCE: usize = 8;
 
 fn client(client: &Client) -> Client {
     client.without_journal().with_retry(RetryPolicy::never())
 }
 
-/// A handle to a chat model elsewhere. This one counts tokens and knows the
-/// length of its context; it is never called, so that its weights are not read.
+/// A handle to a chat model elsewhere. `model` only counts tokens and knows the length of the
+/// context; it is never called, so its weights are not loaded.
 pub(crate) fn chat(shared: &Client, name: &str, model: Arc<dyn ChatModel>, way: Way) -> Chat {
     client(shared).chat(Arc::new(ChatElsewhere { name: name.to_owned(), model, way }))
 }

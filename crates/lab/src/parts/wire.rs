@@ -9,12 +9,12 @@ use rag::{Answer, Filter, Passage, Span, pipeline::PipelineEvent, query::SearchQ
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Another replica takes the place of one that ended.
+/// The pause before a retry if a replica ended: another one takes its place.
 const AFTER_DEATH: Duration = Duration::from_secs(1);
-/// One that takes no more requests is asked again after this.
+/// The pause before a retry if a part takes no more requests.
 const AFTER_BUSY: Duration = Duration::from_secs(2);
 
-/// What a part is asked.
+/// A request to a part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartRequest {
@@ -46,7 +46,7 @@ pub(crate) enum PartRequest {
 }
 
 impl PartRequest {
-    /// Who is asked this.
+    /// The part that answers this request.
     pub(crate) fn part(&self) -> Part {
         match self {
             Self::Embed { .. } | Self::EmbedTokens { .. } | Self::CountTokens { .. } => Part::Encoder,
@@ -63,8 +63,7 @@ impl PartRequest {
     }
 }
 
-/// What is told while an answer is written. The last is the answer, or why
-/// there is none.
+/// Events while an answer is written. The last one is the answer, or why there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartReply {
@@ -134,8 +133,8 @@ impl WireMatrix {
     }
 }
 
-/// Why a part gave no answer, so that who asked can do what it would have done
-/// had the part been in its own process.
+/// Why a part gave no answer, in enough detail for the caller to act as if the part were in its own
+/// process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartFailure {
@@ -169,7 +168,7 @@ impl PartFailure {
         }
     }
 
-    /// As of a model that is behind a part.
+    /// The failure as an error of the model that the part holds.
     pub(crate) fn of_model(self, model: &str) -> models::Error {
         match self {
             Self::Model(told) => told.into(),

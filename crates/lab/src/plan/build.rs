@@ -24,11 +24,11 @@ struct IndexSource<'a> {
     chunks: &'a [TaskId],
     /// What is searched in place of the chunks' texts.
     enriched: Option<&'a [TaskId]>,
-    /// What makes vectors in place of the chunks' texts.
+    /// The enricher that makes the vectors, if they are not made from the chunks' texts alone.
     maker: Option<VectorMaker<'a>>,
 }
 
-/// An enricher that makes the vectors of chunks of their documents.
+/// An enricher that makes the chunks' vectors from their documents.
 #[derive(Clone, Copy)]
 struct VectorMaker<'a> {
     enricher: &'a EnrichConfig,
@@ -45,7 +45,7 @@ impl IndexSource<'_> {
 
 /// The answers of a trial.
 struct AnswerTasks {
-    /// The key of everything that decides them but the questions.
+    /// The key of everything that decides the answers, except the questions.
     stem: Key,
     /// Their tasks, each with the number of the range of scores that it is in.
     shards: Vec<(usize, TaskId)>,
@@ -131,7 +131,7 @@ impl Plan {
         let (corpus, enriched) = self.corpus(inputs, trial, documents, alone);
         let mut passages = self.retrieve(inputs, trial, &corpus, queries);
         for (axis, stage) in trial.pipeline.passage_stages() {
-            // What comes behind is no part of the key, and may hold the content of a file.
+            // Later stages are not part of the key, and may hold the content of a file.
             let pipeline = Box::new(PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() });
             let corpus = corpus.clone();
             let queries = queries.filter(|_| stage.searches_again()).or(alone);
@@ -192,7 +192,7 @@ impl Plan {
         (CorpusInputs { chunks, indexes, queries }, enriched.unwrap_or_default())
     }
 
-    /// An index that has one file; none if it lacks the embedder.
+    /// Plans an index that has one file; none if it needs an embedder and there is none.
     fn index(
         &mut self,
         inputs: &PlanInputs<'_>,
@@ -232,8 +232,8 @@ impl Plan {
         Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))
     }
 
-    /// What is searched in place of the chunks' texts, shard by shard; none if
-    /// that is their texts.
+    /// What is searched in place of the chunks' texts, shard by shard; none if the texts themselves
+    /// are searched.
     fn enrich(
         &mut self,
         inputs: &PlanInputs<'_>,

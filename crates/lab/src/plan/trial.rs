@@ -30,9 +30,8 @@ impl Trial {
         self.labels.get(axis.name()).map_or(NONE, String::as_str)
     }
 
-    /// All that was chosen for it, without what its labels shorten: the
-    /// component on each axis, by the axis' name, and each setting, by
-    /// `axis.component.setting`.
+    /// All its choices, which labels shorten: the component on each axis, by the axis' name, and
+    /// each setting, by `axis.component.setting`.
     pub(crate) fn choices(&self) -> BTreeMap<String, String> {
         let mut choices = BTreeMap::new();
         for (axis, value) in self.pipeline.values() {
@@ -123,12 +122,12 @@ fn tagged(value: &impl Serialize) -> (String, Value) {
     }
 }
 
-/// Steps one after the other: their names, and their settings with the names of their steps before them.
+/// The names of steps joined by `+`, and their settings, each prefixed with the name of its step.
 fn in_order(steps: &[Value]) -> (String, Value) {
     let steps: Vec<(String, Value)> = steps.iter().map(tagged).collect();
     let names: Vec<&str> = steps.iter().map(|(name, _)| name.as_str()).collect();
     let of_step = |(i, (name, settings)): (usize, &(String, Value))| {
-        // A step that comes twice is told by its number.
+        // Steps with the same name are distinguished by their number.
         let step = if names.iter().filter(|other| *other == name).count() > 1 {
             format!("{name}{}", i + 1)
         } else {

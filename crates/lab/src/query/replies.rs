@@ -1,4 +1,4 @@
-//! What a part replies.
+//! Answers requests of other parts.
 
 use super::{PartReply, PartRequest};
 use crate::{Error, RunPipeline, task::CallTurn};
@@ -9,14 +9,13 @@ use rag::{Models as _, Query, pipeline::AskedQuestion, python::on_behalf_of};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The most things that are said in one message: what is ready at the same time
-/// goes together, and nothing waits.
+/// The most replies in one message. Replies that are ready at the same time are sent together; none
+/// waits.
 const TOGETHER: usize = 256;
 
 impl RunPipeline {
-    /// What a part says to a request of another: one message, or several if the
-    /// request is of a kind that is answered bit by bit. The work ends when the
-    /// stream is dropped.
+    /// Answers a request of another part: with one message, or with several if the reply is a
+    /// stream. The work ends when the stream is dropped.
     pub fn reply(self: Arc<Self>, request: &[u8]) -> BoxStream<'static, Vec<u8>> {
         let request: PartRequest = match serde_json::from_slice(request) {
             Ok(request) => request,
@@ -127,7 +126,7 @@ fn failure<T>(outcome: Result<T, Error>) -> Result<T, PartFailure> {
     outcome.map_err(|error| PartFailure::from(&error))
 }
 
-/// What is said, while the work is done that says it.
+/// The replies that `work` sends, while it runs.
 fn beside(
     said: mpsc::UnboundedReceiver<PartReply>,
     work: impl Future<Output = ()> + Send + 'static,

@@ -1,6 +1,5 @@
-//! Whether retrieval is worth its price: what the best trial that retrieves
-//! answers better, or not, than a model without documents and than one that
-//! reads whole documents.
+//! Whether retrieval is worth its price: compares the answers of the best trial that retrieves with
+//! those of a model without documents, and of one that reads whole documents.
 
 use super::{MetricResult, Results, SEED, TrialResult, objective::scaled};
 use eval::{Missing, Score, statistics::Comparison};
@@ -11,7 +10,7 @@ struct Baseline {
     is: fn(&PipelineConfig) -> bool,
     /// The question that it answers.
     asks: &'static str,
-    /// What answers.
+    /// Its name in sentences.
     name: &'static str,
 }
 
@@ -41,7 +40,7 @@ impl Results {
         said
     }
 
-    /// Of the trials that hold, the one with the best answers.
+    /// Of the trials that `holds` accepts, the one with the best answers.
     fn best(&self, holds: impl Fn(&TrialResult) -> bool) -> Option<&TrialResult> {
         let answers: Vec<&TrialResult> = self
             .trials
@@ -85,7 +84,7 @@ impl Results {
         )
     }
 
-    /// The metrics that hold answers against references and scored some question of both.
+    /// The metrics that compare answers with references and scored some question of both.
     fn shared<'a>(&'a self, one: &'a TrialResult, other: &'a TrialResult) -> impl Iterator<Item = &'a MetricResult> {
         let has = |trial: &TrialResult, metric: &str| trial.metrics.get(metric).is_some_and(|it| it.mean.is_some());
         self.metrics

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub(super) struct ObjectivePart<'a> {
     /// All questions, in the order of the dataset.
     pub(super) questions: &'a [Question],
-    /// Whether it is the questions of the split `test`, or those to choose by.
+    /// Whether these are the questions of the split `test`, or those that trials are chosen by.
     pub(super) test: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: Obje
     let missing =
         |metric: &MetricResult| part.of(trial).filter(|own| own.scores[&metric.name].score.is_failure()).count();
     let n_missing: Vec<usize> = metrics.iter().map(|metric| missing(metric)).collect();
-    // With every missing score at one end of the range.
+    // The objective with every missing score at one end of the range.
     let bound = |end: f64| {
         let filled = columns.iter().zip(&n_missing).map(|(column, &missing)| {
             let known = known(column);

@@ -1,6 +1,5 @@
-//! Runs a search: what its strategy asks for, step by step, each step a plan
-//! like any other. What a step made is in the store, so that a search that
-//! was interrupted decides the same again and goes on where it was.
+//! Runs a search step by step: each step is a plan of what the strategy asks for. Outputs are in
+//! the store, so an interrupted search decides the same again and continues where it was.
 
 use super::{Healing, Run, search_scores::SearchScores};
 use crate::{

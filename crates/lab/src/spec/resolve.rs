@@ -24,7 +24,7 @@ pub(super) const SECTIONS: &[&str] =
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// A model's name and where the file says it.
+/// A model's name, and the byte of the file where it is named.
 pub(super) type ModelReference = (String, usize);
 
 pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Result<Experiment, Vec<SpecError>> {
@@ -220,8 +220,8 @@ pub(super) fn check_model(
     }
 }
 
-/// A list of a section, such as an axis, or one value. Strings name components
-/// with default settings. `without` says what would not be if it were empty.
+/// A list of a section, such as an axis, or one value. Strings name components with default
+/// settings. `consequence` says what an empty list would lead to.
 pub(super) fn read_list<'a, T: DeserializeOwned>(
     reader: &mut ExperimentReader<'a>,
     (section, table): (&str, &DeTable<'a>),
@@ -273,7 +273,7 @@ fn read_search<'a>(reader: &mut ExperimentReader<'a>, root: &DeTable<'a>) -> Sea
         }
     }
     let Some(config) = reader.read::<SearchConfig>(value, "search") else { return SearchConfig::default() };
-    // Whether settings can work does not depend on what is searched.
+    // A minimal problem is enough to check the settings.
     let problem =
         SearchProblem { trials: vec![BTreeMap::new()], choices: vec![BTreeMap::new()], questions: 1, width: 1.0 };
     if let Err(reason) = config.build(&problem) {

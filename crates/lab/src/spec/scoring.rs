@@ -23,7 +23,7 @@ pub struct Choice {
     pub embedder: Option<String>,
 }
 
-/// What messages call a choice, and what they advise where one is missing.
+/// The words of messages: the names of the settings, and the advice if one is missing.
 struct ScoringWords {
     judge: &'static str,
     embedder: &'static str,

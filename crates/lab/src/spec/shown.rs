@@ -1,5 +1,5 @@
-//! The experiment as it was understood, for others to read: with all defaults,
-//! without anything that may be a secret.
+//! The resolved experiment for others to read: with all defaults, without anything that may be a
+//! secret.
 
 use super::Experiment;
 use serde_json::{Map, Value, json};
@@ -46,9 +46,8 @@ impl Experiment {
         root
     }
 
-    /// The text that [`Experiment::shown`] gave, with the withheld values taken
-    /// from this experiment: a secret is never kept with a run, and may have
-    /// been renewed since.
+    /// Puts this experiment's secrets into a text of [`Experiment::shown`]: secrets are never
+    /// stored with a run, and may have changed since.
     pub(crate) fn lend_secrets(&self, shown: &str) -> Result<String, String> {
         let table: toml::Table = toml::from_str(shown).map_err(|error| error.to_string())?;
         let mut root = serde_json::to_value(table).map_err(|error| error.to_string())?;

@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 #[serde(into = "WrittenValue")]
 pub struct Spaces(Vec<Space>);
 
-/// How it is written in a file.
+/// Spaces as they are written in a file.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum WrittenValue {
@@ -102,8 +102,8 @@ pub(super) fn read<'a>(
     Spaces(spaces)
 }
 
-/// The text of an experiment file without its tables of the space, under
-/// another name, and with these tables at its end.
+/// An experiment file with another name, and with the tables of `space` at its end in place of its
+/// own.
 pub(super) fn replaced(text: &str, name: &str, space: &str) -> String {
     let (mut kept, mut table) = (String::new(), None);
     for line in text.lines() {
@@ -119,7 +119,7 @@ pub(super) fn replaced(text: &str, name: &str, space: &str) -> String {
     format!("{}\n\n{space}", kept.trim_end())
 }
 
-/// The first key of a table that begins in this line.
+/// The first key of a table's header, if this line is one.
 fn header(line: &str) -> Option<&str> {
     let inside = line.strip_prefix('[')?.trim_start_matches('[').trim_start();
     let end = inside.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-_".contains(letter)))?;
@@ -145,7 +145,7 @@ fn read_table<'a>(
     read
 }
 
-/// Instructions stand in one place: on their axis or in the generators.
+/// Checks that instructions are set in one place only: on their axis or in the generators.
 fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, table: &DeTable<'_>) {
     let Some(listed) = table.get(Axis::Prompt.name()) else { return };
     if !read.generator.iter().any(|generator| generator.prompt().is_some()) {
@@ -164,7 +164,7 @@ fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, ta
     }
 }
 
-/// The lists of the axes, as a table has them.
+/// Reads the lists of the axes from one table.
 struct Lists<'r, 'a> {
     reader: &'r mut ExperimentReader<'a>,
     place: &'r str,

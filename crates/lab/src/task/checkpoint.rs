@@ -41,9 +41,9 @@ pub(crate) struct EmbeddedTexts {
     pub(crate) has_parts: bool,
 }
 
-/// Embeds texts for a task, and stores finished parts under `key`; without a
-/// key nothing is stored. Calls `begun` once with the number of texts that are
-/// left, and `rows` each time with the number of texts that were embedded.
+/// Embeds texts, and stores finished parts under the key `task`; without a key nothing is stored.
+/// Calls `begun` once with the number of texts that are left, and `rows` each time with the number
+/// of texts that were embedded.
 pub(crate) async fn embed(
     cx: &Execution,
     task: Option<&Key>,
@@ -121,12 +121,12 @@ pub(crate) async fn embed(
     }
 }
 
-/// Removes a task's parts: its artifact is there.
+/// Removes a task's parts, once its artifact is stored.
 pub(super) async fn remove(cx: &Execution, task: &Key) {
     Parts::of(cx, task).remove().await;
 }
 
-/// What the calls used that made a part.
+/// The name of the usage of the calls that made a part.
 fn usage_name(part: &str) -> String {
     format!("{part}.usage")
 }
@@ -189,7 +189,7 @@ impl<'a> Parts<'a> {
             let bytes = encode_vectors(&part)?;
             let digest = Key::of_bytes(&bytes).short();
             let name = ReportPart { from, to, digest }.name(&self.folder);
-            // Before the part, so that a part that is there always has it.
+            // Stored before the part, so that every stored part has its usage.
             self.cx.store.replace(&usage_name(&name), serde_json::to_vec(used).map_err(Error::table)?).await?;
             self.cx.store.put(&name, bytes).await?;
             Ok::<_, Error>(())

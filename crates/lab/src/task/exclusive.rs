@@ -18,7 +18,7 @@ use std::{
 /// The pause between two tries for a lock that another run holds.
 const TRY: Duration = Duration::from_millis(100);
 
-/// The right to do a task alone; dropping it gives the right back.
+/// The right to do a task alone, released on drop.
 pub(super) struct Exclusive {
     /// Holds the lock.
     _file: File,
@@ -42,8 +42,8 @@ enum Tried {
     Impossible,
 }
 
-/// LockWait until no other run does this task. `None` if the file system has no
-/// locks: then two runs may both do it.
+/// Waits until no other run does this task. `None` if the file system has no locks: then two runs
+/// may both do it.
 pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Option<Exclusive> {
     let path = cx.scratch.join("tasks").join(format!("{}.lock", task.key.hex()));
     let mut waits = LockWait { progress, operator: task.operator(), told: false };

@@ -23,7 +23,7 @@ pub struct ModelHandles {
     elsewhere: Option<ElsewhereModels>,
 }
 
-/// ModelHandles that other parts of a trial hold.
+/// Models that other parts of a trial hold.
 struct ElsewhereModels {
     /// The part that is here.
     part: Part,
@@ -44,7 +44,8 @@ impl ModelHandles {
         Self { configs, context, client, built: Mutex::default(), elsewhere: None }
     }
 
-    /// These models as one part of a trial has them: those of other parts are there.
+    /// The same models for one part of a trial, which calls other parts for the models that they
+    /// hold.
     pub(crate) fn of_part(self, part: Part, way: Way, identities: BTreeMap<String, Identity>) -> Self {
         Self { elsewhere: Some(ElsewhereModels { part, way, identities }), ..self }
     }

@@ -11,7 +11,7 @@ const TRIES: u32 = 4;
 /// The pause after the first try; each further pause is four times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A file's bytes, or why the file is no document, whoever reads it.
+/// A file's bytes, or why no reader can make a document of it.
 pub type FileContent = Result<bytes::Bytes, LoadError>;
 
 /// A file's content. A read that may succeed next time is tried again.

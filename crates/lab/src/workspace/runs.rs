@@ -125,7 +125,7 @@ impl Workspace {
         Ok(EventLog::open(RunFile::Events.within(&folder))?)
     }
 
-    /// Says on this machine that a run of an experiment is the last one.
+    /// Records on this machine that a run is its experiment's last one.
     pub(crate) async fn point_to(&self, experiment: &str, run: &str) -> Result<(), Error> {
         Ok(self.local.replace(&layout::latest(experiment), run.to_owned()).await?)
     }
@@ -225,8 +225,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Sends the store what of the journal it does not have, if it is
-    /// elsewhere. Returns how many calls could not be sent, and why.
+    /// Sends the journal's new calls to the store, if that is elsewhere. Returns how many calls
+    /// could not be sent, and why.
     pub(crate) async fn send_calls(&self) -> Result<(u64, Option<String>), Error> {
         if !self.store.is_remote() {
             return Ok((0, None));

@@ -124,7 +124,8 @@ impl SharedDriver {
             worker.asked = true;
             let (shared, id) = (self.clone(), worker.id);
             tokio::spawn(async move {
-                // A worker that does not answer is asked again. Its units tell what became of it.
+                // A worker that does not answer is asked again; the replies to its units show
+                // whether it died.
                 let look = shared.cluster.look(id).await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
                 let mut state = shared.state();
                 if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {

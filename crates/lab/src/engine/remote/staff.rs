@@ -23,7 +23,7 @@ const WITHOUT_WORKERS: Duration = Duration::from_secs(180);
 /// How long a stage's tasks wait for a worker with its resources: a cloud needs
 /// minutes to start a machine.
 const WITHOUT_STAGE: Duration = Duration::from_secs(900);
-/// When people are told of that wait.
+/// The wait after which it is reported.
 const TELL: Duration = Duration::from_secs(20);
 /// How long tasks that compute wait before another node is requested.
 const GROW_AFTER: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 10 });

@@ -12,7 +12,7 @@ use rag::index::IndexKind;
 use serde::{Deserialize, Serialize};
 use store::Key;
 
-/// The index that these vectors are.
+/// The kind of index that these vectors form.
 const KIND: IndexKind = IndexKind::Tokens;
 
 /// Embeds each token of one shard of chunks with the named model.

@@ -30,7 +30,7 @@ pub(crate) struct GenerateWork {
 }
 
 impl GenerateWork {
-    /// The key of everything that decides answers but the questions.
+    /// The key of everything that decides answers, except the questions.
     pub(crate) fn stem(
         cx: &KeyContext<'_>,
         generator: &GeneratorConfig,

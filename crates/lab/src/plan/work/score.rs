@@ -31,8 +31,8 @@ pub(crate) struct ScoreWork {
 }
 
 impl ScoreWork {
-    /// The key of everything that decides the scores of answers but the
-    /// questions. `answers` is the same key of the answers.
+    /// The key of everything that decides the scores of answers, except the questions. `answers` is
+    /// the stem of the answers.
     pub(crate) fn stem(
         cx: &KeyContext<'_>,
         metric: &MetricConfig,
@@ -44,13 +44,13 @@ impl ScoreWork {
     }
 }
 
-/// Adds what decides the scores of a metric but its inputs and the questions.
+/// Adds what decides a metric's scores, except its inputs and the questions.
 fn of_metric(cx: &KeyContext<'_>, builder: KeyBuilder, metric: &MetricConfig, without_passages: bool) -> KeyBuilder {
     let (evaluate, needs) = (&cx.inputs.experiment.evaluate, metric.needs());
     let judges = evaluate.judges.iter().filter(|_| needs.judge);
     let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
     let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
-    // Trials that retrieve keep the keys that they had before there were others.
+    // Trials that retrieve keep their keys from before a trial could retrieve nothing.
     let builder = if without_passages { builder.field("without_passages", &true) } else { builder };
     builder.field("version", &metric.version()).field("config", &metric.keyed()).field("models", &models)
 }

@@ -20,7 +20,7 @@ const PUT_ASIDE_BYTES: usize = 16 << 20;
 /// many bytes: this bounds what a kill loses, and what is in memory.
 const PUT_ASIDE_AFTER: Duration = Duration::from_secs(5);
 
-/// Texts encoded between two looks at the progress table.
+/// Texts that are encoded between two updates of the progress table.
 const TEXTS_PER_STEP: usize = 256;
 
 #[async_trait]
@@ -109,7 +109,7 @@ impl ScratchFile {
 
 impl Drop for ScratchFile {
     fn drop(&mut self) {
-        // If that fails, the file is litter, which `gc` removes.
+        // If that fails, `gc` removes the file.
         drop(std::fs::remove_file(&self.0));
     }
 }
