@@ -1,10 +1,10 @@
-//! What a run's budget was, what became of it, and whether it can be kept.
+//! A run's budget: its caps, its use, and whether it can be kept.
 
 use models::{Budget, Cap, Caps, ModelConfig, SpentTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What became of a run's budget.
+/// The caps and the use of a run's budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BudgetResult {
     /// The caps.

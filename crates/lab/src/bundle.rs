@@ -202,7 +202,7 @@ impl Bundle {
         let place = BundleLocation::of(address, setup)?;
         let manifest = place.manifest().await?;
         let folder = match &place.remote {
-            Some(_) => place.fetched(&manifest, cache).await?,
+            Some(_) => place.fetch(&manifest, cache).await?,
             None => PathBuf::from(address),
         };
         let bundle = Self { folder, origin: place.origin, manifest };
@@ -235,8 +235,8 @@ impl Bundle {
     pub async fn reach(address: &str, setup: &Setup) -> Result<Reach, Error> {
         let place = BundleLocation::of(address, setup)?;
         let manifest = place.manifest().await?;
-        let text = place.checked(&manifest, EXPERIMENT).await?;
-        let experiment = understood(&text, &place.origin)?;
+        let text = place.read_checked(&manifest, EXPERIMENT).await?;
+        let experiment = parse_experiment(&text, &place.origin)?;
         Reach::of(&experiment, &place.record(&manifest).await?)
     }
 
@@ -254,8 +254,8 @@ impl Bundle {
     pub async fn session(&self, setup: Setup, scratch: &Path) -> Result<(Session, RunRecord), Error> {
         let place =
             BundleLocation { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
-        let text = place.checked(&self.manifest, EXPERIMENT).await?;
-        let mut experiment = understood(&text, &self.origin)?;
+        let text = place.read_checked(&self.manifest, EXPERIMENT).await?;
+        let mut experiment = parse_experiment(&text, &self.origin)?;
         let folder = std::path::absolute(&self.folder).map_err(|error| Error::file("find", &self.folder, error))?;
         experiment.store = folder.join(STORE).to_string_lossy().into_owned();
         let session = Session::open_bundle(experiment, setup, scratch)?;
@@ -269,7 +269,7 @@ impl Bundle {
 
 /// The experiment of a bundle. It holds the contents of all files that it names,
 /// so that none is read from where it is opened.
-fn understood(text: &[u8], origin: &str) -> Result<Experiment, Error> {
+fn parse_experiment(text: &[u8], origin: &str) -> Result<Experiment, Error> {
     let refused = |reason: String| {
         Error::Unusable(format!(
             "this version of reverie does not understand {EXPERIMENT} of {origin}: {reason}; make the bundle again with \
@@ -360,7 +360,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 impl BundleFile {
-    fn refused(&self, what: &str, origin: &str) -> Error {
+    fn refusal(&self, what: &str, origin: &str) -> Error {
         let again = "fetch the bundle again, or make it again with `reverie promote`";
         Error::Unusable(format!("{origin}: {} {what}: {again}", self.name))
     }
@@ -368,17 +368,17 @@ impl BundleFile {
     /// Refuses names with `..` and absolute paths.
     fn check_name(&self, origin: &str) -> Result<(), Error> {
         if Path::new(&self.name).components().any(|part| !matches!(part, Component::Normal(_))) {
-            return Err(self.refused("is no name of a file in a bundle", origin));
+            return Err(self.refusal("is no name of a file in a bundle", origin));
         }
         Ok(())
     }
 
     /// The file's bytes, if they are what the manifest says.
-    fn checked(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
+    fn check_bytes(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
         self.check_name(origin)?;
-        let bytes = bytes.ok_or_else(|| self.refused("is missing", origin))?;
+        let bytes = bytes.ok_or_else(|| self.refusal("is missing", origin))?;
         if bytes.len() as u64 != self.bytes || Key::of_bytes(&bytes).hex() != self.blake3 {
-            return Err(self.refused("is not what was written", origin));
+            return Err(self.refusal("is not what was written", origin));
         }
         Ok(bytes)
     }
@@ -389,7 +389,7 @@ fn check(folder: &Path, file: &BundleFile, origin: &str) -> Result<(), Error> {
     file.check_name(origin)?;
     let path = folder.join(&file.name);
     if let Some(link) = link_in(folder, &path) {
-        return Err(file.refused(&format!("leads through the link {}", link.display()), origin));
+        return Err(file.refusal(&format!("leads through the link {}", link.display()), origin));
     }
     let opened = store::open_regular(&path).and_then(|found| Ok((found.metadata()?.len(), found)));
     // The size is compared first, because the file may be very large.
@@ -399,8 +399,8 @@ fn check(folder: &Path, file: &BundleFile, origin: &str) -> Result<(), Error> {
     });
     match key {
         Ok(Some(key)) if key.hex() == file.blake3 => Ok(()),
-        Ok(_) => Err(file.refused("is not what was written", origin)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file.refused("is missing", origin)),
+        Ok(_) => Err(file.refusal("is not what was written", origin)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file.refusal("is missing", origin)),
         Err(source) => Err(Error::file("read", &path, source)),
     }
 }

@@ -178,7 +178,7 @@ impl Check {
         let (objective, unknown) = objective(bundle, run);
         let (theirs, ours) = (scores(bundle, promoted)?, scores(run, trial)?);
         let measured = RecordedMetric::of(run.frozen()?);
-        let before = bundle.kept().map(RecordedMetric::of).unwrap_or_default();
+        let before = bundle.readable_frozen().map(RecordedMetric::of).unwrap_or_default();
         let shared = pairs(bundle, run);
         let is_same = |metric: &str| measured.get(metric).is_some_and(|now| before.get(metric) == Some(now));
         refuse(bundle, run, &shared, &objective, &is_same)?;
@@ -209,8 +209,9 @@ impl Check {
             }
             let higher_is_better =
                 measured.get(metric).or(before.get(metric)).is_none_or(RecordedMetric::higher_is_better);
-            let both = Both { theirs: theirs.get(metric), ours: ours.get(metric), pairs: &pairs, higher_is_better };
-            metrics.push((both.looked_at(metric, is_judged), both));
+            let both =
+                PairedScores { theirs: theirs.get(metric), ours: ours.get(metric), pairs: &pairs, higher_is_better };
+            metrics.push((both.describe(metric, is_judged), both));
         }
         judge(&mut metrics, margin);
         let metrics: Vec<CheckedMetric> = metrics.into_iter().map(|(metric, _)| metric).collect();
@@ -316,21 +317,21 @@ fn refuse(
 }
 
 /// The scores of both trials by one metric.
-struct Both<'a> {
+struct PairedScores<'a> {
     theirs: Option<&'a ((f64, f64), Vec<Score>)>,
     ours: Option<&'a ((f64, f64), Vec<Score>)>,
     pairs: &'a Pairs,
     higher_is_better: bool,
 }
 
-impl Both<'_> {
+impl PairedScores<'_> {
     fn range(&self) -> (f64, f64) {
         self.theirs.or(self.ours).map_or((0.0, 1.0), |(range, _)| *range)
     }
 
     /// The scores of the questions that should have both, theirs and ours. Where
     /// neither was asked, or the metric applies to neither, none is missing.
-    fn asked(&self) -> (Vec<Score>, Vec<Score>) {
+    fn paired_scores(&self) -> (Vec<Score>, Vec<Score>) {
         let (Some((_, theirs)), Some((_, ours))) = (self.theirs, self.ours) else { return Default::default() };
         let should = |score: &Score| score.value().is_some() || score.is_failure();
         let both = self.pairs.iter().map(|&(a, b)| (&theirs[a], &ours[b]));
@@ -340,13 +341,13 @@ impl Both<'_> {
     /// By how much each question is better than the bundle's.
     fn gains(&self) -> Vec<f64> {
         let sign = if self.higher_is_better { 1.0 } else { -1.0 };
-        let (theirs, ours) = self.asked();
+        let (theirs, ours) = self.paired_scores();
         theirs.iter().zip(&ours).filter_map(|(a, b)| Some(sign * (b.value()? - a.value()?))).collect()
     }
 
     /// What is known before all metrics are tested.
-    fn looked_at(&self, metric: &str, is_judged: bool) -> CheckedMetric {
-        let (theirs, ours) = self.asked();
+    fn describe(&self, metric: &str, is_judged: bool) -> CheckedMetric {
+        let (theirs, ours) = self.paired_scores();
         let paired = |of: fn((f64, f64)) -> f64| {
             let both = theirs.iter().zip(&ours).filter_map(|(a, b)| Some((a.value()?, b.value()?)));
             mean(&both.map(of).collect::<Vec<f64>>())
@@ -378,7 +379,7 @@ impl Both<'_> {
 }
 
 /// Completes what is known of the metrics: corrections, outcomes, sentences.
-fn judge(metrics: &mut [(CheckedMetric, Both<'_>)], margin: f64) {
+fn judge(metrics: &mut [(CheckedMetric, PairedScores<'_>)], margin: f64) {
     let p_values: Vec<Option<f64>> = metrics.iter().map(|(metric, _)| metric.p_value).collect();
     let tests = p_values.iter().flatten().count();
     // Holm's threshold for the smallest p-value, the strictest one.
@@ -457,7 +458,7 @@ fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
             .push(format!("the bundle was made from this very run, {}: nothing that is planned has changed", run.id()));
     }
     let files = |record: &RunRecord| -> BTreeMap<String, store::Key> {
-        let documents = record.kept().map(|frozen| frozen.documents.iter());
+        let documents = record.readable_frozen().map(|frozen| frozen.documents.iter());
         documents.into_iter().flatten().map(|file| (file.path.clone(), file.key)).collect()
     };
     let (then, now) = (files(bundle), files(run));

@@ -9,7 +9,7 @@ pub(crate) mod unit;
 
 pub use local::Local;
 pub use remote::Remote;
-pub(crate) use schedule::{Assignment, Runner, again, required, stored};
+pub(crate) use schedule::{Assignment, Runner, damaged_tasks, stored_tasks, tasks_to_run};
 use turns::TrialTurns;
 pub use unit::WorkerSetup;
 

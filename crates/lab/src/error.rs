@@ -152,7 +152,7 @@ fn no_question(model: &str, generated: &eval::GeneratedQuestions) -> String {
         );
     }
     let what = match (generated.gave_up(), written) {
-        (true, _) => "mend the function that writes".to_owned(),
+        (true, _) => "fix the function that writes".to_owned(),
         (false, 0) => format!("try another model than `{model}`, or write questions by hand"),
         (false, _) => "look at the rejected ones: more `max_attempts`, other `kinds` or another model may help, or \
              questions that are written by hand"

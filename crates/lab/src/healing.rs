@@ -6,7 +6,7 @@ use crate::{
     engine::Outcome,
     plan::{Plan, Task, TaskId},
     session::Session,
-    task::{Execution, Material},
+    task::{Execution, RunInputs},
     workspace::ClaimedArtifacts,
 };
 use eval::Question;
@@ -30,7 +30,7 @@ pub(crate) fn execution(
     Ok(Execution::new(
         session.experiment.clone(),
         workspace.store().clone(),
-        Material { source, questions },
+        RunInputs { source, questions },
         workspace.scratch_folder(),
         run.to_owned(),
         log,
@@ -60,7 +60,7 @@ pub(crate) async fn execute(
         }
         execution.log("artifacts_lost", serde_json::json!({ "artifacts": lost }));
         // All inputs are checked, so that all damage is repaired at once.
-        look_at(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
+        check_outputs(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
         let again = execute_once(session, plan, execution).await?;
         let (executed, repeated) = (outcome.executed + again.executed, outcome.repeated + again.repeated);
         outcome = Outcome { executed, repeated, ..again };
@@ -75,7 +75,7 @@ async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execu
 
 /// Compares outputs of tasks with their checksums; one that is damaged is set
 /// aside by that.
-pub(crate) async fn look_at(store: &ArtifactStore, outcome: &Outcome, ids: impl IntoIterator<Item = TaskId>) {
+pub(crate) async fn check_outputs(store: &ArtifactStore, outcome: &Outcome, ids: impl IntoIterator<Item = TaskId>) {
     for name in ids.into_iter().filter_map(|id| outcome.outputs.get(&id)) {
         let _ = store.check(name).await;
     }

@@ -11,16 +11,16 @@
 //! | qa | the generator | retriever, llm |
 //! | gateway | nothing | qa, retriever, encoder, reranker, vector store |
 //!
-//! The code of the stages is that of the whole pipeline: a part only gets
-//! models ([`models`]) and chunks ([`calls`]) that are elsewhere. How a request
-//! comes to a part is not known here: see [`Elsewhere`].
+//! The code of the stages is that of the whole pipeline: a part only gets models ([`models`]) and
+//! chunks ([`calls`]) that are elsewhere. How a request reaches a part is up to the caller: see
+//! [`Elsewhere`].
 
 mod calls;
 mod models;
 pub(crate) mod wire;
 
 pub(crate) use self::models::{chat, embedder, reranker};
-pub(crate) use calls::Way;
+pub(crate) use calls::PartClient;
 pub(crate) use wire::{PartReply, PartRequest, WireMatrix};
 
 use ::models::ModelKind;
@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 pub enum Part {
     /// Makes vectors.
     Encoder,
-    /// Searches, and gives what stands around a passage.
+    /// Searches, and returns the text around a passage.
     VectorStore,
     /// Finds passages for questions.
     Retriever,
@@ -43,7 +43,7 @@ pub enum Part {
     Llm,
     /// Answers questions from passages.
     Qa,
-    /// Is asked by clients.
+    /// Receives the requests of clients.
     Gateway,
 }
 
@@ -98,9 +98,9 @@ pub enum Lost {
     Failed(String),
 }
 
-/// The way from one part to the others.
+/// How one part calls the others.
 pub trait Elsewhere: Send + Sync {
-    /// Asks a part, which replies as [`crate::RunPipeline::reply`] does: once,
-    /// or again and again if it `streams`. Dropping the replies ends its work.
+    /// Asks a part, which replies as [`crate::RunPipeline::reply`] does: once, or several times if
+    /// it `streams`. Dropping the replies ends its work.
     fn call(&self, part: Part, streams: bool, request: Vec<u8>) -> BoxStream<'static, Result<Vec<u8>, Lost>>;
 }

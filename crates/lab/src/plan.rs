@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// All tasks that a trial needs, each once.
-    pub(crate) fn reached(&self, trial: &TrialTasks) -> Vec<TaskId> {
+    pub(crate) fn tasks_of(&self, trial: &TrialTasks) -> Vec<TaskId> {
         let mut seen = vec![false; self.tasks.len()];
         let mut open: Vec<_> = trial.answers.iter().copied().chain(trial.scoring()).chain([trial.passages]).collect();
         let mut reached = Vec::new();

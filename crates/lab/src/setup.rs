@@ -74,8 +74,8 @@ impl Setup {
         }
     }
 
-    /// What all models are built with, within a CPU budget of so many cores, at
-    /// most the machine's, which are the default.
+    /// The context in which all models are built, with a CPU budget of `cores`: at most the
+    /// machine's cores, which are the default.
     pub(crate) fn context(&self, cores: Option<usize>) -> provider::ModelContext {
         let cpu = cores.map_or_else(CpuBudget::machine, CpuBudget::at_most);
         provider::ModelContext { directory: self.directory.clone(), cpu, environment: self.environment.clone() }

@@ -55,7 +55,7 @@ use work::{OutputContent, TaskContext, TaskOutput, doer};
 
 /// What a task made.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Output {
+pub(crate) struct StoredOutput {
     /// The artifact's name in the store.
     pub artifact: String,
     /// Rows made.
@@ -111,7 +111,7 @@ pub struct Execution {
 }
 
 /// What a run's tasks read: the corpus and the questions.
-pub(crate) struct Material {
+pub(crate) struct RunInputs {
     pub(crate) source: Source,
     pub(crate) questions: Vec<Question>,
 }
@@ -121,19 +121,19 @@ impl Execution {
     pub(crate) fn new(
         experiment: Arc<Experiment>,
         store: ArtifactStore,
-        material: Material,
+        inputs: RunInputs,
         scratch: PathBuf,
         run: String,
         log: EventLog,
         models: Arc<ModelHandles>,
     ) -> Self {
-        let execution = Self::asking(experiment, store, material.source, scratch, &run, models);
-        Self { questions: material.questions, log: Some(log), ..execution }
+        let execution = Self::for_queries(experiment, store, inputs.source, scratch, &run, models);
+        Self { questions: inputs.questions, log: Some(log), ..execution }
     }
 
     /// The same for queries to a finished run: there are no golden questions,
     /// and no log is written.
-    pub(crate) fn asking(
+    pub(crate) fn for_queries(
         experiment: Arc<Experiment>,
         store: ArtifactStore,
         source: Source,
@@ -224,7 +224,7 @@ pub(crate) async fn execute(
     turn: CallTurn,
     cx: &Execution,
     progress: &Progress,
-) -> Result<Output, Error> {
+) -> Result<StoredOutput, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
     let questions = Mutex::default();
     let made = run(TaskContext { task, inputs, partial, turn, execution: cx, progress, questions: &questions });
@@ -232,7 +232,7 @@ pub(crate) async fn execute(
     if partial || !task.work.describe().is_exclusive() {
         return on_behalf_of(caller, made).await;
     }
-    on_behalf_of(caller, alone(task, made, cx, progress)).await
+    on_behalf_of(caller, run_exclusively(task, made, cx, progress)).await
 }
 
 /// A short list of trials.
@@ -244,22 +244,22 @@ fn trials(trials: &[String]) -> String {
 }
 
 /// Makes a task's output, unless another run makes it now or has made it in the meantime.
-async fn alone(
+async fn run_exclusively(
     task: &Task,
-    made: impl Future<Output = Result<Output, Error>>,
+    made: impl Future<Output = Result<StoredOutput, Error>>,
     cx: &Execution,
     progress: &Progress,
-) -> Result<Output, Error> {
-    let _alone = exclusive::take(task, cx, progress).await;
+) -> Result<StoredOutput, Error> {
+    let _lock = exclusive::acquire(task, cx, progress).await;
     let artifact = task.artifact();
     if cx.store.exists(&artifact).await? {
         let rows = task.rows.unwrap_or_default();
-        return Ok(Output { artifact, rows, shared: true, ..Output::default() });
+        return Ok(StoredOutput { artifact, rows, shared: true, ..StoredOutput::default() });
     }
     made.await
 }
 
-async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
+async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
     let TaskContext { task, execution: cx, .. } = context;
     let client = cx.models().client();
     let (made, mut all) = ledger::measure(doer(&task.work).run(&context)).await;
@@ -296,5 +296,5 @@ async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
     if has_parts {
         checkpoint::remove(cx, &task.key).await;
     }
-    Ok(Output { artifact, rows, errors, function_errors, partial, unread, shared: reused, resumed, bytes })
+    Ok(StoredOutput { artifact, rows, errors, function_errors, partial, unread, shared: reused, resumed, bytes })
 }

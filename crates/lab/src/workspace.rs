@@ -1,6 +1,5 @@
-//! Where an experiment's things are kept: artifacts and model calls in the
-//! store, and what must be on a local disk in a folder. It is opened to be
-//! written, or only to be read.
+//! Where an experiment's data is kept: artifacts and model calls in the store, and what must be on
+//! a local disk in a folder. It is opened to be written, or only to be read.
 
 mod claimed;
 mod runs;
@@ -117,11 +116,11 @@ impl Workspace {
 
     /// The folder of files that are of no use later.
     pub(crate) fn scratch_folder(&self) -> PathBuf {
-        layout::scratch_folder(self.written())
+        layout::scratch_folder(self.writable_folder())
     }
 
     /// The folder that may be written to.
-    fn written(&self) -> &Path {
+    fn writable_folder(&self) -> &Path {
         self.scratch.as_deref().unwrap_or(&self.root)
     }
 

@@ -55,15 +55,15 @@ impl<'a> BundleLocation<'a> {
     }
 
     /// The bytes of a file that the manifest names.
-    pub(super) async fn checked(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, Error> {
+    pub(super) async fn read_checked(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, Error> {
         let bytes = self.bytes(name, SMALL_BYTES).await?;
-        manifest.file(name, &self.origin)?.checked(bytes, &self.origin)
+        manifest.file(name, &self.origin)?.check_bytes(bytes, &self.origin)
     }
 
     /// The record of the run and its scores.
     pub(super) async fn record(&self, manifest: &Manifest) -> Result<RunRecord, Error> {
-        let summary = self.checked(manifest, &manifest.run_file(RunFile::Summary)).await?;
-        let frozen = self.checked(manifest, &manifest.run_file(RunFile::Frozen)).await?;
+        let summary = self.read_checked(manifest, &manifest.run_file(RunFile::Summary)).await?;
+        let frozen = self.read_checked(manifest, &manifest.run_file(RunFile::Frozen)).await?;
         let origin = &self.origin;
         RunRecord::of_files(&summary, &frozen)
             .map_err(|error| Error::Unusable(format!("{origin}: {error}; make it again with `reverie promote`")))
@@ -98,7 +98,7 @@ impl<'a> BundleLocation<'a> {
 
     /// The folder on this machine that holds the files, fetched if it is not there. Each fetched
     /// file is compared with the manifest.
-    pub(super) async fn fetched(&self, manifest: &Manifest, cache: &Path) -> Result<PathBuf, Error> {
+    pub(super) async fn fetch(&self, manifest: &Manifest, cache: &Path) -> Result<PathBuf, Error> {
         let folder = cache.join(&manifest.digest);
         if Bundle::is_at(&folder) {
             return Ok(folder);
@@ -122,7 +122,7 @@ impl<'a> BundleLocation<'a> {
             }
             // A file may be far larger than the manifest says.
             if !remote.save_at_most(&file.name, file.bytes.saturating_add(1), &path).await? {
-                return Err(file.refused("is missing", &self.origin));
+                return Err(file.refusal("is missing", &self.origin));
             }
             let (draft, file, origin) = (draft.to_owned(), file.clone(), self.origin.clone());
             let checked = tokio::task::spawn_blocking(move || check(&draft, &file, &origin));

@@ -6,9 +6,9 @@ use crate::{
     Error, error_chain, failed_function,
     operator::Operator,
     plan::{Task, TaskId},
-    progress::{Expected, ModelTraffic},
+    progress::{ExpectedRows, ModelTraffic},
     settlement::ends_all,
-    task::Output,
+    task::StoredOutput,
 };
 use models::{BudgetReport, Caps, Identity, Spending};
 use rag::python::Failure;
@@ -70,17 +70,17 @@ pub(crate) struct UnitReply {
     /// What happened to the budget since then.
     pub(crate) budget: BudgetReport,
     /// What the worker is doing.
-    pub(crate) look: Look,
+    pub(crate) look: WorkerActivity,
 }
 
 /// What a worker is doing, for the live tables.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Look {
+pub(crate) struct WorkerActivity {
     /// Rows made since the last look.
     pub(crate) rows: BTreeMap<Operator, usize>,
     /// The numbers of rows that its tasks announced since the last look.
     #[serde(default)]
-    pub(crate) expected: BTreeMap<Operator, Expected>,
+    pub(crate) expected: BTreeMap<Operator, ExpectedRows>,
     /// Its calls to models.
     pub(crate) models: Vec<ModelTraffic>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct Look {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TaskReply {
     /// Its output, or why there is none.
-    pub(crate) result: Result<Output, TaskError>,
+    pub(crate) result: Result<StoredOutput, TaskError>,
     /// How long it took.
     pub(crate) seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! Asking another part.
+//! Calls other parts of a trial.
 
 use super::{
     Elsewhere, Lost, PartReply, PartRequest,
@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 /// A client of the other parts.
 #[derive(Clone)]
-pub(crate) struct Way(pub(crate) Arc<dyn Elsewhere>);
+pub(crate) struct PartClient(pub(crate) Arc<dyn Elsewhere>);
 
-impl Way {
+impl PartClient {
     /// The reply to a request that has exactly one.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &PartRequest) -> Result<T, PartFailure> {
-        let (part, bytes) = (request.part(), written(request)?);
+        let (part, bytes) = (request.part(), encode(request)?);
         let mut again = true;
         loop {
             let reply = self.0.call(part, false, bytes.clone()).next().await;
@@ -43,9 +43,9 @@ impl Way {
     }
 
     /// The replies to a request whose answer is a stream. It ends after a failure.
-    pub(crate) fn hear(&self, request: &PartRequest) -> impl Stream<Item = PartReply> + Send + 'static {
+    pub(crate) fn stream_replies(&self, request: &PartRequest) -> impl Stream<Item = PartReply> + Send + 'static {
         let part = request.part();
-        let replies = match written(request) {
+        let replies = match encode(request) {
             Ok(bytes) => self
                 .0
                 .call(part, true, bytes)
@@ -61,12 +61,12 @@ impl Way {
     }
 }
 
-fn written(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
+fn encode(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
     serde_json::to_vec(request).map_err(|error| PartFailure::unreadable(&error))
 }
 
 #[async_trait]
-impl ChunksElsewhere for Way {
+impl ChunksElsewhere for PartClient {
     async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<RefinedPassages, Error> {
         Ok(self.ask(&PartRequest::Find { searches: searches.to_vec(), vectors: vectors.map(WireMatrix::from) }).await?)
     }
@@ -79,7 +79,7 @@ impl ChunksElsewhere for Way {
 }
 
 #[async_trait]
-impl RetrievalElsewhere for Way {
+impl RetrievalElsewhere for PartClient {
     async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
         let AskedQuestion { text, history, filter } = question;
         let (question, history, filter) = (text.to_owned(), history.to_vec(), filter.cloned());

@@ -1,5 +1,5 @@
-//! What parts say to each other, as JSON. All parts of a graph have the same
-//! version of Reverie, so these forms are kept nowhere.
+//! The messages between parts, as JSON. All parts of a graph run the same version of Reverie, so
+//! the format need not be compatible with others.
 
 use super::{Lost, Part};
 use crate::{Error, error_chain, model_error};
@@ -27,7 +27,7 @@ pub(crate) enum PartRequest {
     CountTokens { model: String, texts: Vec<String>, kind: InputKind },
     /// A score for each passage.
     Score { model: String, query: String, passages: Vec<String> },
-    /// An answer of a chat model: [`PartReply`], again and again.
+    /// An answer of a chat model: a stream of [`PartReply`].
     Chat { model: String, request: ChatRequest },
     /// The passages of searches.
     Find { searches: Vec<SearchQuery>, vectors: Option<WireMatrix> },
@@ -41,7 +41,7 @@ pub(crate) enum PartRequest {
     Order { question: String, texts: Vec<String> },
     /// What is found for a question: [`rag::pipeline::Retrieval`].
     Retrieve { question: String, history: Vec<Message>, filter: Option<Filter>, at_most: usize },
-    /// An answer to a question: [`PartReply`], again and again.
+    /// An answer to a question: a stream of [`PartReply`].
     Answer { question: String, history: Vec<Message>, at_most: usize },
 }
 
@@ -71,11 +71,11 @@ pub(crate) enum PartReply {
     Remark(String),
     Found(Vec<Passage>),
     Text(String),
-    /// All text so far is void.
+    /// Discards all text so far.
     Anew,
-    /// Of a chat model.
+    /// The response of a chat model.
     Replied(Box<ChatResponse>),
-    /// Of the pipeline.
+    /// The answer of the pipeline.
     Answered(Box<Answer>),
     Failed(PartFailure),
 }

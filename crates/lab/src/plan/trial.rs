@@ -35,7 +35,7 @@ impl Trial {
     pub(crate) fn choices(&self) -> BTreeMap<String, String> {
         let mut choices = BTreeMap::new();
         for (axis, value) in self.pipeline.values() {
-            let (name, settings) = tagged(&value.value());
+            let (name, settings) = name_and_settings(&value.value());
             let settings = settings.as_object().cloned().unwrap_or_default();
             choices.extend(settings.iter().map(|(key, value)| (format!("{}.{name}.{key}", axis.name()), short(value))));
             choices.insert(axis.name().to_owned(), name);
@@ -91,7 +91,7 @@ pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
 /// A label for each value of an axis: the component's name, with the settings
 /// that distinguish it from other values of the same name.
 pub(crate) fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
-    let values: Vec<(String, Value)> = values.iter().map(tagged).collect();
+    let values: Vec<(String, Value)> = values.iter().map(name_and_settings).collect();
     values
         .iter()
         .map(|(name, settings)| {
@@ -113,18 +113,18 @@ pub(crate) fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
         .collect()
 }
 
-fn tagged(value: &impl Serialize) -> (String, Value) {
+fn name_and_settings(value: &impl Serialize) -> (String, Value) {
     match serde_json::to_value(value) {
         Ok(Value::Object(map)) => map.into_iter().next().unwrap_or_default(),
         Ok(Value::String(name)) => (name, Value::Null),
-        Ok(Value::Array(steps)) => in_order(&steps),
+        Ok(Value::Array(steps)) => names_and_settings(&steps),
         _ => (String::new(), Value::Null),
     }
 }
 
 /// The names of steps joined by `+`, and their settings, each prefixed with the name of its step.
-fn in_order(steps: &[Value]) -> (String, Value) {
-    let steps: Vec<(String, Value)> = steps.iter().map(tagged).collect();
+fn names_and_settings(steps: &[Value]) -> (String, Value) {
+    let steps: Vec<(String, Value)> = steps.iter().map(name_and_settings).collect();
     let names: Vec<&str> = steps.iter().map(|(name, _)| name.as_str()).collect();
     let of_step = |(i, (name, settings)): (usize, &(String, Value))| {
         // Steps with the same name are distinguished by their number.

@@ -177,7 +177,7 @@ pub struct TrialUsage {
     pub unpriced: Vec<String>,
 }
 
-/// Chunks that are searched by their own text, where more was to be written.
+/// Chunks that are searched by their own text only, although the enricher should have written more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotEnriched {
     /// How many.

@@ -48,10 +48,10 @@ pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, String> {
     let schema = batch.schema();
     let mut rows: Vec<Map<String, Value>> = vec![Map::new(); batch.num_rows()];
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        let told = |kind: String| format!("column `{}` holds {kind}: write texts, or lists of them", field.name());
-        let column = plain(column).map_err(told)?;
+        let refusal = |kind: String| format!("column `{}` holds {kind}: write texts, or lists of them", field.name());
+        let column = plain(column).map_err(refusal)?;
         for (row, fields) in rows.iter_mut().enumerate() {
-            fields.insert(field.name().clone(), value(column.as_ref(), row).map_err(told)?);
+            fields.insert(field.name().clone(), value(column.as_ref(), row).map_err(refusal)?);
         }
     }
     Ok(rows)

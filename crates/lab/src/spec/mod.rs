@@ -86,8 +86,8 @@ impl DatasetSpec {
     /// # Errors
     /// All mistakes, each with the number of its row.
     pub fn inline(&self) -> Option<Result<RowQuestions, Vec<String>>> {
-        let told = |error: RowError| format!("dataset, row {} (from 0): {error}", error.number);
-        let read = || read_questions(&self.rows).map_err(|faults| faults.into_iter().map(told).collect());
+        let message = |error: RowError| format!("dataset, row {} (from 0): {error}", error.number);
+        let read = || read_questions(&self.rows).map_err(|faults| faults.into_iter().map(message).collect());
         (!self.rows.is_empty()).then(read)
     }
 
@@ -180,7 +180,7 @@ pub struct Experiment {
     pub evaluate: EvaluateSpec,
     /// What executes the plan.
     pub engine: EngineSpec,
-    /// Where runs are shown, besides the run's folder.
+    /// The trackers that show runs, in addition to the run's folder.
     pub track: Vec<TrackerConfig>,
     /// The file's text, kept with the run; the resolved experiment where parts
     /// of the file were replaced.
@@ -220,7 +220,7 @@ impl Experiment {
         if !overrides.is_empty() {
             // The file's text is not what runs.
             experiment.text = experiment.portable();
-            experiment.overrides = overrides.iter().map(Override::told).collect();
+            experiment.overrides = overrides.iter().map(Override::without_secrets).collect();
         }
         Ok(experiment)
     }
@@ -263,7 +263,7 @@ impl Experiment {
     /// # Errors
     /// If the result is no experiment, with its first mistake.
     pub fn with_space(text: &str, base: impl Into<PathBuf>, name: &str, space: &str) -> Result<String, String> {
-        let text = space::replaced(text, name, space);
+        let text = space::replace_space(text, name, space);
         match Self::parse(&text, base) {
             Ok(_) => Ok(text),
             Err(mistakes) => Err(mistakes.first().map(ToString::to_string).unwrap_or_default()),

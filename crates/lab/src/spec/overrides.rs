@@ -34,7 +34,7 @@ impl Override {
     }
 
     /// The flag as it was typed. Values of sections that may hold secrets are replaced by `…`.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn without_secrets(&self) -> String {
         let (key, value) = self.text.split_once('=').unwrap_or((&self.text, ""));
         let is_open = ["space", "dataset", "evaluate", "search", "name"]
             .iter()
@@ -50,7 +50,7 @@ impl Override {
 /// An override, treated as if it were written after the end of the file, so that each mistake in it
 /// has a position of its own.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct PlacedOverride {
     flag: Flag,
     /// The first byte of what was typed.
     pub(super) start: usize,
@@ -63,7 +63,7 @@ pub(super) struct Placed {
     padded: String,
 }
 
-impl Placed {
+impl PlacedOverride {
     /// Places the overrides after a file of `end` bytes.
     pub(super) fn all(overrides: &[Override], mut end: usize) -> Vec<Self> {
         let mut placed = Vec::new();
@@ -133,7 +133,7 @@ fn put<'a>(table: &mut DeTable<'a>, given: DeTable<'a>, depth: usize) -> Result<
         let name = key.get_ref().to_string();
         let span = value.span();
         match (value.into_inner(), table.get_mut(name.as_str())) {
-            (DeValue::Table(inner), Some(there)) if depth > 1 => into(there, inner, depth - 1, &name)?,
+            (DeValue::Table(inner), Some(there)) if depth > 1 => put_into(there, inner, depth - 1, &name)?,
             (value, _) => {
                 // Removed first, so that the new key's position replaces the old one.
                 table.remove(name.as_str());
@@ -146,7 +146,7 @@ fn put<'a>(table: &mut DeTable<'a>, given: DeTable<'a>, depth: usize) -> Result<
 
 /// Puts the value into what the file has under `name`: a table, or the items of a list that the
 /// next key names.
-fn into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usize, name: &str) -> Result<(), String> {
+fn put_into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usize, name: &str) -> Result<(), String> {
     let Some((key, span)) = given.keys().next().map(|key| (key.get_ref().to_string(), key.span())) else {
         return Ok(());
     };
@@ -155,7 +155,7 @@ fn into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usize, 
         DeValue::Array(items) => {
             let mut found = false;
             for item in items.iter_mut().filter(|item| is_named(item, &key)) {
-                into(item, given.clone(), depth, name)?;
+                put_into(item, given.clone(), depth, name)?;
                 found = true;
             }
             if found {

@@ -4,7 +4,7 @@
 //! Serde stops at the first mistake. So a value that fails is read again
 //! without the key that failed, until nothing fails or nothing can be removed.
 
-use super::{overrides::Placed, wording};
+use super::{overrides::PlacedOverride, wording};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeSet, fmt, ops::Range};
 use toml::{
@@ -47,8 +47,8 @@ impl SpecError {
             return self.message.clone();
         };
         let last = place.rsplit('.').next().unwrap_or_default();
-        let is_it = |key: &&str| key.starts_with(place) || key.ends_with(last);
-        format!("{}: {reason}", self.key.as_deref().filter(is_it).unwrap_or(place))
+        let names_key = |key: &&str| key.starts_with(place) || key.ends_with(last);
+        format!("{}: {reason}", self.key.as_deref().filter(names_key).unwrap_or(place))
     }
 }
 
@@ -56,7 +56,7 @@ impl SpecError {
 /// found so far.
 pub(super) struct ExperimentReader<'a> {
     text: &'a str,
-    placed: &'a [Placed],
+    placed: &'a [PlacedOverride],
     /// The whole file, to name the keys of mistakes by their places.
     root: DeTable<'a>,
     errors: Vec<(usize, String)>,
@@ -68,7 +68,7 @@ impl<'a> ExperimentReader<'a> {
     }
 
     /// A reader of a file of which parts are replaced.
-    pub(super) fn with(text: &'a str, placed: &'a [Placed]) -> Self {
+    pub(super) fn with(text: &'a str, placed: &'a [PlacedOverride]) -> Self {
         Self { text, placed, root: DeTable::new(), errors: Vec::new() }
     }
 

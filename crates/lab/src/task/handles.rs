@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    parts::{self, Part, Way},
+    parts::{self, Part, PartClient},
     spec::EvaluateSpec,
     task::CallTurn,
 };
@@ -27,7 +27,7 @@ pub struct ModelHandles {
 struct ElsewhereModels {
     /// The part that is here.
     part: Part,
-    way: Way,
+    others: PartClient,
     /// As they were in the run.
     identities: BTreeMap<String, Identity>,
 }
@@ -46,8 +46,8 @@ impl ModelHandles {
 
     /// The same models for one part of a trial, which calls other parts for the models that they
     /// hold.
-    pub(crate) fn of_part(self, part: Part, way: Way, identities: BTreeMap<String, Identity>) -> Self {
-        Self { elsewhere: Some(ElsewhereModels { part, way, identities }), ..self }
+    pub(crate) fn of_part(self, part: Part, others: PartClient, identities: BTreeMap<String, Identity>) -> Self {
+        Self { elsewhere: Some(ElsewhereModels { part, others, identities }), ..self }
     }
 
     /// The client through which all calls go.
@@ -87,13 +87,13 @@ impl ModelHandles {
         Ok(match config {
             ModelConfig::Chat(config) => {
                 let counts = config.build(&self.context)?;
-                ModelHandle::Chat(parts::chat(&self.client, name, counts, there.way.clone()))
+                ModelHandle::Chat(parts::chat(&self.client, name, counts, there.others.clone()))
             }
             ModelConfig::Embedding(_) => {
-                ModelHandle::Embedding(parts::embedder(&self.client, name, identity()?, there.way.clone()))
+                ModelHandle::Embedding(parts::embedder(&self.client, name, identity()?, there.others.clone()))
             }
             ModelConfig::Rerank(_) => {
-                ModelHandle::Rerank(parts::reranker(&self.client, name, identity()?, there.way.clone()))
+                ModelHandle::Rerank(parts::reranker(&self.client, name, identity()?, there.others.clone()))
             }
         })
     }
@@ -147,7 +147,7 @@ impl ModelHandles {
     }
 
     /// The models for one of several answers to the same requests.
-    pub(crate) fn repeated(&self, repeat: u32) -> TurnModels<'_> {
+    pub(crate) fn for_repeat(&self, repeat: u32) -> TurnModels<'_> {
         TurnModels { repeat, ..self.in_turn(CallTurn::default()) }
     }
 }

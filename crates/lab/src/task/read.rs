@@ -48,7 +48,7 @@ pub(crate) fn key(content: &FileContent) -> Key {
 
 /// A file's content, if it is still the one that the plan was made with: a key
 /// must never lead to another content.
-pub(crate) async fn expected(
+pub(crate) async fn content_with_key(
     source: &Source,
     file: &SourceFile,
     wanted: &Key,

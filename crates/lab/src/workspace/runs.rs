@@ -40,7 +40,7 @@ pub struct PastRun {
 
 /// What a run's record says of how it was started.
 #[derive(Deserialize)]
-struct Started {
+struct StartRecord {
     #[serde(default)]
     overrides: Vec<String>,
 }
@@ -58,9 +58,9 @@ impl Workspace {
             Err(source) => return Err(Error::file("read", &folder, source)),
         };
         let read = |folder: PathBuf| {
-            let run = finished(&folder)?;
+            let run = read_finished_run(&folder)?;
             let started = std::fs::read(RunFile::Frozen.within(&folder)).ok();
-            let started = started.and_then(|bytes| serde_json::from_slice::<Started>(&bytes).ok());
+            let started = started.and_then(|bytes| serde_json::from_slice::<StartRecord>(&bytes).ok());
             Some(PastRun { overrides: started.map(|started| started.overrides).unwrap_or_default(), ..run })
         };
         let mut runs: Vec<PastRun> = entries.flatten().filter_map(|entry| read(entry.path())).collect();
@@ -120,7 +120,7 @@ impl Workspace {
 
     /// Opens a run's event log, in a folder that may be written to.
     pub(crate) fn event_log(&self, run: &str) -> Result<EventLog, Error> {
-        let folder = layout::run_folder(self.written(), run);
+        let folder = layout::run_folder(self.writable_folder(), run);
         std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
         Ok(EventLog::open(RunFile::Events.within(&folder))?)
     }
@@ -294,12 +294,12 @@ impl Workspace {
             // A run of this machine that could not be copied there is the newer one.
             let ours = self.run_folder(&ours);
             let in_results = || finished_ms(std::fs::read(RunFile::Results.within(&ours)).ok().as_deref());
-            if RunHead::kept(&ours).map(|head| head.time_ms).or_else(in_results) > theirs_ms {
+            if RunHead::of_folder(&ours).map(|head| head.time_ms).or_else(in_results) > theirs_ms {
                 return Ok(());
             }
         }
         // The results, which are large, are fetched once.
-        if head.is_none() || RunHead::kept(&self.run_folder(&run)) != head {
+        if head.is_none() || RunHead::of_folder(&self.run_folder(&run)) != head {
             for file in [RunFile::Experiment, RunFile::Frozen] {
                 if let Some(bytes) = fetch(file).await? {
                     self.write_run_file(&run, file, bytes).await?;
@@ -321,8 +321,8 @@ impl Workspace {
 
 /// The finished run in a folder, without what the command line replaced; none
 /// if it cannot be read.
-fn finished(folder: &Path) -> Option<PastRun> {
-    match RunHead::kept(folder) {
+fn read_finished_run(folder: &Path) -> Option<PastRun> {
+    match RunHead::of_folder(folder) {
         Some(head) => Some(PastRun {
             experiment: head.experiment().to_owned(),
             run: head.run().to_owned(),

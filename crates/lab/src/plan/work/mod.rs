@@ -209,7 +209,7 @@ impl<'a> Sizes<'a> {
     }
 
     /// The estimated output of a task.
-    pub(crate) fn given(&self, task: TaskId) -> Item {
+    pub(crate) fn output_of(&self, task: TaskId) -> Item {
         self.tasks[task].work.describe().estimate_output(self)
     }
 
