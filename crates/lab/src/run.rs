@@ -10,7 +10,7 @@ use crate::{
     engine::{Outcome, stored_tasks},
     error_chain,
     gather::{RunPart, gather, measure},
-    healing::{HEALINGS, execute, look_at},
+    healing::{HEALINGS, check_outputs, execute},
     layout::{self, RunFile},
     plan::{Outputs, Trial},
     record::Frozen,

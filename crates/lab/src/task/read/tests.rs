@@ -129,7 +129,7 @@ fn execution(folder: &std::path::Path, source: Source) -> Execution {
     )
 }
 
-async fn load(execution: &Execution, files: &[SourceFile], keys: &[Key]) -> task::Output {
+async fn load(execution: &Execution, files: &[SourceFile], keys: &[Key]) -> task::StoredOutput {
     let files: Vec<_> = files.iter().cloned().zip(keys.iter().copied()).collect();
     let task = Task {
         key: Key::of_bytes(b"the task"),
