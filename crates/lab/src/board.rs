@@ -49,7 +49,7 @@ pub struct Board {
     /// Why these results are not all that the experiment asks for, if the
     /// budget ended the run early.
     pub partial: Option<String>,
-    /// What is said instead of a verdict where there are no golden questions.
+    /// Shown in place of a verdict if there are no golden questions.
     pub unscored: Option<String>,
     /// The best trial, where the verdict names one: all others are worse.
     pub winner: Option<String>,
@@ -156,7 +156,7 @@ impl Board {
         }
     }
 
-    /// What is said above the trials of a group, counted from 1.
+    /// The title of a group of trials, counted from 1.
     pub fn group_title(&self, group: usize) -> String {
         let trials = count_of(self.groups.get(group - 1).map_or(0, Vec::len), "trial");
         match group {

@@ -1,10 +1,10 @@
-//! What a run's budget was, what became of it, and whether it can be kept.
+//! A run's budget: its caps, its use, and whether it can be kept.
 
 use models::{Budget, Cap, Caps, ModelConfig, SpentTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What became of a run's budget.
+/// The caps and the use of a run's budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BudgetResult {
     /// The caps.
@@ -25,7 +25,7 @@ impl BudgetResult {
         (!caps.is_empty()).then(|| Self { caps, spent, reached, calls_not_made: budget.n_refused() })
     }
 
-    /// What a person is told if the budget ended the run early.
+    /// The message if the budget ended the run early.
     pub(crate) fn partial(&self) -> Option<String> {
         let (cap, SpentTotals { usd, calls, paid_calls, .. }) = (self.reached?, self.spent);
         let limit = cap.amount(self.limit(cap)?);

@@ -9,8 +9,8 @@
 //!                    record and scores, laid out as in any store
 //! ```
 //!
-//! The models are not in it: their identities are, and what is not the same is
-//! refused or told when the bundle is opened.
+//! The models are not in it: their identities are. Opening a bundle refuses or reports models that
+//! differ.
 
 mod parts;
 mod place;
@@ -38,7 +38,7 @@ use std::{
 };
 use store::{ArtifactStore, Key};
 
-/// Raise when a bundle of before can no longer be read.
+/// Raise when bundles of earlier versions can no longer be read.
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
@@ -53,17 +53,17 @@ pub struct BundleManifest {
     pub reverie: String,
     /// The experiment's name, by which clients ask for it.
     pub name: String,
-    /// The run, and when it finished, in milliseconds since 1970.
+    /// The run's id.
     pub run: String,
-    /// As above.
+    /// When that run finished, in milliseconds since 1970.
     pub run_time_ms: i64,
     /// The trial's id in that run.
     pub trial: String,
     /// Its value on each axis, with all settings.
     pub settings: BTreeMap<String, Value>,
-    /// What the run found: its place in a sentence, and its mean scores.
+    /// Its place among the run's trials, in a sentence.
     pub place: String,
-    /// As above, by metric, with intervals.
+    /// Its mean scores by metric, with intervals.
     pub scores: BTreeMap<String, Summary>,
     /// The digest of the golden questions.
     pub golden: String,
@@ -207,7 +207,7 @@ impl Bundle {
         let place = BundleLocation::of(address, setup)?;
         let manifest = place.manifest().await?;
         let folder = match &place.remote {
-            Some(_) => place.fetched(&manifest, cache).await?,
+            Some(_) => place.fetch(&manifest, cache).await?,
             None => PathBuf::from(address),
         };
         let bundle = Self { folder, origin: place.origin, manifest };
@@ -240,8 +240,8 @@ impl Bundle {
     pub async fn reach(address: &str, setup: &Setup) -> Result<Reach, Error> {
         let place = BundleLocation::of(address, setup)?;
         let manifest = place.manifest().await?;
-        let text = place.checked(&manifest, EXPERIMENT).await?;
-        let experiment = understood(&text, &place.origin)?;
+        let text = place.read_checked(&manifest, EXPERIMENT).await?;
+        let experiment = parse_experiment(&text, &place.origin)?;
         Reach::of(&experiment, &place.record(&manifest).await?)
     }
 
@@ -250,9 +250,8 @@ impl Bundle {
         folder.join(MANIFEST).is_file()
     }
 
-    /// The experiment of the bundle, opened to be asked and not to be written;
-    /// answers of models are kept in `scratch`. What is returned was read once, and
-    /// is what the manifest says.
+    /// The experiment of the bundle, opened to be asked and not to be written; answers of models
+    /// are kept in `scratch`. Everything that is returned was checked against the manifest.
     ///
     /// # Errors
     /// If a file is not what was written, or this version of Reverie does not
@@ -260,8 +259,8 @@ impl Bundle {
     pub async fn session(&self, setup: Setup, scratch: &Path) -> Result<(Session, RunRecord), Error> {
         let place =
             BundleLocation { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
-        let text = place.checked(&self.manifest, EXPERIMENT).await?;
-        let mut experiment = understood(&text, &self.origin)?;
+        let text = place.read_checked(&self.manifest, EXPERIMENT).await?;
+        let mut experiment = parse_experiment(&text, &self.origin)?;
         let folder = std::path::absolute(&self.folder).map_err(|error| Error::file("find", &self.folder, error))?;
         experiment.store = folder.join(STORE).to_string_lossy().into_owned();
         let session = Session::open_bundle(experiment, setup, scratch)?;
@@ -275,7 +274,7 @@ impl Bundle {
 
 /// The experiment of a bundle. It holds the contents of all files that it names,
 /// so that none is read from where it is opened.
-fn understood(text: &[u8], origin: &str) -> Result<Experiment, Error> {
+fn parse_experiment(text: &[u8], origin: &str) -> Result<Experiment, Error> {
     let refused = |reason: String| {
         Error::Unusable(format!(
             "this version of reverie does not understand {EXPERIMENT} of {origin}: {reason}; make the bundle again with \
@@ -366,7 +365,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 impl BundleFile {
-    fn refused(&self, what: &str, origin: &str) -> Error {
+    fn refusal(&self, what: &str, origin: &str) -> Error {
         let again = "fetch the bundle again, or make it again with `reverie promote`";
         Error::Unusable(format!("{origin}: {} {what}: {again}", self.name))
     }
@@ -374,17 +373,17 @@ impl BundleFile {
     /// Refuses names with `..` and absolute paths.
     fn check_name(&self, origin: &str) -> Result<(), Error> {
         if Path::new(&self.name).components().any(|part| !matches!(part, Component::Normal(_))) {
-            return Err(self.refused("is no name of a file in a bundle", origin));
+            return Err(self.refusal("is no name of a file in a bundle", origin));
         }
         Ok(())
     }
 
-    /// What was found of the file, if it is what was written.
-    fn checked(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
+    /// The file's bytes, if they are what the manifest says.
+    fn check_bytes(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
         self.check_name(origin)?;
-        let bytes = bytes.ok_or_else(|| self.refused("is missing", origin))?;
+        let bytes = bytes.ok_or_else(|| self.refusal("is missing", origin))?;
         if bytes.len() as u64 != self.bytes || Key::of_bytes(&bytes).hex() != self.blake3 {
-            return Err(self.refused("is not what was written", origin));
+            return Err(self.refusal("is not what was written", origin));
         }
         Ok(bytes)
     }
@@ -395,18 +394,18 @@ fn check(folder: &Path, file: &BundleFile, origin: &str) -> Result<(), Error> {
     file.check_name(origin)?;
     let path = folder.join(&file.name);
     if let Some(link) = link_in(folder, &path) {
-        return Err(file.refused(&format!("leads through the link {}", link.display()), origin));
+        return Err(file.refusal(&format!("leads through the link {}", link.display()), origin));
     }
     let opened = store::open_regular(&path).and_then(|found| Ok((found.metadata()?.len(), found)));
-    // A file may be larger than anybody wants to read.
+    // The size is compared first, because the file may be very large.
     let key = opened.and_then(|(bytes, found)| match bytes == file.bytes {
         true => Key::of_reader(found.take(bytes)).map(Some),
         false => Ok(None),
     });
     match key {
         Ok(Some(key)) if key.hex() == file.blake3 => Ok(()),
-        Ok(_) => Err(file.refused("is not what was written", origin)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file.refused("is missing", origin)),
+        Ok(_) => Err(file.refusal("is not what was written", origin)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file.refusal("is missing", origin)),
         Err(source) => Err(Error::file("read", &path, source)),
     }
 }

@@ -1,19 +1,17 @@
-//! Holds a trial of a run against the trial of a bundle, question by question:
-//! is it worse than what was promoted, by more than chance?
+//! Compares a trial of a run with the trial of a bundle, question by question: is it worse than
+//! what was promoted, by more than chance?
 //!
-//! A trial is called worse if, by a metric of the objective, both hold: the
-//! one-sided sign-flip test of its losses, corrected by Holm for the number of
-//! metrics, has p < 0.05; and the mean loss is beyond the margin. Nothing is
-//! concluded where the mean loss is beyond the margin and only too few questions
-//! keep the test from proving it ([`MetricOutcome::TooFew`]). Otherwise it passes, and
-//! what loss would have been found is told beside it: a pass on few questions is
-//! no proof.
+//! A trial is called worse if, by a metric of the objective, both hold: the one-sided sign-flip
+//! test of its losses, corrected by Holm for the number of metrics, has p < 0.05; and the mean loss
+//! is beyond the margin. Nothing is concluded where the mean loss is beyond the margin and only too
+//! few questions keep the test from proving it ([`MetricOutcome::TooFew`]). Otherwise it passes, and the
+//! loss that would have been found is reported: a pass on few questions proves little.
 //!
-//! If the questions are split, those count that chose neither trial (`test`):
-//! whoever was chosen by a question looks better by it than it is.
+//! If the questions are split, those count that chose neither trial (`test`): a trial that was
+//! selected on a question is overrated by that question (selection bias).
 //!
-//! The objective is that of the bundle, and that of the run as far as the bundle
-//! has scores by it: whoever changes the experiment cannot take a metric out.
+//! The objective is that of the bundle, and that of the run as far as the bundle has scores by it:
+//! a change of the experiment cannot remove a metric.
 
 mod measured;
 mod sentences;
@@ -39,9 +37,9 @@ use rag::Axis;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// If nothing is worse, a check says so in no more than this share of cases.
+/// The most checks, as a share, that call a trial worse although it is not.
 const ALPHA: f64 = 0.05;
-/// With fewer of the questions scored on both sides, nothing is said.
+/// The share of questions that must be scored on both sides for a conclusion.
 const ENOUGH: f64 = 0.9;
 const SEED: u64 = 0x5EED;
 
@@ -50,7 +48,7 @@ const SEED: u64 = 0x5EED;
 pub struct Check {
     /// The experiment's name.
     pub experiment: String,
-    /// What is to be done with it.
+    /// The verdict on the run's trial.
     pub verdict: CheckVerdict,
     /// The verdict in a sentence.
     pub sentence: String,
@@ -75,7 +73,7 @@ pub struct Check {
     pub notes: Vec<String>,
 }
 
-/// What is to be done.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckVerdict {
@@ -150,16 +148,16 @@ pub enum MetricOutcome {
     /// The mean loss is beyond the margin, and fewer questions differ than the
     /// test needs to prove any loss.
     TooFew,
-    /// It is not in the objective, and judges nothing.
+    /// It is not in the objective, so it does not affect the verdict.
     Shown,
 }
 
-/// Where the two questions of one id are, in the order of the run.
+/// The places of each shared question in the bundle and in the run, in the order of the run.
 type Pairs = Vec<(usize, usize)>;
 
 impl Check {
-    /// Holds a trial of a run against that of a bundle. Losses up to `margin`, a
-    /// share of each metric's range, do not count.
+    /// Compares a trial of a run with that of a bundle. Losses up to `margin`, a share of each
+    /// metric's range, do not count.
     ///
     /// # Errors
     /// [`Error::Refused`] if questions or metrics of one name are not the same on
@@ -180,7 +178,7 @@ impl Check {
         let (objective, unknown) = objective(bundle, run);
         let (theirs, ours) = (scores(bundle, promoted)?, scores(run, trial)?);
         let measured = RecordedMetric::of(run.frozen()?);
-        let before = bundle.kept().map(RecordedMetric::of).unwrap_or_default();
+        let before = bundle.readable_frozen().map(RecordedMetric::of).unwrap_or_default();
         let shared = pairs(bundle, run);
         let is_same = |metric: &str| measured.get(metric).is_some_and(|now| before.get(metric) == Some(now));
         refuse(bundle, run, &shared, &objective, &is_same)?;
@@ -204,15 +202,16 @@ impl Check {
         let mut metrics = Vec::new();
         for metric in objective.iter().copied().chain(theirs.keys().copied().filter(shown)) {
             let is_judged = objective.contains(&metric);
-            // What is told of a metric that judges nothing must still be of one metric.
+            // Even a metric that is only shown must be the same on both sides.
             if !is_judged && !is_same(metric) {
                 notes.push(format!("{metric} was measured otherwise for the bundle, and is not shown"));
                 continue;
             }
             let higher_is_better =
                 measured.get(metric).or(before.get(metric)).is_none_or(RecordedMetric::higher_is_better);
-            let both = Both { theirs: theirs.get(metric), ours: ours.get(metric), pairs: &pairs, higher_is_better };
-            metrics.push((both.looked_at(metric, is_judged), both));
+            let both =
+                PairedScores { theirs: theirs.get(metric), ours: ours.get(metric), pairs: &pairs, higher_is_better };
+            metrics.push((both.describe(metric, is_judged), both));
         }
         judge(&mut metrics, margin);
         let metrics: Vec<CheckedMetric> = metrics.into_iter().map(|(metric, _)| metric).collect();
@@ -262,7 +261,7 @@ fn pairs(bundle: &RunRecord, run: &RunRecord) -> Pairs {
     now.filter_map(|(ours, question)| Some((*place.get(question.id.as_str())?, ours))).collect()
 }
 
-/// Those by which neither trial was chosen, if there are any; else all.
+/// The pairs of the split `test`, by which neither trial was chosen; all pairs if there are none.
 fn unseen(bundle: &RunRecord, run: &RunRecord, pairs: &Pairs) -> Pairs {
     let is_test = |question: &Question| question.split == Some(Split::Test);
     let of_test =
@@ -271,7 +270,7 @@ fn unseen(bundle: &RunRecord, run: &RunRecord, pairs: &Pairs) -> Pairs {
     if unseen.is_empty() { pairs.clone() } else { unseen }
 }
 
-/// Refuses what cannot be compared: every question and every metric, by name.
+/// Refuses records that cannot be compared, and names every question and metric that differs.
 fn refuse(
     bundle: &RunRecord,
     run: &RunRecord,
@@ -318,21 +317,21 @@ fn refuse(
 }
 
 /// The scores of both trials by one metric.
-struct Both<'a> {
+struct PairedScores<'a> {
     theirs: Option<&'a ((f64, f64), Vec<Score>)>,
     ours: Option<&'a ((f64, f64), Vec<Score>)>,
     pairs: &'a Pairs,
     higher_is_better: bool,
 }
 
-impl Both<'_> {
+impl PairedScores<'_> {
     fn range(&self) -> (f64, f64) {
         self.theirs.or(self.ours).map_or((0.0, 1.0), |(range, _)| *range)
     }
 
     /// The scores of the questions that should have both, theirs and ours. Where
     /// neither was asked, or the metric applies to neither, none is missing.
-    fn asked(&self) -> (Vec<Score>, Vec<Score>) {
+    fn paired_scores(&self) -> (Vec<Score>, Vec<Score>) {
         let (Some((_, theirs)), Some((_, ours))) = (self.theirs, self.ours) else { return Default::default() };
         let should = |score: &Score| score.value().is_some() || score.is_failure();
         let both = self.pairs.iter().map(|&(a, b)| (&theirs[a], &ours[b]));
@@ -342,13 +341,13 @@ impl Both<'_> {
     /// By how much each question is better than the bundle's.
     fn gains(&self) -> Vec<f64> {
         let sign = if self.higher_is_better { 1.0 } else { -1.0 };
-        let (theirs, ours) = self.asked();
+        let (theirs, ours) = self.paired_scores();
         theirs.iter().zip(&ours).filter_map(|(a, b)| Some(sign * (b.value()? - a.value()?))).collect()
     }
 
-    /// What can be said before the tests of all metrics are known.
-    fn looked_at(&self, metric: &str, is_judged: bool) -> CheckedMetric {
-        let (theirs, ours) = self.asked();
+    /// What is known before all metrics are tested.
+    fn describe(&self, metric: &str, is_judged: bool) -> CheckedMetric {
+        let (theirs, ours) = self.paired_scores();
         let paired = |of: fn((f64, f64)) -> f64| {
             let both = theirs.iter().zip(&ours).filter_map(|(a, b)| Some((a.value()?, b.value()?)));
             mean(&both.map(of).collect::<Vec<f64>>())
@@ -380,10 +379,10 @@ impl Both<'_> {
 }
 
 /// Completes what is known of the metrics: corrections, outcomes, sentences.
-fn judge(metrics: &mut [(CheckedMetric, Both<'_>)], margin: f64) {
+fn judge(metrics: &mut [(CheckedMetric, PairedScores<'_>)], margin: f64) {
     let p_values: Vec<Option<f64>> = metrics.iter().map(|(metric, _)| metric.p_value).collect();
     let tests = p_values.iter().flatten().count();
-    // Holm compares the smallest p-value with this; what is found so is found by the whole.
+    // Holm's threshold for the smallest p-value, the strictest one.
     let alpha = ALPHA / tests.max(1) as f64;
     for ((metric, both), corrected) in metrics.iter_mut().zip(holm_of_known(&p_values)) {
         let (low, high) = both.range();
@@ -459,7 +458,7 @@ fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
             .push(format!("the bundle was made from this very run, {}: nothing that is planned has changed", run.id()));
     }
     let files = |record: &RunRecord| -> BTreeMap<String, store::Key> {
-        let documents = record.kept().map(|frozen| frozen.documents.iter());
+        let documents = record.readable_frozen().map(|frozen| frozen.documents.iter());
         documents.into_iter().flatten().map(|file| (file.path.clone(), file.key)).collect()
     };
     let (then, now) = (files(bundle), files(run));

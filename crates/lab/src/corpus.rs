@@ -29,7 +29,7 @@ use store::Key;
 /// Files of a corpus that are read at once to learn their keys.
 const READS: usize = 16;
 
-/// What is at a corpus' address, and what reads it.
+/// What is at a corpus' address, and what is needed to read it.
 pub(crate) struct CorpusSurvey {
     /// The corpus; none if its address is a mistake.
     pub(crate) source: Option<Source>,
@@ -51,7 +51,7 @@ pub(crate) struct CorpusFiles {
     pub(crate) rejected: Vec<Rejected>,
     /// What could not be read or listed now.
     pub(crate) unread: Vec<Unread>,
-    /// The files among them.
+    /// The files of `unread`.
     pub(crate) absent: Vec<SourceFile>,
 }
 

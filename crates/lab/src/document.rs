@@ -1,5 +1,5 @@
-//! Documents as they are parsed, for whoever quotes from them: one of a
-//! session's corpus, or all at an address.
+//! Parsed documents, for callers that quote from them: one of a session's corpus, or all at an
+//! address.
 
 use crate::{
     Error, Session, Setup, blocking::compute, error_chain, nearest, pdf_library::bind_pdf_library, task::read,
@@ -10,7 +10,7 @@ use rag::{
     load::{LoadError, ParseLimits, ReadError, Rejected, Source, SourceFile, parse},
 };
 
-/// Paths that are named where one is not there.
+/// Paths that are listed if the requested one does not exist.
 const NAMED: usize = 5;
 
 /// Reads and parses one file of a session's corpus: its text is what chunks are
@@ -70,7 +70,7 @@ pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, V
     let unread = |path: String, reason: String| Rejected { path, reason: LoadError::Unreadable(reason) };
     rejected.extend(listing.unread.into_iter().map(|file| unread(file.path, file.reason)));
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-    let parsed = stream::iter(listing.files).map(|file| parsed(&source, file)).buffered(at_once);
+    let parsed = stream::iter(listing.files).map(|file| read_and_parse(&source, file)).buffered(at_once);
     let mut parsed = std::pin::pin!(parsed);
     let mut documents = Vec::new();
     while let Some(read) = parsed.next().await {
@@ -82,7 +82,7 @@ pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, V
     Ok((documents, rejected))
 }
 
-async fn parsed(source: &Source, file: SourceFile) -> Result<Result<Document, Rejected>, Error> {
+async fn read_and_parse(source: &Source, file: SourceFile) -> Result<Result<Document, Rejected>, Error> {
     let (path, limits) = (file.path.clone(), ParseLimits::default());
     let bytes = match read::content(source, &file, &limits).await {
         Ok(Ok(bytes)) => bytes,

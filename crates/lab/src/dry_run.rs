@@ -4,7 +4,7 @@
 use crate::{
     Error,
     blocking::compute,
-    engine::{again, required, stored},
+    engine::{damaged_tasks, stored_tasks, tasks_to_run},
     history::history,
     layout,
     plan::{CostEstimate, PlanSummary, PlannedTrial, TrialTasks, time::estimate_time},
@@ -18,10 +18,10 @@ use crate::{
 /// If the store fails.
 pub async fn summary(session: &Session, prepared: &PreparedRun) -> Result<PlanSummary, Error> {
     let store = session.workspace().store();
-    let stored = stored(&prepared.plan, store).await?;
+    let stored = stored_tasks(&prepared.plan, store).await?;
     let mut summary = prepared.plan.summary(&|id| stored[id]);
-    let again = again(&prepared.plan, &stored, store).await?;
-    let (to_run, _) = required(&prepared.plan, &stored, &again);
+    let damaged = damaged_tasks(&prepared.plan, &stored, store).await?;
+    let (to_run, _) = tasks_to_run(&prepared.plan, &stored, &damaged);
     let search = &session.experiment.search;
     summary.search = (!search.is_exhaustive()).then(|| search.name().to_owned());
     summary.dataset.clone_from(&prepared.dataset);

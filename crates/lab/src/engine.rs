@@ -9,7 +9,7 @@ pub(crate) mod unit;
 
 pub use local::Local;
 pub use remote::Remote;
-pub(crate) use schedule::{Assignment, Runner, again, required, stored};
+pub(crate) use schedule::{Assignment, Runner, damaged_tasks, stored_tasks, tasks_to_run};
 use turns::TrialTurns;
 pub use unit::WorkerSetup;
 
@@ -27,7 +27,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What became of a plan.
+/// The result of executing a plan.
 #[derive(Debug, Default)]
 pub struct PlanOutcome {
     /// Outputs of the tasks that were reused or ended well.

@@ -1,8 +1,8 @@
-//! What stops an experiment, and how errors of the crates below are found in it.
+//! The crate's error, and how to find errors of lower crates in it.
 
 use std::fmt::Display;
 
-/// What stops an experiment. Nothing that was finished is lost.
+/// Why an experiment cannot run or go on. Finished work is kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,11 +15,11 @@ pub enum Error {
     /// A file outside the store failed.
     #[error("{operation} {path} failed")]
     File {
-        /// What was tried.
+        /// The operation as a verb, such as `read`.
         operation: &'static str,
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -54,18 +54,18 @@ pub enum Error {
         /// The function and what it did.
         failure: Box<rag::python::Failure>,
     },
-    /// Golden questions were to be generated, and there is none.
+    /// Generation wrote no usable golden question.
     #[error("{}", no_question(.model, .generated))]
     NoQuestions {
-        /// The model that was to write.
+        /// The model that was asked to write.
         model: String,
         /// What was rejected, and why.
         generated: Box<eval::GeneratedQuestions>,
     },
-    /// A worker could not keep what it made, so no worker goes on.
+    /// A worker could not store its output, so the run ends on all workers.
     #[error("{0}")]
     CannotKeep(String),
-    /// Answers were paid and could not be kept.
+    /// Paid answers could not be stored.
     #[error("{answers} paid answers could not be kept, and the next run pays for them again")]
     Unkept {
         /// How many.
@@ -74,10 +74,10 @@ pub enum Error {
         #[source]
         source: Box<Self>,
     },
-    /// The run was interrupted; the next one goes on.
+    /// The run was interrupted; the next run resumes it.
     #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]
     Interrupted,
-    /// There is nothing of this name.
+    /// Something that was asked for by name does not exist.
     #[error("{0}")]
     NotFound(String),
     /// The experiment has no finished run.
@@ -93,7 +93,7 @@ pub enum Error {
     /// There is a run, but its files cannot be used now.
     #[error("{0}")]
     Unusable(String),
-    /// There are too few scores to tell anything from.
+    /// There are too few scores for an estimate.
     #[error("only {scored} of {asked} questions have all their scores: at least two are needed")]
     TooFewScores {
         /// Questions with all their scores.
@@ -139,7 +139,7 @@ pub fn failed_function(error: &Error) -> Option<&rag::python::Failure> {
     }
 }
 
-/// Why generation gave no question, with how often each reason was one.
+/// Why generation gave no question, with the number of rejections by reason.
 fn no_question(model: &str, generated: &eval::GeneratedQuestions) -> String {
     let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name} {n}")).collect();
     let counts = counts.join(", ");
@@ -152,7 +152,7 @@ fn no_question(model: &str, generated: &eval::GeneratedQuestions) -> String {
         );
     }
     let what = match (generated.gave_up(), written) {
-        (true, _) => "mend the function that writes".to_owned(),
+        (true, _) => "fix the function that writes".to_owned(),
         (false, 0) => format!("try another model than `{model}`, or write questions by hand"),
         (false, _) => "look at the rejected ones: more `max_attempts`, other `kinds` or another model may help, or \
              questions that are written by hand"

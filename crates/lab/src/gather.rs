@@ -1,4 +1,4 @@
-//! Reads what became of a run's tasks from their artifacts, and puts it into [`Results`].
+//! Collects a run's [`Results`] from the artifacts of its tasks.
 
 mod enriched;
 mod functions;
@@ -36,7 +36,7 @@ pub(crate) struct RunPart<'a> {
     pub(crate) plan: &'a Arc<Plan>,
 }
 
-/// Reads what became of a part of a run.
+/// Collects the results of a part of a run.
 pub(crate) async fn gather(
     session: &Session,
     prepared: &PreparedRun,
@@ -170,17 +170,17 @@ async fn gather_trial(
     let mut failures: Vec<String> =
         failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[id].label, failure(&id)?))).collect();
     failures.dedup();
-    let usage = price::of_trial(prepared, plan, outcome, trial, index).await?;
-    let seconds = latency::of_trial(prepared, tasks, outcome, &questions, &usage).await?;
+    let price = price::of_trial(prepared, plan, outcome, trial, index).await?;
+    let seconds = latency::of_trial(prepared, tasks, outcome, &questions, &price).await?;
     Ok(TrialResult {
         metrics: summaries,
         latency_p50: quantile(&seconds, 0.5),
         latency_p95: quantile(&seconds, 0.95),
-        tokens: usage.tokens_per_question,
-        cost_usd: usage.cost_usd,
-        index_cost_usd: usage.index_cost_usd,
-        index_tokens: usage.of.index.tokens(),
-        usage: usage.of,
+        tokens: price.tokens_per_question,
+        cost_usd: price.cost_usd,
+        index_cost_usd: price.index_cost_usd,
+        index_tokens: price.usage.index.tokens(),
+        usage: price.usage,
         not_enriched: enriched::of_trial(execution, plan, outputs, &tasks.enriched, known).await?,
         failures,
         function_failures,
@@ -207,12 +207,13 @@ pub(crate) async fn read_scores(
             None if outcome.over_budget.contains(id) => Missing::Budget(reason.clone()),
             None => Missing::ProviderError(reason.clone()),
         });
-        by_question.extend(asked(plan, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())));
+        by_question
+            .extend(scored_questions(plan, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())));
     }
     Ok(by_question)
 }
 
-fn asked(plan: &Plan, id: usize) -> &[usize] {
+fn scored_questions(plan: &Plan, id: usize) -> &[usize] {
     match &plan.tasks[id].work {
         crate::plan::work::Work::Score(score) => &score.questions,
         _ => &[],

@@ -1,5 +1,5 @@
-//! Golden questions out of a corpus: generated, kept with where they came
-//! from, and found again after documents changed.
+//! Golden questions from a corpus: generated, stored with their origin, and anchored again after
+//! documents changed.
 //!
 //! A dataset is a file of questions. Beside `golden.jsonl` stand
 //! `golden.manifest.json` (the version, model, options and corpus that it was
@@ -29,8 +29,8 @@ use std::{
 };
 use store::{Key, KeyBuilder};
 
-/// Passages for questions, in tokens: long enough for a thought, short enough
-/// for a small model. They do not depend on the chunkers that are compared.
+/// The size of passages for questions, in tokens: long enough for an idea, short enough for a small
+/// model. They do not depend on the chunkers that are compared.
 const PASSAGE_TOKENS: u32 = 256;
 
 /// The documents that questions are about.
@@ -112,7 +112,7 @@ impl Documents<'_> {
     }
 }
 
-/// What became of a dataset's evidence.
+/// The result of anchoring a dataset's evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnchoredQuestions {
     /// What was not found.
@@ -136,13 +136,13 @@ impl AnchoredQuestions {
 pub struct GoldenManifest {
     /// The digest of the questions.
     pub version: String,
-    /// That of the questions which stood in the file before.
+    /// The digest of the questions that were in the file before.
     pub previous: Option<String>,
     /// When, in milliseconds since 1970.
     pub created_ms: i64,
     /// The model that wrote and checked.
     pub model: Identity,
-    /// How.
+    /// The options of the generation.
     pub options: GenerateOptions,
     /// The digest of the corpus: paths and texts.
     pub corpus: Key,
@@ -171,10 +171,9 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// Writes questions, manifest and rejections; each file is whole or not
-    /// there. Returns the paths. Questions that are there already, and a
-    /// manifest that nobody generated, are replaced only where that is asked
-    /// for.
+    /// Writes questions, manifest and rejections; each file is whole or not there. Returns the
+    /// paths. Existing questions, and a manifest of another origin, are replaced only if `replace`
+    /// is set.
     ///
     /// # Errors
     /// If a file is there or cannot be written.

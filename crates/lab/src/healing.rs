@@ -6,7 +6,7 @@ use crate::{
     engine::PlanOutcome,
     plan::{Plan, Task, TaskId},
     session::Session,
-    task::{Execution, Material},
+    task::{Execution, RunInputs},
     workspace::ClaimedArtifacts,
 };
 use eval::Question;
@@ -14,8 +14,8 @@ use rag::load::Source;
 use std::{collections::HashSet, sync::Arc};
 use store::ArtifactStore;
 
-/// A damaged artifact may be made of damaged ones: from an answer to its
-/// documents there are as many steps.
+/// The most times that damaged artifacts are made again: damage may go up the chain of inputs, from
+/// an answer to its documents.
 pub(crate) const HEALINGS: usize = 8;
 
 /// What the tasks of a run share.
@@ -30,7 +30,7 @@ pub(crate) fn execution(
     Ok(Execution::new(
         session.experiment.clone(),
         workspace.store().clone(),
-        Material { source, questions },
+        RunInputs { source, questions },
         workspace.scratch_folder(),
         run.to_owned(),
         log,
@@ -38,7 +38,7 @@ pub(crate) fn execution(
     ))
 }
 
-/// Executes a plan, and claims before what it uses.
+/// Claims the artifacts of a plan, then executes it.
 pub(crate) async fn execute(
     session: &Session,
     claimed: &mut ClaimedArtifacts,
@@ -59,8 +59,8 @@ pub(crate) async fn execute(
             break;
         }
         execution.log("artifacts_lost", serde_json::json!({ "artifacts": lost }));
-        // What lies beside it may be damaged too: all at once, not one each time.
-        look_at(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
+        // All inputs are checked, so that all damage is repaired at once.
+        check_outputs(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
         let again = execute_once(session, plan, execution).await?;
         let (executed, repeated) = (outcome.executed + again.executed, outcome.repeated + again.repeated);
         outcome = PlanOutcome { executed, repeated, ..again };
@@ -75,7 +75,7 @@ async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execu
 
 /// Compares outputs of tasks with their checksums; one that is damaged is set
 /// aside by that.
-pub(crate) async fn look_at(store: &ArtifactStore, outcome: &PlanOutcome, ids: impl IntoIterator<Item = TaskId>) {
+pub(crate) async fn check_outputs(store: &ArtifactStore, outcome: &PlanOutcome, ids: impl IntoIterator<Item = TaskId>) {
     for name in ids.into_iter().filter_map(|id| outcome.outputs.get(&id)) {
         let _ = store.check(name).await;
     }

@@ -1,5 +1,5 @@
-//! Every name that this crate makes in a store, built and read in one place,
-//! and what the store must know about these names.
+//! All names that this crate uses in a store, built and parsed in one place, and what the store
+//! must know about them.
 //!
 //! Other names (checksums, model calls, leases, objects that were set aside)
 //! are made by the store itself; see [`store::Layout`].
@@ -128,7 +128,7 @@ pub(crate) fn latency(artifact: &str) -> String {
     of_output(LATENCY, artifact)
 }
 
-/// The output that a file in `usage` or `latency` was measured of.
+/// The output that a file in `usage` or `latency` belongs to.
 fn measured_output(name: &str) -> Option<String> {
     let (_, rest) = name.split_once('/')?;
     let of = rest.strip_suffix(".json")?;
@@ -177,7 +177,7 @@ pub(crate) fn parts(task: &Key) -> String {
 /// The vectors of some of a task's texts. The name holds the range and the
 /// digest, so that a truncated or replaced part is noticed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ReportPart {
+pub(crate) struct VectorPart {
     /// The first text.
     pub(crate) from: usize,
     /// The text after the last.
@@ -186,7 +186,7 @@ pub(crate) struct ReportPart {
     pub(crate) digest: String,
 }
 
-impl ReportPart {
+impl VectorPart {
     /// `<folder>/<from>-<to>-<digest>.parquet`.
     pub(crate) fn name(&self, folder: &str) -> String {
         let Self { from, to, digest } = self;
@@ -340,10 +340,10 @@ mod tests {
             partial("r", 7, &artifact(&key, Format::Parquet)),
             format!("partial/r/7-artifacts-{}-{hex}.parquet", &hex[..2])
         );
-        let part = ReportPart { from: 64, to: 128, digest: "0123456789ab".to_owned() };
+        let part = VectorPart { from: 64, to: 128, digest: "0123456789ab".to_owned() };
         let name = part.name(&parts(&key));
         assert_eq!(name, format!("partial/parts/{hex}/000000064-000000128-0123456789ab.parquet"));
-        assert_eq!(ReportPart::parse(&name), Some(part));
+        assert_eq!(VectorPart::parse(&name), Some(part));
         assert_eq!(token_part(&key, 256), format!("partial/tokens/{hex}/00000256.tokens"));
         assert_eq!(run_file("r", RunFileName::Results), "runs/r/results.json");
         assert_eq!(report_part("r", "trial-0.js"), "runs/r/report-parts/trial-0.js");

@@ -52,7 +52,7 @@ pub struct NoiseDesign {
 pub struct NoiseDesignError;
 
 impl NoiseDesign {
-    /// What cannot be.
+    /// Checks that the numbers are large enough.
     ///
     /// # Errors
     /// The mistake, and what is needed.
@@ -86,7 +86,7 @@ pub struct NoiseResult {
     pub standard_errors: [f64; 4],
 }
 
-/// Splits the noise of a metric of a trial of the last run.
+/// Measures the sources of the noise of a trial's metric in the last run.
 ///
 /// # Errors
 /// There is no such trial or metric, the trial generates nothing, a model
@@ -159,7 +159,7 @@ pub async fn noise_cost(
     Ok(CostEstimate::sum(&experiment.models, session.budget().caps(), loads))
 }
 
-/// What is repeated: the metric, its judges and the generator are those of the run.
+/// The calls to repeat: the metric, its judges and the generator are those of the run.
 struct NoiseCalls<'a> {
     found: &'a TrialResult,
     generator: GeneratorConfig,
@@ -217,13 +217,13 @@ impl Repeats<'_> {
         let repeat = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
         let mut rows = Vec::new();
         for a in 0..self.design.answers {
-            let repeated = self.models.repeated(repeat(a));
+            let repeated = self.models.for_repeat(repeat(a));
             let generator = self.generator.build(&repeated.context(self.pipeline.embedder.as_deref()))?;
             let answer = generator.generate(&standalone, passages).await?;
             let sample = Sample { question, passages, answer: Some(&answer), columns: None };
             let mut row = Vec::new();
             for j in 0..self.design.judgements {
-                let built = self.config.build(&self.models.repeated(repeat(j)).metric_context(self.evaluate))?;
+                let built = self.config.build(&self.models.for_repeat(repeat(j)).metric_context(self.evaluate))?;
                 row.push(self.config.score(built.as_ref(), &sample).await.score.value());
             }
             rows.push(row.into_iter().collect::<Option<Vec<f64>>>());

@@ -11,9 +11,9 @@
 //! | qa | the generator | retriever, llm |
 //! | gateway | nothing | qa, retriever, encoder, reranker, vector store |
 //!
-//! The code of the stages is that of the whole pipeline: a part only gets
-//! models ([`models`]) and chunks ([`calls`]) that are elsewhere. How a request
-//! comes to a part is not known here: see [`PartTransport`].
+//! The code of the stages is that of the whole pipeline: a part only gets models ([`models`]) and
+//! chunks ([`calls`]) that are elsewhere. How a request reaches a part is up to the caller: see
+//! [`PartTransport`].
 
 mod calls;
 mod models;
@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 pub enum Part {
     /// Makes vectors.
     Encoder,
-    /// Searches, and gives what stands around a passage.
+    /// Searches, and returns the text around a passage.
     VectorStore,
     /// Finds passages for questions.
     Retriever,
@@ -43,7 +43,7 @@ pub enum Part {
     Llm,
     /// Answers questions from passages.
     Qa,
-    /// Is asked by clients.
+    /// Receives the requests of clients.
     Gateway,
 }
 
@@ -98,10 +98,10 @@ pub enum PartUnavailable {
     Failed(String),
 }
 
-/// The way from one part to the others.
+/// How one part calls the others.
 pub trait PartTransport: Send + Sync {
-    /// Asks a part, which replies as [`crate::RunPipeline::reply`] does: once,
-    /// or again and again if it `streams`. Dropping the replies ends its work.
+    /// Asks a part, which replies as [`crate::RunPipeline::reply`] does: once, or several times if
+    /// it `streams`. Dropping the replies ends its work.
     fn call(&self, part: Part, streams: bool, request: Vec<u8>)
     -> BoxStream<'static, Result<Vec<u8>, PartUnavailable>>;
 }

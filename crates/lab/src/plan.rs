@@ -34,7 +34,7 @@ use store::{Key, KeyBuilder};
 pub struct Plan {
     /// The tasks; inputs first.
     pub tasks: Vec<Task>,
-    /// The trials' results, in the order of the trials.
+    /// Where each trial's results are, in the order of the trials.
     pub trials: Vec<TrialTasks>,
     /// How many tasks the trials would need without sharing.
     pub unshared: usize,
@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// All tasks that a trial needs, each once.
-    pub(crate) fn reached(&self, trial: &TrialTasks) -> Vec<TaskId> {
+    pub(crate) fn tasks_of(&self, trial: &TrialTasks) -> Vec<TaskId> {
         let mut seen = vec![false; self.tasks.len()];
         let mut open: Vec<_> = trial.answers.iter().copied().chain(trial.scoring()).chain([trial.passages]).collect();
         let mut reached = Vec::new();

@@ -1,6 +1,5 @@
-//! What was checked: [`prepare`] finds every mistake of an experiment before
-//! work or money is spent, and plans. Only the corpus is parsed for that, and
-//! golden questions are generated where there are none yet.
+//! Checks and plans an experiment: [`Session::prepare`] finds every mistake before work or money is
+//! spent. It only parses the corpus, and generates golden questions if there are none yet.
 
 pub(crate) mod questions;
 pub(crate) mod searched;
@@ -63,7 +62,7 @@ pub struct PreparedRun {
     pub(crate) sources: Sources,
 }
 
-/// What else a plan is made from.
+/// The other inputs of a plan.
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) identities: BTreeMap<String, Identity>,
@@ -78,8 +77,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// A plan for trials that are asked these of the questions by their place;
-    /// `None` asks what the experiment says.
+    /// A plan for trials. `asked` holds the places of each trial's questions; without it, each is
+    /// asked those of the experiment.
     pub(crate) fn plan(
         &self,
         session: &Session,

@@ -91,24 +91,24 @@ struct ProgressState {
     known_rows: Option<usize>,
     /// The rows that running tasks announced, and how many tasks announced
     /// them.
-    expected: Expected,
+    expected: ExpectedRows,
     held_by: Option<String>,
     started: Option<Instant>,
     last: Option<Instant>,
     samples: VecDeque<(Instant, usize)>,
     /// Rows that [`Progress::take_rows`] has not returned yet.
-    untold: usize,
-    untold_expected: Expected,
+    unreported: usize,
+    unreported_expected: ExpectedRows,
 }
 
 /// The rows that running tasks announced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedRows {
     tasks: usize,
     rows: usize,
 }
 
-impl Expected {
+impl ExpectedRows {
     fn add(&mut self, more: Self) {
         self.tasks += more.tasks;
         self.rows += more.rows;
@@ -182,7 +182,8 @@ impl Progress {
 
     /// The rows made since the last call of this function, for a driver's tables.
     pub(crate) fn take_rows(&self) -> BTreeMap<Operator, usize> {
-        let take = |(operator, state): (&Operator, &mut ProgressState)| (*operator, std::mem::take(&mut state.untold));
+        let take =
+            |(operator, state): (&Operator, &mut ProgressState)| (*operator, std::mem::take(&mut state.unreported));
         self.lock().iter_mut().map(take).filter(|(_, rows)| *rows > 0).collect()
     }
 
@@ -233,7 +234,7 @@ impl Progress {
         let mut states = self.lock();
         let state = states.entry(operator).or_default();
         state.rows += rows;
-        state.untold += rows;
+        state.unreported += rows;
         state.last = Some(now);
         state.samples.push_back((now, rows));
         while state.samples.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
@@ -244,22 +245,22 @@ impl Progress {
     /// A running task announces how many rows it will make, if the plan did not
     /// know.
     pub fn expect(&self, operator: Operator, rows: usize) {
-        self.expect_all(operator, Expected { tasks: 1, rows });
+        self.expect_all(operator, ExpectedRows { tasks: 1, rows });
     }
 
     /// Adds the announcements of several tasks.
-    pub(crate) fn expect_all(&self, operator: Operator, more: Expected) {
+    pub(crate) fn expect_all(&self, operator: Operator, more: ExpectedRows) {
         let mut states = self.lock();
         let state = states.entry(operator).or_default();
         state.expected.add(more);
-        state.untold_expected.add(more);
+        state.unreported_expected.add(more);
     }
 
     /// The announcements since the last call of this function, for a driver's
     /// tables.
-    pub(crate) fn take_expected(&self) -> BTreeMap<Operator, Expected> {
+    pub(crate) fn take_expected(&self) -> BTreeMap<Operator, ExpectedRows> {
         let take = |(operator, state): (&Operator, &mut ProgressState)| {
-            (*operator, std::mem::take(&mut state.untold_expected))
+            (*operator, std::mem::take(&mut state.unreported_expected))
         };
         self.lock().iter_mut().map(take).filter(|(_, expected)| expected.tasks > 0).collect()
     }
@@ -392,7 +393,7 @@ mod tests {
         progress.expect(Operator::EMBED, 100);
         assert_eq!((table(&progress).rows_done, table(&progress).rows_estimated), (300, Some(400)));
         let told = progress.take_expected();
-        assert_eq!(told[&Operator::EMBED], Expected { tasks: 2, rows: 400 });
+        assert_eq!(told[&Operator::EMBED], ExpectedRows { tasks: 2, rows: 400 });
         assert!(progress.take_expected().is_empty());
     }
 

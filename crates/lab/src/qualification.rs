@@ -24,8 +24,8 @@ use models::Identity;
 use std::{collections::BTreeSet, path::Path};
 use store::KeyBuilder;
 
-/// Cases of each kind that are planted where nobody says how many: enough for an
-/// interval of about a tenth on each side.
+/// The default number of planted cases of each kind: enough for an interval of about a tenth on
+/// each side.
 const PLANTED: usize = 60;
 const SEED: u64 = 0x5EED;
 
@@ -101,21 +101,21 @@ pub async fn judges(session: &Session) -> Result<Vec<JudgeResult>, Error> {
     Ok(judges)
 }
 
-/// The newest record of a judge; none of what cannot be read.
+/// The newest record of a judge; records that cannot be read are skipped.
 async fn record_of(session: &Session, judge: &str) -> Result<Option<QualificationRecord>, Error> {
     let Some(model) = session.experiment.models.get(judge) else { return Ok(None) };
     let Ok(identity) = model.identity(session.context()) else { return Ok(None) };
     let found = session.workspace().records(&record_name(&identity)).await?;
-    Ok(found.iter().filter_map(|bytes| parsed(bytes, &identity)).max_by_key(|record| record.time_ms))
+    Ok(found.iter().filter_map(|bytes| parse_record(bytes, &identity)).max_by_key(|record| record.time_ms))
 }
 
-fn parsed(bytes: &[u8], model: &Identity) -> Option<QualificationRecord> {
+fn parse_record(bytes: &[u8], model: &Identity) -> Option<QualificationRecord> {
     serde_json::from_slice::<QualificationRecord>(bytes).ok().filter(|record| record.model == *model)
 }
 
 /// How a model did, by the record in this folder; none if nobody tried it.
 pub(crate) fn record(root: &Path, model: &Identity) -> Option<QualificationRecord> {
-    parsed(&std::fs::read(root.join(record_name(model))).ok()?, model)
+    parse_record(&std::fs::read(root.join(record_name(model))).ok()?, model)
 }
 
 fn record_name(model: &Identity) -> String {

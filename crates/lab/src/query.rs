@@ -33,8 +33,8 @@ pub struct TrialAnswer {
     pub trial: Trial,
     /// The question.
     pub question: String,
-    /// Why the question was searched as it was asked, or with less than the
-    /// trial's query component wanted to write.
+    /// Why the query component failed or wrote less than it should: the question was searched as it
+    /// was asked, or with fewer queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query_fallback: Option<String>,
     /// What steps between retrieval and answer did that the passages do not
@@ -47,14 +47,14 @@ pub struct TrialAnswer {
     pub answer: Option<Answer>,
 }
 
-/// Is told what happens while a question is answered. Called by whichever thread
-/// works, so it must be quick.
+/// Called with each event while a question is answered, by whichever thread works, so it must be
+/// quick.
 pub type OnEvent<'a> = &'a (dyn Fn(&PipelineEvent) + Send + Sync);
 
-/// A dense index makes the copy that speeds it up after some searches; so many
-/// are enough.
+/// The searches that warm a dense index, which makes the copy that speeds it up only after some
+/// searches.
 const PROBES: usize = 6;
-/// What it asks then.
+/// The query of these searches.
 const PROBE: &str = "ready";
 
 /// A trial of a finished run that can be asked. It has the settings that it had
@@ -69,7 +69,7 @@ pub struct RunPipeline {
     notes: Vec<String>,
     /// Its stages, once a question was asked.
     pipeline: OnceCell<Pipeline>,
-    /// Which part of it this is, and the way to the others; none if it is whole.
+    /// Which part of the trial this is, and a client of the others; none if it is the whole trial.
     part: Option<(Part, PartClient)>,
 }
 
@@ -81,12 +81,12 @@ impl RunPipeline {
     /// model that embeds its questions is no longer the one that embedded the
     /// documents.
     pub async fn open(session: &Session, record: &RunRecord, trial: &str) -> Result<Self, Error> {
-        Self::opened(session, record, trial, None).await
+        Self::open_with(session, record, trial, None).await
     }
 
-    /// Opens one part of a trial of a run, which asks the other parts for the
-    /// rest. Only the models of this part must be here, and the files and keys
-    /// of chat models, whose tokens every part counts that asks them.
+    /// Opens one part of a trial of a run, which asks the other parts for the rest. This process
+    /// needs only the models of this part, and the files and keys of chat models, because every
+    /// part that calls a chat model counts its tokens.
     ///
     /// # Errors
     /// As [`RunPipeline::open`].
@@ -97,16 +97,16 @@ impl RunPipeline {
         part: Part,
         others: Arc<dyn PartTransport>,
     ) -> Result<Self, Error> {
-        Self::opened(session, record, trial, Some((part, PartClient(others)))).await
+        Self::open_with(session, record, trial, Some((part, PartClient(others)))).await
     }
 
-    async fn opened(
+    async fn open_with(
         session: &Session,
         record: &RunRecord,
         trial: &str,
         part: Option<(Part, PartClient)>,
     ) -> Result<Self, Error> {
-        let (trial, inputs, artifacts) = record.searched(trial)?;
+        let (trial, inputs, artifacts) = record.trial_inputs(trial)?;
         let experiment = experiment_of(&session.experiment, record)?;
         let mut outputs = Outputs::new();
         for id in inputs.all() {
@@ -128,12 +128,12 @@ impl RunPipeline {
         let source = Source::parse(&session.workspace().root().display().to_string(), &[], &[], &[])?;
         let models = session.models_of(&experiment);
         let models = Arc::new(match &part {
-            Some((part, way)) => models.of_part(*part, way.clone(), record.frozen()?.identities.clone()),
+            Some((part, others)) => models.of_part(*part, others.clone(), record.frozen()?.identities.clone()),
             None => models,
         });
         let run = record.id().to_owned();
         let (store, scratch) = (session.workspace().store().clone(), session.workspace().scratch_folder());
-        let execution = Execution::asking(Arc::new(experiment), store, source, scratch, &run, models);
+        let execution = Execution::for_queries(Arc::new(experiment), store, source, scratch, &run, models);
         Ok(Self {
             execution: Arc::new(execution),
             trial: trial.clone(),
@@ -170,8 +170,8 @@ impl RunPipeline {
         self.query_watched(question, None).await
     }
 
-    /// Whether it looks at what was said before a question: else a question is
-    /// searched and answered as if nothing was.
+    /// Whether it uses the messages before a question; if not, a question is answered as if there
+    /// were none.
     pub fn reads_history(&self) -> bool {
         !self.trial.pipeline.query.is_nothing()
     }
@@ -211,7 +211,7 @@ impl RunPipeline {
         question: AskedQuestion<'_>,
         on_event: Option<OnEvent<'_>>,
     ) -> Result<TrialAnswer, Error> {
-        rag::python::on_behalf_of(self.caller(), self.answered(question, on_event)).await
+        rag::python::on_behalf_of(self.caller(), self.answer(question, on_event)).await
     }
 
     /// Makes its stages ready, so that the first question need not wait for the
@@ -223,7 +223,7 @@ impl RunPipeline {
         match self.part {
             None => {
                 // The model is loaded while chunks and indexes are.
-                let (loaded, pipeline) = future::join(self.warm_embedder(), self.stage()).await;
+                let (loaded, pipeline) = future::join(self.warm_embedder(), self.pipeline()).await;
                 let pipeline = pipeline?;
                 loaded?;
                 for _ in 0..PROBES {
@@ -231,7 +231,7 @@ impl RunPipeline {
                 }
             }
             Some((Part::VectorStore, _)) => {
-                let pipeline = self.stage().await?;
+                let pipeline = self.pipeline().await?;
                 for _ in 0..PROBES {
                     pipeline.probe(PROBE).await?;
                 }
@@ -243,9 +243,9 @@ impl RunPipeline {
                 }
             }
             Some((Part::Retriever | Part::Qa, _)) => {
-                self.stage().await?;
+                self.pipeline().await?;
             }
-            // A chat model is asked when somebody asks.
+            // Chat models need no warming.
             Some((Part::Llm | Part::Gateway, _)) => {}
         }
         Ok(())
@@ -258,9 +258,9 @@ impl RunPipeline {
         Ok(())
     }
 
-    /// The way to other parts, where all that questions need is elsewhere.
-    fn way(&self) -> Option<&PartClient> {
-        self.part.as_ref().filter(|(part, _)| *part == Part::Gateway).map(|(_, way)| way)
+    /// The other parts, if this is the gateway, which holds nothing itself.
+    fn others(&self) -> Option<&PartClient> {
+        self.part.as_ref().filter(|(part, _)| *part == Part::Gateway).map(|(_, others)| others)
     }
 
     /// On whose behalf a user's functions run.
@@ -272,22 +272,22 @@ impl RunPipeline {
         &self.execution
     }
 
-    /// At most so many passages for a question, without an answer.
+    /// Finds at most `at_most` passages for a question, without an answer.
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
     pub async fn retrieve(&self, question: &str, history: &[Message], at_most: usize) -> Result<QueryResult, Error> {
-        if let Some(way) = self.way() {
+        if let Some(others) = self.others() {
             let (question, history) = (question.to_owned(), history.to_vec());
             let request = PartRequest::Retrieve { question: question.clone(), history, filter: None, at_most };
-            return Ok(way.ask::<Retrieval>(&request).await?.whole(&question));
+            return Ok(others.ask::<Retrieval>(&request).await?.whole(&question));
         }
-        let found = async { Ok(self.stage().await?.retrieve_whole(question, history, at_most).await?) };
+        let found = async { Ok(self.pipeline().await?.retrieve_whole(question, history, at_most).await?) };
         rag::python::on_behalf_of(self.caller(), found).await
     }
 
-    /// Answers a question from at most so many passages; all that happens is
-    /// told, the answer too.
+    /// Answers a question from at most `at_most` passages. All events are passed to `on_event`, the
+    /// answer too.
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
@@ -298,12 +298,13 @@ impl RunPipeline {
         at_most: usize,
         on_event: impl Fn(PipelineEvent) + Send,
     ) -> Result<(), Error> {
-        if let Some(way) = self.way() {
-            return asked(way, question, history, at_most, on_event).await;
+        if let Some(others) = self.others() {
+            return stream_answer(others, question, history, at_most, on_event).await;
         }
         let told = async {
-            let mut events =
-                pin!(self.stage().await?.answer_from(AskedQuestion { text: question, history, filter: None }, at_most));
+            let mut events = pin!(
+                self.pipeline().await?.answer_from(AskedQuestion { text: question, history, filter: None }, at_most)
+            );
             while let Some(event) = events.next().await {
                 on_event(event?);
             }
@@ -322,8 +323,8 @@ impl RunPipeline {
     /// # Errors
     /// If the store fails.
     pub async fn excerpt(&self, document: &str, span: Span) -> Result<Option<String>, Error> {
-        if let Some(way) = self.way() {
-            return Ok(way.ask(&PartRequest::Excerpt { document: document.to_owned(), span }).await?);
+        if let Some(others) = self.others() {
+            return Ok(others.ask(&PartRequest::Excerpt { document: document.to_owned(), span }).await?);
         }
         Ok(self.table().await?.excerpt(document, span))
     }
@@ -333,8 +334,8 @@ impl RunPipeline {
     /// # Errors
     /// If the store fails.
     pub async fn chunk_at(&self, document: &str, byte: usize) -> Result<Option<Chunk>, Error> {
-        if let Some(way) = self.way() {
-            return Ok(way.ask(&PartRequest::ChunkAt { document: document.to_owned(), byte }).await?);
+        if let Some(others) = self.others() {
+            return Ok(others.ask(&PartRequest::ChunkAt { document: document.to_owned(), byte }).await?);
         }
         let table = self.table().await?;
         let holds = |chunk: &&Chunk| chunk.searchable && chunk.span.start <= byte && byte < chunk.span.end;
@@ -375,30 +376,30 @@ impl RunPipeline {
         let passages = texts.iter().enumerate().map(|(at, text)| Passage::of_text(at.to_string(), text.clone()));
         let query = Query { text: question, embedding: None, tokens: None, filter: None };
         let nothing = Arc::new(ChunkTable::default());
-        let corpus = match self.way() {
-            Some(way) if reranker.reads_chunks() => {
+        let corpus = match self.others() {
+            Some(others) if reranker.reads_chunks() => {
                 let (question, texts) = (question.to_owned(), texts.to_vec());
-                return Ok(way.ask(&PartRequest::Order { question, texts }).await?);
+                return Ok(others.ask(&PartRequest::Order { question, texts }).await?);
             }
             Some(_) => Corpus { table: &nothing, indexes: &[] },
-            None => self.stage().await?.corpus().ok_or_else(elsewhere)?.corpus(),
+            None => self.pipeline().await?.corpus().ok_or_else(chunks_elsewhere)?.corpus(),
         };
         let ranked = reranker.build(&cx)?.rerank(query, corpus, passages.collect()).await?;
         Ok(Some(ranked.iter().filter_map(|passage| Some((passage.document.parse().ok()?, passage.score))).collect()))
     }
 
     async fn table(&self) -> Result<&ChunkTable, Error> {
-        Ok(&self.stage().await?.corpus().ok_or_else(elsewhere)?.table)
+        Ok(&self.pipeline().await?.corpus().ok_or_else(chunks_elsewhere)?.table)
     }
 
-    pub(crate) async fn stage(&self) -> Result<&Pipeline, Error> {
-        self.pipeline.get_or_try_init(|| self.stages()).await
+    pub(crate) async fn pipeline(&self) -> Result<&Pipeline, Error> {
+        self.pipeline.get_or_try_init(|| self.build_pipeline()).await
     }
 
-    async fn answered(&self, question: AskedQuestion<'_>, on_event: Option<OnEvent<'_>>) -> Result<TrialAnswer, Error> {
-        let pipeline = self.stage().await?;
+    async fn answer(&self, question: AskedQuestion<'_>, on_event: Option<OnEvent<'_>>) -> Result<TrialAnswer, Error> {
+        let pipeline = self.pipeline().await?;
         let QueryResult { passages, answer, fallback, remarks } = match on_event {
-            Some(on_event) => watched(pipeline, question, on_event).await?,
+            Some(on_event) => collect_answer(pipeline, question, on_event).await?,
             None => pipeline.answer_whole(question).await?,
         };
         Ok(TrialAnswer {
@@ -414,7 +415,7 @@ impl RunPipeline {
     }
 
     /// Opens what is searched and makes the stages, once.
-    async fn stages(&self) -> Result<Pipeline, Error> {
+    async fn build_pipeline(&self) -> Result<Pipeline, Error> {
         let Self { execution, trial, inputs, outputs, .. } = self;
         let models = execution.models().in_turn(CallTurn::default());
         match &self.part {
@@ -422,30 +423,32 @@ impl RunPipeline {
                 let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
                 Ok(Pipeline::new(&trial.pipeline, corpus, &models)?)
             }
-            Some((Part::Retriever, way)) => Ok(Pipeline::over_chunks(&trial.pipeline, Arc::new(way.clone()), &models)?),
-            Some((_, way)) => Ok(Pipeline::over_retrieval(&trial.pipeline, Arc::new(way.clone()), &models)?),
+            Some((Part::Retriever, others)) => {
+                Ok(Pipeline::over_chunks(&trial.pipeline, Arc::new(others.clone()), &models)?)
+            }
+            Some((_, others)) => Ok(Pipeline::over_retrieval(&trial.pipeline, Arc::new(others.clone()), &models)?),
         }
     }
 }
 
 /// A part was asked for what another one holds.
-fn elsewhere() -> Error {
+fn chunks_elsewhere() -> Error {
     Error::Unusable("the chunks are in another part of the graph".into())
 }
 
-/// What another part answers, told as it comes.
-async fn asked(
-    way: &PartClient,
+/// Passes on the events of an answer that another part writes.
+async fn stream_answer(
+    others: &PartClient,
     question: &str,
     history: &[Message],
     at_most: usize,
     on_event: impl Fn(PipelineEvent) + Send,
 ) -> Result<(), Error> {
     let request = PartRequest::Answer { question: question.to_owned(), history: history.to_vec(), at_most };
-    let mut said = pin!(way.hear(&request));
+    let mut replies = pin!(others.stream_replies(&request));
     let mut found = false;
-    while let Some(said) = said.next().await {
-        on_event(match said {
+    while let Some(reply) = replies.next().await {
+        on_event(match reply {
             PartReply::Fallback(reason) => PipelineEvent::Fallback(reason),
             PartReply::Remark(remark) => PipelineEvent::Remark(remark),
             PartReply::Found(passages) => {
@@ -459,12 +462,11 @@ async fn asked(
             PartReply::Replied(_) => continue,
         });
     }
-    if found { Ok(()) } else { Err(Error::Remote("the qa ended before it told what it found".into())) }
+    if found { Ok(()) } else { Err(Error::Remote("the qa ended before it sent passages".into())) }
 }
 
-/// Whether the trial's models are those of the run. Other vectors than
-/// those in the index would find anything; another model that ranks or
-/// answers is told.
+/// Checks that the trial's models are those of the run. Another embedder is an error, because its
+/// vectors do not match those in the index; another model that ranks or answers gives a note.
 fn check_models(
     session: &Session,
     record: &RunRecord,
@@ -479,7 +481,7 @@ fn check_models(
     let mut notes = Vec::new();
     for name in used {
         let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
-        // Another part looks at its own.
+        // Each part checks its own models.
         if part.is_some_and(|part| !part.holds(config.kind())) {
             continue;
         }
@@ -498,8 +500,8 @@ fn check_models(
     Ok(notes)
 }
 
-/// What is found and answered, and told on the way.
-async fn watched(
+/// Answers a question, passes on each event, and collects the result.
+async fn collect_answer(
     pipeline: &Pipeline,
     question: AskedQuestion<'_>,
     on_event: OnEvent<'_>,

@@ -82,7 +82,7 @@ struct FrozenTrial {
 pub(crate) struct OneTrial {
     /// The content of [`RunFileName::Frozen`].
     pub(crate) frozen: Vec<u8>,
-    /// The content of [`RunFileName::RunSummary`].
+    /// The content of [`RunFileName::Summary`].
     pub(crate) summary: Vec<u8>,
     /// The names of the models that the trial asks, and of its embedder.
     pub(crate) models: BTreeSet<String>,
@@ -112,7 +112,7 @@ impl Frozen {
         let mut artifacts = BTreeMap::new();
         let mut trials = Vec::new();
         for (trial, tasks) in prepared.trials.iter().zip(&plan.trials) {
-            let inputs = searched(tasks);
+            let inputs = search_inputs(tasks);
             artifacts.extend(
                 inputs.all().into_iter().map(|id| (id, made(&id).unwrap_or_else(|| plan.tasks[id].artifact()))),
             );
@@ -253,7 +253,7 @@ impl From<RecordedFormats> for ArtifactFormats {
 
 /// The inputs of the retrieval behind a trial's passages, without the
 /// questions: others will be asked.
-fn searched(tasks: &TrialTasks) -> CorpusInputs {
+fn search_inputs(tasks: &TrialTasks) -> CorpusInputs {
     CorpusInputs { queries: None, ..tasks.corpus.clone() }
 }
 
@@ -324,16 +324,15 @@ impl RunRecord {
         let refuse = |reason: &str| Error::Unusable(format!("{}: {reason}: {again}", self.title()));
         let frozen = self.frozen.as_ref();
         let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
-        // A kind of index that came later changes nothing of this run.
+        // Kinds of index that were added later do not matter.
         if !is_readable(frozen.version, &frozen.formats) {
             return Err(refuse("another version of reverie wrote it in another format"));
         }
         Ok(frozen)
     }
 
-    /// The same, for what needs nothing that was computed: whatever the format
-    /// of the artifacts.
-    pub(crate) fn kept(&self) -> Option<&Frozen> {
+    /// The record, whatever the format of the artifacts, for callers that read no artifact.
+    pub(crate) fn readable_frozen(&self) -> Option<&Frozen> {
         // Of a record that cannot be read only the formats are known.
         self.frozen.as_ref().filter(|frozen| !frozen.experiment.is_empty())
     }
@@ -344,9 +343,8 @@ impl RunRecord {
         self.frozen.as_ref().map_or(&[], |frozen| &frozen.overrides)
     }
 
-    /// What a person should know before taking this run for that of their
-    /// experiment file: that it was a try, and that another file made it.
-    /// `by_id` says that they chose it themselves.
+    /// Reasons why this run may not be that of the user's experiment file: it had overrides, or
+    /// another file made it. `by_id` says that the user chose it by its id.
     pub fn remarks(&self, session: &Session, by_id: bool) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.overrides().is_empty() {
@@ -407,7 +405,7 @@ impl RunRecord {
     /// The files of a run that had this trial alone, and the names of the
     /// artifacts that it searches.
     pub(crate) fn of_one_trial(&self, id: &str) -> Result<(OneTrial, Vec<String>), Error> {
-        let (trial, inputs, artifacts) = self.searched(id)?;
+        let (trial, inputs, artifacts) = self.trial_inputs(id)?;
         let frozen = self.frozen()?;
         let artifacts: BTreeMap<TaskId, String> =
             inputs.all().into_iter().filter_map(|id| Some((id, artifacts.get(&id)?.clone()))).collect();
@@ -420,7 +418,7 @@ impl RunRecord {
     }
 
     /// A trial, the artifacts that it searches, and their names.
-    pub(crate) fn searched(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
+    pub(crate) fn trial_inputs(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
         let frozen = self.frozen()?;
         self.summary.check_trial(id)?;
         let found = frozen.trials.iter().find(|frozen| frozen.trial.id == id);
@@ -451,8 +449,8 @@ pub async fn chosen_record(session: &Session, run: Option<&str>) -> Result<RunRe
     record_of(session, &run).await
 }
 
-/// Another experiment file whose last run the next run of this session takes the
-/// place of, since both have the same name; none if there is none.
+/// Warns if another experiment file has the same name, so that the next run of this session
+/// replaces that file's run as the last one.
 pub async fn other_file(session: &Session) -> Option<String> {
     let run = session.workspace().last_here(&session.experiment.name)?;
     let theirs = Frozen::read(&session.workspace().run_folder(&run)).ok()??.file?;
@@ -473,7 +471,7 @@ pub async fn other_file(session: &Session) -> Option<String> {
 pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error> {
     let workspace = session.workspace();
     let folder = workspace.run_folder(run);
-    let summary = match RunSummary::kept(&folder) {
+    let summary = match RunSummary::of_folder(&folder) {
         Some(kept) => kept,
         None => RunSummary::of(&workspace.results(run).await?, results_bytes(&folder)),
     };
@@ -484,7 +482,7 @@ pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error>
 /// secret is what the experiment file says now.
 pub(crate) fn experiment_of(experiment: &Experiment, record: &RunRecord) -> Result<Experiment, Error> {
     let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
-    let text = experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;
+    let text = experiment.restore_secrets(&record.frozen()?.experiment).map_err(again)?;
     Experiment::parse(&text, experiment.base.clone()).map_err(|errors| {
         let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
         again(format!(

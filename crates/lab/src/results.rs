@@ -16,7 +16,7 @@ mod winner;
 
 pub use answering::Answering;
 pub use comparison::MetricComparison;
-pub(crate) use comparison::{RangedMetric, ScoreTable, ScoresByMetric, StoredScores, compare_metrics};
+pub(crate) use comparison::{RangedMetric, ScoreTable, ScoresByMetric, StoredScore, compare_metrics};
 pub use difference::Difference;
 pub(crate) use front::counts_money;
 pub use judges::{JudgeResult, QualificationRecord};
@@ -44,7 +44,7 @@ pub enum Winner {
     /// The first by the objective. No winner is named, since others may be as
     /// good, or nothing else was asked everything.
     Leads(String),
-    /// Why there is none, and why not even the first is to be trusted.
+    /// Why not even the first trial can be named.
     Refused(String),
 }
 
@@ -124,7 +124,7 @@ pub struct Results {
     /// The questions that a search asked, and why it stopped trials; none for a grid.
     #[serde(default)]
     pub search: Option<SearchResult>,
-    /// What became of the budget, if the run had one.
+    /// The caps and the use of the budget, if the run had one.
     #[serde(default)]
     pub budget: Option<BudgetResult>,
     /// Why these results are only a part of what the experiment asks for, if
@@ -139,7 +139,7 @@ pub struct Results {
     pub judges: Vec<JudgeResult>,
 }
 
-/// The error of a trial that is not there.
+/// The error for a trial that does not exist.
 pub(crate) fn no_such_trial<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.collect();
     Error::NotFound(format!("there is no trial `{id}`; there are {}", known.join(", ")))
@@ -168,7 +168,7 @@ impl Results {
     }
 
     /// Ranks the trials again, with the trials that a search stopped at the end.
-    pub(crate) fn searched(&mut self, search: SearchResult) {
+    pub(crate) fn apply_search(&mut self, search: SearchResult) {
         for trial in &mut self.trials {
             trial.stopped = search.stops.get(&trial.trial.id).cloned();
         }
@@ -177,8 +177,8 @@ impl Results {
         self.verdict = self.describe();
     }
 
-    /// Marks results that lack trials: the best of all may be among these.
-    pub(crate) fn unfinished(&mut self, reason: String) {
+    /// Marks results that lack trials: the best trial may be among those that are missing.
+    pub(crate) fn mark_unfinished(&mut self, reason: String) {
         self.winner = Winner::Refused("not all trials are scored".to_owned());
         self.verdict = self.describe();
         self.partial = Some(reason);

@@ -1,6 +1,5 @@
-//! What runs: a session's experiment as it was prepared. It does what is not
-//! done yet, puts the results together, and keeps them with what they were
-//! made from.
+//! Runs a prepared experiment: executes the missing tasks, collects the results, and stores them
+//! with the record of what they were made from.
 
 mod search;
 mod search_scores;
@@ -8,10 +7,10 @@ mod versions;
 
 use crate::{
     Error, PreparedRun, Session,
-    engine::{PlanOutcome, stored},
+    engine::{PlanOutcome, stored_tasks},
     error_chain,
     gather::{RunPart, gather, measure},
-    healing::{HEALINGS, execute, look_at},
+    healing::{HEALINGS, check_outputs, execute},
     layout::{self, RunFileName},
     plan::{Outputs, Trial},
     record::Frozen,
@@ -24,16 +23,16 @@ use serde_json::json;
 use store::upkeep::RunArtifacts;
 use versions::{corpus_version, dataset_version};
 
-/// A run that goes on.
+/// A run in progress.
 pub(crate) struct Run<'a> {
     session: &'a Session,
     prepared: &'a PreparedRun,
-    /// What it uses of the store.
+    /// The artifacts that it claims in the store.
     claimed: ClaimedArtifacts,
 }
 
 impl Session {
-    /// Does what is not done yet and puts the results together.
+    /// Executes the missing tasks and collects the results.
     ///
     /// # Errors
     /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
@@ -41,9 +40,8 @@ impl Session {
         Run::new(self, prepared).finish().await
     }
 
-    /// What is known of a run that was interrupted: the results of the trials
-    /// that are scored, marked as partial and without a winner; none if no
-    /// trial is scored. Nothing of it is kept.
+    /// The results of an interrupted run so far: those of the trials that are scored, marked as
+    /// partial and without a winner; none if no trial is scored. Nothing is stored.
     ///
     /// # Errors
     /// If the store fails.
@@ -65,7 +63,7 @@ impl<'a> Run<'a> {
         if let Some(lost) = execution.lost_events() {
             progress.warn(lost);
         }
-        // The list of its artifacts says now what a run needs that came to its end.
+        // A finished run's list of artifacts now protects them instead of the claim.
         self.claimed.end().await;
         results
     }
@@ -73,7 +71,7 @@ impl<'a> Run<'a> {
     async fn run(&mut self) -> Result<Results, Error> {
         let Self { session, prepared, .. } = *self;
         let workspace = session.workspace();
-        workspace.write_run_file(&prepared.run, RunFileName::Experiment, session.experiment.kept()).await?;
+        workspace.write_run_file(&prepared.run, RunFileName::Experiment, session.experiment.text_to_store()).await?;
         log_start(session, prepared);
         let searched = search::search(self).await;
         if let Err(error) = &searched
@@ -94,7 +92,7 @@ impl<'a> Run<'a> {
         Ok(results)
     }
 
-    /// Executes a part of the run and puts its results together.
+    /// Executes a part of the run and collects its results.
     async fn execute_and_gather(&mut self, part: RunPart<'_>) -> Result<(PlanOutcome, Results), Error> {
         let Self { session, prepared, .. } = *self;
         let mut healing = Healing::new(part);
@@ -108,12 +106,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The leaderboard of the trials that are scored although the run was
-    /// interrupted; none if there is none. Nothing of it is kept, and no winner
-    /// is named.
+    /// See [`Session::so_far`].
     pub(crate) async fn so_far(&self) -> Result<Option<Results>, Error> {
         let Self { session, prepared, .. } = *self;
-        let there = stored(&prepared.plan, session.workspace().store()).await?;
+        let there = stored_tasks(&prepared.plan, session.workspace().store()).await?;
         let is_there = |tasks: &crate::plan::TrialTasks| {
             !tasks.scores.is_empty()
                 && there[tasks.passages]
@@ -130,7 +126,7 @@ impl<'a> Run<'a> {
         let part = RunPart { trials: &trials, plan: &plan };
         let mut results = gather(session, prepared, part, &outcome).await?;
         let (scored, all) = (trials.len(), prepared.trials.len());
-        results.unfinished(format!(
+        results.mark_unfinished(format!(
             "the run was interrupted: {scored} of {all} trials are scored; the next `run` goes on"
         ));
         Ok(Some(results))
@@ -158,7 +154,7 @@ impl<'a> Run<'a> {
 /// made again.
 struct Healing<'a> {
     part: RunPart<'a>,
-    /// How often it may be executed.
+    /// How many more times it may be executed.
     left: usize,
     /// Tasks that were executed before.
     executed: usize,
@@ -194,7 +190,7 @@ impl<'a> Healing<'a> {
             {
                 let fields = json!({ "artifacts": [path], "reason": format!("{reason}{remedy}") });
                 run.prepared.execution.log("artifacts_lost", fields);
-                look_at(workspace.store(), outcome, self.part.plan.sinks()).await;
+                check_outputs(workspace.store(), outcome, self.part.plan.sinks()).await;
                 self.executed = outcome.executed;
                 Ok(None)
             }

@@ -21,8 +21,8 @@ const VERSION: u32 = 3;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunSummary {
     version: u32,
-    /// How large the results are that it was made from. Other results are those
-    /// of another version of this program, which wrote no summary.
+    /// The size of the results that it was made from. If the results have another size, another
+    /// version of this program wrote them, without a summary.
     results_bytes: u64,
     /// When the run finished, in milliseconds since 1970.
     pub(crate) time_ms: i64,
@@ -47,7 +47,7 @@ impl RunSummary {
     }
 
     /// The summary of a run's folder, if it is there and is that of the results there.
-    pub(crate) fn kept(folder: &Path) -> Option<Self> {
+    pub(crate) fn of_folder(folder: &Path) -> Option<Self> {
         let kept = std::fs::read(RunFileName::Summary.within(folder)).ok()?;
         Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
     }
@@ -57,7 +57,7 @@ impl RunSummary {
         serde_json::from_slice(bytes).ok().filter(|kept: &Self| kept.version == VERSION)
     }
 
-    /// That of a run whose only trial with scores is this one, and which has no results.
+    /// The summary of a run that has scores of this trial only, and no results.
     pub(crate) fn of_one_trial(&self, id: &str) -> Self {
         let answering = Some(Answering { trial: id.to_owned(), note: None });
         let board = Board { answering, ..self.board.clone() };
@@ -109,7 +109,7 @@ impl RunHead {
     }
 
     /// The head of the summary in a run's folder, if it is that of the results there.
-    pub(crate) fn kept(folder: &Path) -> Option<Self> {
+    pub(crate) fn of_folder(folder: &Path) -> Option<Self> {
         let kept = std::fs::read(RunFileName::Summary.within(folder)).ok()?;
         Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
     }
@@ -148,11 +148,11 @@ mod tests {
         let written = serde_json::to_vec(&results)?;
         std::fs::write(RunFileName::Results.within(folder.path()), &written)?;
         std::fs::write(RunFileName::Summary.within(folder.path()), summary_json(&results, written.len())?)?;
-        let read = || match RunSummary::kept(folder.path()) {
+        let read = || match RunSummary::of_folder(folder.path()) {
             Some(kept) => Ok::<_, Error>(kept),
             None => Ok(RunSummary::of(&Results::read(folder.path())?, results_bytes(folder.path()))),
         };
-        assert!(RunSummary::kept(folder.path()).is_some());
+        assert!(RunSummary::of_folder(folder.path()).is_some());
         let (read_again, read) = (read, read()?);
         assert_eq!(read.board, Board::of(&results));
         assert_eq!(read.title(), results.title());
@@ -164,7 +164,7 @@ mod tests {
         }
         results.experiment = "another name".to_owned();
         std::fs::write(RunFileName::Results.within(folder.path()), serde_json::to_vec(&results)?)?;
-        assert!(RunSummary::kept(folder.path()).is_none(), "it is of other results");
+        assert!(RunSummary::of_folder(folder.path()).is_none(), "it is of other results");
         assert_eq!(read_again()?.board.experiment, "another name");
         std::fs::write(RunFileName::Summary.within(folder.path()), "cut off")?;
         assert_eq!(read_again()?.board.experiment, "another name");

@@ -100,9 +100,9 @@ impl Scoring {
         documents: &[rag::Document],
         setup: Setup,
     ) -> Result<Self, Error> {
-        let told = |error: RowError| format!("{name}, row {} (from 0): {error}", error.number);
-        let rows =
-            read_answers(rows, documents).map_err(|faults| Error::Refused(faults.into_iter().map(told).collect()))?;
+        let message = |error: RowError| format!("{name}, row {} (from 0): {error}", error.number);
+        let rows = read_answers(rows, documents)
+            .map_err(|faults| Error::Refused(faults.into_iter().map(message).collect()))?;
         Self::of(spec, name.to_owned(), rows, !documents.is_empty(), setup).await
     }
 
@@ -167,13 +167,13 @@ impl Scoring {
     /// [`Error::Interrupted`] after a cancellation: what was paid is kept, and [`Scoring::so_far`] has what is scored.
     /// [`models::Error::Journal`] if replies of judges cannot be kept.
     pub async fn run(&self) -> Result<ScoreResults, Error> {
-        let (scored, is_late) = self.scored_in_time().await;
-        let results = scored.and_then(|scored| self.ended(scored, is_late));
+        let (scored, is_late) = self.score_until_deadline().await;
+        let results = scored.and_then(|scored| self.finish(scored, is_late));
         settle(self.scorer.models.client(), &self.control.progress, results).await
     }
 
     /// What was scored, and whether the deadline ended it.
-    async fn scored_in_time(&self) -> (Result<Vec<Scored>, Error>, bool) {
+    async fn score_until_deadline(&self) -> (Result<Vec<Scored>, Error>, bool) {
         let mut scoring = std::pin::pin!(self.score_all());
         let Some(deadline) = self.deadline else { return (scoring.await, false) };
         match tokio::time::timeout(deadline, &mut scoring).await {
@@ -186,7 +186,7 @@ impl Scoring {
     }
 
     /// The results of scoring that has ended: all of them, or what there is.
-    fn ended(&self, scored: Vec<Scored>, is_late: bool) -> Result<ScoreResults, Error> {
+    fn finish(&self, scored: Vec<Scored>, is_late: bool) -> Result<ScoreResults, Error> {
         let is_cancelled = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::Cancelled));
         let (all, cancelled) = (scored.len(), scored.iter().filter(is_cancelled).count());
         let mut results = self.results(scored);
@@ -298,7 +298,7 @@ impl Scoring {
         judges.map(|judge| JudgeResult { judge: judge.clone(), record: record(judge) }).collect()
     }
 
-    /// The metrics whose scores stand on places that nothing was there to check.
+    /// The metrics whose scores depend on places that were not checked against documents.
     fn unchecked_places(&self, metrics: &[MetricScores]) -> Vec<String> {
         let mut passages = self.rows.iter().flat_map(|row| row.passages.iter().flatten());
         if self.places_are_checked || passages.all(|passage| passage.span.is_empty()) {

@@ -28,11 +28,10 @@ pub struct Session {
     setup: Setup,
     context: provider::ModelContext,
     workspace: Workspace,
-    /// One for all calls, also those that write questions. Its time began
-    /// with the session.
+    /// One budget for all calls, including those that write questions. Its time begins with the
+    /// session.
     budget: Budget,
-    /// Once a plan is executed: a cluster's workers that loaded the documents
-    /// do the run too.
+    /// Set when the first plan is executed: the workers that load the documents do the run too.
     engine: OnceCell<Box<dyn Engine>>,
 }
 
@@ -102,7 +101,7 @@ impl Session {
         }
     }
 
-    /// Where its things are kept.
+    /// The store, the journal and the folders of runs.
     pub fn workspace(&self) -> &Workspace {
         &self.workspace
     }

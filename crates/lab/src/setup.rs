@@ -1,5 +1,4 @@
-//! What a session is given by whoever starts it: libraries read no
-//! environment.
+//! What a session's caller gives it: this library reads no environment.
 
 use crate::{
     cluster::{Cluster, ClusterError},
@@ -15,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// Joins the cluster that an experiment names.
 pub type Connect = Arc<dyn Fn(&RayEngineSpec) -> Result<Arc<dyn Cluster>, ClusterError> + Send + Sync>;
 
-/// What a session is given by whoever starts it.
+/// What a session's caller gives it.
 #[derive(Clone)]
 pub struct Setup {
     /// Where models and libraries are.
@@ -28,7 +27,7 @@ pub struct Setup {
     pub budget_usd: Option<f64>,
     /// How a person follows a run and ends it.
     pub control: Control,
-    /// What other processes have a part in.
+    /// Settings for work that several processes share.
     pub cluster: ClusterSetup,
 }
 
@@ -39,26 +38,24 @@ pub struct Control {
     pub progress: Progress,
     /// Ends the run.
     pub cancel: CancellationToken,
-    /// Is told what chat models are asked, and what they answer.
+    /// Called with each request to a chat model and its answer.
     pub listener: Option<Listener>,
-    /// How failed calls are tried again, where it is not as in a run: a run is
-    /// patient, and somebody who waits for an answer is not.
+    /// Overrides the retry policy: interactive callers want fewer retries than runs.
     pub retry: Option<RetryPolicy>,
     /// Whether answers of models are neither kept nor taken from the journal: a
     /// run must not pay twice, and a service must not keep what it was asked.
     pub forgets_answers: bool,
 }
 
-/// What a driver or a worker of a cluster is given beside; nothing on a
-/// machine that works alone.
+/// What a driver or a worker of a cluster needs in addition; empty on a machine that works alone.
 #[derive(Clone, Default)]
 pub struct ClusterSetup {
     /// Joins a cluster, for a program that can.
     pub connect: Option<Connect>,
-    /// Gives shares of the models' limits and of the budget, where other
-    /// processes share them.
+    /// Gives this process its share of the models' limits and of the budget, if processes share
+    /// them.
     pub lessor: Option<Arc<dyn Lessor>>,
-    /// The budget that is shared so, by name, with its caps.
+    /// The name and the caps of the shared budget.
     pub allowance: Option<(String, Caps)>,
     /// Where models come from that are missing on a worker; none are pulled
     /// if left out.
@@ -81,8 +78,8 @@ impl Setup {
         }
     }
 
-    /// What all models are built with, within a CPU budget of so many cores, at
-    /// most the machine's, which are the default.
+    /// The context in which all models are built, with a CPU budget of `cores`: at most the
+    /// machine's cores, which are the default.
     pub(crate) fn context(&self, cores: Option<usize>) -> provider::ModelContext {
         let cpu = cores.map_or_else(CpuBudget::machine, CpuBudget::at_most);
         provider::ModelContext { directory: self.directory.clone(), cpu, environment: self.environment.clone() }

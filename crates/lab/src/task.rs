@@ -55,7 +55,7 @@ use work::{OutputContent, TaskContext, TaskOutput, doer};
 
 /// What a task made.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Output {
+pub(crate) struct StoredOutput {
     /// The artifact's name in the store.
     pub artifact: String,
     /// Rows made.
@@ -78,8 +78,7 @@ pub(crate) struct Output {
     /// Rows that an interrupted run had made.
     #[serde(default)]
     pub resumed: usize,
-    /// Bytes of text that were read for the remaining rows, if the bytes decide
-    /// how long they take.
+    /// Bytes of text behind the rows that were made now, if the time depends on them.
     #[serde(default)]
     pub bytes: u64,
 }
@@ -111,8 +110,8 @@ pub struct Execution {
     passages: Cache<HashMap<String, RefinedPassages>>,
 }
 
-/// The parts that tasks share: store, corpus, models and so on.
-pub(crate) struct Material {
+/// What a run's tasks read: the corpus and the questions.
+pub(crate) struct RunInputs {
     pub(crate) source: Source,
     pub(crate) questions: Vec<Question>,
 }
@@ -122,19 +121,19 @@ impl Execution {
     pub(crate) fn new(
         experiment: Arc<Experiment>,
         store: ArtifactStore,
-        material: Material,
+        inputs: RunInputs,
         scratch: PathBuf,
         run: String,
         log: EventLog,
         models: Arc<ModelHandles>,
     ) -> Self {
-        let execution = Self::asking(experiment, store, material.source, scratch, &run, models);
-        Self { questions: material.questions, log: Some(log), ..execution }
+        let execution = Self::for_queries(experiment, store, inputs.source, scratch, &run, models);
+        Self { questions: inputs.questions, log: Some(log), ..execution }
     }
 
     /// The same for queries to a finished run: there are no golden questions,
     /// and no log is written.
-    pub(crate) fn asking(
+    pub(crate) fn for_queries(
         experiment: Arc<Experiment>,
         store: ArtifactStore,
         source: Source,
@@ -225,7 +224,7 @@ pub(crate) async fn execute(
     turn: CallTurn,
     cx: &Execution,
     progress: &Progress,
-) -> Result<Output, Error> {
+) -> Result<StoredOutput, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
     let questions = Mutex::default();
     let made = run(TaskContext { task, inputs, partial, turn, execution: cx, progress, questions: &questions });
@@ -233,7 +232,7 @@ pub(crate) async fn execute(
     if partial || !task.work.describe().is_exclusive() {
         return on_behalf_of(caller, made).await;
     }
-    on_behalf_of(caller, alone(task, made, cx, progress)).await
+    on_behalf_of(caller, run_exclusively(task, made, cx, progress)).await
 }
 
 /// A short list of trials.
@@ -245,22 +244,22 @@ fn trials(trials: &[String]) -> String {
 }
 
 /// Makes a task's output, unless another run makes it now or has made it in the meantime.
-async fn alone(
+async fn run_exclusively(
     task: &Task,
-    made: impl Future<Output = Result<Output, Error>>,
+    made: impl Future<Output = Result<StoredOutput, Error>>,
     cx: &Execution,
     progress: &Progress,
-) -> Result<Output, Error> {
-    let _alone = exclusive::take(task, cx, progress).await;
+) -> Result<StoredOutput, Error> {
+    let _lock = exclusive::acquire(task, cx, progress).await;
     let artifact = task.artifact();
     if cx.store.exists(&artifact).await? {
         let rows = task.rows.unwrap_or_default();
-        return Ok(Output { artifact, rows, shared: true, ..Output::default() });
+        return Ok(StoredOutput { artifact, rows, shared: true, ..StoredOutput::default() });
     }
     made.await
 }
 
-async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
+async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
     let TaskContext { task, execution: cx, .. } = context;
     let client = cx.models().client();
     let (made, mut all) = ledger::measure(doer(&task.work).run(&context)).await;
@@ -270,7 +269,7 @@ async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
     if errors > 0
         && let Some(failure) = client.failure()
     {
-        // Rows that only lack what could not be kept are no output.
+        // Rows lack only answers that could not be stored, so there is no output.
         return Err(failure.into());
     }
     let partial = context.partial || errors + function_errors > 0 || !unread.is_empty();
@@ -284,7 +283,7 @@ async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
         questions.entry(question).or_default().merge(&used);
     }
     if task.work.describe().calls_models() || !all.is_empty() {
-        // Before the output, so that an output that is there always has it.
+        // Stored before the output, so that every stored output has its usage.
         usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
     }
     let artifact = match content {
@@ -297,5 +296,5 @@ async fn run(context: TaskContext<'_>) -> Result<Output, Error> {
     if has_parts {
         checkpoint::remove(cx, &task.key).await;
     }
-    Ok(Output { artifact, rows, errors, function_errors, partial, unread, shared: reused, resumed, bytes })
+    Ok(StoredOutput { artifact, rows, errors, function_errors, partial, unread, shared: reused, resumed, bytes })
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     Error,
-    engine::unit::{Look, TaskReply, Unit, UnitReply, UnitTask, WorkerSetup},
+    engine::unit::{TaskReply, Unit, UnitReply, UnitTask, WorkerActivity, WorkerSetup},
     layout,
     pdf_library::{NO_LIBRARY, bind_pdf_library},
     plan::Outputs,
@@ -11,7 +11,7 @@ use crate::{
     session::{Session, pull_missing, used_models},
     setup::{ClusterSetup, Setup},
     spec::Experiment,
-    task::{self, Execution, Material, ModelHandles},
+    task::{self, Execution, ModelHandles, RunInputs},
 };
 use eval::Question;
 use models::Caps;
@@ -39,30 +39,30 @@ impl Worker {
     ///
     /// # Errors
     /// [`Error::Refused`] with everything that differs.
-    pub async fn open(told: &WorkerSetup, setup: Setup) -> Result<Self, Error> {
-        let mut experiment = Experiment::parse(&told.experiment, told.base.clone()).map_err(|errors| {
+    pub async fn open(driver: &WorkerSetup, setup: Setup) -> Result<Self, Error> {
+        let mut experiment = Experiment::parse(&driver.experiment, driver.base.clone()).map_err(|errors| {
             Error::Refused(errors.into_iter().map(|error| format!("experiment:{error}")).collect())
         })?;
-        experiment.store.clone_from(&told.store);
-        experiment.corpus.source.clone_from(&told.source);
-        experiment.engine.local.cores = Some(told.cores.max(1));
+        experiment.store.clone_from(&driver.store);
+        experiment.corpus.source.clone_from(&driver.source);
+        experiment.engine.local.cores = Some(driver.cores.max(1));
         // The driver divides the budget of the file.
         experiment.evaluate.budget = Caps::default();
-        let cluster = ClusterSetup { allowance: told.budget.clone(), ..setup.cluster };
+        let cluster = ClusterSetup { allowance: driver.budget.clone(), ..setup.cluster };
         let setup = Setup { budget_usd: None, cluster, ..setup };
         let progress = setup.control.progress.clone();
         let session = Session::open(experiment, setup)?;
         let mut mistakes = Vec::new();
-        if !session.workspace().store().exists(&told.probe).await? {
+        if !session.workspace().store().exists(&driver.probe).await? {
             mistakes.push(format!(
                 "the store {} is not the same one here as for the driver: use an object store (s3://…), or a folder \
                  that all nodes share",
-                told.store
+                driver.store
             ));
         }
-        let not_pulled = pull_missing(&session, &told.pdf_library).await;
+        let not_pulled = pull_missing(&session, &driver.pdf_library).await;
         let library = bind_pdf_library(&session.context().directory, [], &mut mistakes)?;
-        if told.pdf_library != NO_LIBRARY && library != told.pdf_library {
+        if driver.pdf_library != NO_LIBRARY && library != driver.pdf_library {
             mistakes.push(
                 "the PDF library differs from the driver's or is missing: `reverie models pull pdfium`, with the same \
                  version of reverie everywhere"
@@ -70,7 +70,7 @@ impl Worker {
             );
         }
         let identities = used_models::identities(&session, &mut mistakes).await;
-        for (name, identity) in &told.identities {
+        for (name, identity) in &driver.identities {
             if identities.get(name).is_some_and(|here| here != identity) {
                 mistakes.push(format!("models.{name}: its files differ from the driver's: pull it anew"));
             }
@@ -88,9 +88,8 @@ impl Worker {
         Ok(Self { session, source, models, progress, executions: Mutex::default() })
     }
 
-    /// Executes a unit: tasks that wait for models run at the same time, tasks
-    /// that compute one after the other. The reply says for each task what
-    /// became of it.
+    /// Executes a unit: tasks that wait for models run at the same time, tasks that compute one
+    /// after the other. The reply holds the result of each task.
     ///
     /// # Errors
     /// If the unit cannot be read, or its questions are not in the store.
@@ -111,7 +110,7 @@ impl Worker {
         // The driver ends the run; what is paid here is written before.
         client.settle(|_| ()).await;
         let (spending, budget) = (client.meter().report(), client.budget().report());
-        serde_json::to_vec(&UnitReply { tasks, spending, budget, look: self.seen() }).map_err(Error::table)
+        serde_json::to_vec(&UnitReply { tasks, spending, budget, look: self.activity() }).map_err(Error::table)
     }
 
     /// What this worker is doing, as bytes for the driver's live tables.
@@ -119,11 +118,11 @@ impl Worker {
     /// # Errors
     /// If it cannot be written.
     pub fn look(&self) -> Result<Vec<u8>, Error> {
-        serde_json::to_vec(&self.seen()).map_err(Error::table)
+        serde_json::to_vec(&self.activity()).map_err(Error::table)
     }
 
-    fn seen(&self) -> Look {
-        Look {
+    fn activity(&self) -> WorkerActivity {
+        WorkerActivity {
             rows: self.progress.take_rows(),
             expected: self.progress.take_expected(),
             models: self.progress.models(),
@@ -152,7 +151,7 @@ impl Worker {
         let execution = Arc::new(Execution::new(
             self.session.experiment.clone(),
             workspace.store().clone(),
-            Material { source: self.source.clone(), questions },
+            RunInputs { source: self.source.clone(), questions },
             workspace.scratch_folder(),
             unit.run.clone(),
             EventLog::open(log)?,

@@ -1,6 +1,5 @@
-//! Where an experiment's things are kept: artifacts and model calls in the
-//! store, and what must be on a local disk in a folder. It is opened to be
-//! written, or only to be read.
+//! Where an experiment's data is kept: artifacts and model calls in the store, and what must be on
+//! a local disk in a folder. It is opened to be written, or only to be read.
 
 mod claimed;
 mod runs;
@@ -20,8 +19,7 @@ use store::{ArtifactStore, Journal, SharedJournal};
 pub struct Workspace {
     /// The folder for what must be on a local disk.
     root: PathBuf,
-    /// Where things are written that the root is not to have: it was opened to
-    /// be read.
+    /// The folder for everything that is written, if the workspace was opened only to be read.
     scratch: Option<PathBuf>,
     /// Artifacts.
     store: ArtifactStore,
@@ -118,11 +116,11 @@ impl Workspace {
 
     /// The folder of files that are of no use later.
     pub(crate) fn scratch_folder(&self) -> PathBuf {
-        layout::scratch_folder(self.written())
+        layout::scratch_folder(self.writable_folder())
     }
 
     /// The folder that may be written to.
-    fn written(&self) -> &Path {
+    fn writable_folder(&self) -> &Path {
         self.scratch.as_deref().unwrap_or(&self.root)
     }
 
@@ -153,7 +151,7 @@ impl Workspace {
             Err(error @ store::Error::Access { .. }) => return Err(Error::Refused(vec![error.to_string()])),
             probed => probed?,
         }
-        // What cannot be sent stays where it is, and the run's end tells.
+        // What cannot be sent stays here, and is reported at the end of the run.
         let _ = self.journal.flush().await;
         Ok(())
     }

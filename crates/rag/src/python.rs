@@ -52,7 +52,7 @@ const MOST_AT_ONCE: usize = 256;
 /// The functions whose processes wait for the next call; the one used last comes first.
 static PROCESSES: Mutex<Vec<(ProcessSetup, Process)>> = Mutex::new(Vec::new());
 /// All processes that a function may still call, kept or not.
-static IN_USE: Mutex<Vec<Weak<CallQueue>>> = Mutex::new(Vec::new());
+static IN_USE: Mutex<Vec<Weak<FunctionCallQueue>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
 const MAX_IDLE_PROCESSES: usize = 8;
 /// After this many calls in a row that ran out of time, a function is not called for a while.
@@ -291,10 +291,10 @@ pub fn set_place(source: &str, place: FunctionPlace) {
 }
 
 /// The interpreter of a function.
-type Process = Arc<CallQueue>;
+type Process = Arc<FunctionCallQueue>;
 
 /// Sends calls to an interpreter: one after the other, or several at once.
-struct CallQueue {
+struct FunctionCallQueue {
     /// Free places for calls. Waiting for one blocks no thread.
     places: tokio::sync::Semaphore,
     /// Held during a call of a function that is called one at a time.
@@ -303,7 +303,7 @@ struct CallQueue {
     timeouts: Mutex<RecentTimeouts>,
 }
 
-impl CallQueue {
+impl FunctionCallQueue {
     fn new(at_once: Option<usize>) -> Self {
         let places = tokio::sync::Semaphore::new(at_once.unwrap_or(1));
         Self { places, alone: Mutex::default(), state: Mutex::default(), timeouts: Mutex::default() }
@@ -572,7 +572,7 @@ fn process(setup: &ProcessSetup) -> Process {
     let entry = match processes.iter().position(|(other, _)| other == setup) {
         Some(i) => processes.remove(i),
         None => {
-            let queue = Arc::new(CallQueue::new(setup.at_once));
+            let queue = Arc::new(FunctionCallQueue::new(setup.at_once));
             let mut in_use = lock(&IN_USE);
             in_use.retain(|process| process.strong_count() > 0);
             in_use.push(Arc::downgrade(&queue));

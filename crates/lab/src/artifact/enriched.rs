@@ -12,7 +12,7 @@ pub struct EnrichedRow {
     pub number: u32,
     /// What is searched.
     pub text: String,
-    /// Why it holds no more than the chunk, where there was to be more.
+    /// Why it holds only the chunk's text, if more should have been written.
     pub fallback: Option<String>,
 }
 

@@ -49,7 +49,7 @@ pub trait ArtifactTable: Sized {
     fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error>;
 }
 
-/// TableColumns being built.
+/// The columns of a table that is being built.
 #[derive(Default)]
 pub struct TableColumns(Vec<(Field, ArrayRef)>);
 
@@ -76,7 +76,7 @@ impl TableColumns {
         self.push(name, false, StringArray::from_iter_values(texts))
     }
 
-    /// The same where there is one.
+    /// An optional nested value as JSON text.
     fn optional_json<T: serde::Serialize>(self, name: &str, values: impl Iterator<Item = Option<T>>) -> Self {
         let text = |value: T| serde_json::to_string(&value).unwrap_or_else(|error| format!("\"{error}\""));
         self.push(name, true, values.map(|value| value.map(text)).collect::<StringArray>())
@@ -117,7 +117,7 @@ impl TableColumns {
     }
 }
 
-/// A batch being read.
+/// A batch that is being read.
 pub struct TableBatch<'a>(&'a RecordBatch);
 
 impl TableBatch<'_> {

@@ -13,8 +13,8 @@ pub struct QueryRow {
     pub number: u32,
     /// What is searched.
     pub query: SearchQuery,
-    /// Why the question is searched as it was asked, or with less than its
-    /// component wanted to write.
+    /// Why the query component failed or wrote less than it should: the question is searched as it
+    /// was asked, or with fewer queries.
     pub fallback: Option<String>,
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'
 pub(super) fn columns(results: &Results) -> Vec<Column> {
     let varying = varying(results.trials.iter().map(|found| &found.trial));
     let split = results.trials.iter().any(|found| found.test.is_some());
-    // The time of a search that nobody notices, and the tokens of a local embedder, have no column.
+    // Search times that nobody notices, and the tokens of a local embedder, are not shown.
     let is_noticed = |found: &TrialResult| {
         let generates = found.trial.pipeline.generator.is_some();
         found.latency_p50.is_some_and(|seconds| generates || seconds >= PERCEIVED)

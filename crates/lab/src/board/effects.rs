@@ -66,7 +66,7 @@ fn effect(
     value: &str,
     baseline: &str,
 ) -> Effect {
-    let with = |label_: &str| results.trials.iter().filter(move |found| label(found, axis) == label_).collect();
+    let with = |value: &str| results.trials.iter().filter(move |found| label(found, axis) == value).collect();
     let (ours, theirs): (Vec<&TrialResult>, Vec<&TrialResult>) = (with(value), with(baseline));
     let mut pairs = 0;
     let mut by_question: Vec<Vec<f64>> = vec![Vec::new(); results.questions.len()];

@@ -145,7 +145,7 @@ fn choice(notes: &mut Vec<Note>, results: &Results, groups: &[Vec<String>], fron
         let text = format!("none beats {} on quality, cost and latency together", front.join(", "));
         notes.push(note(About::Front, text));
     }
-    notes.extend(results.search.as_ref().map(|search| note(About::Search, searched(search))));
+    notes.extend(results.search.as_ref().map(|search| note(About::Search, search_text(search))));
 }
 
 /// How much better the winner looks on the questions that chose it than on
@@ -162,7 +162,7 @@ fn gap(results: &Results, winner: &str) -> Option<String> {
 }
 
 /// What a search asked for, and how trials were stopped.
-fn searched(search: &SearchResult) -> String {
+fn search_text(search: &SearchResult) -> String {
     let stopped = |kind: StopKind| search.stops.values().filter(|stop| stop.kind == kind).count();
     let share = 100.0 * search.answers as f64 / search.all_answers.max(1) as f64;
     let mut text = format!(
@@ -189,14 +189,14 @@ fn judge(judge: &JudgeResult) -> Note {
     let (about, text) = match &judge.record {
         None => (About::UntriedJudge, format!("judged by {}, never tried on labelled cases", judge.judge)),
         Some(record) => {
-            let kinds: Vec<String> = record.kinds.iter().map(qualified).collect();
+            let kinds: Vec<String> = record.kinds.iter().map(qualification_text).collect();
             (About::Judge, format!("judged by {}: {}", judge.judge, kinds.join("; ")))
         }
     };
     Note { about, subject: Some(judge.judge.clone()), text }
 }
 
-fn qualified(found: &Qualification) -> String {
+fn qualification_text(found: &Qualification) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
     let interval = |value: Option<Interval>| {
         value.map_or_else(String::new, |value| format!("[{:.2}, {:.2}]", value.low, value.high))
@@ -226,7 +226,7 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     notes.extend(cut_texts(results));
     notes.extend(unknown_prices(results));
     notes.extend(unpriced(results));
-    let unpaid = unpaid(results);
+    let unpaid = count_unpaid(results);
     if unpaid > 0 {
         let text = format!("{} scores were not asked for, because of the budget: run again to go on", count(unpaid));
         notes.push(note(About::Missing, text));
@@ -257,7 +257,7 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
 }
 
 /// Scores that are missing because the budget was reached before their call.
-fn unpaid(results: &Results) -> usize {
+fn count_unpaid(results: &Results) -> usize {
     let questions = results.trials.iter().flat_map(|trial| &trial.questions);
     let scores = questions.flat_map(|question| question.scores.values());
     scores.filter(|scored| matches!(scored.score, Score::Missing(Missing::Budget(_)))).count()
@@ -266,20 +266,20 @@ fn unpaid(results: &Results) -> usize {
 /// Notes on chunks for which an `enrich` component wrote nothing usable. A note
 /// names all trials that share these chunks.
 fn not_enriched(results: &Results) -> Vec<Note> {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
     for found in &results.trials {
         let Some(NotEnriched { chunks, total, reason }) = &found.not_enriched else { continue };
         let (n, all, name) = (count(*chunks), count(*total), found.trial.pipeline.enrich.name());
         let text = format!("{name} wrote nothing usable for {n} of {all} chunks, most often because: {reason}");
-        tell(&mut told, text, &found.trial.id);
+        add_trial(&mut trials_by_text, text, &found.trial.id);
     }
-    told.into_iter().map(of_trials).collect()
+    trials_by_text.into_iter().map(of_trials).collect()
 }
 
 /// One note for each model that read only the beginning of some texts. A note
 /// names all trials in which the model read equally many of them.
 fn cut_texts(results: &Results) -> Vec<Note> {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
     for found in &results.trials {
         let calls = [(&found.usage.index, "chunks"), (&found.usage.questions, "texts")];
         for (ledger, texts) in calls {
@@ -289,18 +289,18 @@ fn cut_texts(results: &Results) -> Vec<Note> {
                     "{model} read only the beginning of {n} {texts}, which are longer than it reads: \
                      smaller chunks, or a model that reads more, take in all of them"
                 );
-                tell(&mut told, text, &found.trial.id);
+                add_trial(&mut trials_by_text, text, &found.trial.id);
             }
         }
     }
-    told.into_iter().map(of_trials).collect()
+    trials_by_text.into_iter().map(of_trials).collect()
 }
 
 /// Adds a trial to the note with this text.
-fn tell<'a>(told: &mut Vec<(String, Vec<&'a str>)>, text: String, trial: &'a str) {
-    match told.iter_mut().find(|(other, _)| *other == text) {
+fn add_trial<'a>(trials_by_text: &mut Vec<(String, Vec<&'a str>)>, text: String, trial: &'a str) {
+    match trials_by_text.iter_mut().find(|(other, _)| *other == text) {
         Some((_, trials)) => trials.push(trial),
-        None => told.push((text, vec![trial])),
+        None => trials_by_text.push((text, vec![trial])),
     }
 }
 
@@ -316,7 +316,7 @@ fn of_trials((text, trials): (String, Vec<&str>)) -> Note {
 /// Notes on operators whose calls are unknown. A note names all trials that
 /// share these operators.
 fn unknown_prices(results: &Results) -> Vec<Note> {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
     for found in results.trials.iter().filter(|found| !found.usage.unknown.is_empty()) {
         let operators = found.usage.unknown.join(", ");
         // Models of this process cost nothing, whatever their calls were.
@@ -326,14 +326,14 @@ fn unknown_prices(results: &Results) -> Vec<Note> {
         };
         let text =
             format!("tokens and seconds lack the calls of {operators}, whose outputs an earlier version made{cost}");
-        tell(&mut told, text, &found.trial.id);
+        add_trial(&mut trials_by_text, text, &found.trial.id);
     }
     let note = |(text, trials): (String, Vec<&str>)| Note {
         about: About::Price,
         subject: None,
         text: format!("{}: {text}", trials.join(", ")),
     };
-    told.into_iter().map(note).collect()
+    trials_by_text.into_iter().map(note).collect()
 }
 
 /// One note for each model without a price, where other costs are known: nothing
@@ -342,9 +342,9 @@ fn unpriced(results: &Results) -> Vec<Note> {
     if !counts_money(&results.trials) {
         return Vec::new();
     }
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
     for found in &results.trials {
-        found.usage.unpriced.iter().for_each(|model| tell(&mut told, model.clone(), &found.trial.id));
+        found.usage.unpriced.iter().for_each(|model| add_trial(&mut trials_by_text, model.clone(), &found.trial.id));
     }
     let note = |(model, trials): (String, Vec<&str>)| Note {
         about: About::Price,
@@ -355,13 +355,13 @@ fn unpriced(results: &Results) -> Vec<Note> {
         ),
         subject: Some(model),
     };
-    told.into_iter().map(note).collect()
+    trials_by_text.into_iter().map(note).collect()
 }
 
-/// For how many questions queries were not written as they were to be. Trials
-/// that share these queries are told of together.
+/// Notes on questions for which queries were not written as intended. A note names all trials that
+/// share these queries.
 fn fallbacks(results: &Results) -> Vec<Note> {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
     for found in &results.trials {
         let reasons: Vec<&str> =
             found.questions.iter().filter_map(|question| question.query_fallback.as_deref()).collect();
@@ -372,9 +372,9 @@ fn fallbacks(results: &Results) -> Vec<Note> {
         let why = if often == reasons.len() { (*most).to_owned() } else { format!("{most} ({} times)", count(often)) };
         let name = found.trial.pipeline.query.name();
         let text = format!("{name} fell back for {n} of {all} questions, most often because: {why}");
-        tell(&mut told, text, &found.trial.id);
+        add_trial(&mut trials_by_text, text, &found.trial.id);
     }
-    told.into_iter().map(of_trials).collect()
+    trials_by_text.into_iter().map(of_trials).collect()
 }
 
 /// What calls to a model took.

@@ -88,7 +88,7 @@ pub(super) fn place(trial: &TrialResult) -> String {
     if let Some(stop) = &trial.stopped {
         return format!("stopped by the search: {}", stop.reason);
     }
-    let p_value = trial.p_value.map_or_else(String::new, |p| format!(" ({})", stated(p)));
+    let p_value = trial.p_value.map_or_else(String::new, |p| format!(" ({})", p_value_text(p)));
     match trial.group {
         None => "without scores to choose by".to_owned(),
         Some(1) if !trial.tied => "leads, in the group that holds the best trial with 95 %".to_owned(),
@@ -98,6 +98,6 @@ pub(super) fn place(trial: &TrialResult) -> String {
 }
 
 /// A p-value in words: one that rounds to zero is not zero.
-fn stated(p: f64) -> String {
+fn p_value_text(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }

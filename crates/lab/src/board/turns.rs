@@ -7,8 +7,8 @@ use eval::{Question, statistics};
 use models::Role;
 use std::collections::BTreeMap;
 
-/// The most trials that are told of, the best first.
-const TOLD: usize = 6;
+/// The most trials in a note, the best first.
+const MOST_TRIALS: usize = 6;
 
 /// A note for each turn, if there are several.
 pub(super) fn turns(results: &Results) -> Vec<Note> {
@@ -34,10 +34,10 @@ pub(super) fn turns(results: &Results) -> Vec<Note> {
         if means.is_empty() {
             continue;
         }
-        let told: Vec<String> = means.iter().take(TOLD).map(|(id, mean)| format!("{id} {mean:.3}")).collect();
-        let more = means.len().saturating_sub(TOLD);
+        let listed: Vec<String> = means.iter().take(MOST_TRIALS).map(|(id, mean)| format!("{id} {mean:.3}")).collect();
+        let more = means.len().saturating_sub(MOST_TRIALS);
         let rest = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
-        let text = format!("turn {turn} (n = {}): {}{rest}", count(places.len()), told.join(", "));
+        let text = format!("turn {turn} (n = {}): {}{rest}", count(places.len()), listed.join(", "));
         notes.push(Note { about: About::Turns, subject: None, text });
     }
     notes
@@ -65,7 +65,7 @@ mod tests {
         for question in &mut results.questions[2..] {
             question.turns = vec![Message::user("Who built the mill?"), Message::assistant("Monks.")];
         }
-        let told: Vec<String> = turns(&results).into_iter().map(|note| note.text).collect();
-        assert_eq!(told, ["turn 1 (n = 2): t01 1.000, t02 0.500", "turn 2 (n = 3): t02 0.500, t01 0.250"]);
+        let listed: Vec<String> = turns(&results).into_iter().map(|note| note.text).collect();
+        assert_eq!(listed, ["turn 1 (n = 2): t01 1.000, t02 0.500", "turn 2 (n = 3): t02 0.500, t01 0.250"]);
     }
 }

@@ -15,7 +15,7 @@ impl Part {
     /// A place without a bundle, or with one of another format.
     pub async fn of_bundle(address: &str, setup: &Setup) -> Result<Vec<Self>, Error> {
         let (manifest, record) = Bundle::record(address, setup).await?;
-        let (trial, ..) = record.searched(&manifest.trial)?;
+        let (trial, ..) = record.trial_inputs(&manifest.trial)?;
         let pipeline = &trial.pipeline;
         let asks = |kind: ModelKind| !models_of_kind(pipeline, kind).is_empty();
         let has = |part: &Self| match part {

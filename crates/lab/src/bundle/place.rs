@@ -1,5 +1,4 @@
-//! Where a bundle lies, and how its files are read: never more of them than a
-//! bundle may have.
+//! Where a bundle is, and how its files are read: never more bytes than a bundle may have.
 
 use super::{Bundle, BundleManifest, MANIFEST, check};
 use crate::{
@@ -13,8 +12,8 @@ use std::{
 };
 use store::ArtifactStore;
 
-/// The most bytes of the manifest: a hundred thousand files have as many. As values of JSON they may fill fifty times
-/// the memory.
+/// The most bytes of the manifest: enough for a hundred thousand files. Parsed as JSON, they may
+/// take fifty times the memory.
 const MANIFEST_BYTES: u64 = 16 << 20;
 /// The most bytes of each other file that says what a bundle is.
 const SMALL_BYTES: u64 = 64 << 20;
@@ -40,7 +39,7 @@ impl Drop for BundleDraft {
     }
 }
 
-/// Where a bundle lies: a folder, or an object store.
+/// Where a bundle is: a folder, or an object store.
 pub(super) struct BundleLocation<'a> {
     pub(super) address: &'a str,
     /// The address for messages, without secrets.
@@ -56,21 +55,21 @@ impl<'a> BundleLocation<'a> {
     }
 
     /// The bytes of a file that the manifest names.
-    pub(super) async fn checked(&self, manifest: &BundleManifest, name: &str) -> Result<Vec<u8>, Error> {
+    pub(super) async fn read_checked(&self, manifest: &BundleManifest, name: &str) -> Result<Vec<u8>, Error> {
         let bytes = self.bytes(name, SMALL_BYTES).await?;
-        manifest.file(name, &self.origin)?.checked(bytes, &self.origin)
+        manifest.file(name, &self.origin)?.check_bytes(bytes, &self.origin)
     }
 
     /// The record of the run and its scores.
     pub(super) async fn record(&self, manifest: &BundleManifest) -> Result<RunRecord, Error> {
-        let summary = self.checked(manifest, &manifest.run_file(RunFileName::Summary)).await?;
-        let frozen = self.checked(manifest, &manifest.run_file(RunFileName::Frozen)).await?;
+        let summary = self.read_checked(manifest, &manifest.run_file(RunFileName::Summary)).await?;
+        let frozen = self.read_checked(manifest, &manifest.run_file(RunFileName::Frozen)).await?;
         let origin = &self.origin;
         RunRecord::of_files(&summary, &frozen)
             .map_err(|error| Error::Unusable(format!("{origin}: {error}; make it again with `reverie promote`")))
     }
 
-    /// The bytes of a file, which may have so many; none if there is no such file.
+    /// The bytes of a file, which may have at most `at_most`; none if there is no such file.
     async fn bytes(&self, name: &str, at_most: u64) -> Result<Option<Vec<u8>>, Error> {
         let one_more = at_most.saturating_add(1);
         let found = match &self.remote {
@@ -97,9 +96,9 @@ impl<'a> BundleLocation<'a> {
         tokio::task::spawn_blocking(move || BundleManifest::read(&bytes, &origin)).await.map_err(Error::table)?
     }
 
-    /// The folder on this machine that holds the files, fetched if it is not there.
-    /// A file is written once it was seen to be what was written there.
-    pub(super) async fn fetched(&self, manifest: &BundleManifest, cache: &Path) -> Result<PathBuf, Error> {
+    /// The folder on this machine that holds the files, fetched if it is not there. Each fetched
+    /// file is compared with the manifest.
+    pub(super) async fn fetch(&self, manifest: &BundleManifest, cache: &Path) -> Result<PathBuf, Error> {
         let folder = cache.join(&manifest.digest);
         if Bundle::is_at(&folder) {
             return Ok(folder);
@@ -123,7 +122,7 @@ impl<'a> BundleLocation<'a> {
             }
             // A file may be far larger than the manifest says.
             if !remote.save_at_most(&file.name, file.bytes.saturating_add(1), &path).await? {
-                return Err(file.refused("is missing", &self.origin));
+                return Err(file.refusal("is missing", &self.origin));
             }
             let (draft, file, origin) = (draft.to_owned(), file.clone(), self.origin.clone());
             let checked = tokio::task::spawn_blocking(move || check(&draft, &file, &origin));
@@ -133,7 +132,7 @@ impl<'a> BundleLocation<'a> {
     }
 }
 
-/// The beginning of a file, at most so many bytes; none if there is no file.
+/// The first `bytes` bytes of a file, or all if it has fewer; none if there is no file.
 fn read_at_most(path: &Path, bytes: u64) -> Result<Option<Vec<u8>>, Error> {
     match store::open_regular(path).and_then(|file| {
         let mut content = Vec::new();

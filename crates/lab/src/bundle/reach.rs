@@ -1,5 +1,5 @@
-//! What a bundle uses beyond its own files: code, variables of the environment,
-//! and addresses. A service compares that before it opens a bundle named over HTTP.
+//! What a bundle uses beyond its own files: code, variables of the environment, and addresses. A
+//! service checks this before it opens a bundle that is named over HTTP.
 
 use crate::{Error, RunRecord, record::experiment_of, spec::Experiment};
 use models::ModelConfig;
@@ -13,17 +13,17 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     functions: bool,
-    /// Whether all addresses and all that is sent there are in it.
+    /// Whether it includes all addresses and everything that is sent to them.
     all_models: bool,
-    /// With their paths: a gateway may choose by the path where a call goes.
+    /// Addresses with their paths, by which a gateway may route calls.
     addresses: BTreeSet<String>,
-    sent: BTreeSet<Sent>,
+    sent: BTreeSet<SentSetting>,
 }
 
-/// Something that the settings of a model add to each of its calls. A gateway may
-/// choose by it where the call goes.
+/// Something that the settings of a model add to each of its calls. A gateway may route calls by
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Sent {
+struct SentSetting {
     /// Its kind, in the plural.
     kind: &'static str,
     /// Its name, and its value if that is no secret.
@@ -49,7 +49,7 @@ impl Reach {
         // In a file, settings may be a table or a list; serialized from their types they are always a table.
         let trials = serde_json::to_value(frozen).map_err(Error::table)?;
         let trials = Self { functions: has_function(&trials), ..Self::default() };
-        // A forged bundle may hold two different experiments, so both are judged.
+        // A forged bundle may hold two different experiments, so both are checked.
         let recorded = experiment_of(experiment, record)?;
         Ok(trials.and(&Self::of_experiment(experiment)).and(&Self::of_experiment(&recorded)))
     }
@@ -74,7 +74,7 @@ impl Reach {
             (None, Ok(url)) if url.has_host() => url.origin().ascii_serialization() + url.path().trim_end_matches('/'),
             (None, _) => access.address,
         };
-        let mut add = |kind, text: String| self.sent.insert(Sent { kind, text, address: address.clone() });
+        let mut add = |kind, text: String| self.sent.insert(SentSetting { kind, text, address: address.clone() });
         for name in access.variables {
             add(VARIABLES, name);
         }
@@ -99,13 +99,13 @@ impl Reach {
         self
     }
 
-    /// The same, and functions too.
+    /// The same reach, with functions.
     #[must_use]
     pub fn with_functions(self) -> Self {
         Self { functions: true, ..self }
     }
 
-    /// The same, and all addresses and all that is sent there too.
+    /// The same reach, with all addresses and everything that is sent to them.
     #[must_use]
     pub fn with_all_models(self) -> Self {
         Self { all_models: true, ..self }
@@ -118,7 +118,7 @@ impl Reach {
             beyond.push("functions of Python, which are code that would run here".to_owned());
         }
         if !allowed.all_models {
-            let sent: Vec<&Sent> = self.sent.difference(&allowed.sent).collect();
+            let sent: Vec<&SentSetting> = self.sent.difference(&allowed.sent).collect();
             let of_kind = |kind| -> Vec<String> {
                 let sent = sent.iter().filter(|sent| sent.kind == kind);
                 sent.map(|sent| format!("`{}` for `{}`", sent.text, sent.address)).collect()
@@ -145,8 +145,8 @@ fn local_file(model: &ModelConfig) -> Option<String> {
     (!is_listed).then(|| format!("the {provider} model {name}"))
 }
 
-/// Whether a field of a request, with this value as JSON, can lead it nowhere: it
-/// is a number or a switch, or says how long a model thinks.
+/// Whether a field of a request, with this value as JSON, cannot route it: it is a number or a
+/// boolean, or sets how long a model thinks.
 fn is_harmless(name: &str, value: &str) -> bool {
     let is_text = || value.len() < 20 && value.trim_matches('"').bytes().all(|byte| byte.is_ascii_alphabetic());
     match serde_json::from_str(value) {

@@ -1,5 +1,4 @@
-//! How a run measured: what the scores of a metric depend on beside questions
-//! and answers.
+//! How a run measured: what the scores of a metric depend on in addition to questions and answers.
 
 use crate::record::Frozen;
 use eval::MetricConfig;

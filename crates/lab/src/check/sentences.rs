@@ -50,7 +50,7 @@ impl Check {
                 });
                 let missing = by(MetricOutcome::Inconclusive);
                 let missing = (!missing.is_empty()).then(|| {
-                    format!("too many scores are missing to hold {ours} against {theirs} of the bundle, by {missing}")
+                    format!("too many scores are missing to compare {ours} with {theirs} of the bundle, by {missing}")
                 });
                 too_few.into_iter().chain(missing).collect::<Vec<_>>().join("; ")
             }
@@ -60,69 +60,70 @@ impl Check {
 
 impl CheckedMetric {
     /// What the metric says, in a sentence.
-    pub(super) fn in_words(&self, told: &MetricFindings<'_>) -> String {
+    pub(super) fn in_words(&self, findings: &MetricFindings<'_>) -> String {
         let Self { metric, scored, asked, .. } = self;
         match self.outcome {
-            MetricOutcome::Inconclusive if !told.is_there => format!("{metric}: the run has no scores by it"),
+            MetricOutcome::Inconclusive if !findings.is_there => format!("{metric}: the run has no scores by it"),
             MetricOutcome::Inconclusive if *asked == 0 => format!("{metric}: neither trial was asked for it"),
             MetricOutcome::Inconclusive => format!(
                 "{metric}: only {scored} of {asked} questions have both scores, and 90 % are needed; `reverie run` asks \
                  for what is missing"
             ),
             MetricOutcome::TooFew => {
-                let differing = told.gains.iter().filter(|gain| **gain != 0.0).count();
-                let worse = told.gains.iter().filter(|gain| **gain < 0.0).count();
+                let differing = findings.gains.iter().filter(|gain| **gain != 0.0).count();
+                let worse = findings.gains.iter().filter(|gain| **gain < 0.0).count();
                 format!(
                     "{metric} is worse by {}, but not proven ({}): {differing} of {scored} questions differ, {worse} of them \
                      are worse, and at least {} must be worse, and none better. The test counts in how many ways so few \
                      differences can fall, the interval does not, and is too narrow with few questions: believe p. Ask \
                      more questions, or allow the loss with --margin",
-                    self.loss(told),
-                    self.test(told),
+                    self.loss(findings),
+                    self.test(findings),
                     self.fewest_losses
                 )
             }
-            MetricOutcome::Worse => format!("{metric} is worse by {} ({})", self.loss(told), self.test(told)),
-            MetricOutcome::Passed if told.gains.iter().all(|gain| *gain == 0.0) => {
-                format!("{metric}: all {scored} scores are equal; {}", self.reach(told))
+            MetricOutcome::Worse => format!("{metric} is worse by {} ({})", self.loss(findings), self.test(findings)),
+            MetricOutcome::Passed if findings.gains.iter().all(|gain| *gain == 0.0) => {
+                format!("{metric}: all {scored} scores are equal; {}", self.detectable(findings))
             }
             MetricOutcome::Passed if self.corrected.is_some_and(|p| p < super::ALPHA) => format!(
                 "{metric} is worse by {} ({}), which the margin of {:.3} allows; {}",
-                self.loss(told),
-                self.test(told),
-                told.allowed,
-                self.reach(told)
+                self.loss(findings),
+                self.test(findings),
+                findings.allowed,
+                self.detectable(findings)
             ),
             MetricOutcome::Passed => {
-                format!("{metric} is not proven worse ({}); {}", self.test(told), self.reach(told))
+                format!("{metric} is not proven worse ({}); {}", self.test(findings), self.detectable(findings))
             }
             MetricOutcome::Shown => format!("{metric} is not in the objective, and judges nothing"),
         }
     }
 
-    fn loss(&self, told: &MetricFindings<'_>) -> String {
-        let loss = -told.gains.iter().sum::<f64>() / told.gains.len().max(1) as f64;
+    fn loss(&self, findings: &MetricFindings<'_>) -> String {
+        let loss = -findings.gains.iter().sum::<f64>() / findings.gains.len().max(1) as f64;
         let ends = self.interval.map(|it| if self.higher_is_better { (-it.high, -it.low) } else { (it.low, it.high) });
         let interval = ends.map_or_else(String::new, |(low, high)| format!(" [{low:.3}, {high:.3}]"));
         format!("{loss:.3}{interval}")
     }
 
-    fn test(&self, told: &MetricFindings<'_>) -> String {
+    fn test(&self, findings: &MetricFindings<'_>) -> String {
         let p = self.corrected.unwrap_or(1.0);
         let p = if p < 0.001 { "p < 0.001".to_owned() } else { format!("p {p:.3}") };
-        let corrected = if told.tests > 1 { format!(", corrected for {} metrics", told.tests) } else { String::new() };
+        let corrected =
+            if findings.tests > 1 { format!(", corrected for {} metrics", findings.tests) } else { String::new() };
         format!("{p}, one-sided{corrected}")
     }
 
     /// What loss the test could have found.
-    fn reach(&self, told: &MetricFindings<'_>) -> String {
+    fn detectable(&self, findings: &MetricFindings<'_>) -> String {
         let (scored, fewest) = (self.scored, self.fewest_losses);
-        let within = if told.allowed > 0.0 { ", and by more than the margin" } else { "" };
+        let within = if findings.allowed > 0.0 { ", and by more than the margin" } else { "" };
         match self.detectable_loss {
             _ if scored < fewest => {
                 format!("with {scored} questions no loss can be proven, however large: at least {fewest} are needed")
             }
-            Some(loss) if loss < told.high - told.low => {
+            Some(loss) if loss < findings.high - findings.low => {
                 format!("with {scored} questions, a loss of {loss:.3} would have been found in 4 of 5 cases")
             }
             Some(_) => format!("with {scored} questions, even the largest loss might not have been found"),

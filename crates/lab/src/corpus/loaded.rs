@@ -30,17 +30,15 @@ pub struct LoadedCorpus {
 }
 
 impl LoadedCorpus {
-    /// Gives its documents back, so that the next run on an object store is not
-    /// told of another one. Where it is only dropped, that store remembers it for
-    /// ten minutes.
+    /// Ends its claim on the documents, so that the next run on an object store reports no other
+    /// user. If it is only dropped, the claim expires after ten minutes.
     pub async fn end(self) {
         if let Some(claimed) = self.claimed {
             claimed.end().await;
         }
     }
 
-    /// Shows every document, one shard in memory at a time, in the order of
-    /// the plan.
+    /// Calls `each` with every document in the order of the plan, one shard in memory at a time.
     ///
     /// # Errors
     /// If the store fails.
@@ -53,7 +51,7 @@ impl LoadedCorpus {
         .await
     }
 
-    /// Shows what became of every file, in the same order.
+    /// Calls `each` with the row of every file, in the same order.
     pub(crate) async fn rows(&self, mut each: impl FnMut(DocumentRow)) -> Result<(), Error> {
         let mut ids: Vec<_> = self.outputs.keys().copied().collect();
         ids.sort_unstable();

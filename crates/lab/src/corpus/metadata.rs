@@ -35,14 +35,14 @@ pub(super) fn read(
         .chain(files.rejected.iter().map(|file| file.path.as_str()))
         .chain(files.unread.iter().map(|file| file.path.as_str()))
         .collect();
-    let mut strangers = rows.iter().filter(|(path, _)| !known.contains(path.as_str()));
-    for (path, row) in strangers.by_ref().take(NAMED) {
+    let mut unknown = rows.iter().filter(|(path, _)| !known.contains(path.as_str()));
+    for (path, row) in unknown.by_ref().take(NAMED) {
         let line = row.line;
         mistakes.push(format!(
             "{written}:{line}: the corpus has no document `{path}`: correct the path, or remove the row"
         ));
     }
-    let more = strangers.count();
+    let more = unknown.count();
     if more > 0 {
         mistakes.push(format!("{written}: {more} more rows name documents that the corpus does not have"));
     }

@@ -7,7 +7,7 @@ use crate::{
     operator::Operator,
     plan::Plan,
     progress::Progress,
-    task::{self, Execution, Output},
+    task::{self, Execution, StoredOutput},
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Runner for Local {
         }
     }
 
-    async fn run(&self, assignment: Assignment) -> Result<Output, Error> {
+    async fn run(&self, assignment: Assignment) -> Result<StoredOutput, Error> {
         let Assignment { inputs, partial, turn, execution, progress, .. } = &assignment;
         task::execute(assignment.task(), inputs, *partial, *turn, execution, progress).await
     }

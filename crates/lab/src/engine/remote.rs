@@ -4,8 +4,8 @@
 //! - One worker for each node executes all stages without settings of their
 //!   own. A stage with settings has a pool of workers, which grows while its
 //!   tasks wait and shrinks while they are idle.
-//! - Tasks that are short travel together, so that a unit takes about a tenth
-//!   of a second and the cluster's own cost per call does not count.
+//! - Short tasks are sent together as one unit of about a tenth of a second, so
+//!   that the cluster's overhead per call does not matter.
 //! - A worker that died is replaced while its node is alive, and its tasks go
 //!   to other workers. Outputs that it had written are in the store, and paid
 //!   answers are in the journal, so only the rest is repeated.
@@ -18,7 +18,7 @@ mod staff;
 
 use super::{
     Assignment, Engine, Local, PlanOutcome, Runner, schedule,
-    unit::{Look, WorkerSetup},
+    unit::{WorkerActivity, WorkerSetup},
 };
 use crate::cluster::{Cluster, ClusterNode, WorkerId};
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
     plan::Plan,
     progress::Progress,
     spec::{EngineSpec, StageSpec},
-    task::{Execution, Output},
+    task::{Execution, StoredOutput},
 };
 use async_trait::async_trait;
 use std::{
@@ -39,10 +39,10 @@ use store::ArtifactStore;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// What a unit should take, in seconds, and how many tasks it holds at most.
+/// The intended duration of a unit in seconds, and the most tasks that it holds.
 const UNIT_SECONDS: f64 = 0.1;
 const UNIT_TASKS: usize = 64;
-/// How often nodes are looked at.
+/// The interval between two checks of the nodes.
 const LOOK: Duration = Duration::from_secs(2);
 /// How often workers are asked what they are doing.
 const ASK: Duration = Duration::from_secs(1);
@@ -69,18 +69,18 @@ struct SharedDriver {
 
 #[derive(Default)]
 struct DriverState {
-    queues: BTreeMap<Operator, VecDeque<Queued>>,
+    queues: BTreeMap<Operator, VecDeque<QueuedTask>>,
     workers: Vec<WorkerState>,
-    starts: HashMap<String, Starts>,
+    starts: HashMap<String, StartAttempts>,
     /// The usual duration of a task, in seconds.
-    usual: BTreeMap<Operator, f64>,
+    usual_seconds: BTreeMap<Operator, f64>,
     /// The objects with questions that were written, by execution.
     questions: HashMap<usize, String>,
     /// The live tables of the plan that is executed.
     progress: Option<Progress>,
     repeated: usize,
     deaths: usize,
-    trouble: Option<String>,
+    last_problem: Option<String>,
     without_workers: Option<Instant>,
     /// Since when a stage has had tasks but no ready worker.
     unstaffed: BTreeMap<Operator, Instant>,
@@ -99,11 +99,11 @@ struct WorkerGrowth {
 }
 
 /// A task that waits for a worker.
-struct Queued {
+struct QueuedTask {
     assignment: Assignment,
     questions: String,
     deaths: usize,
-    done: oneshot::Sender<Result<Output, Error>>,
+    done: oneshot::Sender<Result<StoredOutput, Error>>,
 }
 
 struct WorkerState {
@@ -120,7 +120,7 @@ struct WorkerState {
 }
 
 #[derive(Default)]
-struct Starts {
+struct StartAttempts {
     failed: u32,
     not_before: Option<Instant>,
 }
@@ -186,7 +186,7 @@ impl Engine for Remote {
         let outcome = schedule::execute(Arc::new(self.clone()), plan, execution, progress, cancel).await;
         {
             let mut state = self.shared.state();
-            // An address in memory is used again, so another execution may have this one's.
+            // The keys are addresses in memory, which a later execution may reuse.
             state.questions.clear();
             state.progress = None;
         }
@@ -221,15 +221,15 @@ impl Runner for Remote {
         (slots + 1) * state.batch(operator)
     }
 
-    async fn changed(&self) {
+    async fn limit_changed(&self) {
         self.shared.room.notified().await;
     }
 
-    async fn run(&self, assignment: Assignment) -> Result<Output, Error> {
+    async fn run(&self, assignment: Assignment) -> Result<StoredOutput, Error> {
         let questions = self.questions(&assignment.execution).await?;
         let (done, reply) = oneshot::channel();
         let operator = assignment.task().operator();
-        let queued = Queued { assignment, questions, deaths: 0, done };
+        let queued = QueuedTask { assignment, questions, deaths: 0, done };
         self.shared.state().queues.entry(operator).or_default().push_back(queued);
         self.shared.work.notify_one();
         reply.await.unwrap_or_else(|_| Err(Error::Remote("the engine ended before the task did".to_owned())))
@@ -237,10 +237,10 @@ impl Runner for Remote {
 }
 
 impl DriverState {
-    /// Tasks of an operator that travel together.
+    /// The number of tasks of an operator that are sent as one unit.
     fn batch(&self, operator: Operator) -> usize {
-        let usual = self.usual.get(&operator).copied().unwrap_or(UNIT_SECONDS);
-        ((UNIT_SECONDS / usual.max(1e-6)).ceil() as usize).clamp(1, UNIT_TASKS)
+        let usual_seconds = self.usual_seconds.get(&operator).copied().unwrap_or(UNIT_SECONDS);
+        ((UNIT_SECONDS / usual_seconds.max(1e-6)).ceil() as usize).clamp(1, UNIT_TASKS)
     }
 }
 
@@ -267,7 +267,7 @@ impl SharedDriver {
 
 impl DriverState {
     /// Shows what a worker does in the live tables.
-    fn see(&self, worker: WorkerId, look: Look) {
+    fn show_activity(&self, worker: WorkerId, look: WorkerActivity) {
         let Some(progress) = &self.progress else { return };
         for (operator, rows) in look.rows {
             progress.rows(operator, rows);
@@ -287,7 +287,7 @@ impl DriverState {
     }
 }
 
-/// Looks after queues and workers until the engine is gone.
+/// Manages queues and workers until the engine is dropped.
 async fn dispatch(shared: Weak<SharedDriver>) {
     let (mut looked, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
     loop {
@@ -300,7 +300,7 @@ async fn dispatch(shared: Weak<SharedDriver>) {
             shared.ask();
             asked = Some(Instant::now());
         }
-        shared.pump();
+        shared.hand_out_waiting();
         let _ = tokio::time::timeout(LOOK / 4, shared.work.notified()).await;
     }
 }

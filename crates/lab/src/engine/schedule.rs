@@ -13,7 +13,7 @@ use crate::{
     plan::{Plan, Task, TaskId},
     progress::Progress,
     settlement::ends_all,
-    task::{Execution, Output},
+    task::{Execution, StoredOutput},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
@@ -31,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 const MANY_TASKS: usize = 2000;
 /// How often the engine checks that the store still exists.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the end waits for tasks that were aborted: one that computes goes on to its next pause.
+/// How long a cancelled run waits for aborted tasks: a task that computes goes on to its next
+/// await.
 const ABORTED: Duration = Duration::from_secs(1);
 
 /// A task that is to run now.
@@ -67,12 +68,12 @@ pub(crate) trait Runner: Send + Sync {
     fn limit(&self, operator: Operator) -> usize;
 
     /// Waits until a limit may have changed without a task ending.
-    async fn changed(&self) {
+    async fn limit_changed(&self) {
         std::future::pending().await
     }
 
     /// Runs a task.
-    async fn run(&self, assignment: Assignment) -> Result<Output, Error>;
+    async fn run(&self, assignment: Assignment) -> Result<StoredOutput, Error>;
 }
 
 /// Ready tasks: those of trials that are nearly done, then the most
@@ -111,9 +112,9 @@ pub(super) async fn execute(
     progress: &Progress,
     cancel: &CancellationToken,
 ) -> Result<PlanOutcome, Error> {
-    let stored = stored(plan, &execution.store).await?;
-    let again = again(plan, &stored, &execution.store).await?;
-    let (to_run, reused) = required(plan, &stored, &again);
+    let stored = stored_tasks(plan, &execution.store).await?;
+    let damaged = damaged_tasks(plan, &stored, &execution.store).await?;
+    let (to_run, reused) = tasks_to_run(plan, &stored, &damaged);
     progress.begin(plan, &to_run, &reused);
     progress.watch(execution.models().client());
     execution.log("tasks_reused", serde_json::json!({ "count": reused.len(), "to_run": to_run.len() }));
@@ -140,9 +141,10 @@ pub(super) async fn execute(
 
     let mut active: HashMap<Operator, usize> = HashMap::new();
     let mut tainted: HashSet<TaskId> = HashSet::new();
-    let mut set: JoinSet<(TaskId, Result<Output, Error>)> = JoinSet::new();
+    let mut set: JoinSet<(TaskId, Result<StoredOutput, Error>)> = JoinSet::new();
     let mut gone = Box::pin(gone(&execution.store));
-    // What ends all work: tasks that have begun are awaited, because their calls are paid.
+    // The error that ends all work. Tasks that have begun are awaited, because their calls are
+    // paid.
     let mut end: Option<Error> = None;
     loop {
         while !cancel.is_cancelled()
@@ -164,14 +166,15 @@ pub(super) async fn execute(
         }
         let joined = tokio::select! {
             joined = set.join_next() => joined,
-            () = runner.changed() => continue,
+            () = runner.limit_changed() => continue,
             gone = &mut gone => {
                 set.abort_all();
                 return Err(gone.into());
             }
             () = cancel.cancelled() => {
                 set.abort_all();
-                // Only when they are gone is it known which of their calls go on because they are paid.
+                // Paid calls of aborted tasks go on; which ones is known only once the tasks are
+                // gone.
                 let gone = async { while set.join_next().await.is_some() {} };
                 let _ = tokio::time::timeout(ABORTED, gone).await;
                 execution.log("run_interrupted", serde_json::json!({ "executed": outcome.executed }));
@@ -267,7 +270,7 @@ fn fail(
     }
 }
 
-async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<Output, Error> {
+async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<StoredOutput, Error> {
     let (plan, execution) = (assignment.plan.clone(), assignment.execution.clone());
     let task = &plan.tasks[assignment.id];
     let started = Instant::now();
@@ -301,7 +304,7 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<Output, Erro
 }
 
 /// For each task, whether its artifact is in the store.
-pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<bool>, Error> {
+pub(crate) async fn stored_tasks(plan: &Plan, store: &ArtifactStore) -> Result<Vec<bool>, Error> {
     if plan.tasks.len() >= MANY_TASKS {
         // One request lists a thousand names.
         let names: HashSet<String> = store.list(layout::artifacts()).await?.into_iter().collect();
@@ -318,7 +321,7 @@ pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<boo
 
 /// The tasks that must be done again because their output was damaged and set
 /// aside, even if no remaining task needs the output.
-pub(crate) async fn again(plan: &Plan, stored: &[bool], store: &ArtifactStore) -> Result<Vec<TaskId>, Error> {
+pub(crate) async fn damaged_tasks(plan: &Plan, stored: &[bool], store: &ArtifactStore) -> Result<Vec<TaskId>, Error> {
     let lost: HashSet<String> = store.lost().await?.into_iter().collect();
     let missing = |id: &TaskId| !stored[*id] && lost.contains(&plan.tasks[*id].artifact());
     Ok(if lost.is_empty() { Vec::new() } else { (0..plan.tasks.len()).filter(missing).collect() })
@@ -336,11 +339,11 @@ async fn gone(store: &ArtifactStore) -> store::Error {
 
 /// The tasks that must run, and the stored tasks whose outputs they need. The
 /// inputs of a stored task are not looked at.
-pub(crate) fn required(plan: &Plan, stored: &[bool], again: &[TaskId]) -> (Vec<TaskId>, Vec<TaskId>) {
+pub(crate) fn tasks_to_run(plan: &Plan, stored: &[bool], damaged: &[TaskId]) -> (Vec<TaskId>, Vec<TaskId>) {
     let mut seen = vec![false; plan.tasks.len()];
     let (mut to_run, mut reused) = (Vec::new(), Vec::new());
     let mut open = plan.sinks();
-    open.extend(again);
+    open.extend(damaged);
     while let Some(id) = open.pop() {
         if std::mem::replace(&mut seen[id], true) {
             continue;

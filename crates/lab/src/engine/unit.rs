@@ -6,9 +6,9 @@ use crate::{
     Error, error_chain, failed_function,
     operator::Operator,
     plan::{Task, TaskId},
-    progress::{Expected, ModelTraffic},
+    progress::{ExpectedRows, ModelTraffic},
     settlement::ends_all,
-    task::Output,
+    task::StoredOutput,
 };
 use models::{BudgetReport, Caps, Identity, Spending};
 use rag::python::Failure;
@@ -38,7 +38,7 @@ pub struct WorkerSetup {
     pub cores: usize,
 }
 
-/// Tasks that travel together.
+/// Tasks that are sent together.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Unit {
     /// The run's id.
@@ -60,7 +60,7 @@ pub(crate) struct UnitTask {
     pub(crate) turn: CallTurn,
 }
 
-/// What became of a unit.
+/// The result of a unit.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct UnitReply {
     /// One for each task, in order.
@@ -70,26 +70,26 @@ pub(crate) struct UnitReply {
     /// What happened to the budget since then.
     pub(crate) budget: BudgetReport,
     /// What the worker is doing.
-    pub(crate) look: Look,
+    pub(crate) look: WorkerActivity,
 }
 
 /// What a worker is doing, for the live tables.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Look {
+pub(crate) struct WorkerActivity {
     /// Rows made since the last look.
     pub(crate) rows: BTreeMap<Operator, usize>,
     /// The numbers of rows that its tasks announced since the last look.
     #[serde(default)]
-    pub(crate) expected: BTreeMap<Operator, Expected>,
+    pub(crate) expected: BTreeMap<Operator, ExpectedRows>,
     /// Its calls to models.
     pub(crate) models: Vec<ModelTraffic>,
 }
 
-/// What became of a task.
+/// The result of a task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TaskReply {
     /// Its output, or why there is none.
-    pub(crate) result: Result<Output, TaskError>,
+    pub(crate) result: Result<StoredOutput, TaskError>,
     /// How long it took.
     pub(crate) seconds: f64,
 }
@@ -101,7 +101,7 @@ pub(crate) struct TaskError {
     pub(crate) reason: String,
     /// The user's function that failed, if that is why.
     pub(crate) function: Option<Box<Failure>>,
-    /// Whether nothing more can be kept there, so that all work ends.
+    /// Whether the worker can store nothing more, so that all work ends.
     #[serde(default)]
     pub(crate) ends_all: bool,
 }

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 /// What was read of trials that share their chunks.
 pub(super) type EnrichedCache = HashMap<Vec<TaskId>, Option<NotEnriched>>;
 
-/// Those of a trial; none if all chunks are as they were to be. Tables that are
-/// gone from the store, because what is made of them is there, tell nothing.
+/// The chunks of a trial that were not enriched; none if all were. Tables that are no longer in the
+/// store are skipped.
 pub(super) async fn of_trial(
     execution: &Execution,
     plan: &Plan,

@@ -20,7 +20,7 @@ pub(super) fn of_trial(
     answers: &HashMap<String, Result<Answer, NoAnswer>>,
     scores: &[(String, HashMap<String, Scored>)],
 ) -> Vec<FunctionFailure> {
-    let told = |label: &str, question: Option<&String>, failure: &Failure| FunctionFailure {
+    let failure_of = |label: &str, question: Option<&String>, failure: &Failure| FunctionFailure {
         trial: trial.id.clone(),
         label: label.to_owned(),
         question: question.cloned(),
@@ -32,11 +32,11 @@ pub(super) fn of_trial(
         .filter(|(id, (at, _))| *id == at && plan.tasks[**id].trials.contains(&trial.id))
         .collect();
     stages.sort_by_key(|(id, _)| **id);
-    let stages = stages.into_iter().map(|(id, (_, failure))| told(&plan.tasks[*id].label, None, failure));
+    let stages = stages.into_iter().map(|(id, (_, failure))| failure_of(&plan.tasks[*id].label, None, failure));
     let mut rows = Vec::new();
     for (question, answer) in answers {
         if let Err(NoAnswer { function: Some(failure), .. }) = answer {
-            rows.push(told(trial.label(rag::Axis::Generator), Some(question), failure));
+            rows.push(failure_of(trial.label(rag::Axis::Generator), Some(question), failure));
         }
     }
     for (metric, by_question) in scores {
@@ -44,7 +44,7 @@ pub(super) fn of_trial(
             if let Score::Missing(Missing::FunctionError(failure)) = &scored.score
                 && matches!(failure.stage.as_str(), "metric" | "judge")
             {
-                rows.push(told(metric, Some(question), failure));
+                rows.push(failure_of(metric, Some(question), failure));
             }
         }
     }

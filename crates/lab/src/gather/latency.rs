@@ -1,13 +1,13 @@
 //! How long a user waits: retrievals measured one at a time, after the run's
 //! work is done, through the pipeline that the service uses.
 //!
-//! Up to [`QUESTIONS`] questions are searched again, for about [`SECONDS`] each
-//! and [`SECONDS_IN_ALL`] at most. Model calls are answered by the journal and count with the seconds that
-//! they took when they were made, a question that was embedded in a batch with those of the batch; nothing is paid. What was measured is stored
-//! once for a retrieval, whichever trials share it, so a run that is repeated
-//! shows the same numbers. Pipelines with functions of the user are not measured,
-//! because their functions would be called again, and neither are runs on a
-//! cluster; there the seconds of the model calls stand for the retrieval.
+//! For each retrieval, up to [`QUESTIONS`] questions are searched again within about [`SECONDS`]; all
+//! retrievals together take about [`SECONDS_IN_ALL`]. The journal answers model calls, which count
+//! with the seconds that they took when they were made, or that their batch took; nothing is paid. A
+//! measurement is stored once for a retrieval, whichever trials share it, so a repeated run shows the
+//! same numbers. Pipelines with user functions are not measured, because that would call the
+//! functions again, and neither are runs on a cluster: there the seconds of the model calls stand for
+//! the retrieval.
 
 use super::{QuestionResult, price::TrialPrice};
 use crate::{
@@ -34,10 +34,10 @@ const QUESTIONS: usize = 30;
 const SECONDS: f64 = 1.0;
 /// The same for all retrievals of a run together: many retrievals have less time each.
 const SECONDS_IN_ALL: f64 = 10.0;
-/// So many questions are measured however long they take.
+/// The fewest questions that are measured, however long they take.
 const FEWEST: usize = 3;
-/// A dense index makes the copy that speeds it up after some searches, as it is
-/// when a service answers.
+/// Searches before the measurement: only after some searches does a dense index make the copy that
+/// speeds it up, as in a service.
 const PROBES: usize = 6;
 
 /// What was measured of a retrieval.
@@ -74,7 +74,7 @@ pub(crate) async fn measure(session: &Session, prepared: &PreparedRun, part: Run
 
 fn runs_function(plan: &Plan, tasks: &TrialTasks) -> bool {
     let searches = |work: &Work| !matches!(work, Work::Generate(_) | Work::Score(_));
-    let of_trial = plan.reached(tasks);
+    let of_trial = plan.tasks_of(tasks);
     of_trial.into_iter().map(|id| &plan.tasks[id].work).any(|work| searches(work) && work.describe().runs_function())
 }
 
@@ -96,7 +96,7 @@ async fn measure_one(
     let mut outputs = Outputs::new();
     for id in inputs.all() {
         let artifact = outcome.outputs.get(&id).cloned().unwrap_or_else(|| plan.tasks[id].artifact());
-        // What is made of it may be there without it.
+        // An input may be removed from the store although its results are there.
         if !execution.store.exists(&artifact).await? {
             return Ok(());
         }

@@ -19,7 +19,7 @@ use std::{
 
 /// The usage of a trial, and what follows from it.
 pub(super) struct TrialPrice {
-    pub(super) of: TrialUsage,
+    pub(super) usage: TrialUsage,
     pub(super) tokens_per_question: Option<f64>,
     /// Dollars for all questions, none if they are not known.
     pub(super) cost_usd: Option<f64>,
@@ -55,12 +55,12 @@ pub(super) async fn of_trial(
 ) -> Result<TrialPrice, Error> {
     let execution = &prepared.execution;
     let prices = prices(execution, prepared);
-    let mut of = TrialUsage::default();
+    let mut usage = TrialUsage::default();
     let mut unknown: BTreeMap<_, Purpose> = BTreeMap::new();
     let mut search_seconds: BTreeMap<String, f64> = BTreeMap::new();
     // Tokens and questions of each operator: a search may ask for few answers.
     let mut tokens: BTreeMap<_, (u64, usize)> = BTreeMap::new();
-    for id in plan.reached(&plan.trials[index]) {
+    for id in plan.tasks_of(&plan.trials[index]) {
         let task = &plan.tasks[id];
         let kind = task.work.describe();
         if !counts(task) {
@@ -78,9 +78,9 @@ pub(super) async fn of_trial(
             },
         };
         match kind.purpose() {
-            Purpose::Index => of.index.merge(&used.all),
+            Purpose::Index => usage.index.merge(&used.all),
             Purpose::Questions => {
-                of.questions.merge(&used.all);
+                usage.questions.merge(&used.all);
                 let (sum, asked) = tokens.entry(kind.operator()).or_default();
                 *sum += used.all.tokens();
                 *asked += match &task.work {
@@ -94,18 +94,18 @@ pub(super) async fn of_trial(
             Purpose::Evaluation => {}
         }
     }
-    of.questions = priced(&of.questions, &prices);
-    of.index = priced(&of.index, &prices);
-    of.unknown = unknown.keys().map(|operator| operator.name().to_owned()).collect();
-    of.unpriced = unpriced(&of, &prices, prepared, trial);
+    usage.questions = at_present_prices(&usage.questions, &prices);
+    usage.index = at_present_prices(&usage.index, &prices);
+    usage.unknown = unknown.keys().map(|operator| operator.name().to_owned()).collect();
+    usage.unpriced = unpriced(&usage, &prices, prepared, trial);
     let is_known = |purpose| !unknown.values().any(|other| *other == purpose) || is_free(execution, trial);
     let per_question = tokens.values().map(|&(sum, asked)| sum as f64 / asked.max(1) as f64).sum::<f64>();
     Ok(TrialPrice {
         tokens_per_question: (!prepared.questions.is_empty()).then_some(per_question + 0.0),
-        cost_usd: cost(&of.questions, &prices).filter(|_| is_known(Purpose::Questions)),
-        index_cost_usd: cost(&of.index, &prices).filter(|_| is_known(Purpose::Index)),
+        cost_usd: cost(&usage.questions, &prices).filter(|_| is_known(Purpose::Questions)),
+        index_cost_usd: cost(&usage.index, &prices).filter(|_| is_known(Purpose::Index)),
         search_seconds,
-        of,
+        usage,
     })
 }
 
@@ -120,7 +120,7 @@ fn add_seconds(seconds: &mut BTreeMap<String, f64>, prepared: &PreparedRun, used
     }
 }
 
-/// Answers of earlier versions say what they used, as calls of one model.
+/// The usage that answers of earlier versions hold themselves, as calls of one model.
 async fn of_answers(
     prepared: &PreparedRun,
     trial: &Trial,
@@ -190,7 +190,7 @@ fn has_price(account: &str, used: &ModelUsage, prices: &BTreeMap<String, (f64, f
 
 /// The same usage at the present prices; that of models without a price keeps
 /// what it cost when the calls were made.
-fn priced(usage: &Ledger, prices: &BTreeMap<String, (f64, f64)>) -> Ledger {
+fn at_present_prices(usage: &Ledger, prices: &BTreeMap<String, (f64, f64)>) -> Ledger {
     let mut priced = Ledger::default();
     for (account, used) in usage.models() {
         let cost_usd = prices.get(account).map_or(used.cost_usd, |&price| used.cost_at(price));

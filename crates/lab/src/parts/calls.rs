@@ -1,4 +1,4 @@
-//! Asking another part.
+//! Calls other parts of a trial.
 
 use super::{
     PartReply, PartRequest, PartTransport, PartUnavailable,
@@ -15,14 +15,14 @@ use rag::{
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// The way to the other parts.
+/// A client of the other parts.
 #[derive(Clone)]
 pub(crate) struct PartClient(pub(crate) Arc<dyn PartTransport>);
 
 impl PartClient {
-    /// The reply to a request that has one.
+    /// The reply to a request that has exactly one.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &PartRequest) -> Result<T, PartFailure> {
-        let (part, bytes) = (request.part(), written(request)?);
+        let (part, bytes) = (request.part(), encode(request)?);
         let mut again = true;
         loop {
             let reply = self.0.call(part, false, bytes.clone()).next().await;
@@ -42,11 +42,10 @@ impl PartClient {
         }
     }
 
-    /// What is said on a request that is answered bit by bit. It ends after a
-    /// failure.
-    pub(crate) fn hear(&self, request: &PartRequest) -> impl Stream<Item = PartReply> + Send + 'static {
+    /// The replies to a request whose answer is a stream. It ends after a failure.
+    pub(crate) fn stream_replies(&self, request: &PartRequest) -> impl Stream<Item = PartReply> + Send + 'static {
         let part = request.part();
-        let replies = match written(request) {
+        let replies = match encode(request) {
             Ok(bytes) => self
                 .0
                 .call(part, true, bytes)
@@ -62,7 +61,7 @@ impl PartClient {
     }
 }
 
-fn written(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
+fn encode(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
     serde_json::to_vec(request).map_err(|error| PartFailure::unreadable(&error))
 }
 

@@ -1,5 +1,5 @@
-//! Models that another part holds. It also limits and repeats their calls, so
-//! here nothing of that is done a second time.
+//! Models that another part holds. That part limits and retries the calls, so this process does
+//! neither.
 
 use super::{PartClient, PartReply, PartRequest, WireMatrix, wire::PartFailure};
 use async_trait::async_trait;
@@ -16,35 +16,35 @@ use std::{
     },
 };
 
-/// How many calls may be under way: the part that holds the model has the limit.
+/// The most calls in flight, in effect none: the part that holds the model has the limit.
 const CALLS: usize = 4096;
-/// What a component is told that splits its work: so many calls at once are worth it.
+/// The concurrency that components see, which decides how they split their work.
 const AT_ONCE: usize = 8;
 
 fn client(client: &Client) -> Client {
     client.without_journal().with_retry(RetryPolicy::never())
 }
 
-/// A handle to a chat model elsewhere. This one counts tokens and knows the
-/// length of its context; it is never called, so that its weights are not read.
-pub(crate) fn chat(shared: &Client, name: &str, model: Arc<dyn ChatModel>, way: PartClient) -> Chat {
-    client(shared).chat(Arc::new(ChatElsewhere { name: name.to_owned(), model, way }))
+/// A handle to a chat model elsewhere. `model` only counts tokens and knows the length of the
+/// context; it is never called, so its weights are not loaded.
+pub(crate) fn chat(shared: &Client, name: &str, model: Arc<dyn ChatModel>, others: PartClient) -> Chat {
+    client(shared).chat(Arc::new(ChatElsewhere { name: name.to_owned(), model, others }))
 }
 
 /// A handle to an embedding model elsewhere.
-pub(crate) fn embedder(shared: &Client, name: &str, identity: Identity, way: PartClient) -> Embedder {
-    client(shared).embedder(Arc::new(ModelElsewhere::new(name, identity, way)))
+pub(crate) fn embedder(shared: &Client, name: &str, identity: Identity, others: PartClient) -> Embedder {
+    client(shared).embedder(Arc::new(ModelElsewhere::new(name, identity, others)))
 }
 
 /// A handle to a rerank model elsewhere.
-pub(crate) fn reranker(shared: &Client, name: &str, identity: Identity, way: PartClient) -> Reranker {
-    client(shared).reranker(Arc::new(ModelElsewhere::new(name, identity, way)))
+pub(crate) fn reranker(shared: &Client, name: &str, identity: Identity, others: PartClient) -> Reranker {
+    client(shared).reranker(Arc::new(ModelElsewhere::new(name, identity, others)))
 }
 
 struct ChatElsewhere {
     name: String,
     model: Arc<dyn ChatModel>,
-    way: PartClient,
+    others: PartClient,
 }
 
 impl Model for ChatElsewhere {
@@ -74,7 +74,7 @@ impl ChatModel for ChatElsewhere {
         self.model.tells_probabilities()
     }
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
-        self.said(request, &|_| {}, &|| {}).await
+        self.stream_chat(request, &|_| {}, &|| {}).await
     }
     async fn chat_beginning_anew(
         &self,
@@ -82,21 +82,21 @@ impl ChatModel for ChatElsewhere {
         on_piece: &OnPiece,
         anew: &OnRestart,
     ) -> Result<ChatResponse, Error> {
-        self.said(request, &**on_piece, &**anew).await
+        self.stream_chat(request, &**on_piece, &**anew).await
     }
 }
 
 impl ChatElsewhere {
-    async fn said(
+    async fn stream_chat(
         &self,
         request: &ChatRequest,
         on_piece: &(dyn Fn(&str) + Send + Sync),
         anew: &(dyn Fn() + Send + Sync),
     ) -> Result<ChatResponse, Error> {
         let request = PartRequest::Chat { model: self.name.clone(), request: request.clone() };
-        let mut said = pin!(self.way.hear(&request));
-        while let Some(said) = said.next().await {
-            match said {
+        let mut replies = pin!(self.others.stream_replies(&request));
+        while let Some(reply) = replies.next().await {
+            match reply {
                 PartReply::Text(text) => on_piece(&text),
                 PartReply::Anew => anew(),
                 PartReply::Replied(response) => return Ok(*response),
@@ -104,7 +104,7 @@ impl ChatElsewhere {
                 PartReply::Fallback(_) | PartReply::Remark(_) | PartReply::Found(_) | PartReply::Answered(_) => {}
             }
         }
-        Err(PartFailure::Reason("the llm ended its answer before its end".into()).of_model(&self.name))
+        Err(PartFailure::Reason("the llm stopped in the middle of its answer".into()).of_model(&self.name))
     }
 }
 
@@ -112,21 +112,21 @@ impl ChatElsewhere {
 struct ModelElsewhere {
     name: String,
     identity: Identity,
-    way: PartClient,
+    others: PartClient,
     /// The length of a vector, once there was one.
     columns: AtomicUsize,
     /// How many tokens of a text it reads, once it has counted some.
-    most: AtomicUsize,
+    max_tokens: AtomicUsize,
 }
 
 impl ModelElsewhere {
-    fn new(name: &str, identity: Identity, way: PartClient) -> Self {
+    fn new(name: &str, identity: Identity, others: PartClient) -> Self {
         Self {
             name: name.to_owned(),
             identity,
-            way,
+            others,
             columns: AtomicUsize::default(),
-            most: AtomicUsize::new(usize::MAX),
+            max_tokens: AtomicUsize::new(usize::MAX),
         }
     }
 }
@@ -149,28 +149,29 @@ impl EmbeddingModel for ModelElsewhere {
         self.columns.load(Relaxed)
     }
     fn max_tokens(&self) -> usize {
-        // Until tokens are counted it matters only where documents are embedded, and that is done when a bundle is made.
-        self.most.load(Relaxed)
+        // Before tokens are counted, the limit matters only for documents, which were embedded
+        // before the bundle was made.
+        self.max_tokens.load(Relaxed)
     }
     async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
         let request = PartRequest::CountTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
         let counted: Option<(Vec<usize>, usize)> =
-            self.way.ask(&request).await.map_err(|failure| failure.of_model(&self.name))?;
-        Ok(counted.map(|(counts, most)| {
-            self.most.store(most, Relaxed);
+            self.others.ask(&request).await.map_err(|failure| failure.of_model(&self.name))?;
+        Ok(counted.map(|(counts, max_tokens)| {
+            self.max_tokens.store(max_tokens, Relaxed);
             counts
         }))
     }
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
         let request = PartRequest::Embed { model: self.name.clone(), texts: texts.to_vec(), kind };
-        let embedded = self.way.ask::<WireMatrix>(&request).await.and_then(|embedded| embedded.matrix());
+        let embedded = self.others.ask::<WireMatrix>(&request).await.and_then(|embedded| embedded.matrix());
         let matrix = embedded.map_err(|failure| failure.of_model(&self.name))?;
         self.columns.store(matrix.columns, Relaxed);
         Ok((matrix, Usage::default()))
     }
     async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
         let request = PartRequest::EmbedTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
-        let embedded = self.way.ask::<Vec<WireMatrix>>(&request).await;
+        let embedded = self.others.ask::<Vec<WireMatrix>>(&request).await;
         let matrices = embedded.and_then(|embedded| embedded.iter().map(WireMatrix::matrix).collect());
         matrices.map_err(|failure| failure.of_model(&self.name))
     }
@@ -180,7 +181,7 @@ impl EmbeddingModel for ModelElsewhere {
 impl RerankModel for ModelElsewhere {
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
         let (model, query, passages) = (self.name.clone(), query.to_owned(), passages.to_vec());
-        let scores = self.way.ask(&PartRequest::Score { model, query, passages }).await;
+        let scores = self.others.ask(&PartRequest::Score { model, query, passages }).await;
         Ok((scores.map_err(|failure| failure.of_model(&self.name))?, Usage::default()))
     }
 }

@@ -1,5 +1,5 @@
-//! What parts say to each other, as JSON. All parts of a graph have the same
-//! version of Reverie, so these forms are kept nowhere.
+//! The messages between parts, as JSON. All parts of a graph run the same version of Reverie, so
+//! the format need not be compatible with others.
 
 use super::{Part, PartUnavailable};
 use crate::{Error, error_chain, model_error};
@@ -9,12 +9,12 @@ use rag::{Answer, Filter, Passage, Span, pipeline::PipelineEvent, query::SearchQ
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Another replica takes the place of one that ended.
+/// The pause before a retry if a replica ended: another one takes its place.
 const AFTER_DEATH: Duration = Duration::from_secs(1);
-/// One that takes no more requests is asked again after this.
+/// The pause before a retry if a part takes no more requests.
 const AFTER_BUSY: Duration = Duration::from_secs(2);
 
-/// What a part is asked.
+/// A request to a part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartRequest {
@@ -27,7 +27,7 @@ pub(crate) enum PartRequest {
     CountTokens { model: String, texts: Vec<String>, kind: InputKind },
     /// A score for each passage.
     Score { model: String, query: String, passages: Vec<String> },
-    /// An answer of a chat model: [`PartReply`], again and again.
+    /// An answer of a chat model: a stream of [`PartReply`].
     Chat { model: String, request: ChatRequest },
     /// The passages of searches.
     Find { searches: Vec<SearchQuery>, vectors: Option<WireMatrix> },
@@ -41,12 +41,12 @@ pub(crate) enum PartRequest {
     Order { question: String, texts: Vec<String> },
     /// What is found for a question: [`rag::pipeline::Retrieval`].
     Retrieve { question: String, history: Vec<Message>, filter: Option<Filter>, at_most: usize },
-    /// An answer to a question: [`PartReply`], again and again.
+    /// An answer to a question: a stream of [`PartReply`].
     Answer { question: String, history: Vec<Message>, at_most: usize },
 }
 
 impl PartRequest {
-    /// Who is asked this.
+    /// The part that answers this request.
     pub(crate) fn part(&self) -> Part {
         match self {
             Self::Embed { .. } | Self::EmbedTokens { .. } | Self::CountTokens { .. } => Part::Encoder,
@@ -63,8 +63,7 @@ impl PartRequest {
     }
 }
 
-/// What is told while an answer is written. The last is the answer, or why
-/// there is none.
+/// Events while an answer is written. The last one is the answer, or why there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartReply {
@@ -72,11 +71,11 @@ pub(crate) enum PartReply {
     Remark(String),
     Found(Vec<Passage>),
     Text(String),
-    /// All text so far is void.
+    /// Discards all text so far.
     Anew,
-    /// Of a chat model.
+    /// The response of a chat model.
     Replied(Box<ChatResponse>),
-    /// Of the pipeline.
+    /// The answer of the pipeline.
     Answered(Box<Answer>),
     Failed(PartFailure),
 }
@@ -134,8 +133,8 @@ impl WireMatrix {
     }
 }
 
-/// Why a part gave no answer, so that who asked can do what it would have done
-/// had the part been in its own process.
+/// Why a part gave no answer, in enough detail for the caller to act as if the part were in its own
+/// process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartFailure {
@@ -169,7 +168,7 @@ impl PartFailure {
         }
     }
 
-    /// As of a model that is behind a part.
+    /// The failure as an error of the model that the part holds.
     pub(crate) fn of_model(self, model: &str) -> models::Error {
         match self {
             Self::Model(told) => told.into(),

@@ -18,12 +18,12 @@
 
 use store::Key;
 
-/// Files of a block, at most, in a small corpus.
+/// The most files of a block in a small corpus.
 const MOST_FILES: usize = 64;
-/// Bytes of a block, at most, in a small corpus.
+/// The most bytes of a block in a small corpus.
 const MOST_BYTES: u64 = 1 << 20;
-/// A file of this size is a block of its own. Others are smaller than what a
-/// node may hold more than its parent.
+/// A file of this size is a block of its own. With each level, a node may hold this many bytes
+/// more.
 const LARGE_FILE: u64 = MOST_BYTES / 4;
 
 /// A file of a corpus.

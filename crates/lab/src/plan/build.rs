@@ -24,11 +24,11 @@ struct IndexSource<'a> {
     chunks: &'a [TaskId],
     /// What is searched in place of the chunks' texts.
     enriched: Option<&'a [TaskId]>,
-    /// What makes vectors in place of the chunks' texts.
+    /// The enricher that makes the vectors, if they are not made from the chunks' texts alone.
     maker: Option<VectorMaker<'a>>,
 }
 
-/// An enricher that makes the vectors of chunks of their documents.
+/// An enricher that makes the chunks' vectors from their documents.
 #[derive(Clone, Copy)]
 struct VectorMaker<'a> {
     enricher: &'a EnrichConfig,
@@ -45,7 +45,7 @@ impl IndexSource<'_> {
 
 /// The answers of a trial.
 struct AnswerTasks {
-    /// The key of everything that decides them but the questions.
+    /// The key of everything that decides the answers, except the questions.
     stem: Key,
     /// Their tasks, each with the number of the range of scores that it is in.
     shards: Vec<(usize, TaskId)>,
@@ -82,7 +82,7 @@ impl Plan {
             return;
         }
         for (tasks, trial) in std::mem::take(&mut self.trials).into_iter().zip(trials) {
-            for id in self.reached(&tasks) {
+            for id in self.tasks_of(&tasks) {
                 let task = &mut self.tasks[id];
                 if task.work.describe().runs_function() {
                     task.trials.push(trial.id.clone());
@@ -127,18 +127,18 @@ impl Plan {
     fn trial(&mut self, inputs: &PlanInputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
         let queries = self.write_queries(inputs, trial);
         // Without conversations, every question stands alone as it is.
-        let alone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
-        let (corpus, enriched) = self.corpus(inputs, trial, documents, alone);
+        let standalone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
+        let (corpus, enriched) = self.corpus(inputs, trial, documents, standalone);
         let mut passages = self.retrieve(inputs, trial, &corpus, queries);
         for (axis, stage) in trial.pipeline.passage_stages() {
-            // What comes behind is no part of the key, and may hold the content of a file.
+            // Later stages are not part of the key, and may hold the content of a file.
             let pipeline = Box::new(PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() });
             let corpus = corpus.clone();
-            let queries = queries.filter(|_| stage.searches_again()).or(alone);
+            let queries = queries.filter(|_| stage.searches_again()).or(standalone);
             let label = || format!("{} {}", axis.stage(), trial.label(axis));
             passages = self.add(inputs, work::ApplyStageWork { axis, pipeline, passages, corpus, queries }, label);
         }
-        let answers = self.generate(inputs, trial, (passages, alone), asked);
+        let answers = self.generate(inputs, trial, (passages, standalone), asked);
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
         let generator = trial.pipeline.generator.as_ref();
         let without_passages = generator.is_some_and(|generator| !generator.reads_passages());
@@ -155,7 +155,7 @@ impl Plan {
         inputs: &PlanInputs<'_>,
         trial: &Trial,
         documents: &[TaskId],
-        alone: Option<TaskId>,
+        standalone: Option<TaskId>,
     ) -> (CorpusInputs, Vec<TaskId>) {
         let pipeline = &trial.pipeline;
         let chunker = trial.label(Axis::Chunker);
@@ -180,7 +180,7 @@ impl Plan {
             .into_iter()
             .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, texts, embedder, &label)?])))
             .collect();
-        let queries = self.embed_questions(inputs, trial, alone);
+        let queries = self.embed_questions(inputs, trial, standalone);
         for (kind, model) in in_shards.into_iter().zip(embedder) {
             // In shards of their own, so that a killed run keeps those that are done.
             let embed = |(chunks, enriched)| {
@@ -192,7 +192,7 @@ impl Plan {
         (CorpusInputs { chunks, indexes, queries }, enriched.unwrap_or_default())
     }
 
-    /// An index that has one file; none if it lacks the embedder.
+    /// Plans an index that has one file; none if it needs an embedder and there is none.
     fn index(
         &mut self,
         inputs: &PlanInputs<'_>,
@@ -212,18 +212,18 @@ impl Plan {
             Some(maker) => format!("{label} with {}", maker.label),
             None => label.to_owned(),
         };
-        let told = || format!("embed {model} on {label}");
+        let task_label = || format!("embed {model} on {label}");
         let from = match texts.maker {
             Some(VectorMaker { enricher, documents, .. }) => {
                 let embed = |(&documents, &chunks): (&TaskId, &TaskId)| {
                     let (enricher, model) = (enricher.clone(), model.to_owned());
-                    self.add(inputs, work::EmbedInContextWork { enricher, model, documents, chunks }, told)
+                    self.add(inputs, work::EmbedInContextWork { enricher, model, documents, chunks }, task_label)
                 };
                 documents.iter().zip(texts.chunks).map(embed).collect()
             }
             None => {
                 let embed = |(chunks, enriched)| {
-                    self.add(inputs, work::EmbedWork { model: model.to_owned(), chunks, enriched }, told)
+                    self.add(inputs, work::EmbedWork { model: model.to_owned(), chunks, enriched }, task_label)
                 };
                 texts.shards().map(embed).collect()
             }
@@ -232,8 +232,8 @@ impl Plan {
         Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))
     }
 
-    /// What is searched in place of the chunks' texts, shard by shard; none if
-    /// that is their texts.
+    /// What is searched in place of the chunks' texts, shard by shard; none if the texts themselves
+    /// are searched.
     fn enrich(
         &mut self,
         inputs: &PlanInputs<'_>,
@@ -256,12 +256,18 @@ impl Plan {
 
     /// The vectors of the questions as they stand alone, if a stage compares
     /// them. Where queries are written, only steps after the search do.
-    fn embed_questions(&mut self, inputs: &PlanInputs<'_>, trial: &Trial, alone: Option<TaskId>) -> Option<TaskId> {
+    fn embed_questions(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: &Trial,
+        standalone: Option<TaskId>,
+    ) -> Option<TaskId> {
         let pipeline = &trial.pipeline;
         let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
         let compares = compares || pipeline.query.is_nothing() && compares_vectors(&pipeline.retriever.indexes());
         let model = pipeline.embedder.as_deref().filter(|_| compares && !inputs.questions.is_empty())?;
-        let work = work::EmbedQueriesWork { model: model.to_owned(), queries: alone, standalone: alone.is_some() };
+        let work =
+            work::EmbedQueriesWork { model: model.to_owned(), queries: standalone, standalone: standalone.is_some() };
         Some(self.add(inputs, work, || format!("embed questions with {model}")))
     }
 

@@ -24,9 +24,9 @@ pub struct CostEstimate {
     pub tokens: u64,
     /// Dollars of all models, if every price is known.
     pub cost_usd: Option<f64>,
-    /// What a run may cost.
+    /// The run's caps.
     pub budget: Caps,
-    /// The caps that the run should reach before it ends.
+    /// The caps that the run will probably reach before it ends.
     pub exceeds: Vec<Cap>,
 }
 
@@ -62,7 +62,7 @@ impl CostEstimate {
         Self::sum(&experiment.models, budget, tasks.flat_map(|task| task.work.describe().estimate_calls(&sizes)))
     }
 
-    /// The sum of what models are asked.
+    /// The cost of all loads together.
     pub(crate) fn sum<'a>(
         configs: &BTreeMap<String, ModelConfig>,
         budget: Caps,

@@ -46,7 +46,7 @@ impl CorpusInputs {
 pub struct TrialTasks {
     /// The inputs of its stages.
     pub corpus: CorpusInputs,
-    /// What is searched in place of its chunks, in shards, if something is written beside them.
+    /// What is searched in place of its chunks' texts, in shards; empty if the texts are searched.
     pub enriched: Vec<TaskId>,
     /// What it searches for each question, if that is not the question itself.
     pub queries: Option<TaskId>,
@@ -65,7 +65,7 @@ impl TrialTasks {
     }
 }
 
-/// What planning needs besides the experiment.
+/// The inputs of a plan.
 pub struct PlanInputs<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
@@ -90,15 +90,14 @@ pub struct PlanInputs<'a> {
 }
 
 impl PlanInputs<'_> {
-    /// Whether questions come after earlier messages. Keys hold these messages
-    /// only where there are some.
+    /// Whether any question comes after earlier messages. Only then are messages part of keys.
     pub(crate) fn has_turns(&self) -> bool {
         self.questions.iter().any(|question| !question.turns.is_empty())
     }
 }
 
-/// Files of indexes as records have held them since there were three kinds: a
-/// task, or nothing, for an index of one file; a list for one of many.
+/// The serialized form of indexes, the same in old records: a task or null for an index of one
+/// file, a list for an index of several.
 mod index_files {
     use super::{BTreeMap, IndexKind, TaskId};
     use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};

@@ -1,4 +1,4 @@
-//! The calls and tokens that models are asked, estimated from the sizes of texts.
+//! The calls to models and their tokens, estimated from the sizes of texts.
 
 use crate::spec::EvaluateSpec;
 use eval::{MetricConfig, Question, Sample};
@@ -13,7 +13,7 @@ pub(super) const LABEL_TOKENS: u64 = 24;
 /// Tokens of a judge's reply.
 const VERDICT_TOKENS: u64 = 60;
 
-/// The calls and tokens that a model is asked.
+/// The calls to a model and their tokens.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ModelLoad {
     pub(super) calls: u64,
@@ -43,7 +43,7 @@ impl ModelLoad {
     }
 }
 
-/// The call of a judge about one thing with this many bytes of text.
+/// One call of a judge about a text of this many bytes.
 pub(crate) fn verdict(bytes: usize) -> ModelLoad {
     ModelLoad::new(1, INSTRUCTION_TOKENS + bytes as u64 / BYTES_PER_TOKEN, VERDICT_TOKENS)
 }

@@ -28,7 +28,7 @@ pub(crate) fn question_order(questions: usize) -> Vec<usize> {
     order
 }
 
-/// A part of what a task could do with the questions of one range.
+/// Some of the questions of one range: the work of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RangePart {
     /// The key of the same work for all questions of the range.
@@ -43,8 +43,8 @@ impl RangePart {
         self.whole.part(self.part)
     }
 
-    /// Which of these questions other work on the same range did, by its key;
-    /// none if it is not on this range.
+    /// The questions of this part that the output with this key holds too; none if that output is
+    /// of another range.
     pub(crate) fn shared_with(&self, other: &Key) -> Option<u64> {
         other.part_of(&self.whole).map(|part| part & self.part)
     }
@@ -112,7 +112,7 @@ impl Ranges {
         self.shards(questions, SCORED_TOGETHER)
     }
 
-    /// The part that a task answers. `stem` is the key of everything but the questions.
+    /// The part that a task answers. `stem` is the key of everything except the questions.
     pub(crate) fn part_to_answer(&self, shard: &QuestionShard, stem: &Key) -> RangePart {
         part(shard, stem, &self.answered)
     }

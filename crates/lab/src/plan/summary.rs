@@ -63,7 +63,7 @@ impl Plan {
     pub fn summary(&self, stored: &dyn Fn(TaskId) -> bool) -> PlanSummary {
         let of_tasks: Vec<Operator> = self.tasks.iter().map(Task::operator).collect();
         let mut planned: BTreeMap<Operator, usize> = BTreeMap::new();
-        for id in self.trials.iter().flat_map(|trial| self.reached(trial)) {
+        for id in self.trials.iter().flat_map(|trial| self.tasks_of(trial)) {
             *planned.entry(of_tasks[id]).or_default() += 1;
         }
         let mut unique: BTreeMap<Operator, Vec<TaskId>> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    engine::required,
+    engine::tasks_to_run,
     operator::Operator,
     plan::{ranges::question_order, trial, work::KeyContext},
     spec::Experiment,
@@ -228,9 +228,9 @@ fn what_a_stored_task_was_made_from_is_not_needed() {
     let plan = plan("chunker = \"sentence\"\nretriever = \"bm25\"\n");
     let retrieval = plan.trials[0].passages;
     let stored: Vec<bool> = (0..plan.tasks.len()).map(|id| id == retrieval).collect();
-    let (to_run, reused) = required(&plan, &stored, &[]);
+    let (to_run, reused) = tasks_to_run(&plan, &stored, &[]);
     assert_eq!((to_run, reused), (plan.trials[0].scores[0].1.clone(), vec![retrieval]));
-    let (to_run, _) = required(&plan, &vec![false; plan.tasks.len()], &[]);
+    let (to_run, _) = tasks_to_run(&plan, &vec![false; plan.tasks.len()], &[]);
     assert_eq!(to_run.len(), plan.tasks.len());
 }
 

@@ -30,13 +30,12 @@ impl Trial {
         self.labels.get(axis.name()).map_or(NONE, String::as_str)
     }
 
-    /// All that was chosen for it, without what its labels shorten: the
-    /// component on each axis, by the axis' name, and each setting, by
-    /// `axis.component.setting`.
+    /// All its choices, which labels shorten: the component on each axis, by the axis' name, and
+    /// each setting, by `axis.component.setting`.
     pub(crate) fn choices(&self) -> BTreeMap<String, String> {
         let mut choices = BTreeMap::new();
         for (axis, value) in self.pipeline.values() {
-            let (name, settings) = tagged(&value.value());
+            let (name, settings) = name_and_settings(&value.value());
             let settings = settings.as_object().cloned().unwrap_or_default();
             choices.extend(settings.iter().map(|(key, value)| (format!("{}.{name}.{key}", axis.name()), short(value))));
             choices.insert(axis.name().to_owned(), name);
@@ -92,7 +91,7 @@ pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
 /// A label for each value of an axis: the component's name, with the settings
 /// that distinguish it from other values of the same name.
 pub(crate) fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
-    let values: Vec<(String, Value)> = values.iter().map(tagged).collect();
+    let values: Vec<(String, Value)> = values.iter().map(name_and_settings).collect();
     values
         .iter()
         .map(|(name, settings)| {
@@ -114,21 +113,21 @@ pub(crate) fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
         .collect()
 }
 
-fn tagged(value: &impl Serialize) -> (String, Value) {
+fn name_and_settings(value: &impl Serialize) -> (String, Value) {
     match serde_json::to_value(value) {
         Ok(Value::Object(map)) => map.into_iter().next().unwrap_or_default(),
         Ok(Value::String(name)) => (name, Value::Null),
-        Ok(Value::Array(steps)) => in_order(&steps),
+        Ok(Value::Array(steps)) => names_and_settings(&steps),
         _ => (String::new(), Value::Null),
     }
 }
 
-/// Steps one after the other: their names, and their settings with the names of their steps before them.
-fn in_order(steps: &[Value]) -> (String, Value) {
-    let steps: Vec<(String, Value)> = steps.iter().map(tagged).collect();
+/// The names of steps joined by `+`, and their settings, each prefixed with the name of its step.
+fn names_and_settings(steps: &[Value]) -> (String, Value) {
+    let steps: Vec<(String, Value)> = steps.iter().map(name_and_settings).collect();
     let names: Vec<&str> = steps.iter().map(|(name, _)| name.as_str()).collect();
     let of_step = |(i, (name, settings)): (usize, &(String, Value))| {
-        // A step that comes twice is told by its number.
+        // Steps with the same name are distinguished by their number.
         let step = if names.iter().filter(|other| *other == name).count() > 1 {
             format!("{name}{}", i + 1)
         } else {

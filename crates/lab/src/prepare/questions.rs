@@ -20,7 +20,7 @@ use rag::{
 use std::collections::BTreeSet;
 use store::{ArtifactStore, NoLayout};
 
-/// What stands in the dataset's file.
+/// The content of the dataset's file.
 pub(crate) struct ImportedDataset {
     /// The questions; none if they are to be generated.
     pub(crate) dataset: Option<Dataset>,
@@ -29,7 +29,7 @@ pub(crate) struct ImportedDataset {
 }
 
 impl ImportedDataset {
-    /// No questions: none are asked for, or the file is a mistake.
+    /// No questions: there is no dataset, or it has mistakes.
     fn nothing() -> Self {
         Self { dataset: Some(Dataset::default()), ignored: Vec::new() }
     }
@@ -170,7 +170,7 @@ async fn generate(session: &Session, corpus: &LoadedCorpus) -> Result<Vec<Questi
     Ok(questions)
 }
 
-/// What the documents are, in numbers.
+/// Counts and fields of the documents.
 #[derive(Default)]
 pub(super) struct CorpusSummary {
     pub(super) documents: usize,

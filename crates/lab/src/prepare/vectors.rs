@@ -6,8 +6,7 @@ use models::Identity;
 use rag::{Component, PipelineConfig};
 use std::collections::BTreeMap;
 
-/// What cannot be done, each once. Models that cannot be used at all are
-/// mistakes of their own.
+/// All mistakes, each once. Models that cannot be used at all are reported elsewhere.
 pub(super) fn check_vectors(session: &Session, identities: &BTreeMap<String, Identity>) -> Vec<String> {
     let models = session.models();
     let in_turn = models.in_turn(CallTurn::default());

@@ -1,4 +1,4 @@
-//! What a part replies.
+//! Answers requests of other parts.
 
 use super::{PartReply, PartRequest};
 use crate::{Error, RunPipeline, task::CallTurn};
@@ -9,98 +9,97 @@ use rag::{Models as _, Query, pipeline::AskedQuestion, python::on_behalf_of};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The most things that are said in one message: what is ready at the same time
-/// goes together, and nothing waits.
+/// The most replies in one message. Replies that are ready at the same time are sent together; none
+/// waits.
 const TOGETHER: usize = 256;
 
 impl RunPipeline {
-    /// What a part says to a request of another: one message, or several if the
-    /// request is of a kind that is answered bit by bit. The work ends when the
-    /// stream is dropped.
+    /// Answers a request of another part: with one message, or with several if the reply is a
+    /// stream. The work ends when the stream is dropped.
     pub fn reply(self: Arc<Self>, request: &[u8]) -> BoxStream<'static, Vec<u8>> {
         let request: PartRequest = match serde_json::from_slice(request) {
             Ok(request) => request,
-            Err(error) => return once(future::ready(Err::<(), _>(PartFailure::unreadable(&error)))),
+            Err(error) => return reply_once(future::ready(Err::<(), _>(PartFailure::unreadable(&error)))),
         };
         match request {
-            PartRequest::Chat { model, request } => together(self.chatting(model, request)),
+            PartRequest::Chat { model, request } => reply_in_batches(self.stream_chat(model, request)),
             PartRequest::Answer { question, history, at_most } => {
-                let (sender, said) = mpsc::unbounded();
-                let tell = move |said: PartReply| drop(sender.unbounded_send(said));
+                let (sender, replies) = mpsc::unbounded();
+                let tell = move |reply: PartReply| drop(sender.unbounded_send(reply));
                 let work = async move {
                     let on_event = |event: rag::pipeline::PipelineEvent| tell(event.into());
                     if let Err(error) = self.ask(&question, &history, at_most, on_event).await {
                         tell(PartReply::Failed((&error).into()));
                     }
                 };
-                together(beside(said, work))
+                reply_in_batches(while_running(replies, work))
             }
-            PartRequest::Embed { model, texts, kind } => once(
+            PartRequest::Embed { model, texts, kind } => reply_once(
                 async move {
                     let embedder = self.models().embedder(&model)?;
                     Ok::<_, Error>(WireMatrix::from(&embedder.embed(&texts, kind).await?))
                 }
-                .map(failure),
+                .map(part_result),
             ),
-            PartRequest::EmbedTokens { model, texts, kind } => once(
+            PartRequest::EmbedTokens { model, texts, kind } => reply_once(
                 async move {
                     let embedder = self.models().embedder(&model)?;
                     let matrices = embedder.embed_tokens(&texts, kind).await?;
                     Ok::<_, Error>(matrices.iter().map(WireMatrix::from).collect::<Vec<_>>())
                 }
-                .map(failure),
+                .map(part_result),
             ),
-            PartRequest::CountTokens { model, texts, kind } => once(
+            PartRequest::CountTokens { model, texts, kind } => reply_once(
                 async move {
                     let embedder = self.models().embedder(&model)?;
                     let counts = embedder.count_tokens(&texts, kind).await?;
                     Ok::<_, Error>(counts.map(|counts| (counts, embedder.max_tokens())))
                 }
-                .map(failure),
+                .map(part_result),
             ),
-            PartRequest::Score { model, query, passages } => once(
+            PartRequest::Score { model, query, passages } => reply_once(
                 async move {
                     let reranker = self.models().reranker(&model)?;
                     Ok::<_, Error>(reranker.rerank(&query, &passages).await?)
                 }
-                .map(failure),
+                .map(part_result),
             ),
-            PartRequest::Find { searches, vectors } => once(async move {
+            PartRequest::Find { searches, vectors } => reply_once(async move {
                 let vectors = vectors.map(|vectors| vectors.matrix()).transpose()?;
-                let found = async { Ok::<_, Error>(self.stage().await?.find(searches, vectors).await?) };
-                on_behalf_of(self.caller(), found).map(failure).await
+                let found = async { Ok::<_, Error>(self.pipeline().await?.find(searches, vectors).await?) };
+                on_behalf_of(self.caller(), found).map(part_result).await
             }),
-            PartRequest::Step { step, text, vector, filter, passages } => once(async move {
+            PartRequest::Step { step, text, vector, filter, passages } => reply_once(async move {
                 let vector = vector.map(|vector| vector.matrix()).transpose()?;
                 let embedding = vector.as_ref().map(|vector| vector.data.as_slice());
                 let query = Query { text: &text, embedding, tokens: None, filter: filter.as_ref() };
-                let made = async { Ok::<_, Error>(self.stage().await?.step(step, query, passages).await?) };
-                on_behalf_of(self.caller(), made).map(failure).await
+                let made = async { Ok::<_, Error>(self.pipeline().await?.step(step, query, passages).await?) };
+                on_behalf_of(self.caller(), made).map(part_result).await
             }),
             PartRequest::Excerpt { document, span } => {
-                once(async move { self.excerpt(&document, span).await }.map(failure))
+                reply_once(async move { self.excerpt(&document, span).await }.map(part_result))
             }
             PartRequest::ChunkAt { document, byte } => {
-                once(async move { self.chunk_at(&document, byte).await }.map(failure))
+                reply_once(async move { self.chunk_at(&document, byte).await }.map(part_result))
             }
             PartRequest::Order { question, texts } => {
-                once(async move { self.rerank(&question, &texts).await }.map(failure))
+                reply_once(async move { self.rerank(&question, &texts).await }.map(part_result))
             }
-            PartRequest::Retrieve { question, history, filter, at_most } => once(async move {
+            PartRequest::Retrieve { question, history, filter, at_most } => reply_once(async move {
                 let asked = AskedQuestion { text: &question, history: &history, filter: filter.as_ref() };
-                let found = async { Ok::<_, Error>(self.stage().await?.found(asked, at_most).await?) };
-                on_behalf_of(self.caller(), found).map(failure).await
+                let found = async { Ok::<_, Error>(self.pipeline().await?.found(asked, at_most).await?) };
+                on_behalf_of(self.caller(), found).map(part_result).await
             }),
         }
     }
 
-    fn chatting(
+    fn stream_chat(
         self: Arc<Self>,
         model: String,
         request: ChatRequest,
     ) -> impl Stream<Item = PartReply> + Send + 'static {
-        let (sender, said) = mpsc::unbounded();
-        let tell = move |said: PartReply| drop(sender.unbounded_send(said));
+        let (sender, replies) = mpsc::unbounded();
+        let tell = move |reply: PartReply| drop(sender.unbounded_send(reply));
         let work = async move {
             let written = async {
                 let chat = self.models().chat(&model)?;
@@ -115,7 +114,7 @@ impl RunPipeline {
                 Err(error) => PartReply::Failed((&error).into()),
             });
         };
-        beside(said, work)
+        while_running(replies, work)
     }
 
     fn models(&self) -> crate::task::TurnModels<'_> {
@@ -123,29 +122,29 @@ impl RunPipeline {
     }
 }
 
-fn failure<T>(outcome: Result<T, Error>) -> Result<T, PartFailure> {
+fn part_result<T>(outcome: Result<T, Error>) -> Result<T, PartFailure> {
     outcome.map_err(|error| PartFailure::from(&error))
 }
 
-/// What is said, while the work is done that says it.
-fn beside(
-    said: mpsc::UnboundedReceiver<PartReply>,
+/// The replies that `work` sends, while it runs.
+fn while_running(
+    replies: mpsc::UnboundedReceiver<PartReply>,
     work: impl Future<Output = ()> + Send + 'static,
 ) -> impl Stream<Item = PartReply> + Send + 'static {
-    stream::select(said, work.into_stream().filter_map(|()| future::ready(None)))
+    stream::select(replies, work.into_stream().filter_map(|()| future::ready(None)))
 }
 
-fn once<T: Serialize>(
+fn reply_once<T: Serialize>(
     work: impl Future<Output = Result<T, PartFailure>> + Send + 'static,
 ) -> BoxStream<'static, Vec<u8>> {
-    work.map(|outcome| written(&outcome)).into_stream().boxed()
+    work.map(|outcome| encode(&outcome)).into_stream().boxed()
 }
 
-fn together(said: impl Stream<Item = PartReply> + Send + 'static) -> BoxStream<'static, Vec<u8>> {
-    said.ready_chunks(TOGETHER).map(|said| written(&said)).boxed()
+fn reply_in_batches(replies: impl Stream<Item = PartReply> + Send + 'static) -> BoxStream<'static, Vec<u8>> {
+    replies.ready_chunks(TOGETHER).map(|replies| encode(&replies)).boxed()
 }
 
-fn written(message: &impl Serialize) -> Vec<u8> {
+fn encode(message: &impl Serialize) -> Vec<u8> {
     // These types have no keys and no numbers that JSON lacks.
     serde_json::to_vec(message).unwrap_or_default()
 }

@@ -26,8 +26,8 @@ const SLACK_MS: i64 = 60_000;
 const SECTIONS: [(&str, &str); 4] =
     [("corpus", "[corpus]"), ("dataset", "[dataset]"), ("search", "[search]"), ("evaluate", "[evaluate]")];
 
-/// What changed since a run: in the experiment file, the documents and the
-/// dataset. Nothing of it has a part in what the run says.
+/// What changed since a run: in the experiment file, the documents and the dataset. None of it
+/// affects the run's results.
 ///
 /// Files of an object store are compared by name and size only.
 pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String> {
@@ -96,9 +96,8 @@ async fn documents_since(session: &Session, then: &[FrozenDocument], read_ms: i6
     Ok(lines)
 }
 
-/// Whether a file of a folder has not been touched since then. The time of
-/// the last change of its entry cannot be set back, as that of its content
-/// can.
+/// Whether a file has not changed since that time. The inode's change time (ctime) cannot be set
+/// back, unlike the modification time.
 #[cfg(unix)]
 fn is_older(experiment: &Experiment, path: &str, than_ms: i64) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -186,9 +185,9 @@ fn of_dataset(then: &[Question], now: &[Question]) -> Option<String> {
     (!told.is_empty()).then(|| format!("the dataset was changed: questions {}", told.join(", ")))
 }
 
-/// What of two questions of one id is not the same, in words; none if they ask
-/// and expect the same. Left out: the span, which is found anew, and the first
-/// document, which may have been filled in.
+/// What differs between two questions with the same id, in words; none if they ask and expect the
+/// same. Not compared: the span, which is found anew, and the first document, which may have been
+/// filled in.
 pub(crate) fn what_differs(one: &Question, other: &Question) -> Option<&'static str> {
     let same_place = |(one, other): (&Evidence, &Evidence)| {
         let same_document = one.document == other.document || one.document.is_empty() || other.document.is_empty();

@@ -1,8 +1,7 @@
-//! Whether retrieval is worth its price: what the best trial that retrieves
-//! answers better, or not, than a model without documents and than one that
-//! reads whole documents.
+//! Whether retrieval is worth its price: compares the answers of the best trial that retrieves with
+//! those of a model without documents, and of one that reads whole documents.
 
-use super::{MetricResult, Results, SEED, TrialResult, objective::scaled};
+use super::{MetricResult, Results, SEED, TrialResult, objective::to_unit_scale};
 use eval::{Missing, Score, statistics::Comparison};
 use rag::{Component, PipelineConfig};
 
@@ -10,20 +9,20 @@ use rag::{Component, PipelineConfig};
 struct Baseline {
     is: fn(&PipelineConfig) -> bool,
     /// The question that it answers.
-    asks: &'static str,
-    /// What answers.
+    question: &'static str,
+    /// Its name in sentences.
     name: &'static str,
 }
 
 const BASELINES: [Baseline; 2] = [
     Baseline {
         is: |pipeline| pipeline.generator.as_ref().is_some_and(|generator| !generator.reads_passages()),
-        asks: "do these questions need the documents at all?",
+        question: "do these questions need the documents at all?",
         name: "the model alone",
     },
     Baseline {
         is: |pipeline| pipeline.values().any(|(_, value)| value.reads_documents()),
-        asks: "is retrieval better than reading whole documents?",
+        question: "is retrieval better than reading whole documents?",
         name: "whole documents",
     },
 ];
@@ -33,15 +32,15 @@ impl Results {
     pub(super) fn baselines(&self) -> Vec<String> {
         let is_baseline = |trial: &TrialResult| BASELINES.iter().any(|baseline| (baseline.is)(&trial.trial.pipeline));
         let Some(best) = self.best(|trial| !is_baseline(trial)) else { return Vec::new() };
-        let mut said = Vec::new();
+        let mut sentences = Vec::new();
         for baseline in &BASELINES {
             let other = self.best(|trial| (baseline.is)(&trial.trial.pipeline));
-            said.extend(other.map(|other| self.sentence(baseline, best, other)));
+            sentences.extend(other.map(|other| self.sentence(baseline, best, other)));
         }
-        said
+        sentences
     }
 
-    /// Of the trials that hold, the one with the best answers.
+    /// Of the trials that `holds` accepts, the one with the best answers.
     fn best(&self, holds: impl Fn(&TrialResult) -> bool) -> Option<&TrialResult> {
         let answers: Vec<&TrialResult> = self
             .trials
@@ -62,7 +61,10 @@ impl Results {
         let (one, two) = (self.answer_scores(best, other), self.answer_scores(other, best));
         let comparison = Comparison::of(&one, &two, (0.0, 1.0), SEED);
         let (Some(mean), Some(interval)) = (comparison.mean_difference, comparison.interval) else {
-            return format!("{} unknown: {id} and {name} ({other_id}) have too few scores in common", baseline.asks);
+            return format!(
+                "{} unknown: {id} and {name} ({other_id}) have too few scores in common",
+                baseline.question
+            );
         };
         let names: Vec<&str> = self.shared(best, other).map(|metric| metric.name.as_str()).collect();
         let (low, high) = (interval.low, interval.high);
@@ -79,13 +81,13 @@ impl Results {
         };
         format!(
             "{} {verdict}, {mean:+.3} [{low:+.3}, {high:+.3}] in {} over {} questions{tokens}",
-            baseline.asks,
+            baseline.question,
             names.join(", "),
             comparison.n_pairs
         )
     }
 
-    /// The metrics that hold answers against references and scored some question of both.
+    /// The metrics that compare answers with references and scored some question of both.
     fn shared<'a>(&'a self, one: &'a TrialResult, other: &'a TrialResult) -> impl Iterator<Item = &'a MetricResult> {
         let has = |trial: &TrialResult, metric: &str| trial.metrics.get(metric).is_some_and(|it| it.mean.is_some());
         self.metrics
@@ -98,7 +100,7 @@ impl Results {
         let metrics: Vec<&MetricResult> = self.shared(trial, other).collect();
         let score = |question: &super::QuestionResult| {
             let value =
-                |metric: &&MetricResult| Some(scaled(metric, question.scores.get(&metric.name)?.score.value()?));
+                |metric: &&MetricResult| Some(to_unit_scale(metric, question.scores.get(&metric.name)?.score.value()?));
             let values: Option<Vec<f64>> = metrics.iter().map(value).collect();
             let mean = values.and_then(|values| eval::statistics::mean(&values));
             mean.map_or_else(|| Score::Missing(Missing::NotAsked(String::new())), Score::Value)
@@ -133,17 +135,21 @@ mod tests {
     fn it_says_whether_retrieval_pays_with_interval_and_price() {
         let same = |value| vec![Some(value); 20];
         let mixed = [Some(0.8), Some(1.0), Some(0.9), Some(0.8), Some(1.0)].repeat(4);
-        let said = results(&[same(0.9), same(0.2), mixed]).baselines();
-        assert_eq!(said.len(), 2);
+        let sentences = results(&[same(0.9), same(0.2), mixed]).baselines();
+        assert_eq!(sentences.len(), 2);
         let yes =
             "do these questions need the documents at all? yes: t01 answers better than the model alone (t02), +0.700";
-        assert!(said[0].starts_with(yes), "{}", said[0]);
+        assert!(sentences[0].starts_with(yes), "{}", sentences[0]);
         let price = "in token_f1 over 20 questions, with 100 against 100 tokens for an answer";
-        assert!(said[0].ends_with(price), "{}", said[0]);
-        assert!(said[1].contains("not shown: t01 and whole documents (t03) cannot be told apart"), "{}", said[1]);
-        let said = results(&[same(0.2), same(0.9), vec![None; 20]]).baselines();
-        assert_eq!(said.len(), 1);
-        assert!(said[0].contains("no: the model alone (t02) answers better than t01, -0.700"), "{said:?}");
+        assert!(sentences[0].ends_with(price), "{}", sentences[0]);
+        assert!(
+            sentences[1].contains("not shown: t01 and whole documents (t03) cannot be told apart"),
+            "{}",
+            sentences[1]
+        );
+        let sentences = results(&[same(0.2), same(0.9), vec![None; 20]]).baselines();
+        assert_eq!(sentences.len(), 1);
+        assert!(sentences[0].contains("no: the model alone (t02) answers better than t01, -0.700"), "{sentences:?}");
     }
 
     #[test]

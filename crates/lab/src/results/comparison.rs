@@ -30,22 +30,22 @@ pub(crate) struct ScoreTable {
     /// Each metric and its range.
     metrics: Vec<RangedMetric>,
     /// By trial: for each of the metrics its scores, in the order of the dataset.
-    trials: BTreeMap<String, Vec<Vec<StoredScores>>>,
+    trials: BTreeMap<String, Vec<Vec<StoredScore>>>,
 }
 
 /// A trial's scores by metric, with the metric's range.
 pub(crate) type ScoresByMetric<'a> = BTreeMap<&'a str, ((f64, f64), Vec<Score>)>;
 
-/// What a comparison needs of a score.
+/// A score as a comparison needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum StoredScores {
+pub(crate) enum StoredScore {
     Value(f64),
-    /// `true` if there should have been a score.
+    /// No score; `true` if there should be one.
     Missing(bool),
 }
 
-impl StoredScores {
+impl StoredScore {
     fn of(score: &Score) -> Self {
         score.value().map_or_else(|| Self::Missing(score.is_failure()), Self::Value)
     }
@@ -78,7 +78,7 @@ impl ScoreTable {
     /// metric's range.
     pub(crate) fn by_metric(&self, id: &str) -> Option<ScoresByMetric<'_>> {
         let columns = self.metrics.iter().zip(self.trials.get(id)?);
-        let scores = |kept: &[StoredScores]| kept.iter().map(|kept| kept.score()).collect();
+        let scores = |kept: &[StoredScore]| kept.iter().map(|kept| kept.score()).collect();
         Some(columns.map(|((metric, range), kept)| (metric.as_str(), (*range, scores(kept)))).collect())
     }
 
@@ -87,7 +87,7 @@ impl ScoreTable {
         let metrics: Vec<_> = metrics.iter().map(|metric| (metric.name.clone(), metric.range)).collect();
         let of = |trial: &TrialResult, metric: &str| {
             let scored = trial.questions.iter().filter_map(|question| question.scores.get(metric));
-            scored.map(|scored| StoredScores::of(&scored.score)).collect()
+            scored.map(|scored| StoredScore::of(&scored.score)).collect()
         };
         let of_trial = |trial: &TrialResult| metrics.iter().map(|(name, _)| of(trial, name)).collect();
         let trials = trials.into_iter().map(|trial| (trial.trial.id.clone(), of_trial(trial))).collect();
@@ -102,7 +102,7 @@ impl ScoreTable {
         let of =
             |id: &str| self.trials.get(id).ok_or_else(|| no_such_trial(id, self.trials.keys().map(String::as_str)));
         let (first, second) = (of(first)?, of(second)?);
-        let scores = |kept: &Vec<StoredScores>| kept.iter().map(|kept| kept.score()).collect::<Vec<Score>>();
+        let scores = |kept: &Vec<StoredScore>| kept.iter().map(|kept| kept.score()).collect::<Vec<Score>>();
         Ok(compare_metrics(&self.metrics, |i| (scores(&first[i]), scores(&second[i]))))
     }
 }

@@ -1,10 +1,9 @@
 //! The trials that no other one beats on quality, cost and latency together.
 //!
-//! When to use it: where the best answers are too dear or too slow. A trial is
-//! on the front if none is at least as good in all three and better in one.
-//! Cost is money where there is any, else tokens: for the questions, and for the
-//! index. Latency counts in hundredths of a second: less is noise of the
-//! measurement, and nobody notices it. A number that is not known counts as the worst.
+//! When to use it: where the best answers are too expensive or too slow. A trial is on the front if
+//! none is at least as good in all three and better in one. Cost is money where there is any, else
+//! tokens: for the questions, and for the index. Latency counts in hundredths of a second: less is
+//! noise of the measurement. A number that is not known counts as the worst.
 
 use super::TrialResult;
 

@@ -1,9 +1,9 @@
 //! A trial's objective: the mean over its metrics of their means, each on a
 //! scale where 0 is worst and 1 is best.
 //!
-//! Three cases stay apart everywhere: a score that exists; a score that should
-//! exist and is missing, which widens the bounds; and a question that a metric
-//! was not asked of or does not apply to, which is ignored.
+//! Three cases are kept apart: a score that exists; a score that should exist and is missing, which
+//! widens the bounds; and a question that a metric was not asked of or does not apply to, which is
+//! ignored.
 
 use super::{MetricResult, QuestionResult, SEED, TrialResult};
 use eval::{
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub(super) struct ObjectivePart<'a> {
     /// All questions, in the order of the dataset.
     pub(super) questions: &'a [Question],
-    /// Whether it is the questions of the split `test`, or those to choose by.
+    /// Whether these are the questions of the split `test`, or those that trials are chosen by.
     pub(super) test: bool,
 }
 
@@ -32,7 +32,8 @@ impl ObjectivePart<'_> {
 
 /// One metric's scores of a trial, scaled; none where a score is missing.
 pub(super) fn scores(trial: &TrialResult, metric: &MetricResult, part: ObjectivePart<'_>) -> Vec<Option<f64>> {
-    let score = |question: &QuestionResult| question.scores[&metric.name].score.value().map(|it| scaled(metric, it));
+    let score =
+        |question: &QuestionResult| question.scores[&metric.name].score.value().map(|it| to_unit_scale(metric, it));
     part.of(trial).map(score).collect()
 }
 
@@ -44,7 +45,7 @@ pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: Obje
     let missing =
         |metric: &MetricResult| part.of(trial).filter(|own| own.scores[&metric.name].score.is_failure()).count();
     let n_missing: Vec<usize> = metrics.iter().map(|metric| missing(metric)).collect();
-    // With every missing score at one end of the range.
+    // The objective with every missing score at one end of the range.
     let bound = |end: f64| {
         let filled = columns.iter().zip(&n_missing).map(|(column, &missing)| {
             let known = known(column);
@@ -99,13 +100,13 @@ pub(crate) fn contribution(
     };
     let chosen = metrics.iter().enumerate().filter(|(_, metric)| metric.objective);
     let counted = chosen.clone().map(|(i, metric)| (i, metric, weight(metric))).filter(|(_, _, weight)| *weight > 0.0);
-    let parts = counted.map(|(i, metric, weight)| Some(weight * scaled(metric, score(i)?)));
+    let parts = counted.map(|(i, metric, weight)| Some(weight * to_unit_scale(metric, score(i)?)));
     let parts: Vec<f64> = parts.collect::<Option<_>>()?;
     Some(parts.iter().sum::<f64>() / chosen.count() as f64).filter(|_| !parts.is_empty())
 }
 
 /// A value on a scale where 0 is worst and 1 is best.
-pub(super) fn scaled(metric: &MetricResult, value: f64) -> f64 {
+pub(super) fn to_unit_scale(metric: &MetricResult, value: f64) -> f64 {
     let (low, high) = metric.range;
     let share = (value - low) / (high - low);
     if metric.higher_is_better { share } else { 1.0 - share }

@@ -20,7 +20,7 @@ pub struct MetricResult {
     pub range: (f64, f64),
     /// Whether more is better.
     pub higher_is_better: bool,
-    /// Whether it holds answers against references.
+    /// Whether it compares answers with references.
     #[serde(default)]
     pub correctness: bool,
 }
@@ -33,8 +33,8 @@ pub struct QuestionResult {
     /// What was searched, if a component wrote it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<SearchQuery>,
-    /// Why the question was searched as it was asked, or with less than its
-    /// component was to write.
+    /// Why the query component failed or wrote less than it should: the question was searched as it
+    /// was asked, or with fewer queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query_fallback: Option<String>,
     /// What steps between retrieval and answer did that the passages do not
@@ -177,7 +177,7 @@ pub struct TrialUsage {
     pub unpriced: Vec<String>,
 }
 
-/// Chunks that are searched by their own text, where more was to be written.
+/// Chunks that are searched by their own text only, although the enricher should have written more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotEnriched {
     /// How many.

@@ -5,7 +5,7 @@
 use super::{Results, TrialResult, Winner, winner::unproven};
 use eval::statistics::MOST_QUESTIONS;
 
-/// What the verdict begins with where the first trial leads and nothing else is known.
+/// The beginning of a verdict that names only a leading trial.
 const NO_CLEAR_WINNER: &str = "no clear winner: ";
 
 /// The most trials that are named; of more, the number is given.
@@ -32,20 +32,20 @@ impl Results {
         let is_scaled = self.metrics.iter().filter(of_objective).any(|metric| metric.range != (0.0, 1.0));
         let scaled = if is_scaled && self.objective.len() > 1 { " (each as a share of its range)" } else { "" };
         let by = format!("by the mean of {}{scaled}", self.objective.join(", "));
-        let mut said = Vec::new();
+        let mut sentences = Vec::new();
         if others == 1 {
-            said.push(format!("{id} is the only trial that was asked everything, {by}"));
+            sentences.push(format!("{id} is the only trial that was asked everything, {by}"));
         } else if let (true, open @ 1..) = (tied.is_empty(), unproven(&self.trials)) {
-            said.push(format!(
+            sentences.push(format!(
                 "{NO_CLEAR_WINNER}{id} leads, {by}; all other trials{wholes} are worse (95 % confidence set), but {open} that \
                  were only behind when the calls ran out, or were never tried, may be as good"
             ));
         } else if tied.is_empty() {
-            said.push(format!("winner: {id}, {by}; all other trials{wholes} are worse (95 % confidence set)"));
+            sentences.push(format!("winner: {id}, {by}; all other trials{wholes} are worse (95 % confidence set)"));
         } else if tied.len() + 1 == others {
-            said.push(format!("{NO_CLEAR_WINNER}{id} leads, {by}, but no trial{whole} can be told from another"));
+            sentences.push(format!("{NO_CLEAR_WINNER}{id} leads, {by}, but no trial{whole} can be told from another"));
         } else {
-            said.push(format!(
+            sentences.push(format!(
                 "{id} is best or tied with {}, {by}; the other {} worse (95 % confidence set)",
                 names(&tied),
                 match others - tied.len() - 1 {
@@ -55,10 +55,10 @@ impl Results {
             ));
         }
         if !tied.is_empty() {
-            said.push(self.needed(&tied));
+            sentences.push(self.questions_needed_text(&tied));
         }
-        said.extend(self.baselines());
-        said
+        sentences.extend(self.baselines());
+        sentences
     }
 
     /// Why no winner is named; none where one is.
@@ -73,8 +73,8 @@ impl Results {
         }
     }
 
-    /// What more questions would tell of the trials that are tied.
-    fn needed(&self, tied: &[&TrialResult]) -> String {
+    /// How many more questions would separate the tied trials.
+    fn questions_needed_text(&self, tied: &[&TrialResult]) -> String {
         let asked = self.questions.iter().filter(|question| question.split != Some(eval::dataset::Split::Test)).count();
         let mut needed: Vec<(usize, &str)> = Vec::new();
         for trial in tied {
@@ -126,7 +126,7 @@ mod tests {
         results.metrics[0].objective = true;
         results.objective = vec!["recall".to_owned()];
         let stop = Stop { kind, questions: 2, reason: "late".to_owned() };
-        results.searched(SearchResult {
+        results.apply_search(SearchResult {
             strategy: "race".to_owned(),
             answers: 1,
             all_answers: 2,

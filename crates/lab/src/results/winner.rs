@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// If all trials are equal, one of them is called worse in this share of experiments.
 pub(super) const SIGNIFICANT: f64 = 0.05;
 
-/// Orders the trials, tells which may be the best, and names a winner unless
-/// missing scores could change who that is.
+/// Orders the trials, finds those that may be the best, and names a winner unless missing scores
+/// could change the choice.
 ///
 /// If the dataset is split, all of that uses the questions to choose by, and
 /// each trial's mean over the other questions is reported beside it.
@@ -147,7 +147,7 @@ fn overtaken(trials: &[TrialResult], metrics: &[&MetricResult]) -> Option<String
     others.iter().find(could).map(|trial| trial.trial.id.clone())
 }
 
-/// What can be done about the scores that are missing, by why they are.
+/// What can be done about missing scores, by the reason.
 fn remedy(trials: &[TrialResult], metrics: &[&MetricResult]) -> String {
     let mut again = 0;
     let mut stay: BTreeMap<&str, (usize, String)> = BTreeMap::new();
@@ -188,7 +188,7 @@ fn applies_nowhere(trial: &TrialResult, metric: &MetricResult) -> bool {
         })
 }
 
-/// Why no metric of the experiment chooses.
+/// Why no metric of the experiment can choose a winner.
 fn nothing_chooses(metrics: &[MetricResult]) -> String {
     if metrics.is_empty() {
         return "the experiment has no metrics: see `metrics` under [evaluate]".to_owned();

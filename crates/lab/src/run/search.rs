@@ -1,6 +1,5 @@
-//! Runs a search: what its strategy asks for, step by step, each step a plan
-//! like any other. What a step made is in the store, so that a search that
-//! was interrupted decides the same again and goes on where it was.
+//! Runs a search step by step: each step is a plan of what the strategy asks for. Outputs are in
+//! the store, so an interrupted search decides the same again and continues where it was.
 
 use super::{Healing, Run, search_scores::SearchScores};
 use crate::{
@@ -21,9 +20,8 @@ use std::{
     sync::Arc,
 };
 
-/// How much each metric of the objective counts at a question, so that the
-/// mean over all questions is the mean over metrics of their means, also where
-/// they are asked of different numbers of questions.
+/// The weight of each metric of the objective at each question. With it, the mean over questions is
+/// the mean of the metrics' means, even if the metrics are asked of different numbers of questions.
 struct MetricWeights {
     /// By the metric's name, for each question of the dataset; 0 where the
     /// metric is not asked, and at questions that nothing is chosen by.
@@ -56,7 +54,7 @@ impl MetricWeights {
     }
 }
 
-/// Does what the experiment's search asks for, and puts the results together.
+/// Runs the experiment's search, and collects the results.
 pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), Error> {
     let Run { session, prepared, .. } = *run;
     let (search, evaluate) = (&session.experiment.search, &session.experiment.evaluate);
@@ -99,18 +97,18 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
     if seen.iter().all(Vec::is_empty) {
         return Err(Error::Refused(vec![format!("search.{} asked for nothing", search.name())]));
     }
-    // All that was asked, in one plan: what failed is asked once more, and trials that were asked all questions to
-    // choose by are asked the others.
+    // One plan of everything that was asked: failed calls are made once more, and trials that were
+    // asked all compared questions are asked those held back.
     let is_whole = |seen: &TrialScores| is_over && seen.len() == order.len();
     let questions = |seen: &TrialScores| match is_whole(seen) {
         true => [&order[..], &held_back[..]].concat(),
         false => order[..seen.len()].to_vec(),
     };
-    let (trials, plan) = chosen(session, prepared, &seen.iter().map(questions).collect::<Vec<_>>());
+    let (trials, plan) = plan_questions(session, prepared, &seen.iter().map(questions).collect::<Vec<_>>());
     let (mut outcome, mut results) = run.execute_and_gather(RunPart { trials: &trials, plan: &plan }).await?;
     outcome.executed += executed;
     results.executed = outcome.executed;
-    results.searched(search_result(search.name(), &problem, prepared, strategy.as_ref(), &seen));
+    results.apply_search(search_result(search.name(), &problem, prepared, strategy.as_ref(), &seen));
     Ok((outcome, results))
 }
 
@@ -145,7 +143,7 @@ async fn step(
     scores: &mut SearchScores<'_>,
 ) -> Result<usize, Error> {
     let Run { session, prepared, .. } = *run;
-    let (trials, plan) = chosen(session, prepared, questions);
+    let (trials, plan) = plan_questions(session, prepared, questions);
     let (strategy, answers) = (session.experiment.search.name(), asked.iter().sum::<usize>());
     let fields = serde_json::json!({ "strategy": strategy, "trials": trials.len(), "answers": answers });
     prepared.execution.log("search_step", fields);
@@ -192,7 +190,7 @@ fn search_result(
 }
 
 /// The trials that are asked anything, and a plan for these questions of each.
-fn chosen(session: &Session, prepared: &PreparedRun, questions: &[Vec<usize>]) -> (Vec<Trial>, Arc<Plan>) {
+fn plan_questions(session: &Session, prepared: &PreparedRun, questions: &[Vec<usize>]) -> (Vec<Trial>, Arc<Plan>) {
     let chosen = prepared.trials.iter().zip(questions).filter(|(_, questions)| !questions.is_empty());
     let (trials, questions): (Vec<Trial>, Vec<Vec<usize>>) =
         chosen.map(|(trial, questions)| (trial.clone(), questions.clone())).unzip();

@@ -1,5 +1,5 @@
-//! The scores that a search has read so far. A step reads only what it made, so
-//! a step takes as long at the end of a search as at its beginning.
+//! The scores that a search has read so far. A step reads only its own outputs, so steps do not
+//! become slower during a search.
 
 use crate::{
     Error, PreparedRun,

@@ -13,7 +13,7 @@ pub(super) fn dataset_version(session: &Session, prepared: &PreparedRun) -> Opti
     Some(DataVersion { version, source: spec.source().to_owned(), rows, bytes: None })
 }
 
-/// The same of the corpus: its files' names and bytes.
+/// The version of the corpus: the digest of its files' names and bytes.
 pub(super) fn corpus_version(session: &Session, prepared: &PreparedRun) -> DataVersion {
     let files: Vec<(&str, &Key)> = prepared.sources.files.iter().map(|(file, key)| (file.path.as_str(), key)).collect();
     DataVersion {

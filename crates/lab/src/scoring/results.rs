@@ -53,7 +53,7 @@ pub struct ScoreResults {
     pub rows: Vec<RowScores>,
     /// Calls and tokens by model.
     pub spending: BTreeMap<String, Spending>,
-    /// What became of the budget, if there was one.
+    /// The caps and the use of the budget, if there was one.
     pub budget: Option<BudgetResult>,
     /// Why not everything was scored, if the budget, the deadline or a person
     /// ended it early.
@@ -65,7 +65,7 @@ pub struct ScoreResults {
     /// Entries of the journal that were damaged, so that their calls were
     /// made again.
     pub damaged_entries: u64,
-    /// The metrics that compared places which no document was there to check.
+    /// The metrics that compared places that were not checked against documents.
     pub unchecked_places: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ impl ScoreResults {
     pub fn function_failures(&self) -> Vec<FunctionFailure> {
         let rows =
             self.rows.iter().flat_map(|row| row.scores.iter().map(move |(metric, scored)| (row, metric, scored)));
-        let told = rows.filter_map(|(row, metric, scored)| match &scored.score {
+        let failures = rows.filter_map(|(row, metric, scored)| match &scored.score {
             Score::Missing(Missing::FunctionError(failure)) => Some(FunctionFailure {
                 trial: String::new(),
                 label: metric.clone(),
@@ -160,6 +160,6 @@ impl ScoreResults {
             }),
             _ => None,
         });
-        told.collect()
+        failures.collect()
     }
 }

@@ -41,17 +41,16 @@ pub struct ScoredBy {
 }
 
 impl Scorer {
-    /// The metrics for answers to questions about which nothing is known but
-    /// their words. Metrics that `choice` names must do with that; of those that
-    /// the experiment names, the ones that can are taken. `text` is the
-    /// experiment. Money is spent only up to the budget of `setup`; without one,
-    /// models that cost money are refused. What is scored is written nowhere.
+    /// The metrics for answers to users' questions, which have no reference and no evidence.
+    /// Metrics that `choice` names must work without these; of the experiment's metrics, those that
+    /// do are taken. `text` is the experiment. Money is spent only up to the budget of `setup`;
+    /// without one, models that cost money are refused. What is scored is written nowhere.
     ///
     /// # Errors
     /// [`Error::Refused`] with all mistakes.
     pub async fn of_service(text: &str, choice: &crate::ScoringChoice, setup: Setup) -> Result<Self, Error> {
-        let told = |errors: Vec<crate::SpecError>| Error::Refused(errors.into_iter().map(|e| e.message).collect());
-        let mut spec = ScoringSpec::parse(text, ".", choice).map_err(told)?;
+        let refused = |errors: Vec<crate::SpecError>| Error::Refused(errors.into_iter().map(|e| e.message).collect());
+        let mut spec = ScoringSpec::parse(text, ".", choice).map_err(refused)?;
         let bare = AnsweredRow {
             line: 0,
             question: Question { id: "1".to_owned(), question: "?".to_owned(), ..Question::default() },
@@ -90,8 +89,7 @@ impl Scorer {
         Self::new(spec, setup, Vec::new(), |_| Ok(None)).await
     }
 
-    /// `mistakes` are those that were found before; the journal is opened only
-    /// where there is none.
+    /// `mistakes` were found before; the journal is opened only if there are none.
     pub(super) async fn new(
         spec: ScoringSpec,
         setup: Setup,
@@ -106,7 +104,7 @@ impl Scorer {
         for name in &used {
             let Some(config) = spec.models.get(name) else { continue };
             if let Err(error) = config.ready(&context).await {
-                // What is no name of the file is taken for one of the catalogue.
+                // A name that is not in the file was taken for a model of the catalogue.
                 let others = spec.models.keys().filter(|other| *other != name).map(String::as_str);
                 let hint = nearest(name, others).map(|other| format!("; did you mean `{other}`?")).unwrap_or_default();
                 mistakes.push(format!("models.{name}: {}{hint}", error_chain(&error)));
@@ -134,16 +132,15 @@ impl Scorer {
 
     /// The metrics.
     pub fn metrics(&self) -> Vec<ScoredBy> {
-        let told = |config: &eval::MetricConfig| ScoredBy {
+        let describe = |config: &eval::MetricConfig| ScoredBy {
             name: config.label(),
             range: config.range(),
             higher_is_better: config.higher_is_better(),
         };
-        self.spec.evaluate.metrics.iter().map(told).collect()
+        self.spec.evaluate.metrics.iter().map(describe).collect()
     }
 
-    /// An answer's scores by those of the metrics for which a judge is asked, or
-    /// by those for which none is.
+    /// An answer's scores by the judged metrics, or by all others.
     pub async fn score(
         &self,
         judged: bool,
@@ -159,7 +156,7 @@ impl Scorer {
         join_all(scored).await.into_iter().collect()
     }
 
-    /// What became of the budget, if there is one.
+    /// The caps and the use of the budget, if there is one.
     pub fn budget(&self) -> Option<BudgetResult> {
         BudgetResult::of(&self.budget)
     }

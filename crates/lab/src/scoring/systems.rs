@@ -3,7 +3,7 @@
 //! Rows are matched by the id of their question. If one of the tables has no
 //! ids, they are matched by the text of the question.
 
-use crate::results::{MetricComparison, RangedMetric, StoredScores, compare_metrics};
+use crate::results::{MetricComparison, RangedMetric, StoredScore, compare_metrics};
 use eval::{Score, dataset::is_numbered_id};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -41,7 +41,7 @@ struct AnswerScore {
 
 impl AnswerScore {
     fn score(&self) -> Score {
-        self.value.map_or(StoredScores::Missing(self.failed), StoredScores::Value).score()
+        self.value.map_or(StoredScore::Missing(self.failed), StoredScore::Value).score()
     }
 }
 
@@ -101,7 +101,7 @@ impl ScoredAnswers {
         let scores = |i: usize| {
             let of = |row: Option<&SystemRow>| {
                 let scored = row.and_then(|row| row.scores.get(&metrics[i].0));
-                scored.map_or_else(|| StoredScores::Missing(false).score(), AnswerScore::score)
+                scored.map_or_else(|| StoredScore::Missing(false).score(), AnswerScore::score)
             };
             pairs.iter().map(|&(first, second)| (of(first), of(second))).unzip()
         };

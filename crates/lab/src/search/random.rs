@@ -1,4 +1,4 @@
-//! RandomSearch: some trials, chosen blindly, are asked every question.
+//! Random: some trials, chosen blindly, are asked every question.
 //!
 //! When to use it: as the yardstick for other searches, or when most trials
 //! are expected to be about as good as the best.

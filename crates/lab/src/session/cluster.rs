@@ -1,5 +1,4 @@
-//! What a session does for a cluster: joins it, and on a worker brings models
-//! that the driver has.
+//! What a session does for a cluster: joins it, and on a worker pulls models that the driver has.
 
 use super::{
     Session,
@@ -54,7 +53,7 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let driver = store::unique_token();
     let rest = session.budget.rest();
-    // A run that goes on has a budget of its own, as it has on one machine.
+    // A resumed run has a budget of its own, as on one machine.
     let budget = (!rest.is_empty()).then(|| (format!("{}-{driver}", session.experiment.name), rest));
     let (store, source) = (session.workspace.store(), &session.experiment.corpus.source);
     let setup = WorkerSetup {
@@ -77,8 +76,8 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
     Ok(Remote::new(cluster, store.clone(), setup, session.experiment.engine.clone()))
 }
 
-/// Pulls what the experiment's models need and this machine lacks. What
-/// cannot be pulled is found missing by whoever looks for it next.
+/// Pulls what the experiment's models need and this machine lacks. Returns why pulls failed; the
+/// models' own checks report what is missing.
 pub(crate) async fn pull_missing(session: &Session, pdf_library: &str) -> Vec<String> {
     let Some(options) = &session.setup.cluster.pull else { return Vec::new() };
     let directory = &session.context.directory;

@@ -16,8 +16,7 @@ pub(crate) fn used_models(experiment: &Experiment) -> BTreeSet<String> {
     named.chain(experiment.evaluate.models()).map(str::to_owned).collect()
 }
 
-/// What decides the answers of each model that the experiment uses; a model
-/// that cannot be used is a mistake.
+/// The identity of each model that the experiment uses; a model that cannot be used is a mistake.
 pub(crate) async fn identities(session: &Session, mistakes: &mut Vec<String>) -> BTreeMap<String, Identity> {
     let mut identities = BTreeMap::new();
     for name in used_models(&session.experiment) {
@@ -31,13 +30,13 @@ pub(crate) async fn identities(session: &Session, mistakes: &mut Vec<String>) ->
     identities
 }
 
-/// What a model that the experiment does not have is told with.
+/// The message for a model that the experiment does not have.
 pub(crate) fn unknown_model(name: &str) -> String {
     format!("there is no model `{name}` in the experiment file: add [models.{name}]")
 }
 
-/// Whether a model of an experiment, the session's or that of a run, can be
-/// used, as far as that can be told without asking it.
+/// Checks that a model of an experiment, the session's or that of a run, can be used, as far as
+/// possible without a call.
 pub(crate) async fn ready(session: &Session, experiment: &Experiment, name: &str) -> Result<(), Error> {
     let Some(config) = experiment.models.get(name) else {
         return Err(Error::Refused(vec![unknown_model(name)]));
@@ -45,8 +44,7 @@ pub(crate) async fn ready(session: &Session, experiment: &Experiment, name: &str
     Ok(config.ready(session.context()).await?)
 }
 
-/// Whether models of an experiment can be used, and the budget knows the price
-/// of each.
+/// Checks that models of an experiment can be used, and that the budget knows the price of each.
 pub(crate) async fn priced_and_ready(
     session: &Session,
     experiment: &Experiment,

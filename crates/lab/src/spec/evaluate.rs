@@ -3,7 +3,7 @@
 use super::{
     EvaluateSpec, budget, nearest,
     reader::ExperimentReader,
-    resolve::{NamedModel, optional, read_list, start, unknown_keys, values},
+    resolve::{NamedModel, key_start, optional, read_list, unknown_keys, without_positions},
 };
 use eval::{MetricConfig, metric::ObjectiveRole};
 use models::ModelKind;
@@ -14,7 +14,7 @@ use toml::de::DeTable;
 pub(super) const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
 
 /// The other parts of the experiment that the section is checked against.
-pub(super) struct Needed<'a> {
+pub(super) struct EvaluateContext<'a> {
     /// Whether there are answers to score.
     pub(super) generator: bool,
     /// The folder that relative paths of prompts start from.
@@ -32,7 +32,7 @@ enum JudgeNames {
 pub(super) fn read<'a>(
     reader: &mut ExperimentReader<'a>,
     root: &DeTable<'a>,
-    needed: &Needed<'_>,
+    context: &EvaluateContext<'_>,
     references: &mut Vec<(NamedModel, ModelKind, &'static str)>,
 ) -> EvaluateSpec {
     let empty = DeTable::new();
@@ -40,7 +40,7 @@ pub(super) fn read<'a>(
     unknown_keys(reader, table, KEYS, "evaluate");
     let judges = read_judges(reader, table, references);
     let embedder = read_embedder(reader, table, references);
-    let mut metrics = read_metrics(reader, table, needed.base);
+    let mut metrics = read_metrics(reader, table, context.base);
     if table.get("metrics").is_none() {
         metrics.extend(MetricConfig::default_metrics().map(|metric| (metric, 0)));
     }
@@ -49,7 +49,7 @@ pub(super) fn read<'a>(
         for (missing, message) in [
             (needs.judge && judges.is_empty(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]"),
             (needs.embedder && embedder.is_none(), "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]"),
-            (needs.answer && !needed.generator, "scores answers, but [space] has no `generator`"),
+            (needs.answer && !context.generator, "scores answers, but [space] has no `generator`"),
             (needs.columns, "wants `columns`, which only rows of answers have: see `reverie score`"),
         ] {
             if missing {
@@ -57,12 +57,12 @@ pub(super) fn read<'a>(
             }
         }
     }
-    let metrics = values(metrics);
+    let metrics = without_positions(metrics);
     let objective = read_objective(reader, table, &metrics);
     let answered: Option<usize> = optional(reader, table, "answered");
     if answered == Some(0) {
         reader.error(
-            start(table, "answered"),
+            key_start(table, "answered"),
             "evaluate.answered: must be at least 1; leave it out to answer all questions",
         );
     }
@@ -86,7 +86,7 @@ pub(super) fn read_judges<'a>(
     table: &DeTable<'a>,
     references: &mut Vec<(NamedModel, ModelKind, &'static str)>,
 ) -> Vec<String> {
-    let at = start(table, "judge");
+    let at = key_start(table, "judge");
     let judges = match table.get("judge").map(|value| (value, value.get_ref().is_str() || value.get_ref().is_array())) {
         None => Vec::new(),
         Some((value, true)) => match reader.read::<JudgeNames>(value, "evaluate.judge") {
@@ -116,7 +116,7 @@ pub(super) fn read_embedder<'a>(
 ) -> Option<String> {
     let embedder: Option<String> = optional(reader, table, "embedder");
     if let Some(model) = &embedder {
-        references.push(((model.clone(), start(table, "embedder")), ModelKind::Embedding, "evaluate.embedder"));
+        references.push(((model.clone(), key_start(table, "embedder")), ModelKind::Embedding, "evaluate.embedder"));
     }
     embedder
 }
@@ -163,7 +163,7 @@ fn read_objective<'a>(reader: &mut ExperimentReader<'a>, table: &DeTable<'a>, me
         Some(objective) => objective,
         None => default_objective(metrics),
     };
-    let at = start(table, "objective");
+    let at = key_start(table, "objective");
     let labels: Vec<String> = metrics.iter().map(MetricConfig::label).collect();
     for name in &objective {
         if !metrics.iter().any(|metric| metric.label() == *name) {

@@ -86,12 +86,12 @@ impl DatasetSpec {
     /// # Errors
     /// All mistakes, each with the number of its row.
     pub fn inline(&self) -> Option<Result<RowQuestions, Vec<String>>> {
-        let told = |error: RowError| format!("dataset, row {} (from 0): {error}", error.number);
-        let read = || read_questions(&self.rows).map_err(|faults| faults.into_iter().map(told).collect());
+        let message = |error: RowError| format!("dataset, row {} (from 0): {error}", error.number);
+        let read = || read_questions(&self.rows).map_err(|faults| faults.into_iter().map(message).collect());
         (!self.rows.is_empty()).then(read)
     }
 
-    /// What is said of where they come from.
+    /// Where the questions come from, for people.
     pub fn source(&self) -> &str {
         if self.rows.is_empty() { &self.path } else { "rows of the experiment" }
     }
@@ -148,10 +148,9 @@ pub struct EvaluateSpec {
     pub answered: Option<usize>,
     /// Only this many of the answered questions are judged. Default all.
     pub judged: Option<usize>,
-    /// The metrics whose mean chooses the winner. Where the file names none:
-    /// `ndcg`, `answer_similarity` and `token_f1`, as far as they are listed,
-    /// else all metrics of their kind that need no judge. A judged metric may be
-    /// among them if its judges are qualified.
+    /// The metrics whose mean chooses the winner. If the file names none: those of `ndcg`,
+    /// `answer_similarity` and `token_f1` that are measured, otherwise all metrics of their kind
+    /// that need no judge. A judged metric may be listed if its judges are qualified.
     pub objective: Vec<String>,
     /// What one run may cost. Answers that an earlier run paid for are free and
     /// use none of it.
@@ -181,13 +180,13 @@ pub struct Experiment {
     pub evaluate: EvaluateSpec,
     /// What executes the plan.
     pub engine: EngineSpec,
-    /// Where runs are shown, besides the run's folder.
+    /// The trackers that show runs, in addition to the run's folder.
     pub track: Vec<TrackerConfig>,
     /// The file's text, kept with the run; the resolved experiment where parts
     /// of the file were replaced.
     pub text: String,
-    /// What the command line replaced, as it was typed: `--limit 3`. Of what
-    /// may hold a secret only the key.
+    /// What the command line replaced, as it was typed: `--limit 3`. Values that may be secrets are
+    /// left out.
     pub overrides: Vec<String>,
     /// The file that it was read from; none where a program made it.
     pub file: Option<PathBuf>,
@@ -219,9 +218,9 @@ impl Experiment {
     pub fn parse_with(text: &str, base: impl Into<PathBuf>, overrides: &[Override]) -> Result<Self, Vec<SpecError>> {
         let mut experiment = resolve::resolve(text, base.into(), overrides)?;
         if !overrides.is_empty() {
-            // The file does not say what is run.
+            // The file's text is not what runs.
             experiment.text = experiment.portable();
-            experiment.overrides = overrides.iter().map(Override::told).collect();
+            experiment.overrides = overrides.iter().map(Override::without_secrets).collect();
         }
         Ok(experiment)
     }
@@ -264,14 +263,14 @@ impl Experiment {
     /// # Errors
     /// If the result is no experiment, with its first mistake.
     pub fn with_space(text: &str, base: impl Into<PathBuf>, name: &str, space: &str) -> Result<String, String> {
-        let text = space::replaced(text, name, space);
+        let text = space::replace_space(text, name, space);
         match Self::parse(&text, base) {
             Ok(_) => Ok(text),
             Err(mistakes) => Err(mistakes.first().map(ToString::to_string).unwrap_or_default()),
         }
     }
 
-    /// What the experiment leaves undone although it could be meant, in sentences.
+    /// Likely mistakes that are not errors, in sentences.
     pub fn remarks(&self) -> Vec<String> {
         let answers = !self.space.on(Axis::Generator).is_empty() && self.dataset.is_some();
         let scored = self.evaluate.metrics.iter().any(|metric| metric.needs().answer);
@@ -280,9 +279,9 @@ impl Experiment {
         if answers && !scored { vec![remark.to_owned()] } else { Vec::new() }
     }
 
-    /// A path of the file, relative to it unless absolute or a URL.
+    /// Resolves a path of the file against the file's folder.
     pub fn path(&self, path: &str) -> PathBuf {
-        // `././store` names the same and reads worse.
+        // Removes `.` components, which read badly in messages.
         self.base.join(path).components().collect()
     }
 }

@@ -33,9 +33,8 @@ impl Override {
         Self { flag: Flag::Limit, text: format!("dataset.limit={questions}") }
     }
 
-    /// As it was typed. Models, and addresses of documents and stores, may hold
-    /// secrets: of these only the key is told.
-    pub(super) fn told(&self) -> String {
+    /// The flag as it was typed. Values of sections that may hold secrets are replaced by `…`.
+    pub(super) fn without_secrets(&self) -> String {
         let (key, value) = self.text.split_once('=').unwrap_or((&self.text, ""));
         let is_open = ["space", "dataset", "evaluate", "search", "name"]
             .iter()
@@ -48,24 +47,24 @@ impl Override {
     }
 }
 
-/// A value with a place behind the end of the file, so that each mistake in it
-/// has a place of its own.
+/// An override, treated as if it were written after the end of the file, so that each mistake in it
+/// has a position of its own.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct PlacedOverride {
     flag: Flag,
     /// The first byte of what was typed.
     pub(super) start: usize,
     pub(super) typed: String,
-    /// What a person is told instead of a line number.
+    /// The flag and the key, shown in place of a line number.
     pub(super) place: String,
-    /// The keys on the way to the value; none if what was typed has no key.
+    /// The keys that lead to the value; empty if what was typed has no key.
     path: Vec<String>,
-    /// What was typed as TOML, after as many spaces as there are bytes before.
+    /// The override as TOML, padded with spaces so that its bytes come after the file's.
     padded: String,
 }
 
-impl Placed {
-    /// Puts the values behind a file of so many bytes.
+impl PlacedOverride {
+    /// Places the overrides after a file of `end` bytes.
     pub(super) fn all(overrides: &[Override], mut end: usize) -> Vec<Self> {
         let mut placed = Vec::new();
         for given in overrides {
@@ -83,8 +82,7 @@ impl Placed {
         placed
     }
 
-    /// Replaces the value in a file's document; tells the place of a mistake
-    /// and what is wrong.
+    /// Replaces the value in a file's document. An error holds its position and the reason.
     pub(super) fn apply<'a>(&'a self, root: &mut DeTable<'a>) -> Result<(), (usize, String)> {
         if self.path.is_empty() {
             let how = "write KEY=VALUE with the dotted key of the experiment file, such as \
@@ -119,7 +117,7 @@ fn read(typed: &str) -> (Vec<String>, String) {
     (path, format!("{key}={}", Value::String(value.to_owned())))
 }
 
-/// The keys on the way to the one value of a table.
+/// The keys that lead to the only value of a table.
 fn path(table: &DeTable<'_>) -> Option<Vec<String>> {
     let (key, value) = table.iter().next().filter(|_| table.len() == 1)?;
     let mut keys = vec![key.get_ref().to_string()];
@@ -129,15 +127,15 @@ fn path(table: &DeTable<'_>) -> Option<Vec<String>> {
     Some(keys)
 }
 
-/// Puts the value that lies so many keys deep in `given` into `table`.
+/// Puts the value that is `depth` keys deep in `given` into `table`.
 fn put<'a>(table: &mut DeTable<'a>, given: DeTable<'a>, depth: usize) -> Result<(), String> {
     for (key, value) in given {
         let name = key.get_ref().to_string();
         let span = value.span();
         match (value.into_inner(), table.get_mut(name.as_str())) {
-            (DeValue::Table(inner), Some(there)) if depth > 1 => into(there, inner, depth - 1, &name)?,
+            (DeValue::Table(inner), Some(there)) if depth > 1 => put_into(there, inner, depth - 1, &name)?,
             (value, _) => {
-                // The key's own place is told too.
+                // Removed first, so that the new key's position replaces the old one.
                 table.remove(name.as_str());
                 table.insert(key, Spanned::new(span, value));
             }
@@ -146,9 +144,9 @@ fn put<'a>(table: &mut DeTable<'a>, given: DeTable<'a>, depth: usize) -> Result<
     Ok(())
 }
 
-/// Puts the value into what the file has under `name`: a table, or the one item
-/// of a list that the next key names.
-fn into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usize, name: &str) -> Result<(), String> {
+/// Puts the value into what the file has under `name`: a table, or the items of a list that the
+/// next key names.
+fn put_into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usize, name: &str) -> Result<(), String> {
     let Some((key, span)) = given.keys().next().map(|key| (key.get_ref().to_string(), key.span())) else {
         return Ok(());
     };
@@ -157,7 +155,7 @@ fn into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usize, 
         DeValue::Array(items) => {
             let mut found = false;
             for item in items.iter_mut().filter(|item| is_named(item, &key)) {
-                into(item, given.clone(), depth, name)?;
+                put_into(item, given.clone(), depth, name)?;
                 found = true;
             }
             if found {

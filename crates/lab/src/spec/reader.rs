@@ -4,7 +4,7 @@
 //! Serde stops at the first mistake. So a value that fails is read again
 //! without the key that failed, until nothing fails or nothing can be removed.
 
-use super::{overrides::Placed, wording};
+use super::{overrides::PlacedOverride, wording};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeSet, fmt, ops::Range};
 use toml::{
@@ -39,17 +39,16 @@ impl fmt::Display for SpecError {
 }
 
 impl SpecError {
-    /// The message for settings that stand in no file, such as a program's
-    /// dictionary: where it begins with a table, it names the key of the mistake
-    /// instead.
+    /// The message for settings that are not in a file, such as a program's dictionary: a table's
+    /// name at its beginning is replaced by the key of the mistake.
     pub fn with_key(&self) -> String {
         let is_place = |place: &str| place.chars().all(|c| c.is_alphanumeric() || "_-.[]".contains(c));
         let Some((place, reason)) = self.message.split_once(": ").filter(|(place, _)| is_place(place)) else {
             return self.message.clone();
         };
         let last = place.rsplit('.').next().unwrap_or_default();
-        let is_it = |key: &&str| key.starts_with(place) || key.ends_with(last);
-        format!("{}: {reason}", self.key.as_deref().filter(is_it).unwrap_or(place))
+        let names_key = |key: &&str| key.starts_with(place) || key.ends_with(last);
+        format!("{}: {reason}", self.key.as_deref().filter(names_key).unwrap_or(place))
     }
 }
 
@@ -57,7 +56,7 @@ impl SpecError {
 /// found so far.
 pub(super) struct ExperimentReader<'a> {
     text: &'a str,
-    placed: &'a [Placed],
+    placed: &'a [PlacedOverride],
     /// The whole file, to name the keys of mistakes by their places.
     root: DeTable<'a>,
     errors: Vec<(usize, String)>,
@@ -69,7 +68,7 @@ impl<'a> ExperimentReader<'a> {
     }
 
     /// A reader of a file of which parts are replaced.
-    pub(super) fn with(text: &'a str, placed: &'a [Placed]) -> Self {
+    pub(super) fn with(text: &'a str, placed: &'a [PlacedOverride]) -> Self {
         Self { text, placed, root: DeTable::new(), errors: Vec::new() }
     }
 
@@ -86,7 +85,7 @@ impl<'a> ExperimentReader<'a> {
         self.errors.sort();
         let Self { text, placed, root, errors } = self;
         let located = errors.into_iter().map(|(at, message)| {
-            // The start of the file is also the place of what is missing in it.
+            // Missing keys are reported at position 0, where another key may stand.
             let key = key_at(&root, at).filter(|key| at > 0 || message.starts_with(key));
             let found = placed.iter().rev().find(|placed| placed.start <= at);
             let (text, at) = found.map_or((text, at), |placed| (placed.typed.as_str(), at - placed.start));
@@ -106,8 +105,8 @@ impl<'a> ExperimentReader<'a> {
         let is_unclosed = errors.iter().any(|error| error.message().starts_with("unclosed "));
         for error in in_order(&errors) {
             let at = error.span().map_or(0, |span| span.start);
-            // What follows a bracket that is never closed is read as part of
-            // its list, and gives mistakes that are none.
+            // Text after an unclosed bracket is parsed as part of its list, which gives misleading
+            // errors.
             if let Some(opened) = open_bracket(self.text, at).filter(|_| is_unclosed) {
                 self.error(opened, "this bracket is never closed");
                 break;
@@ -138,7 +137,7 @@ impl<'a> ExperimentReader<'a> {
                 Err(error) => {
                     let missing_because_removed =
                         missing_field(error.message()).is_some_and(|field| removed.contains(field));
-                    // A component whose name was removed, since it is misspelt, is no second mistake.
+                    // A component whose misspelt name was removed is not a second mistake.
                     let is_emptied = !removed.is_empty() && error.message().starts_with("wanted exactly 1 element");
                     clean = false;
                     if missing_because_removed || is_emptied {
@@ -159,7 +158,7 @@ impl<'a> ExperimentReader<'a> {
     }
 }
 
-/// Takes out the innermost key whose name or value is at `span`.
+/// Removes the innermost key whose name or value is at `span`, and returns its name.
 fn remove_at<'a>(value: &mut Spanned<DeValue<'a>>, span: &Range<usize>) -> Option<String> {
     match value.get_mut() {
         DeValue::Table(table) => {
@@ -193,8 +192,8 @@ fn remove_at<'a>(value: &mut Spanned<DeValue<'a>>, span: &Range<usize>) -> Optio
     }
 }
 
-/// Whether a value, or anything in it, stands around this span. What replaces a
-/// part of a table does not stand where the table does.
+/// Whether a value, or anything in it, contains this span. An override inside a table has a
+/// position outside the table's own span.
 fn holds(value: &Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
     let around = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
     let inside = || match value.get_ref() {
@@ -207,7 +206,7 @@ fn holds(value: &Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
 
 /// The path of the innermost key that stands at a byte, or whose value does.
 fn key_at(table: &DeTable<'_>, at: usize) -> Option<String> {
-    // A value that holds nothing more has its own length.
+    // An empty span is contained in every value around it.
     let span = at..at;
     let is_key = |key: Range<usize>| key.start <= at && at < key.end;
     let (key, value) = table

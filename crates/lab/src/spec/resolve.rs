@@ -4,9 +4,9 @@ use crate::search::{SearchConfig, SearchProblem};
 
 use super::{
     CorpusSpec, DatasetSpec, Experiment, SpecError, engine,
-    evaluate::{self, Needed},
+    evaluate::{self, EvaluateContext},
     nearest,
-    overrides::{Override, Placed},
+    overrides::{Override, PlacedOverride},
     reader::ExperimentReader,
     space, track,
 };
@@ -24,11 +24,11 @@ pub(super) const SECTIONS: &[&str] =
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// A model's name and where the file says it.
+/// A model's name, and the byte of the file where it is named.
 pub(super) type NamedModel = (String, usize);
 
 pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Result<Experiment, Vec<SpecError>> {
-    let placed = Placed::all(overrides, text.len());
+    let placed = PlacedOverride::all(overrides, text.len());
     let mut reader = ExperimentReader::with(text, &placed);
     let Some(root) = reader.parse() else { return Err(reader.finish()) };
     unknown_keys(&mut reader, &root, SECTIONS, "the experiment");
@@ -37,34 +37,35 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     if let Some(name) = &name
         && (name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)))
     {
-        reader.error(start(&root, "name"), "name: use letters, digits, `-` and `_` only: it becomes a folder's name");
+        reader
+            .error(key_start(&root, "name"), "name: use letters, digits, `-` and `_` only: it becomes a folder's name");
     }
     let store = optional::<String>(&mut reader, &root, "store").unwrap_or_else(|| "./.reverie".to_owned());
     let corpus = required::<CorpusSpec>(&mut reader, &root, "corpus").unwrap_or_default();
     if root.get("corpus").is_some() && corpus.source.is_empty() && reader.is_clean() {
         reader.error(
-            start(&root, "corpus"),
+            key_start(&root, "corpus"),
             "corpus: `source` is missing: a folder, a glob, a file or an object-store URL",
         );
     }
     let dataset = optional::<DatasetSpec>(&mut reader, &root, "dataset");
     for mistake in dataset.iter().flat_map(DatasetSpec::mistakes) {
-        reader.error(start(&root, "dataset"), mistake);
+        reader.error(key_start(&root, "dataset"), mistake);
     }
     let mut models = read_models(&mut reader, &root);
     let mut references = Vec::new();
     let chat = only_chat_model(&models).map(str::to_owned);
     let space = space::read(&mut reader, &root, &base, chat.as_deref(), &mut references);
     let search = read_search(&mut reader, &root);
-    let needed = Needed { generator: !space.on(Axis::Generator).is_empty(), base: &base };
-    let evaluate = evaluate::read(&mut reader, &root, &needed, &mut references);
+    let context = EvaluateContext { generator: !space.on(Axis::Generator).is_empty(), base: &base };
+    let evaluate = evaluate::read(&mut reader, &root, &context, &mut references);
     let engine = engine::read(&mut reader, &root);
     let track = track::read(&mut reader, &root);
 
     if dataset.as_ref().is_some_and(|dataset| dataset.limit == Some(0))
         && let Some(table) = root.get("dataset").and_then(|value| value.get_ref().as_table())
     {
-        reader.error(start(table, "limit"), "dataset.limit: must be at least 1; leave it out to ask all questions");
+        reader.error(key_start(table, "limit"), "dataset.limit: must be at least 1; leave it out to ask all questions");
     }
     if let (Some(DatasetSpec { generate: Some(generate), .. }), Some(value)) = (&dataset, root.get("dataset")) {
         references.push(((generate.model.clone(), value.span().start), ModelKind::Chat, "dataset.generate.model"));
@@ -79,7 +80,7 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     }
     if !evaluate.metrics.is_empty() && dataset.is_none() && root.get("evaluate").is_some() {
         reader.error(
-            start(&root, "evaluate"),
+            key_start(&root, "evaluate"),
             "evaluate: metrics need questions: add [dataset] with `path = \"golden.jsonl\"`",
         );
     }
@@ -128,7 +129,7 @@ fn add_catalogue_models<'a>(
     }
 }
 
-pub(super) fn start(table: &DeTable<'_>, key: &str) -> usize {
+pub(super) fn key_start(table: &DeTable<'_>, key: &str) -> usize {
     table.get_key_value(key).map_or(0, |(key, _)| key.span().start)
 }
 
@@ -220,14 +221,14 @@ pub(super) fn check_model(
     }
 }
 
-/// A list of a section, such as an axis, or one value. Strings name components
-/// with default settings. `without` says what would not be if it were empty.
+/// A list of a section, such as an axis, or one value. Strings name components with default
+/// settings. `consequence` says what an empty list would lead to.
 pub(super) fn read_list<'a, T: DeserializeOwned>(
     reader: &mut ExperimentReader<'a>,
     (section, table): (&str, &DeTable<'a>),
     key: &str,
     component: bool,
-    without: &str,
+    consequence: &str,
 ) -> Vec<(T, usize)> {
     let Some(value) = table.get(key) else { return Vec::new() };
     let items: Vec<Value<'a>> = match value.get_ref() {
@@ -235,7 +236,7 @@ pub(super) fn read_list<'a, T: DeserializeOwned>(
         _ => vec![value.clone()],
     };
     if items.is_empty() {
-        reader.error(value.span().start, format!("{section}.{key}: the list is empty, so {without}"));
+        reader.error(value.span().start, format!("{section}.{key}: the list is empty, so {consequence}"));
     }
     items
         .into_iter()
@@ -259,7 +260,7 @@ pub(super) fn read_list<'a, T: DeserializeOwned>(
         .collect()
 }
 
-pub(super) fn values<T>(items: Vec<(T, usize)>) -> Vec<T> {
+pub(super) fn without_positions<T>(items: Vec<(T, usize)>) -> Vec<T> {
     items.into_iter().map(|(item, _)| item).collect()
 }
 
@@ -273,7 +274,7 @@ fn read_search<'a>(reader: &mut ExperimentReader<'a>, root: &DeTable<'a>) -> Sea
         }
     }
     let Some(config) = reader.read::<SearchConfig>(value, "search") else { return SearchConfig::default() };
-    // Whether settings can work does not depend on what is searched.
+    // A minimal problem is enough to check the settings.
     let problem =
         SearchProblem { trials: vec![BTreeMap::new()], choices: vec![BTreeMap::new()], questions: 1, width: 1.0 };
     if let Err(reason) = config.build(&problem) {

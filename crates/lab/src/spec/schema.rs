@@ -16,13 +16,13 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// The JSON Schema (draft 2020-12) of an experiment file.
 pub(super) fn schema() -> Value {
     let mut definitions = Definitions::default();
-    let space = space(&mut definitions);
+    let space = space_schema(&mut definitions);
     let corpus = definitions.add("corpus", schema_of::<CorpusSpec>());
     let dataset = definitions.add("dataset", schema_of::<DatasetSpec>());
     let model = definitions.add("model", schema_of::<ModelConfig>());
     let strategies = SearchConfig::NAMES.iter().copied().zip(SearchConfig::docs()).collect();
     let search = definitions.component("search", strategies, Some(schema_of::<SearchConfig>()));
-    let evaluate = measured(&mut definitions);
+    let evaluate = evaluate_schema(&mut definitions);
     let local = definitions.add("local", schema_of::<LocalEngineSpec>());
     let ray = definitions.add("ray", schema_of::<RayEngineSpec>());
     let sections = json!({
@@ -47,7 +47,7 @@ pub(super) fn schema() -> Value {
             "type": "object", "properties": { "local": local, "ray": ray }, "additionalProperties": false,
             "description": "What executes the run: this machine, or a Ray cluster.",
         },
-        "track": tracked(&mut definitions),
+        "track": track_schema(&mut definitions),
     });
     json!({
         "$schema": DIALECT,
@@ -117,7 +117,7 @@ fn one_or_several(one: &Value, description: &str) -> Value {
     json!({ "description": description, "anyOf": [one, { "type": "array", "items": one }] })
 }
 
-fn space(definitions: &mut Definitions) -> Value {
+fn space_schema(definitions: &mut Definitions) -> Value {
     let mut axes = Map::new();
     for &axis in Axis::ALL {
         let component = definitions.component(axis.name(), axis.docs(), axis.schema());
@@ -135,7 +135,7 @@ fn space(definitions: &mut Definitions) -> Value {
     json!({ "type": "object", "properties": axes, "required": required, "additionalProperties": false })
 }
 
-fn measured(definitions: &mut Definitions) -> Value {
+fn evaluate_schema(definitions: &mut Definitions) -> Value {
     let metrics = MetricConfig::NAMES.iter().copied().zip(MetricConfig::docs()).collect();
     let metric = definitions.component("metric", metrics, Some(MetricConfig::schema()));
     let budget = definitions.add("budget", schema_of::<Caps>());
@@ -160,7 +160,7 @@ fn measured(definitions: &mut Definitions) -> Value {
     })
 }
 
-fn tracked(definitions: &mut Definitions) -> Value {
+fn track_schema(definitions: &mut Definitions) -> Value {
     // Each tracker is a key with its settings: the variants of the registry, side by side.
     let mut schema = schema_of::<TrackerConfig>();
     let variants = schema["oneOf"].take();

@@ -5,7 +5,7 @@
 use super::{
     EvaluateSpec, LocalEngineSpec, SpecError, budget, engine, evaluate,
     reader::ExperimentReader,
-    resolve::{SECTIONS, check_model, optional, read_models, start, unknown_keys, values},
+    resolve::{SECTIONS, check_model, key_start, optional, read_models, unknown_keys, without_positions},
 };
 use eval::MetricConfig;
 use models::{ModelConfig, ModelKind};
@@ -23,7 +23,7 @@ pub struct ScoringChoice {
     pub embedder: Option<String>,
 }
 
-/// What messages call a choice, and what they advise where one is missing.
+/// The words of messages: the names of the settings, and the advice if one is missing.
 struct ScoringWords {
     judge: &'static str,
     embedder: &'static str,
@@ -118,10 +118,10 @@ impl ScoringSpec {
         let metrics = if choice.metrics.is_empty() {
             evaluate::read_metrics(&mut reader, table, &base)
         } else {
-            named(&mut reader, &choice.metrics)
+            metrics_by_name(&mut reader, &choice.metrics)
         };
         if metrics.is_empty() && reader.is_clean() {
-            reader.error(start(&root, "evaluate"), words.no_metric);
+            reader.error(key_start(&root, "evaluate"), words.no_metric);
         }
         for (metric, at) in &metrics {
             let (label, needs) = (metric.label(), metric.needs());
@@ -140,12 +140,13 @@ impl ScoringSpec {
         }
         let models = models.into_iter().filter_map(|(name, config)| Some((name, config?))).collect();
         let (answered, judged, objective) = (None, None, Vec::new());
-        let evaluate = EvaluateSpec { metrics: values(metrics), judges, embedder, answered, judged, objective, budget };
+        let evaluate =
+            EvaluateSpec { metrics: without_positions(metrics), judges, embedder, answered, judged, objective, budget };
         Ok(Self { base, store, models, evaluate, engine })
     }
 }
 
-fn named(reader: &mut ExperimentReader<'_>, names: &[String]) -> Vec<(MetricConfig, usize)> {
+fn metrics_by_name(reader: &mut ExperimentReader<'_>, names: &[String]) -> Vec<(MetricConfig, usize)> {
     let mut metrics = Vec::new();
     for (i, name) in names.iter().enumerate() {
         match MetricConfig::named(name) {

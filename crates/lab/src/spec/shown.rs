@@ -1,5 +1,5 @@
-//! The experiment as it was understood, for others to read: with all defaults,
-//! without anything that may be a secret.
+//! The resolved experiment for others to read: with all defaults, without anything that may be a
+//! secret.
 
 use super::Experiment;
 use serde_json::{Map, Value, json};
@@ -20,10 +20,9 @@ impl Experiment {
         text(root)
     }
 
-    /// The text that is kept with a run: the file as it was written, or, if it
-    /// holds something that may be a secret, the resolved experiment without
-    /// it.
-    pub(crate) fn kept(&self) -> String {
+    /// The text that is stored with a run: the file as it was written, or, if it may hold a secret,
+    /// the resolved experiment without secrets.
+    pub(crate) fn text_to_store(&self) -> String {
         let shown = self.shown();
         if shown.contains(WITHHELD) { shown } else { self.text.clone() }
     }
@@ -42,20 +41,19 @@ impl Experiment {
         if let Some(models) = root["models"].as_object_mut() {
             models.values_mut().for_each(withhold);
         }
-        without_nothing(&mut root);
+        remove_empty(&mut root);
         root
     }
 
-    /// The text that [`Experiment::shown`] gave, with the withheld values taken
-    /// from this experiment: a secret is never kept with a run, and may have
-    /// been renewed since.
-    pub(crate) fn lend_secrets(&self, shown: &str) -> Result<String, String> {
+    /// Puts this experiment's secrets into a text of [`Experiment::shown`]: secrets are never
+    /// stored with a run, and may have changed since.
+    pub(crate) fn restore_secrets(&self, shown: &str) -> Result<String, String> {
         let table: toml::Table = toml::from_str(shown).map_err(|error| error.to_string())?;
         let mut root = serde_json::to_value(table).map_err(|error| error.to_string())?;
         let here = self.root();
         let mut missing = Vec::new();
         for (name, model) in root["models"].as_object_mut().into_iter().flatten() {
-            lend(model, &here["models"][name.as_str()], &format!("models.{name}"), &mut missing);
+            restore(model, &here["models"][name.as_str()], &format!("models.{name}"), &mut missing);
         }
         if missing.is_empty() {
             return Ok(text(root));
@@ -76,8 +74,8 @@ impl Experiment {
         root["space"] = json!(self.space);
         let evaluate = &self.evaluate;
         // Without questions there is nothing to evaluate, and the section must be left out.
-        let asked = self.dataset.is_some();
-        root["evaluate"] = if !asked {
+        let has_questions = self.dataset.is_some();
+        root["evaluate"] = if !has_questions {
             Value::Null
         } else {
             json!({
@@ -93,7 +91,7 @@ impl Experiment {
 }
 
 fn text(mut root: Value) -> String {
-    without_nothing(&mut root);
+    remove_empty(&mut root);
     toml::to_string(&root).unwrap_or_else(|error| format!("# this experiment cannot be written as TOML: {error}\n"))
 }
 
@@ -111,12 +109,12 @@ fn withhold(value: &mut Value) {
 }
 
 /// Puts the withheld parts of a value back in, from the same place in another value.
-fn lend(value: &mut Value, here: &Value, place: &str, missing: &mut Vec<String>) {
+fn restore(value: &mut Value, here: &Value, place: &str, missing: &mut Vec<String>) {
     let Some(fields) = value.as_object_mut() else { return };
     for (name, field) in fields {
         let (place, here) = (format!("{place}.{name}"), &here[name.as_str()]);
         if field.as_str() != Some(WITHHELD) {
-            lend(field, here, &place, missing);
+            restore(field, here, &place, missing);
         } else if here.is_string() {
             *field = here.clone();
         } else {
@@ -127,7 +125,7 @@ fn lend(value: &mut Value, here: &Value, place: &str, missing: &mut Vec<String>)
 
 /// Removes nulls, which TOML cannot express, and empty lists and tables, which
 /// mean the same as nothing.
-fn without_nothing(value: &mut Value) {
+fn remove_empty(value: &mut Value) {
     let empty = |value: &Value| match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
@@ -135,12 +133,12 @@ fn without_nothing(value: &mut Value) {
     };
     match value {
         Value::Object(fields) => {
-            fields.values_mut().for_each(without_nothing);
+            fields.values_mut().for_each(remove_empty);
             let kept: Map<String, Value> =
                 std::mem::take(fields).into_iter().filter(|(_, value)| !empty(value)).collect();
             *fields = kept;
         }
-        Value::Array(items) => items.iter_mut().for_each(without_nothing),
+        Value::Array(items) => items.iter_mut().for_each(remove_empty),
         _ => {}
     }
 }
@@ -197,10 +195,10 @@ mod tests {
     fn what_was_withheld_is_lent_by_the_experiment_file_of_today() {
         let experiment = Experiment::parse(FILE, ".").unwrap();
         let renewed = Experiment::parse(&FILE.replace("hush", "renewed"), ".").unwrap();
-        let lent = renewed.lend_secrets(&experiment.shown()).unwrap();
+        let lent = renewed.restore_secrets(&experiment.shown()).unwrap();
         assert!(lent.contains("renewed") && !lent.contains(WITHHELD), "{lent}");
         let without = Experiment::parse(&FILE.replace(", x-plain = \"hush\"", ""), ".").unwrap();
-        let reason = without.lend_secrets(&experiment.shown()).unwrap_err();
+        let reason = without.restore_secrets(&experiment.shown()).unwrap_err();
         assert!(reason.contains("models.gpt.chat.openai.headers.x-plain"), "{reason}");
     }
 

@@ -3,7 +3,7 @@
 use super::{
     evaluate,
     reader::ExperimentReader,
-    resolve::{NamedModel, read_list, start, unknown_keys, values},
+    resolve::{NamedModel, key_start, read_list, unknown_keys, without_positions},
 };
 use models::ModelKind;
 use rag::{Axis, AxisValue, Choice, Item, PipelineConfig, ReadSpace, Space, generate::Prompt};
@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 #[serde(into = "WrittenValue")]
 pub struct Spaces(Vec<Space>);
 
-/// How it is written in a file.
+/// Spaces as they are written in a file.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum WrittenValue {
@@ -44,8 +44,8 @@ impl From<Space> for Spaces {
 }
 
 impl Spaces {
-    /// The values of an axis, in the order of the file. What an earlier table
-    /// lists is not repeated for a later one.
+    /// The values of an axis, in the order of the file. A value of an earlier table is not repeated
+    /// for a later one.
     pub fn on(&self, axis: Axis) -> Vec<&dyn Choice> {
         let (mut found, mut earlier) = (Vec::new(), Vec::new());
         for space in &self.0 {
@@ -59,8 +59,8 @@ impl Spaces {
         found
     }
 
-    /// Every combination of each table; the last axis varies fastest. A
-    /// pipeline that two tables have is there twice.
+    /// Every combination of each table; the last axis varies fastest. A pipeline of two tables
+    /// occurs twice.
     pub fn combinations(&self) -> impl Iterator<Item = PipelineConfig> {
         self.0.iter().flat_map(Space::combinations)
     }
@@ -85,7 +85,7 @@ pub(super) fn read<'a>(
             items.map(|(i, item)| (format!("space[{i}]"), item.span().start, item.get_ref().as_table())).collect()
         }
         other => {
-            let at = if other.as_table().is_some() { start(root, "space") } else { value.span().start };
+            let at = if other.as_table().is_some() { key_start(root, "space") } else { value.span().start };
             vec![("space".to_owned(), at, other.as_table())]
         }
     };
@@ -102,9 +102,9 @@ pub(super) fn read<'a>(
     Spaces(spaces)
 }
 
-/// The text of an experiment file without its tables of the space, under
-/// another name, and with these tables at its end.
-pub(super) fn replaced(text: &str, name: &str, space: &str) -> String {
+/// An experiment file with another name, and with the tables of `space` at its end in place of its
+/// own.
+pub(super) fn replace_space(text: &str, name: &str, space: &str) -> String {
     let (mut kept, mut table) = (String::new(), None);
     for line in text.lines() {
         table = header(line).or(table);
@@ -119,7 +119,7 @@ pub(super) fn replaced(text: &str, name: &str, space: &str) -> String {
     format!("{}\n\n{space}", kept.trim_end())
 }
 
-/// The first key of a table that begins in this line.
+/// The first key of a table's header, if this line is one.
 fn header(line: &str) -> Option<&str> {
     let inside = line.strip_prefix('[')?.trim_start_matches('[').trim_start();
     let end = inside.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-_".contains(letter)))?;
@@ -145,7 +145,7 @@ fn read_table<'a>(
     read
 }
 
-/// Instructions stand in one place: on their axis or in the generators.
+/// Checks that instructions are set in one place only: on their axis or in the generators.
 fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, table: &DeTable<'_>) {
     let Some(listed) = table.get(Axis::Prompt.name()) else { return };
     if !read.generator.iter().any(|generator| generator.prompt().is_some()) {
@@ -164,7 +164,7 @@ fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, ta
     }
 }
 
-/// The lists of the axes, as a table has them.
+/// Reads the lists of the axes from one table.
 struct Lists<'r, 'a> {
     reader: &'r mut ExperimentReader<'a>,
     place: &'r str,
@@ -218,7 +218,7 @@ impl ReadSpace for Lists<'_, '_> {
                 references.push(((ask.model.to_owned(), *at), ask.kind, axis.place()));
             }
         }
-        values(listed)
+        without_positions(listed)
     }
 }
 
@@ -323,10 +323,10 @@ mod tests {
         let head = "# ours\nname = \"x\"  # old\n[corpus]\nsource = \"d\"\n\n";
         let rest = "[models.tiny]\nembedding.static = { model = \"m\" }\n[evaluate]\n# why\nmetrics = [\n[]\n]\n";
         let space = "[[space]]\nchunker = \"token\"\nretriever = \"bm25\"\n";
-        let text = super::replaced(&format!("{head}{TWO}{rest}"), "next", space);
+        let text = super::replace_space(&format!("{head}{TWO}{rest}"), "next", space);
         assert_eq!(text, format!("{}{}\n\n{space}", head.replace("\"x\"  # old", "\"next\""), rest.trim_end()));
         let nested = format!("{head}[space]\nchunker = \"token\"\n[space.retriever.bm25]\ntop_k = 3\n{rest}");
-        assert_eq!(super::replaced(&nested, "next", space), text);
+        assert_eq!(super::replace_space(&nested, "next", space), text);
         let whole = nested.replace("[\n[]\n]", "[\n\"recall\"\n]");
         assert!(Experiment::with_space(&whole, ".", "next", space).unwrap_err().contains("[dataset]"));
     }

@@ -1,4 +1,4 @@
-//! Keeps in memory, for a while, what several tasks need.
+//! Caches values in memory that several tasks need.
 
 use crate::Error;
 use std::{

@@ -16,7 +16,7 @@ use crate::{
     Error,
     artifact::{decode_vectors, encode_vectors},
     error_chain,
-    layout::{self, ReportPart},
+    layout::{self, VectorPart},
 };
 use futures::{StreamExt, stream::FuturesOrdered};
 use models::{Embedder, InputKind, Ledger, Matrix, ModelPlace, ledger};
@@ -31,7 +31,7 @@ const TEXTS_PER_CALL: usize = 64;
 const TEXTS_PER_SPLIT_CALL: usize = 256;
 /// If a call to a model of this process takes less than this, a second call
 /// runs beside it, so that no core waits for the last text of a call.
-const SHORT: Duration = Duration::from_secs(2);
+const SHORT_CALL: Duration = Duration::from_secs(2);
 
 /// Vectors, how many of them were taken from parts, and whether there are parts
 /// to remove.
@@ -41,9 +41,9 @@ pub(crate) struct EmbeddedTexts {
     pub(crate) has_parts: bool,
 }
 
-/// Embeds texts for a task, and stores finished parts under `key`; without a
-/// key nothing is stored. Calls `begun` once with the number of texts that are
-/// left, and `rows` each time with the number of texts that were embedded.
+/// Embeds texts, and stores finished parts under the key `task`; without a key nothing is stored.
+/// Calls `begun` once with the number of texts that are left, and `rows` each time with the number
+/// of texts that were embedded.
 pub(crate) async fn embed(
     cx: &Execution,
     task: Option<&Key>,
@@ -102,7 +102,7 @@ pub(crate) async fn embed(
             Err(error) => _ = failure.get_or_insert(error),
         }
         if !is_split {
-            at_once = if took < SHORT { 2 } else { 1 };
+            at_once = if took < SHORT_CALL { 2 } else { 1 };
         }
         let is_due = kept_at.elapsed() >= interval || failure.is_some();
         if let Some(parts) = &parts
@@ -121,12 +121,12 @@ pub(crate) async fn embed(
     }
 }
 
-/// Removes a task's parts: its artifact is there.
+/// Removes a task's parts, once its artifact is stored.
 pub(super) async fn remove(cx: &Execution, task: &Key) {
     Parts::of(cx, task).remove().await;
 }
 
-/// What the calls used that made a part.
+/// The name of the usage of the calls that made a part.
 fn usage_name(part: &str) -> String {
     format!("{part}.usage")
 }
@@ -149,16 +149,16 @@ impl<'a> Parts<'a> {
         let names = match self.cx.store.list(&self.folder).await {
             Ok(names) => names,
             Err(error) => {
-                self.failed("read", &error);
+                self.log_failure("read", &error);
                 return (all, false);
             }
         };
         let has_parts = !names.is_empty();
-        let mut parts: Vec<(ReportPart, String)> =
-            names.into_iter().filter_map(|name| Some((ReportPart::parse(&name)?, name))).collect();
+        let mut parts: Vec<(VectorPart, String)> =
+            names.into_iter().filter_map(|name| Some((VectorPart::parse(&name)?, name))).collect();
         // If two parts begin at the same text, the longer one comes first.
         parts.sort_by(|(one, _), (other, _)| (one.from, other.to).cmp(&(other.from, one.to)));
-        for (ReportPart { from, to, digest }, name) in parts {
+        for (VectorPart { from, to, digest }, name) in parts {
             let ends_a_call = to == n_texts || to % per_call == 0;
             if from != all.rows() || to <= from || to > n_texts || !ends_a_call {
                 continue;
@@ -168,13 +168,13 @@ impl<'a> Parts<'a> {
                     Ok(part) if part.rows() == to - from && (all.columns == 0 || all.columns == part.columns) => {
                         all.columns = part.columns;
                         all.data.extend(part.data);
-                        self.count(&name).await;
+                        self.count_usage(&name).await;
                     }
                     Ok(_) => {}
-                    Err(error) => self.failed("read", &error),
+                    Err(error) => self.log_failure("read", &error),
                 },
                 Ok(_) => {}
-                Err(error) => self.failed("read", &error),
+                Err(error) => self.log_failure("read", &error),
             }
         }
         (all, has_parts)
@@ -188,27 +188,27 @@ impl<'a> Parts<'a> {
         let written = async {
             let bytes = encode_vectors(&part)?;
             let digest = Key::of_bytes(&bytes).short();
-            let name = ReportPart { from, to, digest }.name(&self.folder);
-            // Before the part, so that a part that is there always has it.
+            let name = VectorPart { from, to, digest }.name(&self.folder);
+            // Stored before the part, so that every stored part has its usage.
             self.cx.store.replace(&usage_name(&name), serde_json::to_vec(used).map_err(Error::table)?).await?;
             self.cx.store.put(&name, bytes).await?;
             Ok::<_, Error>(())
         };
         if let Err(error) = written.await {
-            self.failed("write", &error);
+            self.log_failure("write", &error);
         }
     }
 
     /// Counts the calls that made a part as calls of the task that uses it.
-    async fn count(&self, part: &str) {
+    async fn count_usage(&self, part: &str) {
         match self.cx.store.get(&usage_name(part)).await {
             Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
                 Ok(used) => ledger::add(&used),
-                Err(error) => self.failed("read", &error),
+                Err(error) => self.log_failure("read", &error),
             },
             // Parts of earlier versions have none.
             Ok(None) => {}
-            Err(error) => self.failed("read", &error),
+            Err(error) => self.log_failure("read", &error),
         }
     }
 
@@ -220,11 +220,11 @@ impl<'a> Parts<'a> {
             Ok::<_, store::Error>(())
         };
         if let Err(error) = removed.await {
-            self.failed("remove", &error);
+            self.log_failure("remove", &error);
         }
     }
 
-    fn failed(&self, operation: &str, error: &(dyn std::error::Error + 'static)) {
+    fn log_failure(&self, operation: &str, error: &(dyn std::error::Error + 'static)) {
         let fields = serde_json::json!({ "operation": operation, "parts": self.folder, "reason": error_chain(error) });
         self.cx.log("checkpoint_failed", fields);
     }
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use crate::{
         Experiment,
-        task::{Material, ModelHandles},
+        task::{ModelHandles, RunInputs},
     };
     use models::{Client, EmbeddingModel, Identity, Model, Usage, provider};
     use std::sync::{
@@ -303,7 +303,7 @@ mod tests {
         };
         let models = Arc::new(ModelHandles::new(Default::default(), context, client.clone()));
         let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
-        let material = Material { source, questions: Vec::new() };
+        let material = RunInputs { source, questions: Vec::new() };
         let scratch = folder.path().join("scratch");
         let cx = Execution::new(experiment, store, material, scratch, "x-1".to_owned(), log, models);
         Bench { _folder: folder, client, cx }
@@ -369,7 +369,7 @@ mod tests {
         embedded(&bench, &model(5), &texts).await.map(|_| ()).unwrap_err();
         let store = &bench.cx.store;
         let mut names = store.list("partial").await.unwrap();
-        names.retain(|name| ReportPart::parse(name).is_some());
+        names.retain(|name| VectorPart::parse(name).is_some());
         assert!(names.len() >= 3, "{names:?}");
         store.replace(&names[1], "damaged").await.unwrap();
         // Ends within a call, has another content than its name says, is no part.
@@ -382,7 +382,7 @@ mod tests {
         let again = model(usize::MAX);
         let made = embedded(&bench, &again, &texts).await.unwrap();
         assert_eq!(made.matrix, whole.matrix);
-        assert_eq!(made.resumed, ReportPart::parse(&names[0]).unwrap().to, "up to the damaged part");
+        assert_eq!(made.resumed, VectorPart::parse(&names[0]).unwrap().to, "up to the damaged part");
     }
 
     #[tokio::test]

@@ -16,9 +16,9 @@ use std::{
 };
 
 /// The pause between two tries for a lock that another run holds.
-const TRY: Duration = Duration::from_millis(100);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// The right to do a task alone; dropping it gives the right back.
+/// The right to do a task alone, released on drop.
 pub(super) struct Exclusive {
     /// Holds the lock.
     _file: File,
@@ -34,7 +34,7 @@ impl Drop for Exclusive {
 }
 
 /// The result of one try.
-enum Tried {
+enum LockAttempt {
     Taken(Exclusive),
     /// Another run holds the lock; the text names that run.
     Held(String),
@@ -42,24 +42,24 @@ enum Tried {
     Impossible,
 }
 
-/// LockWait until no other run does this task. `None` if the file system has no
-/// locks: then two runs may both do it.
-pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Option<Exclusive> {
+/// Waits until no other run does this task. `None` if the file system has no locks: then two runs
+/// may both do it.
+pub(super) async fn acquire(task: &Task, cx: &Execution, progress: &Progress) -> Option<Exclusive> {
     let path = cx.scratch.join("tasks").join(format!("{}.lock", task.key.hex()));
-    let mut waits = LockWait { progress, operator: task.operator(), told: false };
+    let mut waits = LockWait { progress, operator: task.operator(), is_reported: false };
     loop {
         match attempt(&path) {
-            Tried::Taken(right) => return Some(right),
-            Tried::Impossible => return None,
-            Tried::Held(holder) => {
-                if !waits.told {
+            LockAttempt::Taken(right) => return Some(right),
+            LockAttempt::Impossible => return None,
+            LockAttempt::Held(holder) => {
+                if !waits.is_reported {
                     cx.log("task_held", serde_json::json!({ "task": task.key, "label": task.label, "by": holder }));
-                    waits.told = true;
+                    waits.is_reported = true;
                     progress.held(task.operator(), Some(holder));
                 }
             }
         }
-        tokio::time::sleep(TRY).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 
@@ -67,18 +67,18 @@ pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Op
 struct LockWait<'a> {
     progress: &'a Progress,
     operator: Operator,
-    told: bool,
+    is_reported: bool,
 }
 
 impl Drop for LockWait<'_> {
     fn drop(&mut self) {
-        if self.told {
+        if self.is_reported {
             self.progress.held(self.operator, None);
         }
     }
 }
 
-fn attempt(path: &Path) -> Tried {
+fn attempt(path: &Path) -> LockAttempt {
     let open = || {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
@@ -86,21 +86,21 @@ fn attempt(path: &Path) -> Tried {
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
     };
     loop {
-        let Ok(mut file) = open() else { return Tried::Impossible };
+        let Ok(mut file) = open() else { return LockAttempt::Impossible };
         match file.try_lock() {
             // The holder removed the file after it was opened here.
             Ok(()) if !is_at(&file, path) => {}
             Ok(()) => {
                 let _ = file.set_len(0).and_then(|()| file.write_all(holder().as_bytes()));
-                return Tried::Taken(Exclusive { _file: file, path: path.to_owned() });
+                return LockAttempt::Taken(Exclusive { _file: file, path: path.to_owned() });
             }
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
                 let who = if holder.is_empty() { String::new() } else { format!(" ({holder})") };
-                return Tried::Held(format!("another run{who}"));
+                return LockAttempt::Held(format!("another run{who}"));
             }
-            Err(TryLockError::Error(_)) => return Tried::Impossible,
+            Err(TryLockError::Error(_)) => return LockAttempt::Impossible,
         }
     }
 }
@@ -138,12 +138,12 @@ mod tests {
     fn one_has_it_and_the_next_gets_it_when_it_is_given_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tasks/task.lock");
-        let Tried::Taken(first) = attempt(&path) else { panic!("nobody has it") };
-        let Tried::Held(by) = attempt(&path) else { panic!("it is held") };
+        let LockAttempt::Taken(first) = attempt(&path) else { panic!("nobody has it") };
+        let LockAttempt::Held(by) = attempt(&path) else { panic!("it is held") };
         assert!(by.contains(&format!("process {}", std::process::id())), "{by}");
         drop(first);
         assert!(!path.exists());
-        let Tried::Taken(_second) = attempt(&path) else { panic!("it was given back") };
+        let LockAttempt::Taken(_second) = attempt(&path) else { panic!("it was given back") };
     }
 
     #[test]
@@ -151,12 +151,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("task.lock");
         std::fs::write(&path, "process 1 on nowhere").unwrap();
-        let Tried::Taken(first) = attempt(&path) else { panic!("nobody holds the lock") };
+        let LockAttempt::Taken(first) = attempt(&path) else { panic!("nobody holds the lock") };
         // Another process opened the file before it was given back.
         let opened = File::open(&path).unwrap();
         drop(first);
         opened.try_lock().unwrap();
         assert!(!is_at(&opened, &path), "another may hold the file of that name");
-        let Tried::Taken(_) = attempt(&path) else { panic!("a new file is free") };
+        let LockAttempt::Taken(_) = attempt(&path) else { panic!("a new file is free") };
     }
 }

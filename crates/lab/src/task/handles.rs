@@ -23,11 +23,11 @@ pub struct ModelHandles {
     elsewhere: Option<ElsewhereModels>,
 }
 
-/// ModelHandles that other parts of a trial hold.
+/// Models that other parts of a trial hold.
 struct ElsewhereModels {
     /// The part that is here.
     part: Part,
-    way: PartClient,
+    others: PartClient,
     /// As they were in the run.
     identities: BTreeMap<String, Identity>,
 }
@@ -44,9 +44,10 @@ impl ModelHandles {
         Self { configs, context, client, built: Mutex::default(), elsewhere: None }
     }
 
-    /// These models as one part of a trial has them: those of other parts are there.
-    pub(crate) fn of_part(self, part: Part, way: PartClient, identities: BTreeMap<String, Identity>) -> Self {
-        Self { elsewhere: Some(ElsewhereModels { part, way, identities }), ..self }
+    /// The same models for one part of a trial, which calls other parts for the models that they
+    /// hold.
+    pub(crate) fn of_part(self, part: Part, others: PartClient, identities: BTreeMap<String, Identity>) -> Self {
+        Self { elsewhere: Some(ElsewhereModels { part, others, identities }), ..self }
     }
 
     /// The client through which all calls go.
@@ -86,13 +87,13 @@ impl ModelHandles {
         Ok(match config {
             ModelConfig::Chat(config) => {
                 let counts = config.build(&self.context)?;
-                ModelHandle::Chat(parts::chat(&self.client, name, counts, there.way.clone()))
+                ModelHandle::Chat(parts::chat(&self.client, name, counts, there.others.clone()))
             }
             ModelConfig::Embedding(_) => {
-                ModelHandle::Embedding(parts::embedder(&self.client, name, identity()?, there.way.clone()))
+                ModelHandle::Embedding(parts::embedder(&self.client, name, identity()?, there.others.clone()))
             }
             ModelConfig::Rerank(_) => {
-                ModelHandle::Rerank(parts::reranker(&self.client, name, identity()?, there.way.clone()))
+                ModelHandle::Rerank(parts::reranker(&self.client, name, identity()?, there.others.clone()))
             }
         })
     }
@@ -146,7 +147,7 @@ impl ModelHandles {
     }
 
     /// The models for one of several answers to the same requests.
-    pub(crate) fn repeated(&self, repeat: u32) -> TurnModels<'_> {
+    pub(crate) fn for_repeat(&self, repeat: u32) -> TurnModels<'_> {
         TurnModels { repeat, ..self.in_turn(CallTurn::default()) }
     }
 }

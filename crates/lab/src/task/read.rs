@@ -11,7 +11,7 @@ const TRIES: u32 = 4;
 /// The pause after the first try; each further pause is four times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A file's bytes, or why the file is no document, whoever reads it.
+/// A file's bytes, or why no reader can make a document of it.
 pub type ReadContent = Result<bytes::Bytes, LoadError>;
 
 /// A file's content. A read that may succeed next time is tried again.
@@ -48,7 +48,7 @@ pub(crate) fn key(content: &ReadContent) -> Key {
 
 /// A file's content, if it is still the one that the plan was made with: a key
 /// must never lead to another content.
-pub(crate) async fn expected(
+pub(crate) async fn content_with_key(
     source: &Source,
     file: &SourceFile,
     wanted: &Key,

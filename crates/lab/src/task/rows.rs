@@ -15,8 +15,8 @@ use rag::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// A trial's passages, with what its stages told of them. Every task of some of its questions needs them, so that
-/// those of a few trials stay in memory.
+/// A trial's passages with its stages' remarks, by question. Those of a few trials stay in memory,
+/// because every task on the trial's questions reads them.
 pub(crate) async fn passages_by_question(
     cx: &Execution,
     inputs: &Outputs,

@@ -6,7 +6,7 @@ use models::{InputKind, Matrix};
 use rag::pipeline::SearchableQuestion;
 use std::sync::Arc;
 
-/// Texts encoded between two looks at the progress table.
+/// Texts that are encoded between two updates of the progress table.
 const TEXTS_PER_STEP: usize = 256;
 
 /// The token vectors of all questions as they stand alone, in order. `written`

@@ -1,5 +1,5 @@
-//! What the model calls of tasks used, stored with their outputs, so that runs
-//! that were resumed, and runs that find everything in the store, say the same.
+//! What the model calls of tasks used, stored with their outputs, so that resumed runs, and runs
+//! that find everything in the store, report the same usage.
 
 use super::Execution;
 use crate::{Error, layout};
@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Reads at once.
+/// Concurrent reads.
 const AT_ONCE: usize = 64;
 
 /// What the model calls of one task used.

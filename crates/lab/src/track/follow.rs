@@ -38,12 +38,12 @@ pub struct Tracking {
 struct Following {
     stop: Option<oneshot::Sender<()>>,
     looks: JoinHandle<()>,
-    shows: Vec<Show>,
+    shows: Vec<TrackerTask>,
     execution: Arc<Execution>,
 }
 
 /// One tracker at work.
-struct Show {
+struct TrackerTask {
     place: String,
     wait: Duration,
     task: JoinHandle<(TrackerWork, Result<Vec<String>, TrackerError>)>,
@@ -73,7 +73,7 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     let every = trackers.iter().map(|tracker| tracker.pace().every).min().unwrap_or(FIRST_LOOK);
     let (sender, receiver) = watch::channel(None);
     let execution = prepared.execution.clone();
-    let show = |tracker: Box<dyn Tracker>| Show {
+    let show = |tracker: Box<dyn Tracker>| TrackerTask {
         place: tracker.place().to_owned(),
         wait: tracker.pace().wait,
         task: tokio::spawn(show(
@@ -113,7 +113,7 @@ pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String
         place: runs.display().to_string(),
     })?;
     let folder = runs.join(&run);
-    let mut reader = RunReader::new(folder.clone(), &run, recorded(session, &folder)?);
+    let mut reader = RunReader::new(folder.clone(), &run, recorded_experiment(session, &folder)?);
     let view = reader.look()?;
     if view.started_ms == 0 {
         return Err(Error::NotFound(format!("there is no run `{run}` in {}", runs.display())));
@@ -135,7 +135,7 @@ pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String
 }
 
 /// The experiment as it was when a run was recorded.
-fn recorded(session: &Session, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
+fn recorded_experiment(session: &Session, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
     let path: PathBuf = RunFileName::Experiment.within(folder);
     let text = std::fs::read_to_string(&path).map_err(|source| Error::file("read", &path, source))?;
     let parsed = Experiment::parse(&text, &session.experiment.base);
@@ -173,7 +173,7 @@ impl Tracking {
         let Some(Following { looks, shows, execution, .. }) = following else { return notes };
         let _ = looks.await;
         let started = Instant::now();
-        for Show { place, wait, mut task } in shows {
+        for TrackerTask { place, wait, mut task } in shows {
             let left = wait.saturating_sub(started.elapsed());
             let (work, result) = match timeout(left, &mut task).await {
                 Ok(Ok(done)) => done,

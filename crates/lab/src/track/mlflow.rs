@@ -13,7 +13,7 @@ use futures::{StreamExt, stream};
 use models::provider::Environment;
 use rest::{Address, Server};
 use serde_json::json;
-use state::{Current, ServerState};
+use state::{ServerRun, ServerState};
 use std::collections::BTreeMap;
 
 /// Trials that are updated side by side.
@@ -60,7 +60,7 @@ impl Tracker for Mlflow {
             None => self.look(view).await?,
         };
         // What the server has is only certain after the server accepted everything.
-        let mut notes = self.bring(view, &mut known).await?;
+        let mut notes = self.update(view, &mut known).await?;
         self.known = Some(known);
         notes.extend(self.server.exposed_secret());
         Ok(notes)
@@ -94,7 +94,7 @@ impl Mlflow {
         Ok(known)
     }
 
-    async fn bring(&self, view: &RunView, known: &mut ServerState) -> Result<Vec<String>, TrackerError> {
+    async fn update(&self, view: &RunView, known: &mut ServerState) -> Result<Vec<String>, TrackerError> {
         let (tags, user) = (&self.config.tags, self.user.as_deref());
         let wanted = content::parent(view, tags, user);
         let mut parent = self.ensure(&known.experiment, known.parent.take(), &wanted).await?;
@@ -109,7 +109,7 @@ impl Mlflow {
             self.settle(&mut run, &wanted).await?;
             Ok((id, run))
         });
-        let brought: Vec<Result<(String, Current), TrackerError>> = brought.buffer_unordered(AT_ONCE).collect().await;
+        let brought: Vec<Result<(String, ServerRun), TrackerError>> = brought.buffer_unordered(AT_ONCE).collect().await;
         let mut failed = None;
         for result in brought {
             match result {
@@ -131,9 +131,9 @@ impl Mlflow {
     async fn ensure(
         &self,
         experiment: &str,
-        before: Option<Current>,
+        before: Option<ServerRun>,
         wanted: &WantedRun,
-    ) -> Result<Current, TrackerError> {
+    ) -> Result<ServerRun, TrackerError> {
         let mut run = match before {
             Some(run) => run,
             None => self.server.create(experiment, wanted).await?,
@@ -154,12 +154,12 @@ impl Mlflow {
         if !inputs.is_empty() {
             self.server.post("runs/log-inputs", &json!({ "run_id": run.id, "datasets": inputs })).await?;
         }
-        run.took(wanted);
+        run.accept(wanted);
         Ok(run)
     }
 
     /// Tells the server whether a run goes on or how it ended.
-    async fn settle(&self, run: &mut Current, wanted: &WantedRun) -> Result<(), TrackerError> {
+    async fn settle(&self, run: &mut ServerRun, wanted: &WantedRun) -> Result<(), TrackerError> {
         if run.status == wanted.status {
             return Ok(());
         }
@@ -173,7 +173,7 @@ impl Mlflow {
     }
 
     /// Sends the files whose content the server does not have yet.
-    async fn upload(&self, run: &mut Current, wanted: &WantedRun) -> Result<(), TrackerError> {
+    async fn upload(&self, run: &mut ServerRun, wanted: &WantedRun) -> Result<(), TrackerError> {
         let missing = run.missing_files(wanted);
         if missing.is_empty() {
             return Ok(());

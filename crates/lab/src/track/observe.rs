@@ -24,7 +24,7 @@ pub(super) struct Observer {
     means: Vec<Option<PendingMean>>,
     /// Where each question stands in the dataset.
     order: HashMap<String, usize>,
-    told: (usize, UsagePoint),
+    logged: (usize, UsagePoint),
 }
 
 /// A trial's mean by a metric, and where its scores will be.
@@ -51,12 +51,12 @@ impl Observer {
             }
         }
         let order = prepared.questions.iter().enumerate().map(|(i, question)| (question.id.clone(), i)).collect();
-        Self { execution: prepared.execution.clone(), progress, needed_by, means, order, told: Default::default() }
+        Self { execution: prepared.execution.clone(), progress, needed_by, means, order, logged: Default::default() }
     }
 
     /// Writes what has become known since the last call.
     pub(super) async fn observe(&mut self, reader: &mut RunReader) {
-        let scored = reader.scored();
+        let scored = reader.take_scored_tasks();
         let needed: Vec<usize> = scored.iter().filter_map(|key| self.needed_by.get(key)).flatten().copied().collect();
         for place in needed {
             let Some(mut mean) = self.means[place].take() else { continue };
@@ -77,8 +77,8 @@ impl Observer {
             cost_usd: total.cost_usd,
             ..UsagePoint::default()
         };
-        if (finished, used) != self.told {
-            self.told = (finished, used);
+        if (finished, used) != self.logged {
+            self.logged = (finished, used);
             let fields = serde_json::json!({ "calls": used.calls, "tokens": used.tokens, "cost_usd": used.cost_usd });
             self.execution.log("usage", fields);
         }
@@ -116,7 +116,7 @@ impl Observer {
 /// Writes what a search knows after each step, if it is new.
 #[derive(Default)]
 pub(crate) struct StepLog {
-    told: BTreeSet<(String, String, usize, u64)>,
+    logged: BTreeSet<(String, String, usize, u64)>,
 }
 
 impl StepLog {
@@ -136,7 +136,7 @@ impl StepLog {
         });
         for point in of_metrics.chain(compared) {
             let name = (point.trial.clone(), point.metric.clone(), point.questions, point.mean.to_bits());
-            if self.told.insert(name) {
+            if self.logged.insert(name) {
                 log_score(execution, &point);
             }
         }

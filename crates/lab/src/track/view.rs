@@ -169,7 +169,7 @@ impl RunReader {
     }
 
     /// The keys of finished tasks that gave scores since the last call.
-    pub(crate) fn scored(&mut self) -> Vec<String> {
+    pub(crate) fn take_scored_tasks(&mut self) -> Vec<String> {
         std::mem::take(&mut self.scored)
     }
 
@@ -327,8 +327,8 @@ mod tests {
         let last = UsagePoint { step: 2, time_ms: 23, tasks: 2, calls: 5, tokens: 50, cost_usd: 1.0 };
         assert_eq!(view.usage.last(), Some(&last));
         assert_eq!((view.started_ms, view.state), (10, RunState::Running));
-        assert_eq!(reader.scored(), ["b"]);
-        assert!(reader.scored().is_empty(), "each is told once");
+        assert_eq!(reader.take_scored_tasks(), ["b"]);
+        assert!(reader.take_scored_tasks().is_empty(), "each is told once");
         say(30, "run_interrupted", json!({}));
         assert_eq!(reader.look().unwrap().state, RunState::Interrupted);
         let whole = super::tests::reader(folder.path()).look().unwrap();

@@ -1,6 +1,5 @@
-//! What one piece of work uses of a store, such as a run: claimed before it
-//! looks whether that is there, so that nobody removes what is about to be
-//! reused.
+//! The artifacts that a piece of work, such as a run, uses. They are claimed before the work checks
+//! whether they exist, so that nobody removes what is about to be reused.
 
 use super::Workspace;
 use store::{ArtifactStore, Error, upkeep::Claim};
@@ -10,7 +9,7 @@ pub(crate) struct ClaimedArtifacts {
     store: ArtifactStore,
     /// A store that is only read is left as it is.
     is_reading: bool,
-    /// Once there is something to claim.
+    /// Set once there is something to claim.
     claim: Option<Claim>,
 }
 

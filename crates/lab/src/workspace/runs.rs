@@ -40,7 +40,7 @@ pub struct PastRun {
 
 /// What a run's record says of how it was started.
 #[derive(Deserialize)]
-struct Started {
+struct StartRecord {
     #[serde(default)]
     overrides: Vec<String>,
 }
@@ -58,9 +58,9 @@ impl Workspace {
             Err(source) => return Err(Error::file("read", &folder, source)),
         };
         let read = |folder: PathBuf| {
-            let run = finished(&folder)?;
+            let run = read_finished_run(&folder)?;
             let started = std::fs::read(RunFileName::Frozen.within(&folder)).ok();
-            let started = started.and_then(|bytes| serde_json::from_slice::<Started>(&bytes).ok());
+            let started = started.and_then(|bytes| serde_json::from_slice::<StartRecord>(&bytes).ok());
             Some(PastRun { overrides: started.map(|started| started.overrides).unwrap_or_default(), ..run })
         };
         let mut runs: Vec<PastRun> = entries.flatten().filter_map(|entry| read(entry.path())).collect();
@@ -120,12 +120,12 @@ impl Workspace {
 
     /// Opens a run's event log, in a folder that may be written to.
     pub(crate) fn event_log(&self, run: &str) -> Result<EventLog, Error> {
-        let folder = layout::run_folder(self.written(), run);
+        let folder = layout::run_folder(self.writable_folder(), run);
         std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
         Ok(EventLog::open(RunFileName::Events.within(&folder))?)
     }
 
-    /// Says on this machine that a run of an experiment is the last one.
+    /// Records on this machine that a run is its experiment's last one.
     pub(crate) async fn point_to(&self, experiment: &str, run: &str) -> Result<(), Error> {
         Ok(self.local.replace(&layout::latest(experiment), run.to_owned()).await?)
     }
@@ -225,8 +225,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Sends the store what of the journal it does not have, if it is
-    /// elsewhere. Returns how many calls could not be sent, and why.
+    /// Sends the journal's new calls to the store, if that is elsewhere. Returns how many calls
+    /// could not be sent, and why.
     pub(crate) async fn send_calls(&self) -> Result<(u64, Option<String>), Error> {
         if !self.store.is_remote() {
             return Ok((0, None));
@@ -294,12 +294,12 @@ impl Workspace {
             // A run of this machine that could not be copied there is the newer one.
             let ours = self.run_folder(&ours);
             let in_results = || finished_ms(std::fs::read(RunFileName::Results.within(&ours)).ok().as_deref());
-            if RunHead::kept(&ours).map(|head| head.time_ms).or_else(in_results) > theirs_ms {
+            if RunHead::of_folder(&ours).map(|head| head.time_ms).or_else(in_results) > theirs_ms {
                 return Ok(());
             }
         }
         // The results, which are large, are fetched once.
-        if head.is_none() || RunHead::kept(&self.run_folder(&run)) != head {
+        if head.is_none() || RunHead::of_folder(&self.run_folder(&run)) != head {
             for file in [RunFileName::Experiment, RunFileName::Frozen] {
                 if let Some(bytes) = fetch(file).await? {
                     self.write_run_file(&run, file, bytes).await?;
@@ -321,8 +321,8 @@ impl Workspace {
 
 /// The finished run in a folder, without what the command line replaced; none
 /// if it cannot be read.
-fn finished(folder: &Path) -> Option<PastRun> {
-    match RunHead::kept(folder) {
+fn read_finished_run(folder: &Path) -> Option<PastRun> {
+    match RunHead::of_folder(folder) {
         Some(head) => Some(PastRun {
             experiment: head.experiment().to_owned(),
             run: head.run().to_owned(),

@@ -1,11 +1,11 @@
 //! Hands tasks out: waiting tasks go as units to workers that have room, and
 //! the tasks of a worker that died go to others.
 
-use super::{DriverState, Queued, SharedDriver, WorkerState};
+use super::{DriverState, QueuedTask, SharedDriver, WorkerState};
 use crate::{
     Error,
     cluster::{CallError, WorkerId},
-    engine::unit::{Look, TaskReply, Unit, UnitReply, UnitTask},
+    engine::unit::{TaskReply, Unit, UnitReply, UnitTask, WorkerActivity},
     operator::Operator,
 };
 use std::{
@@ -18,11 +18,11 @@ use std::{
 /// worker that asks a model before that may pay for one of them again.
 const ALL_OPEN: Duration = Duration::from_secs(10);
 /// After this many dead workers a task is given up: the task may be what kills them.
-const DEATHS: usize = 4;
+const MOST_DEATHS: usize = 4;
 
 impl SharedDriver {
     /// Gives waiting tasks to workers that have room.
-    pub(super) fn pump(self: &Arc<Self>) {
+    pub(super) fn hand_out_waiting(self: &Arc<Self>) {
         let mut units = Vec::new();
         let mut state = self.state();
         let opens = |worker: &WorkerState| worker.node.is_some() && !worker.ready;
@@ -41,10 +41,10 @@ impl SharedDriver {
                     worker.ready && worker.stage == stage && used < self.slots(worker, operator)
                 });
                 let Some(worker) = free.min_by_key(|worker| load(worker)) else { break };
-                let same = |queued: &Queued, first: &Queued| {
+                let same = |queued: &QueuedTask, first: &QueuedTask| {
                     Arc::ptr_eq(&queued.assignment.execution, &first.assignment.execution)
                 };
-                let mut tasks: Vec<Queued> = queue.pop_front().into_iter().collect();
+                let mut tasks: Vec<QueuedTask> = queue.pop_front().into_iter().collect();
                 while tasks.len() < batch
                     && let Some(queued) = queue.pop_front()
                 {
@@ -64,7 +64,7 @@ impl SharedDriver {
         }
     }
 
-    async fn unit(self: Arc<Self>, worker: WorkerId, operator: Operator, tasks: Vec<Queued>) {
+    async fn unit(self: Arc<Self>, worker: WorkerId, operator: Operator, tasks: Vec<QueuedTask>) {
         let reply = match serde_json::to_vec(&unit(&tasks)) {
             Ok(bytes) => self.cluster.call(worker, bytes).await,
             Err(error) => Err(CallError::Failed(error.to_string())),
@@ -77,22 +77,22 @@ impl SharedDriver {
             }
         }
         match reply {
-            Ok(bytes) => self.replied(worker, operator, tasks, &bytes),
+            Ok(bytes) => self.finish_unit(worker, operator, tasks, &bytes),
             Err(CallError::Failed(reason)) => refuse(tasks, &reason),
             Err(CallError::Died(reason)) => {
-                self.lost(worker, &reason);
-                self.again(operator, tasks, &reason, 1);
+                self.remove_dead_worker(worker, &reason);
+                self.requeue(operator, tasks, &reason, 1);
             }
             Err(CallError::Unavailable(reason)) => {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                self.again(operator, tasks, &reason, 0);
+                self.requeue(operator, tasks, &reason, 0);
             }
         }
         self.work.notify_one();
         self.room.notify_one();
     }
 
-    fn replied(&self, worker: WorkerId, operator: Operator, tasks: Vec<Queued>, bytes: &[u8]) {
+    fn finish_unit(&self, worker: WorkerId, operator: Operator, tasks: Vec<QueuedTask>, bytes: &[u8]) {
         let reply: UnitReply = match serde_json::from_slice(bytes) {
             Ok(reply) => reply,
             Err(error) => {
@@ -106,11 +106,11 @@ impl SharedDriver {
             client.meter().merge(&reply.spending);
             client.budget().merge(reply.budget);
         }
-        self.state().see(worker, reply.look);
+        self.state().show_activity(worker, reply.look);
         for (task, TaskReply { result, seconds }) in tasks.into_iter().zip(reply.tasks) {
             let mut state = self.state();
-            let usual = state.usual.entry(operator).or_insert(seconds);
-            *usual += (seconds - *usual) * 0.2;
+            let usual_seconds = state.usual_seconds.entry(operator).or_insert(seconds);
+            *usual_seconds += (seconds - *usual_seconds) * 0.2;
             drop(state);
             let _ = task.done.send(result.map_err(Error::from));
         }
@@ -124,37 +124,38 @@ impl SharedDriver {
             worker.asked = true;
             let (shared, id) = (self.clone(), worker.id);
             tokio::spawn(async move {
-                // A worker that does not answer is asked again. Its units tell what became of it.
+                // A worker that does not answer is asked again; the replies to its units show
+                // whether it died.
                 let look = shared.cluster.look(id).await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
                 let mut state = shared.state();
                 if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {
                     worker.asked = false;
-                    state.see(id, look.unwrap_or_default());
+                    state.show_activity(id, look.unwrap_or_default());
                 }
             });
         }
     }
 
     /// A worker is gone.
-    fn lost(&self, worker: WorkerId, reason: &str) {
+    fn remove_dead_worker(&self, worker: WorkerId, reason: &str) {
         let mut state = self.state();
-        state.see(worker, Look::default());
+        state.show_activity(worker, WorkerActivity::default());
         let before = state.workers.len();
         state.workers.retain(|other| other.id != worker);
         if state.workers.len() < before {
             state.deaths += 1;
-            state.trouble = Some(reason.to_owned());
+            state.last_problem = Some(reason.to_owned());
         }
     }
 
     /// Puts tasks at the front of their queue: they have waited long enough.
-    fn again(&self, operator: Operator, tasks: Vec<Queued>, reason: &str, deaths: usize) {
+    fn requeue(&self, operator: Operator, tasks: Vec<QueuedTask>, reason: &str, deaths: usize) {
         let mut state = self.state();
         for mut task in tasks.into_iter().rev() {
             task.deaths += deaths;
-            if task.deaths >= DEATHS {
+            if task.deaths >= MOST_DEATHS {
                 let _ = task.done.send(Err(Error::Remote(format!(
-                    "the workers that had it died {DEATHS} times, at last so: {reason}"
+                    "the workers that had it died {MOST_DEATHS} times, the last time because: {reason}"
                 ))));
                 continue;
             }
@@ -165,15 +166,15 @@ impl SharedDriver {
 }
 
 /// Ends tasks that will not be done.
-pub(super) fn refuse(tasks: impl IntoIterator<Item = Queued>, reason: &str) {
+pub(super) fn refuse(tasks: impl IntoIterator<Item = QueuedTask>, reason: &str) {
     for task in tasks {
         // A cancelled receiver no longer listens.
         let _ = task.done.send(Err(Error::Remote(reason.to_owned())));
     }
 }
 
-fn unit(tasks: &[Queued]) -> Unit {
-    let of = |queued: &Queued| UnitTask {
+fn unit(tasks: &[QueuedTask]) -> Unit {
+    let of = |queued: &QueuedTask| UnitTask {
         task: queued.assignment.task().clone(),
         inputs: queued.assignment.inputs.iter().map(|(id, name)| (*id, name.clone())).collect(),
         partial: queued.assignment.partial,

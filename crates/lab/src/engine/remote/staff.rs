@@ -1,10 +1,10 @@
-//! Staffing: a worker for each node, pools for stages that have resources of
-//! their own, and what to do where there are no workers.
+//! Starts and ends workers: one for each node, and pools for stages that have resources of their own.
+//! Fails tasks that get no worker for too long.
 
-use super::{DriverState, LOOK, SharedDriver, Starts, WorkerState};
+use super::{DriverState, LOOK, SharedDriver, StartAttempts, WorkerState};
 use crate::{
     cluster::{CallError, ClusterNode, Resources, WorkerId},
-    engine::unit::{Look, WorkerSetup},
+    engine::unit::{WorkerActivity, WorkerSetup},
     operator::Operator,
 };
 use std::{
@@ -23,8 +23,8 @@ const WITHOUT_WORKERS: Duration = Duration::from_secs(180);
 /// How long a stage's tasks wait for a worker with its resources: a cloud needs
 /// minutes to start a machine.
 const WITHOUT_STAGE: Duration = Duration::from_secs(900);
-/// When people are told of that wait.
-const TELL: Duration = Duration::from_secs(20);
+/// The wait after which it is reported.
+const REPORT_AFTER: Duration = Duration::from_secs(20);
 /// How long tasks that compute wait before another node is requested.
 const GROW_AFTER: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 10 });
 
@@ -41,7 +41,7 @@ impl SharedDriver {
         let nodes = match self.cluster.nodes().await {
             Ok(nodes) => nodes,
             Err(error) => {
-                self.state().trouble = Some(error.to_string());
+                self.state().last_problem = Some(error.to_string());
                 return;
             }
         };
@@ -54,7 +54,7 @@ impl SharedDriver {
                 let staffed = |worker: &WorkerState| {
                     worker.stage.is_none() && worker.node.as_ref().is_some_and(|other| other.id == node.id)
                 };
-                let waits = |starts: &Starts| starts.not_before.is_some_and(|at| at > now);
+                let waits = |starts: &StartAttempts| starts.not_before.is_some_and(|at| at > now);
                 if state.workers.iter().any(staffed) || state.starts.get(&node.id).is_some_and(waits) {
                     continue;
                 }
@@ -62,7 +62,7 @@ impl SharedDriver {
                 if state.growth.worker.is_some() && !state.growth.known.contains(&node.id) {
                     continue;
                 }
-                let resources = Resources { cpus: self.share(node), ..Resources::default() };
+                let resources = Resources { cpus: self.worker_cpus(node), ..Resources::default() };
                 starting.push(self.worker(&mut state, None, Some(node.clone()), cores(node), resources));
             }
             if state.growth.worker.is_none() {
@@ -80,7 +80,7 @@ impl SharedDriver {
                 });
                 if let Some(idle) = idle.map(|worker| worker.id) {
                     state.workers.retain(|worker| worker.id != idle);
-                    state.see(idle, Look::default());
+                    state.show_activity(idle, WorkerActivity::default());
                     ending.push(idle);
                 }
                 let missing = stage.min.max(usize::from(queued > 0)).saturating_sub(count);
@@ -109,7 +109,7 @@ impl SharedDriver {
     /// The CPUs of a node that its worker takes. If the node has several, one
     /// is left to others, such as the tasks of Ray Data, and as many as the
     /// largest stage needs. If that is the whole node, its worker takes none.
-    fn share(&self, node: &ClusterNode) -> f64 {
+    fn worker_cpus(&self, node: &ClusterNode) -> f64 {
         let wanted = self.stages().map(|(_, stage)| stage.cpus).fold(1.0, f64::max);
         if node.cpus > wanted {
             node.cpus - wanted
@@ -139,7 +139,7 @@ impl SharedDriver {
         }
         let node = nodes.iter().max_by(|a, b| a.cpus.total_cmp(&b.cpus))?;
         // More CPUs than any node has left; otherwise the worker would go to a node that has one.
-        let (share, left) = (self.share(node), node.cpus - self.share(node));
+        let (share, left) = (self.worker_cpus(node), node.cpus - self.worker_cpus(node));
         let cpus = if share > left { share } else { node.cpus };
         let worker = self.worker(state, None, None, cores(node), Resources { cpus, ..Resources::default() });
         state.growth.worker = Some(worker.0);
@@ -196,7 +196,7 @@ impl SharedDriver {
         let starts = state.starts.entry(place.unwrap_or_default().to_owned()).or_default();
         match started {
             Ok(place) => {
-                *starts = Starts::default();
+                *starts = StartAttempts::default();
                 if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {
                     worker.ready = true;
                     // The node of a stage's worker does not matter.
@@ -214,7 +214,7 @@ impl SharedDriver {
                 let (CallError::Died(reason) | CallError::Unavailable(reason) | CallError::Failed(reason)) = &error;
                 let on = node.as_ref().map_or(String::new(), |node| format!(" on {}", node.name));
                 let reason = format!("a worker did not start{on}: {reason}");
-                state.trouble = Some(reason.clone());
+                state.last_problem = Some(reason.clone());
                 // If a worker refuses, it will refuse again, so nobody waits for it.
                 let alone = !state.workers.iter().any(|worker| worker.ready || worker.id != id);
                 if matches!(error, CallError::Failed(_)) && alone {
@@ -252,7 +252,7 @@ impl SharedDriver {
             if waited > WITHOUT_STAGE {
                 let reason = format!("stage {}: {wanted}, for {} s", operator.name(), WITHOUT_STAGE.as_secs());
                 state.fail(operator, &reason);
-            } else if waited > TELL
+            } else if waited > REPORT_AFTER
                 && let Some(progress) = &state.progress
             {
                 progress.behind(&what, Some(wanted));
@@ -264,7 +264,7 @@ impl SharedDriver {
         }
         let since = *state.without_workers.get_or_insert(now);
         if now.duration_since(since) > WITHOUT_WORKERS {
-            let reason = state.trouble.clone().unwrap_or_else(|| "the cluster has no free resources".to_owned());
+            let reason = state.last_problem.clone().unwrap_or_else(|| "the cluster has no free resources".to_owned());
             state.fail_all(&format!("no worker for {} s: {reason}", WITHOUT_WORKERS.as_secs()));
         }
     }

@@ -84,12 +84,12 @@ impl DescribeWork for ApplyStageWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        let found = sizes.given(self.passages);
+        let found = sizes.output_of(self.passages);
         self.stage().map(|stage| sizes.of_questions(stage, found, 0..sizes.questions.len())).unwrap_or_default()
     }
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
-        let found = sizes.given(self.passages);
+        let found = sizes.output_of(self.passages);
         self.stage().map_or(found, |stage| sizes.within_corpus(stage.passes(found)))
     }
 }

@@ -36,6 +36,9 @@ impl DescribeWork for EmbedWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        vec![(&self.model, ModelLoad::embedding(sizes.given(self.enriched.unwrap_or(self.chunks)).passage_tokens + 1))]
+        vec![(
+            &self.model,
+            ModelLoad::embedding(sizes.output_of(self.enriched.unwrap_or(self.chunks)).passage_tokens + 1),
+        )]
     }
 }

@@ -1,4 +1,4 @@
-//! Chunks to vectors that an enricher makes of their documents.
+//! Chunks to vectors that an enricher makes from their documents.
 
 use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
 use crate::{
@@ -39,6 +39,6 @@ impl DescribeWork for EmbedInContextWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        vec![(&self.model, ModelLoad::embedding(sizes.given(self.chunks).passage_tokens + 1))]
+        vec![(&self.model, ModelLoad::embedding(sizes.output_of(self.chunks).passage_tokens + 1))]
     }
 }

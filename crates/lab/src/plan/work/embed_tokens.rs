@@ -12,7 +12,7 @@ use rag::index::IndexKind;
 use serde::{Deserialize, Serialize};
 use store::Key;
 
-/// The index that these vectors are.
+/// The kind of index that these vectors form.
 const KIND: IndexKind = IndexKind::Tokens;
 
 /// Embeds each token of one shard of chunks with the named model.
@@ -48,6 +48,9 @@ impl DescribeWork for EmbedTokensWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        vec![(&self.model, ModelLoad::embedding(sizes.given(self.enriched.unwrap_or(self.chunks)).passage_tokens + 1))]
+        vec![(
+            &self.model,
+            ModelLoad::embedding(sizes.output_of(self.enriched.unwrap_or(self.chunks)).passage_tokens + 1),
+        )]
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct GenerateWork {
 }
 
 impl GenerateWork {
-    /// The key of everything that decides answers but the questions.
+    /// The key of everything that decides answers, except the questions.
     pub(crate) fn stem(
         cx: &KeyContext<'_>,
         generator: &GeneratorConfig,
@@ -69,13 +69,13 @@ impl DescribeWork for GenerateWork {
     }
 
     fn label(&self) -> WorkLabel<'_> {
-        let made_of = WorkLabel::component(&self.generator, self.embedder.as_deref());
-        let words = format!("{} with {}", made_of.words, made_of.models.join(" and "));
-        WorkLabel { words, ..made_of }
+        let component = WorkLabel::component(&self.generator, self.embedder.as_deref());
+        let words = format!("{} with {}", component.words, component.models.join(" and "));
+        WorkLabel { words, ..component }
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        sizes.of_questions(&self.generator, sizes.given(self.passages), self.questions.iter().copied())
+        sizes.of_questions(&self.generator, sizes.output_of(self.passages), self.questions.iter().copied())
     }
 
     /// The text of an answer, as long as it may be.

@@ -1,6 +1,5 @@
-//! The kinds of work that tasks do: one file each, with the kind's fields, key
-//! and inputs, and the code that does it. The same code runs under every
-//! engine.
+//! The kinds of work that tasks do: one file each, with the kind's fields, key, inputs and
+//! estimates. The code that does the work is in `task/work`.
 
 mod apply_stage;
 mod chunk;
@@ -49,7 +48,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Key, KeyBuilder};
 
-/// What a kind of work is. How it is done is `DoWork`, in `task/work`.
+/// Describes a kind of work; `DoWork`, in `task/work`, does it.
 pub(crate) trait DescribeWork: Send + Sync {
     /// The row of the live table.
     fn operator(&self) -> Operator;
@@ -85,8 +84,7 @@ pub(crate) trait DescribeWork: Send + Sync {
         Purpose::Index
     }
 
-    /// Whether it may call models. What its calls used is then stored, also if
-    /// there were none.
+    /// Whether it may call models. If so, its usage is stored even if there were no calls.
     fn calls_models(&self) -> bool {
         true
     }
@@ -94,13 +92,12 @@ pub(crate) trait DescribeWork: Send + Sync {
     /// The component and the models that do the work, for the estimate of its time.
     fn label(&self) -> WorkLabel<'_>;
 
-    /// The models that it asks, and about how much.
+    /// The models that it calls, with the estimated load.
     fn estimate_calls<'a>(&'a self, _: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
         Vec::new()
     }
 
-    /// About how much the tasks after it are given: the chunks of a shard, or
-    /// the passages of a question.
+    /// The estimated size of its output: the chunks of a shard, or the passages of a question.
     fn estimate_output(&self, _: &Sizes<'_>) -> Item {
         Item::default()
     }
@@ -168,8 +165,8 @@ impl KeyContext<'_> {
         component.models().into_iter().chain(embedder).map(|model| self.identity(model)).collect()
     }
 
-    /// Adds the models of a component. Components of this kind once could have
-    /// no models; a component without any keeps the key that it had then.
+    /// Adds the models of a component. A component without models keeps its old key, from before
+    /// components of this kind could have models.
     fn with_models(&self, builder: KeyBuilder, component: &dyn Choice, embedder: Option<&str>) -> KeyBuilder {
         match self.models(component, embedder) {
             models if models.is_empty() => builder,
@@ -211,12 +208,12 @@ impl<'a> Sizes<'a> {
         Item { text_tokens: self.text_tokens.div_ceil(self.shards), ..Item::default() }
     }
 
-    /// What a task gives to those after it.
-    pub(crate) fn given(&self, task: TaskId) -> Item {
+    /// The estimated output of a task.
+    pub(crate) fn output_of(&self, task: TaskId) -> Item {
         self.tasks[task].work.describe().estimate_output(self)
     }
 
-    /// Passages that hold no more than there is: a small corpus fills no context.
+    /// Limits passages to the text of the corpus, which may be smaller than the settings allow.
     pub(crate) fn within_corpus(&self, item: Item) -> Item {
         Item { passage_tokens: item.passage_tokens.min(self.text_tokens), ..item }
     }

@@ -31,8 +31,8 @@ pub(crate) struct ScoreWork {
 }
 
 impl ScoreWork {
-    /// The key of everything that decides the scores of answers but the
-    /// questions. `answers` is the same key of the answers.
+    /// The key of everything that decides the scores of answers, except the questions. `answers` is
+    /// the stem of the answers.
     pub(crate) fn stem(
         cx: &KeyContext<'_>,
         metric: &MetricConfig,
@@ -40,17 +40,17 @@ impl ScoreWork {
         answers: Option<&Key>,
     ) -> Key {
         let builder = cx.builder("score", &[passages]).field("answers", &answers);
-        of_metric(cx, builder, metric, without_passages).finish()
+        add_metric(cx, builder, metric, without_passages).finish()
     }
 }
 
-/// Adds what decides the scores of a metric but its inputs and the questions.
-fn of_metric(cx: &KeyContext<'_>, builder: KeyBuilder, metric: &MetricConfig, without_passages: bool) -> KeyBuilder {
+/// Adds what decides a metric's scores, except its inputs and the questions.
+fn add_metric(cx: &KeyContext<'_>, builder: KeyBuilder, metric: &MetricConfig, without_passages: bool) -> KeyBuilder {
     let (evaluate, needs) = (&cx.inputs.experiment.evaluate, metric.needs());
     let judges = evaluate.judges.iter().filter(|_| needs.judge);
     let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
     let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
-    // Trials that retrieve keep the keys that they had before there were others.
+    // Trials that retrieve keep their keys from before a trial could retrieve nothing.
     let builder = if without_passages { builder.field("without_passages", &true) } else { builder };
     builder.field("version", &metric.version()).field("config", &metric.keyed()).field("models", &models)
 }
@@ -70,7 +70,7 @@ impl DescribeWork for ScoreWork {
         }
         let questions: Vec<&Question> = self.questions.iter().map(|&i| &cx.inputs.questions[i]).collect();
         let builder = cx.builder("score", &self.inputs());
-        of_metric(cx, builder, &self.metric, self.without_passages).field("questions", &questions).finish()
+        add_metric(cx, builder, &self.metric, self.without_passages).field("questions", &questions).finish()
     }
 
     fn rows(&self, _: &PlanInputs<'_>) -> Option<usize> {
@@ -101,8 +101,8 @@ impl DescribeWork for ScoreWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        let found = sizes.given(self.passages);
-        let answer = self.answers.iter().map(|&id| sizes.given(id).text_tokens).max().unwrap_or_default();
+        let found = sizes.output_of(self.passages);
+        let answer = self.answers.iter().map(|&id| sizes.output_of(id).text_tokens).max().unwrap_or_default();
         let questions = self.questions.iter().map(|&i| &sizes.questions[i]);
         let applies = questions.filter(|question| self.metric.applies(question).is_ok());
         let one = |question| Item { text_tokens: asked_tokens(question) + answer, ..found };

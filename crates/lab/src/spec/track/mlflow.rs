@@ -61,7 +61,7 @@ impl Config {
         let wait = seconds("wait_seconds", self.wait_seconds, 0.0)?;
         if let Some(key) = self.tags.keys().find(|key| legal_key(key) != **key || is_ours(key)) {
             return Err(refused(format!(
-                "`tags`: `{key}` cannot be the name of a tag of yours: use letters, digits, `_ - . / :` and spaces, and begin with neither `mlflow.` nor `reverie.`"
+                "`tags`: `{key}` cannot be the name of one of your own tags: use letters, digits, `_ - . / :` and spaces, and begin with neither `mlflow.` nor `reverie.`"
             )));
         }
         if self.experiment.as_ref().is_some_and(|name| name.is_empty() || name.chars().count() > 500) {

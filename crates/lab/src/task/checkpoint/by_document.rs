@@ -1,5 +1,4 @@
-//! The same for vectors that are made document by document: parts end where
-//! documents do.
+//! Checkpoints for vectors that are made document by document: parts end where documents do.
 
 use super::{EmbeddedTexts, Parts};
 use crate::{Error, task::Execution};
@@ -8,11 +7,10 @@ use models::{Ledger, Matrix, ledger};
 use std::time::{Duration, Instant};
 use store::Key;
 
-/// Makes the vectors of documents for a task, `at_once` of them at a time, and
-/// stores finished parts under `key`; without a key nothing is stored. `chunks`
-/// says how many vectors each document has, and `embed` makes those of one.
-/// Calls `begun` once with the number of chunks that are left, and `rows` each
-/// time with the number of those that were embedded.
+/// Makes the vectors of documents, `at_once` documents at a time, and stores finished parts under
+/// the key `task`; without a key nothing is stored. `chunks` says how many vectors each document
+/// has, and `embed` makes those of one. Calls `begun` once with the number of chunks that are left,
+/// and `rows` each time with the number of chunks that were embedded.
 pub(crate) async fn embed_documents<F: Future<Output = Result<Matrix, Error>>>(
     cx: &Execution,
     task: Option<&Key>,

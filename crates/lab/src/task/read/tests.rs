@@ -8,7 +8,7 @@ use crate::{
     },
     progress::Progress,
     spec::Experiment,
-    task::{self, CallTurn, Execution, Material, ModelHandles},
+    task::{self, CallTurn, Execution, ModelHandles, RunInputs},
 };
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -121,7 +121,7 @@ fn execution(folder: &std::path::Path, source: Source) -> Execution {
     Execution::new(
         experiment,
         ArtifactStore::open(&folder.display().to_string(), &[], crate::layout::LAYOUT).unwrap(),
-        Material { source, questions: Vec::new() },
+        RunInputs { source, questions: Vec::new() },
         folder.join("scratch"),
         "run".to_owned(),
         EventLog::open(folder.join("events.jsonl")).unwrap(),
@@ -129,7 +129,7 @@ fn execution(folder: &std::path::Path, source: Source) -> Execution {
     )
 }
 
-async fn load(execution: &Execution, files: &[SourceFile], keys: &[Key]) -> task::Output {
+async fn load(execution: &Execution, files: &[SourceFile], keys: &[Key]) -> task::StoredOutput {
     let files: Vec<_> = files.iter().cloned().zip(keys.iter().copied()).collect();
     let task = Task {
         key: Key::of_bytes(b"the task"),

@@ -26,7 +26,7 @@ impl DoWork for EmbedWork {
     }
 }
 
-/// What is searched of the searchable chunks of a shard.
+/// The texts that are searched for the searchable chunks of a shard.
 pub(super) async fn searchable(
     cx: &TaskContext<'_>,
     chunks: TaskId,

@@ -1,4 +1,4 @@
-//! Chunks to vectors that an enricher makes of their documents.
+//! Chunks to vectors that an enricher makes from their documents.
 
 use super::{DoWork, TaskContext, TaskOutput};
 use crate::{

@@ -14,20 +14,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PUT_ASIDE_BYTES: usize = 16 << 20;
+/// A part is stored when it has this many bytes, or after this time. This
+/// bounds what a kill loses, and what is in memory.
+const PART_BYTES: usize = 16 << 20;
+const PART_TIME: Duration = Duration::from_secs(5);
 
-/// Finished vectors are stored after this time, and whenever they reach this
-/// many bytes: this bounds what a kill loses, and what is in memory.
-const PUT_ASIDE_AFTER: Duration = Duration::from_secs(5);
-
-/// Texts encoded between two looks at the progress table.
+/// Texts that are encoded between two updates of the progress table.
 const TEXTS_PER_STEP: usize = 256;
 
 #[async_trait]
 impl DoWork for EmbedTokensWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let texts = searchable(cx, self.chunks, self.enriched).await?;
-        let (execution, name, aside) = (cx.execution, cx.artifact_name(), cx.checkpoint_key());
+        let (execution, name, parts_key) = (cx.execution, cx.artifact_name(), cx.checkpoint_key());
         let rows = |count| cx.report_rows(count);
         let embedder = execution.models().embedder(&self.model)?;
         let file = ScratchFile::new(execution)?;
@@ -35,7 +34,7 @@ impl DoWork for EmbedTokensWork {
         let (mut rest, mut parts) = (texts.as_slice(), Vec::new());
         while !rest.is_empty() {
             let first = texts.len() - rest.len();
-            let part = aside.map(|key| layout::token_part(key, first));
+            let part = parts_key.map(|key| layout::token_part(key, first));
             let found = match &part {
                 Some(part) => match execution.store.get(part).await {
                     Err(store::Error::Damaged { .. }) => None,
@@ -87,7 +86,7 @@ async fn encode(embedder: &Embedder, texts: &[String], rows: &impl Fn(usize)) ->
         }
         block = compute(move || block.push(&vectors).map(|()| block)).await??;
         rows(step.len());
-        if started.elapsed() >= PUT_ASIDE_AFTER || block.bytes() >= PUT_ASIDE_BYTES {
+        if started.elapsed() >= PART_TIME || block.bytes() >= PART_BYTES {
             break;
         }
     }
@@ -109,7 +108,7 @@ impl ScratchFile {
 
 impl Drop for ScratchFile {
     fn drop(&mut self) {
-        // If that fails, the file is litter, which `gc` removes.
+        // If that fails, `gc` removes the file.
         drop(std::fs::remove_file(&self.0));
     }
 }

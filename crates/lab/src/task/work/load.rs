@@ -44,7 +44,7 @@ impl DoWork for LoadWork {
 async fn load_file(cx: &Execution, file: &SourceFile, key: &Key) -> Result<Result<DocumentRow, Unread>, Error> {
     let limits = cx.experiment.corpus.limits.clone();
     let path = file.path.clone();
-    let parsed = match read::expected(&cx.source, file, key, &limits).await {
+    let parsed = match read::content_with_key(&cx.source, file, key, &limits).await {
         Ok(Ok(bytes)) => compute(move || load::parse(&path, &bytes, &limits)).await?,
         Ok(Err(reason)) => Err(reason),
         Err(unread) => return Ok(Err(unread)),

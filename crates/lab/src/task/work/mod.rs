@@ -1,4 +1,4 @@
-//! How each kind of work is done: one file each. What the kind is stands in `plan/work`. The same code runs under
+//! Does each kind of work: one file each. `plan/work` describes the kinds. The same code runs under
 //! every engine.
 
 mod apply_stage;
@@ -46,7 +46,7 @@ pub(crate) trait DoWork: Send + Sync {
 
 macro_rules! doers {
     ($( $Kind:ident($Fields:ident) ),+ $(,)?) => {
-        /// What does this work.
+        /// The implementation for this work.
         pub(super) fn doer(work: &Work) -> &dyn DoWork {
             match work { $( Work::$Kind(kind) => kind as &work::$Fields ),+ }
         }

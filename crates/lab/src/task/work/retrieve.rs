@@ -14,7 +14,7 @@ use rag::{
     query::SearchQuery,
 };
 
-/// Questions retrieved for between two looks at the progress table.
+/// Questions that are searched between two updates of the progress table.
 const QUESTIONS_PER_STEP: usize = 64;
 
 #[async_trait]

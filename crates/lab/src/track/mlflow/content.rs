@@ -83,7 +83,7 @@ impl WantedRun {
         wanted
     }
 
-    fn named(mut self) -> Self {
+    fn with_names(mut self) -> Self {
         self.tags.extend(self.names.clone());
         self
     }
@@ -114,7 +114,9 @@ pub(super) fn parent(view: &RunView, tags: &BTreeMap<String, String>, user: Opti
         }
         wanted.point("cost_usd", point.step, point.cost_usd, point.time_ms);
     }
-    let (Some(results), Some(board)) = (view.results.as_deref(), view.board.as_deref()) else { return wanted.named() };
+    let (Some(results), Some(board)) = (view.results.as_deref(), view.board.as_deref()) else {
+        return wanted.with_names();
+    };
     let time = results.time_ms;
     wanted.point("trials", 0, results.trials.len() as f64, time);
     wanted.point("questions", 0, results.questions.len() as f64, time);
@@ -144,7 +146,7 @@ pub(super) fn parent(view: &RunView, tags: &BTreeMap<String, String>, user: Opti
     wanted.tag("mlflow.note.content", &note(view, board));
     wanted.files = files::of_run(view, results, board);
     wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
-    wanted.named()
+    wanted.with_names()
 }
 
 /// The trials about which something is known.
@@ -176,7 +178,7 @@ pub(super) fn trial(
     {
         found_of(&mut wanted, results, board, rank);
     }
-    wanted.named()
+    wanted.with_names()
 }
 
 /// Adds the results of the trial of this rank, counted from 0.
@@ -223,8 +225,8 @@ fn found_of(wanted: &mut WantedRun, results: &Results, board: &Board, rank: usiz
 
 /// The differences between a trial and the others, in a few words.
 fn pipeline(trial: &Trial, trials: &[Trial]) -> String {
-    let told = board::varying(trials).into_iter().filter_map(|axis| trial.labels.get(axis));
-    told.map(String::as_str).collect::<Vec<_>>().join(" · ")
+    let labels = board::varying(trials).into_iter().filter_map(|axis| trial.labels.get(axis));
+    labels.map(String::as_str).collect::<Vec<_>>().join(" · ")
 }
 
 /// One parameter for each axis, and one for each setting that all trials have
@@ -301,8 +303,8 @@ fn inputs(view: &RunView) -> Vec<Value> {
 /// The note that people read on the run's page.
 fn note(view: &RunView, board: &Board) -> String {
     let mut lines: Vec<String> = board.verdict.iter().map(|sentence| format!("{sentence}.")).collect();
-    let told = |id: &String| view.trials.iter().find(|trial| trial.id == *id);
-    if let Some(trial) = board.leads.as_ref().and_then(told) {
+    let trial_of = |id: &String| view.trials.iter().find(|trial| trial.id == *id);
+    if let Some(trial) = board.leads.as_ref().and_then(trial_of) {
         lines.insert(0, format!("**{}** {}", trial.id, pipeline(trial, &view.trials)));
     }
     lines.push(String::new());
@@ -321,7 +323,7 @@ fn note(view: &RunView, board: &Board) -> String {
         lines.push(format!(
             "| {} | {} | {} | {} |",
             row.id,
-            told(&row.id).map_or_else(String::new, |trial| pipeline(trial, &view.trials)).replace('|', "/"),
+            trial_of(&row.id).map_or_else(String::new, |trial| pipeline(trial, &view.trials)).replace('|', "/"),
             shown(ColumnKind::Objective, "objective"),
             names.iter().map(|name| shown(ColumnKind::Metric, name)).collect::<Vec<_>>().join(" | ")
         ));

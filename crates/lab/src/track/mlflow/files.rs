@@ -127,10 +127,10 @@ fn row(results: &Results, i: usize, found: &QuestionResult) -> Vec<Value> {
 
 /// The trials, best first, with the mean of each metric.
 fn leaderboard(board: &Board) -> ArtifactFile {
-    let told = |kind| matches!(kind, ColumnKind::Axis | ColumnKind::Objective | ColumnKind::Metric);
-    let names = board.columns.iter().filter(|column| told(column.kind)).map(|column| column.name.clone());
+    let is_shown = |kind| matches!(kind, ColumnKind::Axis | ColumnKind::Objective | ColumnKind::Metric);
+    let names = board.columns.iter().filter(|column| is_shown(column.kind)).map(|column| column.name.clone());
     let row = |row: &BoardRow| {
-        let cells = board.columns.iter().zip(&row.cells).filter(|(column, _)| told(column.kind));
+        let cells = board.columns.iter().zip(&row.cells).filter(|(column, _)| is_shown(column.kind));
         let values = cells.map(|(_, cell)| cell.text().map_or_else(|| json!(cell.number()), |text| json!(text)));
         std::iter::once(json!(row.id)).chain(values).collect()
     };

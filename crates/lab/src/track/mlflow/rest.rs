@@ -2,7 +2,7 @@
 //! caller looks at what is on the server and tries again.
 
 use super::super::TrackerError;
-use super::{content::WantedRun, files::ArtifactFile, state::Current};
+use super::{content::WantedRun, files::ArtifactFile, state::ServerRun};
 use crate::{Environment, error_chain};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use serde_json::{Value, json};
@@ -151,7 +151,7 @@ impl Server {
     }
 
     /// The runs of an experiment that match a filter.
-    pub(super) async fn runs(&self, experiment: &str, filter: &str) -> Result<Vec<Current>, TrackerError> {
+    pub(super) async fn runs(&self, experiment: &str, filter: &str) -> Result<Vec<ServerRun>, TrackerError> {
         let mut runs = Vec::new();
         let mut page = String::new();
         loop {
@@ -163,7 +163,7 @@ impl Server {
                 body["page_token"] = json!(page);
             }
             let found = self.post("runs/search", &body).await?;
-            runs.extend(found["runs"].as_array().into_iter().flatten().map(Current::read));
+            runs.extend(found["runs"].as_array().into_iter().flatten().map(ServerRun::read));
             page = super::text(&found["next_page_token"]);
             if page.is_empty() {
                 return Ok(runs);
@@ -172,14 +172,14 @@ impl Server {
     }
 
     /// Creates a run with only the tags by which it is found.
-    pub(super) async fn create(&self, experiment: &str, wanted: &WantedRun) -> Result<Current, TrackerError> {
+    pub(super) async fn create(&self, experiment: &str, wanted: &WantedRun) -> Result<ServerRun, TrackerError> {
         let tags = wanted.names.iter().map(|(key, value)| json!({ "key": key, "value": value }));
         let body = json!({
             "experiment_id": experiment, "run_name": wanted.name, "start_time": wanted.start_ms,
             "user_id": wanted.user, "tags": tags.collect::<Vec<_>>(),
         });
         let made = self.post("runs/create", &body).await?;
-        let run = Current::read(&made["run"]);
+        let run = ServerRun::read(&made["run"]);
         if run.id.is_empty() {
             return Err(TrackerError::Refused("runs/create: the answer names no run".to_owned()));
         }

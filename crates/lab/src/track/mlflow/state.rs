@@ -17,14 +17,14 @@ pub(super) struct ServerState {
     /// The id of the experiment.
     pub(super) experiment: String,
     /// The run for the whole.
-    pub(super) parent: Option<Current>,
+    pub(super) parent: Option<ServerRun>,
     /// Runs for trials, by the trial's id.
-    pub(super) trials: BTreeMap<String, Option<Current>>,
+    pub(super) trials: BTreeMap<String, Option<ServerRun>>,
 }
 
 /// One run as the server has it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Current {
+pub(super) struct ServerRun {
     pub(super) id: String,
     pub(super) status: String,
     pub(super) start_ms: i64,
@@ -40,7 +40,7 @@ pub(super) struct Current {
     pub(super) lacks: Option<String>,
 }
 
-impl Current {
+impl ServerRun {
     /// From MLflow's `Run`.
     pub(super) fn read(run: &Value) -> Self {
         let (info, data) = (&run["info"], &run["data"]);
@@ -137,7 +137,7 @@ impl Current {
     }
 
     /// Records that the server accepted everything.
-    pub(super) fn took(&mut self, wanted: &WantedRun) {
+    pub(super) fn accept(&mut self, wanted: &WantedRun) {
         for key in self.outdated(wanted) {
             self.tags.remove(&key);
         }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn batches_stay_within_what_a_server_takes() {
-        let batches = Current::default().missing(&wanted());
+        let batches = ServerRun::default().missing(&wanted());
         let n =
             |name: &str| -> Vec<usize> { batches.iter().map(|batch| batch[name].as_array().unwrap().len()).collect() };
         assert_eq!(n("params"), [100, 50, 0]);
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn what_the_server_took_is_not_sent_again() {
-        let (mut run, mut wanted) = (Current::default(), wanted());
-        run.took(&wanted);
+        let (mut run, mut wanted) = (ServerRun::default(), wanted());
+        run.accept(&wanted);
         assert!(run.missing(&wanted).is_empty() && run.missing_inputs(&wanted).is_empty());
         assert!(run.missing_files(&wanted).is_empty());
         wanted.metrics.get_mut("calls").unwrap().insert(2000, (9.0, 9000));
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn numbers_are_read_whether_they_are_numbers_or_texts() {
-        let run = Current::read(&json!({
+        let run = ServerRun::read(&json!({
             "info": { "run_id": "r", "status": "RUNNING", "start_time": "17", "artifact_uri": "mlflow-artifacts:/1" },
             "data": {
                 "metrics": [
