@@ -165,7 +165,7 @@ mod tests {
         let store = store_with(folder.path(), &plan, &[0, 1]).await;
         std::fs::write(folder.path().join(plan.tasks[1].artifact()), "c0ntent").unwrap();
         let outcome = failed(&plan, &[4]);
-        look_at(&store, &outcome, [0, 1, 3]).await;
+        check_outputs(&store, &outcome, [0, 1, 3]).await;
         assert_eq!(store.lost().await.unwrap(), [plan.tasks[1].artifact()]);
         assert_eq!(lost_inputs(&store, &plan, &outcome).await.unwrap(), [plan.tasks[1].artifact()]);
     }

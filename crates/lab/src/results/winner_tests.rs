@@ -352,7 +352,7 @@ fn searched_results_name_the_stop_of_each_trial_and_unfinished_ones_name_nobody(
     let mut found = results(&["99999999", "22222222", "XX......"]);
     found.winner = winner(&mut found);
     assert_eq!(found.winner, Winner::Leads("t03".to_owned()), "two questions are too few to tell");
-    found.searched(crate::search::SearchResult {
+    found.apply_search(crate::search::SearchResult {
         strategy: "race".to_owned(),
         answers: 18,
         all_answers: 24,
@@ -361,7 +361,7 @@ fn searched_results_name_the_stop_of_each_trial_and_unfinished_ones_name_nobody(
     assert_eq!(found.winner, Winner::Trial("t01".to_owned()));
     let stopped = found.trials.iter().map(|trial| trial.stopped.is_some()).collect::<Vec<_>>();
     assert_eq!(stopped, [false, false, true]);
-    found.unfinished("the budget was reached".to_owned());
+    found.mark_unfinished("the budget was reached".to_owned());
     assert_eq!((found.winner.trial(), found.winner.first()), (None, None));
     assert_eq!(found.partial.as_deref(), Some("the budget was reached"));
     assert_eq!(found.verdict, ["no winner: not all trials are scored"]);

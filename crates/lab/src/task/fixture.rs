@@ -1,6 +1,6 @@
 //! What tasks share, for tests: a store in a folder, no corpus and no models.
 
-use super::{Execution, Material, ModelHandles};
+use super::{Execution, ModelHandles, RunInputs};
 use crate::{layout::LAYOUT, spec::Experiment};
 use eval::Question;
 use models::{Client, CpuBudget, ModelDirectory, provider};
@@ -21,7 +21,7 @@ pub(crate) fn execution(folder: &Path, experiment: Experiment, questions: Vec<Qu
     Execution::new(
         Arc::new(experiment),
         ArtifactStore::open(&folder.join("store").display().to_string(), &[], LAYOUT).unwrap(),
-        Material { source, questions },
+        RunInputs { source, questions },
         folder.join("scratch"),
         "run".to_owned(),
         EventLog::open(folder.join("events.jsonl")).unwrap(),

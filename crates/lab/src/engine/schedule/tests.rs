@@ -158,7 +158,7 @@ impl Runner for Fake {
         self.limits.get(&operator).copied().unwrap_or(usize::MAX)
     }
 
-    async fn run(&self, assignment: Assignment) -> Result<Output, Error> {
+    async fn run(&self, assignment: Assignment) -> Result<StoredOutput, Error> {
         let task = assignment.task();
         let (name, artifact) = (task.label.clone(), task.artifact());
         let mut inputs: Vec<String> =
@@ -200,14 +200,14 @@ impl Runner for Fake {
             }
             Some(Fate::Full) => Err(store::Error::Full { path: path(), source: full() }.into()),
             Some(Fate::Gone) => Err(store::Error::Gone { path: path() }.into()),
-            Some(Fate::Shared) => Ok(Output { artifact, rows: 1, shared: true, ..Output::default() }),
+            Some(Fate::Shared) => Ok(StoredOutput { artifact, rows: 1, shared: true, ..StoredOutput::default() }),
             Some(Fate::Partial) | None => {
                 let artifact = assignment.execution.name(task, partial);
                 if !self.writes_nothing {
                     assignment.execution.store.put(&artifact, name.clone()).await?;
                 }
                 let errors = usize::from(fate == Some(Fate::Partial));
-                Ok(Output { artifact, rows: 1, errors, partial, ..Output::default() })
+                Ok(StoredOutput { artifact, rows: 1, errors, partial, ..StoredOutput::default() })
             }
         };
         self.running.fetch_sub(1, Ordering::SeqCst);
@@ -415,7 +415,7 @@ async fn an_output_that_was_set_aside_is_made_again_although_nothing_needs_it() 
     place.outcome(&plan, Fake::default()).await;
     let store = &place.execution.store;
     store.set_aside(&plan.tasks[id(&plan, "index")].artifact(), "it is torn").await;
-    assert_eq!(again(&plan, &stored(&plan, store).await.unwrap(), store).await.unwrap(), [1]);
+    assert_eq!(damaged_tasks(&plan, &stored_tasks(&plan, store).await.unwrap(), store).await.unwrap(), [1]);
     let (outcome, fake) = place.outcome(&plan, Fake::default()).await;
     assert_eq!(fake.order(), ["index"]);
     assert_eq!((outcome.executed, outcome.reused), (1, 3), "with what it is made from, and both results");
@@ -440,9 +440,9 @@ async fn a_large_plan_finds_what_is_stored_in_one_list() {
         place.execution.store.put(&plan.tasks[id].artifact(), "x").await.unwrap();
     }
     let there = |stored: &[bool]| (0..stored.len()).filter(|&id| stored[id]).collect::<Vec<_>>();
-    assert_eq!(there(&stored(&plan, &place.execution.store).await.unwrap()), [3, 1999]);
+    assert_eq!(there(&stored_tasks(&plan, &place.execution.store).await.unwrap()), [3, 1999]);
     plan.tasks.remove(0);
-    assert_eq!(there(&stored(&plan, &place.execution.store).await.unwrap()), [2, 1998], "one by one");
+    assert_eq!(there(&stored_tasks(&plan, &place.execution.store).await.unwrap()), [2, 1998], "one by one");
 }
 
 #[tokio::test]

@@ -202,8 +202,8 @@ async fn the_calls_of_all_stages_are_priced_and_those_of_the_index_count_apart()
     let chat = (400.0 + 1_600.0 + 2_000.0) * CHAT.0 + (40.0 + 16.0 + 100.0) * CHAT.1;
     close(price.cost_usd, (chat + 20.0 * EMBEDDING) / 1e6);
     close(price.tokens_per_question, (440.0 + 20.0 + 1_616.0 + 2_100.0) / 4.0);
-    assert_eq!((price.of.index.calls(), price.of.index.tokens(), price.of.questions.calls()), (30, 3_000, 25));
-    assert!(price.of.unknown.is_empty() && price.of.unpriced.is_empty());
+    assert_eq!((price.usage.index.calls(), price.usage.index.tokens(), price.usage.questions.calls()), (30, 3_000, 25));
+    assert!(price.usage.unknown.is_empty() && price.usage.unpriced.is_empty());
 }
 
 #[tokio::test]
@@ -256,8 +256,8 @@ async fn the_cost_of_calls_to_a_model_without_a_price_is_not_known() {
                 None => assert_eq!(found, None, "case {number}"),
             }
         }
-        assert_eq!(price.of.unpriced, unpriced, "case {number}");
-        assert!(price.of.unknown.is_empty(), "case {number}");
+        assert_eq!(price.usage.unpriced, unpriced, "case {number}");
+        assert!(price.usage.unknown.is_empty(), "case {number}");
     }
 }
 
@@ -266,7 +266,7 @@ async fn usage_is_told_at_the_present_price_or_else_at_the_price_of_the_time() {
     let used = [(Operator::GENERATE, "gpt", 4, 2_000, 100)];
     for (prices, expected) in [(ALL, (2_000.0 * CHAT.0 + 100.0 * CHAT.1) / 1e6), (NONE, 0.25)] {
         let price = Fixture::new(GENERATES, prices, None).await.used(&used).await.price().await;
-        let costs: Vec<f64> = price.of.questions.models().map(|(_, used)| used.cost_usd).collect();
+        let costs: Vec<f64> = price.usage.questions.models().map(|(_, used)| used.cost_usd).collect();
         assert_eq!(costs.len(), 1);
         close(Some(costs[0]), expected);
     }
@@ -280,9 +280,9 @@ async fn two_entries_for_one_model_share_its_price_and_the_trials_own_name_is_to
     let price = Fixture::new(&twins, ALL, None).await.used(&used).await.price().await;
     close(price.cost_usd, cost);
     let price = Fixture::new(&twins, NONE, None).await.used(&used).await.price().await;
-    assert_eq!((price.cost_usd, price.of.unpriced), (None, vec!["twin".to_owned()]));
+    assert_eq!((price.cost_usd, price.usage.unpriced), (None, vec!["twin".to_owned()]));
     let price = Fixture::new(GENERATES, NONE, None).await.used(&used).await.price().await;
-    assert_eq!(price.of.unpriced, ["gpt"]);
+    assert_eq!(price.usage.unpriced, ["gpt"]);
 }
 
 #[tokio::test]
@@ -292,19 +292,19 @@ async fn what_an_earlier_version_did_not_count_is_unknown_and_so_is_its_cost() {
     let index = 3_000.0 * EMBEDDING / 1e6;
 
     let price = new().await.forget(RERANK).await.price().await;
-    assert_eq!((price.of.unknown, price.cost_usd), (vec!["rerank".to_owned()], None));
+    assert_eq!((price.usage.unknown, price.cost_usd), (vec!["rerank".to_owned()], None));
     close(price.index_cost_usd, index);
     close(price.tokens_per_question, 2_100.0 / 4.0);
 
     let price = new().await.forget(Operator::EMBED).await.price().await;
-    assert_eq!((price.of.unknown, price.index_cost_usd), (vec!["embed".to_owned()], None));
+    assert_eq!((price.usage.unknown, price.index_cost_usd), (vec!["embed".to_owned()], None));
     close(price.cost_usd, (2_000.0 * CHAT.0 + 100.0 * CHAT.1) / 1e6);
 
     // All its models are in this process: whatever the calls were, they cost nothing.
     let local = "chunker = \"sentence\"\nembedder = \"small\"\nretriever = \"dense\"\n";
     let free = Fixture::new(local, NONE, None).await.forget(Operator::EMBED).await;
     let price = free.forget(Operator::EmbedQueries).await.price().await;
-    assert_eq!(price.of.unknown, ["embed", "embed queries"]);
+    assert_eq!(price.usage.unknown, ["embed", "embed queries"]);
     assert_eq!((price.cost_usd, price.index_cost_usd), (Some(0.0), Some(0.0)));
 }
 
@@ -313,7 +313,7 @@ async fn a_task_that_failed_is_left_out_and_its_cost_is_not_called_unknown() {
     let used = [(RERANK, "gpt", 4, 390, 10), (Operator::GENERATE, "gpt", 4, 2_000, 100)];
     let fixture = Fixture::new(ALL_STAGES, ALL, None).await.used(&used).await;
     let price = fixture.forget(Operator::GENERATE).await.fail(Operator::GENERATE).price().await;
-    assert!(price.of.unknown.is_empty());
+    assert!(price.usage.unknown.is_empty());
     close(price.cost_usd, (390.0 * CHAT.0 + 10.0 * CHAT.1) / 1e6);
     close(price.tokens_per_question, 100.0);
 }
