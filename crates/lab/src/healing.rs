@@ -94,3 +94,79 @@ async fn lost_inputs(store: &ArtifactStore, plan: &Plan, outcome: &PlanOutcome) 
     lost.sort_unstable();
     Ok(lost)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        layout::LAYOUT,
+        plan::work::{IndexWork, LoadWork, Work},
+    };
+    use rag::index::IndexKind;
+    use store::Key;
+
+    /// Two loads, an index of each, and one of both.
+    fn plan() -> Plan {
+        let index =
+            |from: &[TaskId]| Work::from(IndexWork { kind: IndexKind::Bm25, from: from.to_vec(), enriched: false });
+        let load = || Work::from(LoadWork { files: Vec::new(), metadata: Default::default() });
+        let mut plan = Plan::default();
+        for (number, work) in [load(), load(), index(&[0]), index(&[1]), index(&[0, 1])].into_iter().enumerate() {
+            let (key, label) = (Key::of_bytes(&[number as u8]), number.to_string());
+            plan.tasks.push(Task { key, work, rows: None, label, trials: Vec::new() });
+        }
+        plan
+    }
+
+    async fn store_with(folder: &std::path::Path, plan: &Plan, ids: &[TaskId]) -> ArtifactStore {
+        let store = ArtifactStore::open(&folder.display().to_string(), &[], LAYOUT).unwrap();
+        for &id in ids {
+            store.put(&plan.tasks[id].artifact(), "content").await.unwrap();
+        }
+        store
+    }
+
+    /// A run in which the outputs of both loads were known and these tasks failed.
+    fn failed(plan: &Plan, ids: &[TaskId]) -> PlanOutcome {
+        PlanOutcome {
+            outputs: [0, 1].map(|id| (id, plan.tasks[id].artifact())).into(),
+            failed: ids.iter().map(|&id| (id, "torn".to_owned())).collect(),
+            ..PlanOutcome::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn only_outputs_that_a_failed_task_needed_and_that_are_gone_are_lost() {
+        let plan = plan();
+        // What is in the store, what failed, and what is lost.
+        let table: [(&[TaskId], &[TaskId], &[TaskId]); 7] = [
+            (&[0, 1], &[2, 3, 4], &[]),
+            (&[1], &[2], &[0]),
+            (&[1], &[3], &[]),
+            (&[1], &[], &[]),
+            (&[], &[4], &[0, 1]),
+            (&[], &[2, 4], &[0, 1]),
+            // Whose own output was never known.
+            (&[], &[0], &[]),
+        ];
+        for (stored, failing, expected) in table {
+            let folder = tempfile::tempdir().unwrap();
+            let store = store_with(folder.path(), &plan, stored).await;
+            let mut expected: Vec<String> = expected.iter().map(|&id| plan.tasks[id].artifact()).collect();
+            expected.sort();
+            let lost = lost_inputs(&store, &plan, &failed(&plan, failing)).await.unwrap();
+            assert_eq!(lost, expected, "{stored:?} {failing:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_output_whose_bytes_changed_is_set_aside_when_it_is_looked_at() {
+        let (folder, plan) = (tempfile::tempdir().unwrap(), plan());
+        let store = store_with(folder.path(), &plan, &[0, 1]).await;
+        std::fs::write(folder.path().join(plan.tasks[1].artifact()), "c0ntent").unwrap();
+        let outcome = failed(&plan, &[4]);
+        check_outputs(&store, &outcome, [0, 1, 3]).await;
+        assert_eq!(store.lost().await.unwrap(), [plan.tasks[1].artifact()]);
+        assert_eq!(lost_inputs(&store, &plan, &outcome).await.unwrap(), [plan.tasks[1].artifact()]);
+    }
+}

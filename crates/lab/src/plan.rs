@@ -88,4 +88,6 @@ impl Plan {
 }
 
 #[cfg(test)]
+mod edit_tests;
+#[cfg(test)]
 mod tests;

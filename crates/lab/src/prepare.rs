@@ -77,6 +77,13 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
+    /// Models, and no corpus.
+    #[cfg(test)]
+    pub(crate) fn of_models(identities: BTreeMap<String, Identity>) -> Self {
+        let (files, unread, metadata) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { identities, files, unread, metadata, pdf_library: "none".to_owned(), read_ms: 0 }
+    }
+
     /// A plan for trials. `asked` holds the places of each trial's questions; without it, each is
     /// asked those of the experiment.
     pub(crate) fn plan(

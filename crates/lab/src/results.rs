@@ -13,6 +13,8 @@ mod objective;
 mod trial;
 mod verdict;
 mod winner;
+#[cfg(test)]
+mod winner_tests;
 
 pub use answering::Answering;
 pub use comparison::MetricComparison;

@@ -5,6 +5,8 @@ mod cache;
 pub(crate) mod checkpoint;
 mod corpus;
 mod exclusive;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod handles;
 pub(crate) mod read;
 mod rows;

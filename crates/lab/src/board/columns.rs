@@ -200,3 +200,7 @@ fn missing(found: &TrialResult, metric: &str) -> String {
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     format!("questions without a score: {}", reasons.join(", "))
 }
+
+#[cfg(test)]
+#[path = "columns_tests.rs"]
+mod tests;

@@ -58,12 +58,81 @@ fn inline(value: &Value) -> String {
             let fields: Vec<String> = given.map(|(name, value)| format!("{} = {}", key(name), inline(value))).collect();
             if fields.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", fields.join(", ")) }
         }
-        // An escape of JSON is one of TOML too.
-        other => other.to_string(),
+        // An escape of JSON is one of TOML too, and TOML escapes one letter more.
+        other => other.to_string().replace('\u{7f}', "\\u007f"),
     }
 }
 
 fn key(name: &str) -> String {
     let bare = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { Value::from(name).to_string() }
+    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { inline(&Value::from(name)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_from_toml_as_it_was_written() {
+        let table = [
+            json!(7),
+            json!(-0.5),
+            json!(1e300),
+            json!(true),
+            json!("plain"),
+            json!(""),
+            json!("a \"quoted\" word, a \\ and a 'quote'"),
+            json!("line\nbreak\ttab\rreturn"),
+            json!("control \u{1} \u{8} \u{c} \u{1f} \u{7f}"),
+            json!("Grüße, 水, 🦀, \u{2028}"),
+            json!([]),
+            json!([1, 2, [3]]),
+            json!({}),
+            json!({ "hybrid": { "top_k": 3, "weights": [0.5, 0.5] } }),
+            json!({ "a key with spaces": 1, "": 2, "quoted\"key": 3, "ключ": 4, "a.b": 5, "\u{7f}": 7, "bare_key-1": 6 }),
+        ];
+        for value in table {
+            let text = format!("value = {}\n", inline(&value));
+            let read: toml::Table = toml::from_str(&text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+            assert_eq!(serde_json::to_value(&read["value"]).unwrap(), value, "{text}");
+            assert_eq!(text.lines().count(), 1);
+        }
+        assert_eq!(inline(&json!({ "a": null, "b": { "c": null } })), "{ b = {} }", "TOML has no null");
+    }
+
+    #[test]
+    fn the_best_that_were_asked_everything_are_written_with_what_is_tried_in_addition() {
+        let mut results = crate::results::fixture::results(4);
+        crate::results::fixture::score(&mut results, "recall", &vec![vec![Some(0.5); 5]; 4]);
+        crate::results::fixture::choose(&mut results, "recall", &[1, 1, 1, 1]);
+        let kind = crate::search::StopKind::Eliminated;
+        results.trials[1].stopped = Some(crate::search::Stop { kind, questions: 2, reason: "late".to_owned() });
+        let board = Board::of(&results);
+        assert_eq!(board.leading(2).map(|row| row.id.as_str()).collect::<Vec<_>>(), ["t01", "t03"]);
+        let more = [
+            (Axis::Reranker, json!("none")),
+            (Axis::Retriever, json!({ "bm25": { "top_k": 9 } })),
+            (Axis::Retriever, json!([{ "bm25": { "top_k": 8 } }])),
+        ];
+        let text = board.finalists(2, &more[..1]).unwrap();
+        assert!(text.starts_with("# The first 2 of the 4 pipelines of run zoo-1 of `zoo`, by recall.\n"), "{text}");
+        let read: toml::Table = toml::from_str(&text).unwrap();
+        let spaces = read["space"].as_array().unwrap();
+        let top_k: Vec<i64> =
+            spaces.iter().map(|space| space["retriever"]["bm25"]["top_k"].as_integer().unwrap()).collect();
+        assert_eq!(top_k, [1, 3]);
+        assert!(spaces.iter().all(|space| space["reranker"].as_str() == Some("none")), "{text}");
+        // The last one that is given on an axis counts, instead of the trial's own.
+        let read: toml::Table = toml::from_str(&board.finalists(9, &more).unwrap()).unwrap();
+        let spaces = read["space"].as_array().unwrap();
+        assert_eq!(spaces.len(), 3);
+        assert!(spaces.iter().all(|space| space["retriever"][0]["bm25"]["top_k"].as_integer() == Some(8)));
+
+        results.questions.clear();
+        let refused = Board::of(&results).finalists(1, &[]).unwrap_err();
+        assert!(
+            refused.starts_with("no pipeline is better than another: everything is indexed by t01, t02"),
+            "{refused}"
+        );
+    }
 }

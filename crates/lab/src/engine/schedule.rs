@@ -177,8 +177,7 @@ pub(super) async fn execute(
                 // gone.
                 let gone = async { while set.join_next().await.is_some() {} };
                 let _ = tokio::time::timeout(ABORTED, gone).await;
-                execution.log("run_interrupted", serde_json::json!({ "executed": outcome.executed }));
-                return Err(Error::Interrupted);
+                return Err(interrupted(execution, &outcome));
             }
         };
         let Some(joined) = joined else { break };
@@ -239,7 +238,17 @@ pub(super) async fn execute(
             }
         }
     }
+    // With nothing in flight, the end of the work and the cancellation come at once.
+    let is_whole = outcome.outputs.len() + outcome.failed.len() == to_run.len() + reused.len();
+    if end.is_none() && !is_whole && cancel.is_cancelled() {
+        return Err(interrupted(execution, &outcome));
+    }
     end.map_or(Ok(outcome), Err)
+}
+
+fn interrupted(execution: &Execution, outcome: &PlanOutcome) -> Error {
+    execution.log("run_interrupted", serde_json::json!({ "executed": outcome.executed }));
+    Error::Interrupted
 }
 
 /// Records that a task failed, and with it everything that depends on it.
@@ -359,3 +368,6 @@ pub(crate) fn tasks_to_run(plan: &Plan, stored: &[bool], damaged: &[TaskId]) -> 
     reused.sort_unstable();
     (to_run, reused)
 }
+
+#[cfg(test)]
+mod tests;

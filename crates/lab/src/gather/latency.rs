@@ -176,6 +176,7 @@ pub(super) async fn of_trial(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gather::price::tests::{ALL, Fixture, GENERATES};
 
     #[test]
     fn the_sample_is_spread_over_the_dataset() {
@@ -184,5 +185,70 @@ mod tests {
         assert_eq!((ids.len(), ids[0], ids[1], ids[29]), (30, "0", "3", "87"));
         assert_eq!(sample(&questions[..2]).len(), 2);
         assert!(sample(&[]).is_empty());
+    }
+
+    /// What was measured of a retrieval, the seconds of each answer, and the seconds that users wait. There are four
+    /// questions; one without an answer has none.
+    type Case = (&'static str, &'static [(&'static str, f64)], [Option<f64>; 4], &'static [f64]);
+
+    #[tokio::test]
+    async fn a_user_waits_for_the_retrieval_and_the_answer() {
+        let all = [Some(1.0), Some(2.0), Some(3.0), Some(4.0)];
+        let table: [Case; 6] = [
+            ("each has its own", &[("q0", 0.5), ("q1", 0.1), ("q2", 0.2), ("q3", 0.3)], all, &[1.5, 2.1, 3.2, 4.3]),
+            // The median of three by nearest rank is the second.
+            (
+                "one that was not measured has the median",
+                &[("q0", 0.5), ("q1", 0.1), ("q2", 0.2)],
+                all,
+                &[1.5, 2.1, 3.2, 4.2],
+            ),
+            ("without an answer nobody waits", &[("q0", 0.5), ("q1", 0.1)], [None, Some(2.0), None, None], &[2.1]),
+            // The calls before the answer, as the price has them.
+            ("nothing was measured", &[], all, &[1.25, 2.25, 3.25, 4.25]),
+            ("nothing was answered", &[("q0", 0.5)], [None; 4], &[]),
+            ("sorted by the wait", &[("q0", 9.0), ("q1", 0.0), ("q2", 0.0), ("q3", 0.0)], all, &[2.0, 3.0, 4.0, 10.0]),
+        ];
+        for (case, measured, answers, expected) in table {
+            let mut fixture = Fixture::new(GENERATES, ALL, None).await;
+            let tasks = fixture.plan.trials[0].clone();
+            let passages = fixture.plan.tasks[tasks.passages].artifact();
+            fixture.outcome.outputs.insert(tasks.passages, passages.clone());
+            let store = &fixture.prepared.execution.store;
+            if !measured.is_empty() {
+                let seconds = measured.iter().map(|(id, seconds)| ((*id).to_owned(), *seconds)).collect();
+                let bytes = serde_json::to_vec(&MeasuredLatency { seconds }).unwrap();
+                store.replace(&layout::latency(&passages), bytes).await.unwrap();
+            }
+            let empty = crate::results::fixture::results(1).trials[0].questions[0].clone();
+            let question = |(i, seconds): (usize, &Option<f64>)| QuestionResult {
+                question: format!("q{i}"),
+                answer: seconds.map(|seconds| rag::Answer { seconds, ..rag::Answer::default() }),
+                ..empty.clone()
+            };
+            let questions: Vec<QuestionResult> = answers.iter().enumerate().map(question).collect();
+            let mut price = fixture.price().await;
+            price.search_seconds = (0..4).map(|i| (format!("q{i}"), 0.25)).collect();
+            let found = of_trial(&fixture.prepared, &tasks, &fixture.outcome, &questions, &price).await.unwrap();
+            let is_close = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-12);
+            assert!(is_close && found.len() == expected.len(), "{case}: {found:?}, not {expected:?}");
+
+            // Without a generator they wait for what was measured, and nothing else.
+            let retrieves = TrialTasks { answers: Vec::new(), ..tasks };
+            let found = of_trial(&fixture.prepared, &retrieves, &fixture.outcome, &questions, &price).await.unwrap();
+            let mut seconds: Vec<f64> = measured.iter().map(|(_, seconds)| *seconds).collect();
+            seconds.sort_by(f64::total_cmp);
+            assert_eq!(found, seconds, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_the_value_of_the_nearest_rank() {
+        let quantile = crate::gather::quantile;
+        let sorted: Vec<f64> = (1..=20).map(f64::from).collect();
+        for (share, expected) in [(0.0, 1.0), (0.05, 1.0), (0.051, 2.0), (0.5, 10.0), (0.95, 19.0), (1.0, 20.0)] {
+            assert_eq!(quantile(&sorted, share), Some(expected), "{share}");
+        }
+        assert_eq!((quantile(&[], 0.5), quantile(&[7.0], 0.95)), (None, Some(7.0)));
     }
 }

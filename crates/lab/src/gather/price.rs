@@ -205,3 +205,6 @@ fn cost(usage: &Ledger, prices: &BTreeMap<String, (f64, f64)>) -> Option<f64> {
     // The sum of nothing is -0.
     usage.models().map(cost).sum::<Option<f64>>().map(|cost| cost + 0.0)
 }
+
+#[cfg(test)]
+pub(super) mod tests;

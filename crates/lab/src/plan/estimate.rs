@@ -101,3 +101,128 @@ impl CostEstimate {
         Self { models, calls, tokens, cost_usd, budget, exceeds }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{operator::Operator, plan::tests::Fixture};
+    use rag::INSTRUCTION_TOKENS;
+
+    const MODELS: &str = "[models.gpt]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:1/v1\", price = { input \
+                          = 2, output = 8 } }\n[models.free]\nchat.openai = { model = \"m\", base_url = \
+                          \"http://127.0.0.1:1/v1\" }\n[models.small]\nembedding.static = { model = \"small\" }\n";
+
+    /// The sum of calls, as (model, calls, tokens read, tokens written).
+    fn sum(budget: Caps, asked: &[(&str, u64, u64, u64)]) -> CostEstimate {
+        let text = format!(
+            "name = \"x\"\n[corpus]\nsource = \"d\"\n{MODELS}[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n"
+        );
+        let models = Experiment::parse(&text, ".").unwrap().models;
+        let load = |&(model, calls, read, written)| (model, ModelLoad { calls, read, written });
+        CostEstimate::sum(&models, budget, asked.iter().map(load))
+    }
+
+    #[test]
+    fn the_calls_of_each_model_are_added_up_and_priced() {
+        type Case = (&'static [(&'static str, u64, u64, u64)], &'static [&'static str], u64, u64, Option<f64>);
+        let table: [Case; 6] = [
+            (&[], &[], 0, 0, Some(0.0)),
+            (&[("gpt", 1, 100, 10), ("gpt", 2, 200, 20)], &["gpt"], 3, 330, Some((300.0 * 2.0 + 30.0 * 8.0) / 1e6)),
+            (&[("small", 5, 900, 0)], &["small"], 5, 900, Some(0.0)),
+            (&[("small", 5, 900, 0), ("gpt", 1, 0, 1_000_000)], &["gpt", "small"], 6, 1_000_900, Some(8.0)),
+            (&[("free", 1, 100, 10), ("gpt", 1, 100, 10)], &["free", "gpt"], 2, 220, None),
+            (&[("free", 0, 0, 0), ("gpt", 1, 0, 0)], &["gpt"], 1, 0, Some(0.0)),
+        ];
+        for (asked, models, calls, tokens, cost_usd) in table {
+            let found = sum(Caps::default(), asked);
+            assert_eq!(found.models.iter().map(|model| model.model.as_str()).collect::<Vec<_>>(), models);
+            assert_eq!((found.calls, found.tokens), (calls, tokens), "{asked:?}");
+            match (found.cost_usd, cost_usd) {
+                (Some(found), Some(expected)) => assert!((found - expected).abs() < 1e-12, "{asked:?}: {found}"),
+                (found, expected) => assert_eq!(found, expected, "{asked:?}"),
+            }
+            assert!(found.models.iter().all(|model| model.here == (model.model == "small")));
+        }
+    }
+
+    #[test]
+    fn a_cap_is_exceeded_only_by_more_than_it() {
+        // 10 calls, 1,100 tokens, and 0.0028 dollars.
+        let asked = [("gpt", 10, 1_000, 100)];
+        let caps = |usd, tokens, calls| Caps { usd, tokens, calls, ..Caps::default() };
+        let table: [(Caps, &[Cap]); 6] = [
+            (Caps::default(), &[]),
+            (caps(Some(0.0029), Some(1_100), Some(10)), &[]),
+            (caps(Some(0.0027), None, None), &[Cap::Usd]),
+            (caps(None, Some(1_099), None), &[Cap::Tokens]),
+            (caps(None, None, Some(9)), &[Cap::Calls]),
+            (caps(Some(0.0), Some(0), Some(0)), &[Cap::Usd, Cap::Tokens, Cap::Calls]),
+        ];
+        for (budget, expected) in table {
+            let found = sum(budget, &asked);
+            assert_eq!((found.exceeds.as_slice(), found.budget), (expected, budget));
+        }
+        let unpriced = sum(caps(Some(0.0), None, Some(0)), &[("free", 10, 1_000, 100)]);
+        assert_eq!(unpriced.exceeds, [Cap::Calls], "dollars that are not known exceed nothing");
+    }
+
+    /// The estimated calls, tokens read and written of each operator of a plan: by all its tasks, of one model.
+    fn of_operator(fixture: &Fixture, operator: Operator) -> Vec<(String, u64, u64, u64)> {
+        let plan = fixture.plan();
+        let to_run: Vec<TaskId> = (0..plan.tasks.len()).filter(|&id| plan.tasks[id].operator() == operator).collect();
+        let (experiment, questions) = (&fixture.experiment, &fixture.questions);
+        let estimate = CostEstimate::of(experiment, Caps::default(), &plan, questions, 2_100_000, &to_run);
+        let of = |model: ModelEstimate| (model.model, model.calls, model.prompt_tokens, model.completion_tokens);
+        estimate.models.into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn each_kind_of_work_is_estimated_by_its_questions_passages_and_settings() {
+        let space = "chunker = \"sentence\"\nembedder = \"small\"\nretriever = { hybrid = { top_k = 7 } }\n\
+                     query = { multi_query = { model = \"gpt\", max_tokens = 50 } }\n\
+                     reranker = { pointwise = { model = \"gpt\", candidates = 9, top_n = 2 } }\n\
+                     generator = { compact = { model = \"gpt\", max_tokens = 40, context_tokens = 300 } }\n";
+        let fixture = Fixture::evaluating(space, "metrics = [\"recall\"]\n");
+        // `Why 1?` and `Why 10?` are 6 and 7 bytes: 1 token, and 1 is added.
+        let question = 2;
+        let questions = 20;
+        let asked = INSTRUCTION_TOKENS + question;
+        assert_eq!(
+            of_operator(&fixture, Operator::Stage(rag::Axis::Query)),
+            [("gpt".to_owned(), questions, questions * asked, questions * 50)]
+        );
+        let reranked = of_operator(&fixture, Operator::Stage(rag::Axis::Reranker));
+        assert_eq!((reranked[0].0.as_str(), reranked[0].1), ("gpt", questions * 9), "a call for each candidate");
+        assert!(reranked[0].2 > questions * 9 * asked, "with the passages: {reranked:?}");
+        assert_eq!(
+            of_operator(&fixture, Operator::GENERATE),
+            [("gpt".to_owned(), questions, questions * (300 + asked), questions * 40)],
+            "passages up to what the context takes"
+        );
+        // All questions, and all queries that are written, in one call each.
+        let queries = of_operator(&fixture, Operator::EmbedQueries);
+        let tasks = fixture.plan().tasks.iter().filter(|task| task.operator() == Operator::EmbedQueries).count() as u64;
+        assert_eq!(queries, [("small".to_owned(), tasks, tasks * questions * question, 0)]);
+        // The whole text once: 525,000 tokens, in calls of 16,384, shard by shard.
+        let embedded = of_operator(&fixture, Operator::EMBED);
+        assert!(embedded[0].2 >= 525_000 && embedded[0].1 >= embedded[0].2 / 16_384, "{embedded:?}");
+        for operator in [Operator::Load, Operator::CHUNK, Operator::Index, Operator::RETRIEVE, Operator::Score] {
+            assert_eq!(of_operator(&fixture, operator), [], "{operator:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_tasks_that_are_left_are_estimated() {
+        let space = "chunker = \"sentence\"\nretriever = \"bm25\"\ngenerator = { compact = { model = \"gpt\" } }\n";
+        let fixture = Fixture::evaluating(space, "metrics = [\"recall\"]\n");
+        let plan = fixture.plan();
+        let calls = |to_run: &[TaskId]| {
+            let (experiment, questions) = (&fixture.experiment, &fixture.questions);
+            CostEstimate::of(experiment, Caps::default(), &plan, questions, 2_100_000, to_run).calls
+        };
+        let answers = &plan.trials[0].answers;
+        // Twenty questions are ranges of eight, eight and four.
+        assert_eq!(answers.iter().map(|&id| calls(&[id])).collect::<Vec<_>>(), [8, 8, 4]);
+        assert_eq!((calls(answers), calls(&answers[1..]), calls(&[])), (20, 12, 0));
+    }
+}

@@ -102,3 +102,77 @@ pub(crate) fn score_of<'a>(
     };
     score(evaluate, metric, item)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Experiment;
+    use serde_json::json;
+
+    fn load(calls: u64, read: u64, written: u64) -> [u64; 3] {
+        [calls, read, written]
+    }
+
+    fn numbers(load: ModelLoad) -> [u64; 3] {
+        [load.calls, load.read, load.written]
+    }
+
+    #[test]
+    fn texts_are_embedded_in_calls_of_sixteen_thousand_tokens() {
+        for (tokens, calls) in [(0, 0), (1, 1), (16_384, 1), (16_385, 2), (100_000, 7)] {
+            assert_eq!(numbers(ModelLoad::embedding(tokens)), load(calls, tokens, 0));
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_one_call_with_instructions_and_a_quarter_of_the_bytes_in_tokens() {
+        assert_eq!(numbers(verdict(0)), load(1, INSTRUCTION_TOKENS, 60));
+        assert_eq!(numbers(verdict(403)), load(1, INSTRUCTION_TOKENS + 100, 60));
+    }
+
+    #[test]
+    fn the_tokens_of_a_question_are_those_of_its_text_and_reference() {
+        let question = |text: &str, reference: Option<&str>| {
+            let reference = reference.map(str::to_owned);
+            Question { question: text.to_owned(), reference, ..Question::default() }
+        };
+        assert_eq!(asked_tokens(&question("", None)), 1);
+        assert_eq!(asked_tokens(&question("12345678", None)), 3);
+        assert_eq!(asked_tokens(&question("12345678", Some("1234"))), 4);
+    }
+
+    #[test]
+    fn every_judge_is_asked_and_only_the_first_writes() {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[models.a]\nchat.openai = { model = \"m\", base_url = \
+                    \"http://127.0.0.1:1/v1\" }\n[models.b]\nchat.openai = { model = \"n\", base_url = \
+                    \"http://127.0.0.1:1/v1\" }\n[models.small]\nembedding.static = { model = \"small\" }\n[space]\n\
+                    chunker = \"sentence\"\nretriever = \"bm25\"\n[dataset]\npath = \"golden.jsonl\"\n[evaluate]\n\
+                    metrics = [\"recall\"]\njudge = [\"a\", \"b\"]\nembedder = \"small\"\n";
+        let evaluate = Experiment::parse(text, ".").unwrap_or_else(|errors| panic!("{errors:?}")).evaluate;
+        let item = Item { text_tokens: 50, passages: 4, passage_tokens: 400 };
+        for name in ["recall", "faithfulness", "context_precision", "answer_relevancy", "answer_accuracy", "token_f1"] {
+            let metric: MetricConfig = serde_json::from_value(json!({ name: {} })).unwrap();
+            let needs = metric.needs();
+            let calls = metric.judge_calls(4);
+            let found: Vec<(&str, [u64; 3])> =
+                score(&evaluate, &metric, item).into_iter().map(|(model, load)| (model, numbers(load))).collect();
+            // A passage is its text and 24 tokens of number, file and heading.
+            let passages = match (needs.passages, metric.reads_one_passage()) {
+                (false, _) => 0,
+                (true, true) => 100 + 24,
+                (true, false) => 4 * (100 + 24),
+            };
+            let read = INSTRUCTION_TOKENS + 50 + passages;
+            let mut expected = Vec::new();
+            if needs.judge {
+                let (first, second) = (calls.voting + calls.writing, calls.voting);
+                expected.push(("a", load(first, first * read, first * 60)));
+                expected.push(("b", load(second, second * read, second * 60)));
+            }
+            if needs.embedder {
+                expected.push(("small", load(1, INSTRUCTION_TOKENS, 0)));
+            }
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use crate::{
 };
 use eval::Question;
 use models::Identity;
-use rag::{Axis, index::IndexKind, load::SourceFile};
+use rag::{Axis, Metadata, index::IndexKind, load::SourceFile};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -34,19 +34,21 @@ fn identity(model: &str) -> Identity {
 }
 
 /// What a plan is made from, owned.
-struct Fixture {
-    experiment: Experiment,
+pub(super) struct Fixture {
+    pub(super) experiment: Experiment,
     identities: BTreeMap<String, Identity>,
-    files: Vec<(SourceFile, Key)>,
-    questions: Vec<Question>,
+    pub(super) files: Vec<(SourceFile, Key)>,
+    pub(super) metadata: BTreeMap<String, Metadata>,
+    pub(super) pdf_library: &'static str,
+    pub(super) questions: Vec<Question>,
 }
 
 impl Fixture {
-    fn new(space: &str) -> Self {
+    pub(super) fn new(space: &str) -> Self {
         Self::evaluating(space, "metrics = [\"recall\"]\n")
     }
 
-    fn evaluating(space: &str, evaluate: &str) -> Self {
+    pub(super) fn evaluating(space: &str, evaluate: &str) -> Self {
         let file = |name: &str| {
             let file = json!({ "path": name, "bytes": 700_000, "place": 0, "location": name });
             (serde_json::from_value(file).unwrap(), Key::of_bytes(name.as_bytes()))
@@ -57,6 +59,8 @@ impl Fixture {
             experiment: experiment(space, evaluate),
             identities: ["small", "large", "ranker", "gpt"].map(|name| (name.to_owned(), identity(name))).into(),
             files: ["a.txt", "b.txt", "c.txt"].map(file).into(),
+            metadata: BTreeMap::new(),
+            pdf_library: "none",
             questions: (0..20).map(question).collect(),
         }
     }
@@ -67,15 +71,20 @@ impl Fixture {
             trials: &trial::grid(&self.experiment),
             identities: &self.identities,
             files: &self.files,
-            metadata: &Default::default(),
+            metadata: &self.metadata,
             unread: &[],
-            pdf_library: "none",
+            pdf_library: self.pdf_library,
             questions: &self.questions,
             asked,
         })
     }
 
-    fn plan(&self) -> Plan {
+    /// Another model stands behind this name.
+    pub(super) fn is_now(&mut self, name: &str) {
+        self.identities.insert(name.to_owned(), identity("another"));
+    }
+
+    pub(super) fn plan(&self) -> Plan {
         self.planned(None)
     }
 }

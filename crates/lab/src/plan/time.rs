@@ -181,4 +181,61 @@ mod tests {
         assert_eq!(name(components("secret", 1)), name(components("renewed", 1)));
         assert_ne!(name(components("secret", 1)), name(components("secret", 2)));
     }
+
+    /// What a component did earlier, in one go: tasks, rows, bytes and seconds.
+    fn past(tasks: f64, rows: f64, bytes: f64, seconds: f64) -> PastWork {
+        PastWork { amount: WorkAmount { tasks, rows, bytes }, spans: vec![(100.0, 100.0 + seconds)] }
+    }
+
+    #[test]
+    fn a_component_takes_as_long_for_a_unit_of_its_work_as_it_did_before() {
+        let space = "chunker = \"sentence\"\nembedder = \"small\"\nretriever = \"dense\"\n\
+                     generator = { compact = { model = \"gpt\" } }\n";
+        let fixture = crate::plan::tests::Fixture::new(space);
+        let plan = fixture.plan();
+        let components = Components::of(&fixture.experiment);
+        // 600 bytes of text in three shards, 20 questions.
+        let all: Vec<TaskId> = (0..plan.tasks.len()).collect();
+        let estimate = |history: &History, to_run: &[TaskId]| estimate_time(&plan, &components, 600, to_run, history);
+        let name = |operator: Operator| {
+            let task = plan.tasks.iter().find(|task| task.operator() == operator).unwrap();
+            (operator, components.name(&task.work))
+        };
+        let seconds = |operator: Operator, past: PastWork, to_run: &[TaskId]| {
+            let found = estimate(&[(name(operator), past)].into(), to_run);
+            let own = found.components.iter().find(|component| component.operator == operator);
+            assert_eq!(found.seconds, None, "the others were never run");
+            assert_eq!(Some(found.known_seconds), own.unwrap().seconds.or(Some(0.0)));
+            own.and_then(|own| own.seconds)
+        };
+        let table = [
+            ("by bytes", Operator::CHUNK, past(6.0, 50.0, 300.0, 9.0), Some(9.0 / 300.0 * 600.0)),
+            ("by tasks where no bytes were counted", Operator::CHUNK, past(6.0, 50.0, 0.0, 9.0), Some(9.0 / 6.0 * 3.0)),
+            ("by bytes", Operator::EMBED, past(6.0, 50.0, 1_200.0, 9.0), Some(9.0 / 1_200.0 * 600.0)),
+            ("by tasks", Operator::Load, past(6.0, 50.0, 300.0, 9.0), Some(9.0 / 6.0 * 3.0)),
+            ("by tasks", Operator::Index, past(2.0, 50.0, 300.0, 9.0), Some(4.5)),
+            ("by questions", Operator::GENERATE, past(2.0, 10.0, 300.0, 9.0), Some(9.0 / 10.0 * 20.0)),
+            ("by questions", Operator::RETRIEVE, past(2.0, 40.0, 300.0, 9.0), Some(4.5)),
+            ("nothing was done", Operator::GENERATE, past(2.0, 0.0, 0.0, 9.0), None),
+        ];
+        for (case, operator, past, expected) in table {
+            let found = seconds(operator, past, &all);
+            let is_close = match (found, expected) {
+                (Some(found), Some(expected)) => (found - expected).abs() < 1e-9,
+                (found, expected) => found == expected,
+            };
+            assert!(is_close, "{operator:?} {case}: {found:?}, not {expected:?}");
+        }
+
+        let answers = &plan.trials[0].answers;
+        let history: History = [(name(Operator::GENERATE), past(1.0, 8.0, 0.0, 4.0))].into();
+        let found = estimate(&history, &answers[..1]);
+        // Eight of the twenty questions are in the first range.
+        assert_eq!((found.seconds, found.known_seconds, found.components.len()), (Some(4.0), 4.0, 1));
+        assert_eq!((found.components[0].tasks, found.components[0].component.as_str()), (1, "compact with gpt"));
+        let found = estimate(&history, &[]);
+        assert_eq!((found.seconds, found.known_seconds), (Some(0.0), 0.0), "nothing is left");
+        let operators: Vec<Operator> = estimate(&history, &all).components.iter().map(|it| it.operator).collect();
+        assert!(operators.is_sorted(), "upstream first: {operators:?}");
+    }
 }

@@ -130,4 +130,78 @@ mod tests {
         mark(&mut results.trials);
         assert_eq!(results.trials.iter().map(|trial| trial.front).collect::<Vec<_>>(), [false, true]);
     }
+
+    /// A trial's quality, dollars for the questions, and seconds, as far as they are known.
+    type Row = (Option<f64>, Option<f64>, Option<f64>);
+
+    /// Results with these trials; all else is equal.
+    fn rows(rows: &[Row]) -> Vec<TrialResult> {
+        let mut results = fixture::results(rows.len());
+        let scores: Vec<_> = rows.iter().map(|(quality, ..)| vec![*quality; 5]).collect();
+        fixture::score(&mut results, "recall", &scores);
+        fixture::choose(&mut results, "recall", &vec![1; rows.len()]);
+        for (trial, (quality, cost, seconds)) in results.trials.iter_mut().zip(rows) {
+            trial.objective = trial.objective.take().filter(|_| quality.is_some());
+            (trial.cost_usd, trial.latency_p50, trial.tokens) = (*cost, *seconds, Some(1.0));
+        }
+        results.trials
+    }
+
+    fn on_front(mut trials: Vec<TrialResult>) -> Vec<bool> {
+        mark(&mut trials);
+        trials.iter().map(|trial| trial.front).collect()
+    }
+
+    #[test]
+    fn a_trial_is_on_the_front_unless_another_is_as_good_in_all_and_better_in_one() {
+        let row = |quality, cost, seconds| (Some(quality), Some(cost), Some(seconds));
+        let table: [(&str, &[Row], &[bool]); 9] = [
+            ("one trial", &[row(0.1, 9.0, 9.0)], &[true]),
+            ("equal trials", &[row(0.5, 1.0, 1.0), row(0.5, 1.0, 1.0)], &[true, true]),
+            ("each is best in one", &[row(0.9, 3.0, 3.0), row(0.5, 1.0, 3.0), row(0.5, 3.0, 1.0)], &[true, true, true]),
+            ("worse in one and equal in two", &[row(0.5, 1.0, 1.0), row(0.5, 1.0, 2.0)], &[true, false]),
+            ("slower by less than half a hundredth", &[row(0.5, 1.0, 0.101), row(0.5, 1.0, 0.104)], &[true, true]),
+            ("slower by a hundredth", &[row(0.5, 1.0, 0.104), row(0.5, 1.0, 0.106)], &[true, false]),
+            ("an unknown latency is the worst", &[row(0.5, 1.0, 900.0), (Some(0.5), Some(1.0), None)], &[true, false]),
+            ("but may be paid for by quality", &[row(0.5, 1.0, 900.0), (Some(0.6), Some(1.0), None)], &[true, true]),
+            (
+                "without scores it neither stands there nor beats",
+                &[row(0.5, 2.0, 2.0), (None, Some(1.0), Some(1.0))],
+                &[true, false],
+            ),
+        ];
+        for (case, trials, expected) in table {
+            assert_eq!(on_front(rows(trials)), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_stopped_trial_is_not_on_the_front_and_beats_nobody() {
+        let mut trials = rows(&[(Some(0.5), Some(2.0), Some(2.0)), (Some(0.9), Some(1.0), Some(1.0))]);
+        assert_eq!(on_front(trials.clone()), [false, true]);
+        let kind = crate::search::StopKind::OutOfCalls;
+        trials[1].stopped = Some(crate::search::Stop { kind, questions: 2, reason: "late".to_owned() });
+        assert_eq!(on_front(trials), [true, false]);
+    }
+
+    #[test]
+    fn money_counts_where_something_cost_money_or_only_some_costs_are_known() {
+        let trial = |quality, cost| (quality, cost, Some(1.0));
+        let scored = Some(0.5);
+        let table: [(&str, [Row; 2], bool); 6] = [
+            ("all free", [trial(scored, Some(0.0)), trial(scored, Some(0.0))], false),
+            ("one paid", [trial(scored, Some(0.0)), trial(scored, Some(0.1))], true),
+            ("one paid, without scores", [trial(scored, Some(0.0)), trial(None, Some(0.1))], true),
+            ("none known", [trial(scored, None), trial(scored, None)], false),
+            ("one known", [trial(scored, Some(0.0)), trial(scored, None)], true),
+            ("the unknown one has no scores", [trial(scored, Some(0.0)), trial(None, None)], false),
+        ];
+        for (case, trials, expected) in table {
+            assert_eq!(counts_money(&rows(&trials)), expected, "{case}");
+        }
+        let mut index = rows(&[trial(scored, Some(0.0)), trial(scored, Some(0.0))]);
+        index[1].index_cost_usd = Some(0.1);
+        assert!(counts_money(&index), "an index that cost money");
+        assert!(!counts_money(&[]));
+    }
 }

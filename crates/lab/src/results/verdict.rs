@@ -146,4 +146,134 @@ mod tests {
             "{verdict:?}"
         );
     }
+
+    /// Trials in these groups, each with the number of questions that would exclude it; five were asked.
+    fn grouped(trials: &[(usize, Option<usize>)]) -> super::Results {
+        let mut results = fixture::results(trials.len());
+        fixture::score(&mut results, "recall", &vec![vec![Some(0.5); 5]; trials.len()]);
+        results.metrics[0].objective = true;
+        let groups: Vec<usize> = trials.iter().map(|(group, _)| *group).collect();
+        fixture::choose(&mut results, "recall", &groups);
+        for (trial, (_, needed)) in results.trials.iter_mut().zip(trials) {
+            trial.questions_needed = *needed;
+        }
+        results
+    }
+
+    #[test]
+    fn the_first_sentence_says_who_may_be_the_best() {
+        const TIED: (usize, Option<usize>) = (1, None);
+        type Case = (&'static [(usize, Option<usize>)], &'static str);
+        let table: [Case; 7] = [
+            (&[TIED], "t01 is the only trial that was asked everything, by the mean of recall"),
+            (
+                &[TIED, (2, None)],
+                "winner: t01, by the mean of recall; all other trials are worse (95 % confidence set)",
+            ),
+            (&[TIED, TIED], "no clear winner: t01 leads, by the mean of recall, but no trial can be told from another"),
+            (
+                &[TIED, TIED, (2, None)],
+                "t01 is best or tied with t02, by the mean of recall; the other trial is worse (95 % confidence set)",
+            ),
+            (
+                &[TIED, TIED, TIED, (2, None), (3, None)],
+                "t01 is best or tied with t02 and t03, by the mean of recall; the other 2 trials are worse (95 % \
+                 confidence set)",
+            ),
+            (
+                &[TIED, TIED, TIED, TIED, TIED, (2, None)],
+                "t01 is best or tied with t02, t03, t04 and t05, by the mean of recall; the other trial is worse (95 % \
+                 confidence set)",
+            ),
+            (
+                &[TIED, TIED, TIED, TIED, TIED, TIED, (2, None)],
+                "t01 is best or tied with 5 others, by the mean of recall; the other trial is worse (95 % confidence set)",
+            ),
+        ];
+        for (trials, expected) in table {
+            assert_eq!(grouped(trials).describe()[0], expected);
+        }
+    }
+
+    #[test]
+    fn the_second_sentence_says_how_many_more_questions_would_tell() {
+        let only_as = "if differences stay as they are";
+        let table: [(&[Option<usize>], String); 6] = [
+            (&[None], "no practical number of questions would tell them apart (up to 10000)".to_owned()),
+            (&[Some(12)], format!("about 7 more questions would separate t02, {only_as}")),
+            // Less than one cannot be asked.
+            (&[Some(5)], format!("about 1 more questions would separate t02, {only_as}")),
+            (
+                &[Some(20), Some(8)],
+                format!(
+                    "about 3 more questions would separate t03, and about 15 more would separate all of them, {only_as}"
+                ),
+            ),
+            (
+                &[Some(20), None],
+                format!(
+                    "about 15 more questions would separate t02, and no practical number would separate all of them, {only_as}"
+                ),
+            ),
+            (&[None, None], "no practical number of questions would tell them apart (up to 10000)".to_owned()),
+        ];
+        for (needed, expected) in table {
+            let trials: Vec<_> =
+                std::iter::once(None).chain(needed.iter().copied()).map(|needed| (1, needed)).collect();
+            let verdict = grouped(&trials).describe();
+            assert_eq!(verdict[1..], [expected]);
+        }
+        assert_eq!(grouped(&[(1, None), (2, None)]).describe().len(), 1, "nothing is tied");
+    }
+
+    #[test]
+    fn questions_of_the_test_split_are_not_counted_as_asked() {
+        let mut results = grouped(&[(1, None), (1, Some(12))]);
+        results.questions[3].split = Some(eval::dataset::Split::Test);
+        assert!(results.describe()[1].starts_with("about 8 more questions would separate t02"));
+    }
+
+    #[test]
+    fn metrics_of_other_ranges_are_named_as_shares_where_there_are_several() {
+        let mut results = grouped(&[(1, None), (2, None)]);
+        results.metrics[0].range = (1.0, 5.0);
+        assert!(results.describe()[0].contains(", by the mean of recall;"));
+        results.objective.push("token_f1".to_owned());
+        let shares = "by the mean of recall, token_f1 (each as a share of its range);";
+        assert!(results.describe()[0].contains(shares), "{:?}", results.describe());
+    }
+
+    #[test]
+    fn why_there_is_no_winner_is_the_refusal_or_the_sentence_without_its_beginning() {
+        let mut results = grouped(&[(1, None), (2, None)]);
+        assert_eq!(results.no_winner(), None);
+        results.winner = Winner::Refused("scores are missing".to_owned());
+        assert_eq!(results.no_winner().as_deref(), Some("scores are missing"));
+        assert_eq!(results.describe(), ["no winner: scores are missing"]);
+        results.winner = Winner::Leads("t01".to_owned());
+        assert_eq!(results.no_winner().as_deref(), Some("t01 leads, but others may be as good"), "of earlier versions");
+        results.verdict = vec!["no clear winner: t01 leads, but".to_owned()];
+        assert_eq!(results.no_winner().as_deref(), Some("t01 leads, but"));
+        results.verdict = vec!["t01 is best or tied with t02".to_owned()];
+        assert_eq!(results.no_winner().as_deref(), Some("t01 is best or tied with t02"));
+    }
+
+    #[test]
+    fn of_a_search_it_is_said_that_only_some_trials_were_asked_everything() {
+        let mut results = grouped(&[(1, None), (1, None), (2, None), (2, None)]);
+        let stops = BTreeMap::new();
+        results.search = Some(SearchResult { strategy: "race".to_owned(), answers: 1, all_answers: 2, stops });
+        assert_eq!(
+            results.describe()[0],
+            "t01 is best or tied with t02, by the mean of recall; the other 2 trials that were asked everything are \
+             worse (95 % confidence set)"
+        );
+        let stop = Stop { kind: StopKind::Eliminated, questions: 2, reason: "late".to_owned() };
+        results.trials[3].stopped = Some(stop);
+        assert_eq!(
+            results.describe()[0],
+            "t01 is best or tied with t02, by the mean of recall; the other trial that was asked everything is worse \
+             (95 % confidence set)"
+        );
+    }
 }

@@ -181,6 +181,9 @@ fn not_tried(seen: &[TrialScores], reason: &str) -> BTreeMap<usize, Stop> {
 pub(crate) mod testing;
 
 #[cfg(test)]
+mod strategy_tests;
+
+#[cfg(test)]
 mod tests {
     use super::testing::{planted, run, with_missing_scores};
     use super::*;
