@@ -20,7 +20,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
 };
 
 /// `timeout_seconds` of the models: what is slow ends then.
@@ -29,9 +29,11 @@ const TIMEOUT: f64 = 3.0;
 const LIMIT: Duration = Duration::from_secs(300);
 /// Calls that are tried at once: on a busy machine more would be late by themselves.
 const AT_ONCE: usize = 24;
-/// The most bytes that are taken of one answer: the limit of 16 MiB, and what the system's buffers of both sides hold,
-/// which grow to about 8 MiB; twice that is allowed.
-const MOST_TAKEN: usize = (16 << 20) + (16 << 20);
+/// More than this is never taken of one answer: the limit, and what is under way.
+const MOST_TAKEN: usize = (16 << 20) + (8 << 20);
+/// The server's send buffer. Without a limit, the system lets both sides' buffers grow, on a fast machine beyond what
+/// may be under way.
+const SEND_BUFFER: u32 = 256 << 10;
 
 /// What a server does with one request.
 #[derive(Clone)]
@@ -87,7 +89,11 @@ impl Drop for Server {
 
 impl Server {
     async fn start(deeds: Vec<Deed>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(SEND_BUFFER).unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        // Connections have the buffer of the socket that listens.
+        let listener = socket.listen(1024).unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let (sent, next) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counted = sent.clone();
