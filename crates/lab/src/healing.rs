@@ -16,7 +16,7 @@ use store::ArtifactStore;
 
 /// The most times that damaged artifacts are made again: damage may go up the chain of inputs, from
 /// an answer to its documents.
-pub(crate) const HEALINGS: usize = 8;
+const HEALINGS: usize = 8;
 
 /// What the tasks of a run share.
 pub(crate) fn execution(
@@ -73,9 +73,55 @@ async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execu
     engine.execute(plan, execution, &control.progress, &control.cancel).await
 }
 
+/// Executes a plan whose outputs are read afterwards: what turns out to be damaged when it is read is made again.
+pub(crate) struct Healing<'a> {
+    session: &'a Session,
+    execution: &'a Arc<Execution>,
+    plan: &'a Arc<Plan>,
+    /// How many more times it may be executed.
+    left: usize,
+    /// Tasks that were executed before.
+    executed: usize,
+}
+
+impl<'a> Healing<'a> {
+    pub(crate) fn new(session: &'a Session, execution: &'a Arc<Execution>, plan: &'a Arc<Plan>) -> Self {
+        Self { session, execution, plan, left: HEALINGS, executed: 0 }
+    }
+
+    /// Executes the plan once.
+    pub(crate) async fn execute(&mut self, claimed: &mut ClaimedArtifacts) -> Result<PlanOutcome, Error> {
+        if self.left == 0 {
+            let reason = "artifacts are damaged again and again: check the disk with `reverie store verify`";
+            return Err(Error::table(reason));
+        }
+        self.left -= 1;
+        let mut outcome = execute(self.session, claimed, self.plan, self.execution).await?;
+        outcome.executed += self.executed;
+        Ok(outcome)
+    }
+
+    /// What was read of the outcome; none if the plan has to be executed again.
+    pub(crate) async fn end<T>(&mut self, outcome: &PlanOutcome, read: Result<T, Error>) -> Result<Option<T>, Error> {
+        let workspace = self.session.workspace();
+        match read {
+            Err(Error::Store(store::Error::Damaged { path, reason, outcome: remedy }))
+                if self.left > 0 && !workspace.is_reading() =>
+            {
+                let fields = serde_json::json!({ "artifacts": [path], "reason": format!("{reason}{remedy}") });
+                self.execution.log("artifacts_lost", fields);
+                check_outputs(workspace.store(), outcome, self.plan.sinks()).await;
+                self.executed = outcome.executed;
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+}
+
 /// Compares outputs of tasks with their checksums; one that is damaged is set
 /// aside by that.
-pub(crate) async fn check_outputs(store: &ArtifactStore, outcome: &PlanOutcome, ids: impl IntoIterator<Item = TaskId>) {
+async fn check_outputs(store: &ArtifactStore, outcome: &PlanOutcome, ids: impl IntoIterator<Item = TaskId>) {
     for name in ids.into_iter().filter_map(|id| outcome.outputs.get(&id)) {
         let _ = store.check(name).await;
     }

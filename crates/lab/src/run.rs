@@ -10,7 +10,7 @@ use crate::{
     engine::{PlanOutcome, stored_tasks},
     error_chain,
     gather::{RunPart, gather, measure},
-    healing::{HEALINGS, check_outputs, execute},
+    healing::Healing,
     layout::{self, RunFileName},
     plan::{Outputs, Trial},
     record::Frozen,
@@ -95,12 +95,12 @@ impl<'a> Run<'a> {
     /// Executes a part of the run and collects its results.
     async fn execute_and_gather(&mut self, part: RunPart<'_>) -> Result<(PlanOutcome, Results), Error> {
         let Self { session, prepared, .. } = *self;
-        let mut healing = Healing::new(part);
+        let mut healing = Healing::new(session, &prepared.execution, part.plan);
         loop {
-            let outcome = healing.execute(self).await?;
+            let outcome = healing.execute(&mut self.claimed).await?;
             measure(session, prepared, part, &outcome).await;
             let gathered = gather(session, prepared, part, &outcome).await;
-            if let Some(results) = healing.end(self, &outcome, gathered).await? {
+            if let Some(results) = healing.end(&outcome, gathered).await? {
                 return Ok((outcome, results));
             }
         }
@@ -147,55 +147,6 @@ impl<'a> Run<'a> {
             prepared.execution.log("journal_unsent", json!({ "entries": unsent, "reason": reason }));
         }
         workspace.publish(&session.experiment.name, &prepared.run).await
-    }
-}
-
-/// Executes a part of a run. What turns out to be damaged when it is read is
-/// made again.
-struct Healing<'a> {
-    part: RunPart<'a>,
-    /// How many more times it may be executed.
-    left: usize,
-    /// Tasks that were executed before.
-    executed: usize,
-}
-
-impl<'a> Healing<'a> {
-    fn new(part: RunPart<'a>) -> Self {
-        Self { part, left: HEALINGS, executed: 0 }
-    }
-
-    async fn execute(&mut self, run: &mut Run<'_>) -> Result<PlanOutcome, Error> {
-        if self.left == 0 {
-            let reason = "artifacts are damaged again and again: check the disk with `reverie store verify`";
-            return Err(Error::table(reason));
-        }
-        self.left -= 1;
-        let mut outcome = execute(run.session, &mut run.claimed, self.part.plan, &run.prepared.execution).await?;
-        outcome.executed += self.executed;
-        Ok(outcome)
-    }
-
-    /// What was read of the outcome; none if it has to be executed again.
-    async fn end<T>(
-        &mut self,
-        run: &Run<'_>,
-        outcome: &PlanOutcome,
-        read: Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        let workspace = run.session.workspace();
-        match read {
-            Err(Error::Store(store::Error::Damaged { path, reason, outcome: remedy }))
-                if self.left > 0 && !workspace.is_reading() =>
-            {
-                let fields = json!({ "artifacts": [path], "reason": format!("{reason}{remedy}") });
-                run.prepared.execution.log("artifacts_lost", fields);
-                check_outputs(workspace.store(), outcome, self.part.plan.sinks()).await;
-                self.executed = outcome.executed;
-                Ok(None)
-            }
-            read => read.map(Some),
-        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! Runs a search step by step: each step is a plan of what the strategy asks for. Outputs are in
 //! the store, so an interrupted search decides the same again and continues where it was.
 
-use super::{Healing, Run, search_scores::SearchScores};
+use super::{Run, search_scores::SearchScores};
 use crate::{
     Error, PreparedRun, Session,
     budget::BudgetResult,
     engine::PlanOutcome,
     gather::{RunPart, metrics},
+    healing::Healing,
     plan::{Plan, Trial, ranges::Ranges},
     prepare::searched::QuestionOrder,
     results::Results,
@@ -147,11 +148,11 @@ async fn step(
     let (strategy, answers) = (session.experiment.search.name(), asked.iter().sum::<usize>());
     let fields = serde_json::json!({ "strategy": strategy, "trials": trials.len(), "answers": answers });
     prepared.execution.log("search_step", fields);
-    let mut healing = Healing::new(RunPart { trials: &trials, plan: &plan });
+    let mut healing = Healing::new(session, &prepared.execution, &plan);
     loop {
-        let outcome = healing.execute(run).await?;
+        let outcome = healing.execute(&mut run.claimed).await?;
         let read = read_scores(questions, &plan, &outcome, scores).await;
-        if healing.end(run, &outcome, read).await?.is_some() {
+        if healing.end(&outcome, read).await?.is_some() {
             return Ok(outcome.executed);
         }
     }
