@@ -29,7 +29,7 @@ use store::Key;
 /// Files of a corpus that are read at once to learn their keys.
 const READS: usize = 16;
 
-/// What is at a corpus' address, and what is needed to read it.
+/// The files at a corpus' address, with their metadata and the library that reads PDF files.
 pub(crate) struct CorpusSurvey {
     /// The corpus; none if its address is a mistake.
     pub(crate) source: Option<Source>,

@@ -20,9 +20,10 @@ use super::{
     Assignment, Engine, Local, PlanOutcome, Runner, schedule,
     unit::{WorkerActivity, WorkerSetup},
 };
-use crate::cluster::{Cluster, ClusterNode, WorkerId};
 use crate::{
-    Error, layout,
+    Error,
+    cluster::{Cluster, ClusterNode, WorkerId},
+    layout,
     operator::Operator,
     plan::Plan,
     progress::Progress,

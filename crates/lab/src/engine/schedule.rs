@@ -6,14 +6,13 @@
 //! done go before all others.
 
 use super::{Outputs, PlanOutcome, TrialTurns};
-use crate::task::CallTurn;
 use crate::{
     Error, error_chain, failed_function, layout,
     operator::Operator,
     plan::{Plan, Task, TaskId},
     progress::Progress,
     settlement::ends_all,
-    task::{Execution, StoredOutput},
+    task::{CallTurn, Execution, StoredOutput},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};

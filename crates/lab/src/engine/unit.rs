@@ -1,14 +1,13 @@
 //! The messages between the remote engine and its workers: names of artifacts
 //! and settings, never documents or vectors. Those go through the store.
 
-use crate::task::CallTurn;
 use crate::{
     Error, error_chain, failed_function,
     operator::Operator,
     plan::{Task, TaskId},
     progress::{ExpectedRows, ModelTraffic},
     settlement::ends_all,
-    task::StoredOutput,
+    task::{CallTurn, StoredOutput},
 };
 use models::{BudgetReport, Caps, Identity, Spending};
 use rag::python::Failure;

@@ -1,10 +1,10 @@
 //! Where golden questions come from: a file, or a chat model that writes them
 //! once; and whether their evidence stands in the corpus.
 
-use crate::corpus::{CorpusSurvey, LoadedCorpus};
 use crate::{
     Error, Session,
     artifact::DocumentRow,
+    corpus::{CorpusSurvey, LoadedCorpus},
     golden::{Documents, generate_golden},
     spec::Experiment,
 };

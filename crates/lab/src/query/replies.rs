@@ -1,9 +1,17 @@
 //! Answers requests of other parts.
 
 use super::{PartReply, PartRequest};
-use crate::{Error, RunPipeline, task::CallTurn};
-use crate::{parts::WireMatrix, parts::wire::PartFailure};
-use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream, stream::BoxStream};
+use crate::{
+    Error, RunPipeline,
+    parts::{WireMatrix, wire::PartFailure},
+    task::CallTurn,
+};
+use futures::{
+    FutureExt, Stream, StreamExt,
+    channel::mpsc,
+    future,
+    stream::{self, BoxStream},
+};
 use models::ChatRequest;
 use rag::{Models as _, Query, pipeline::AskedQuestion, python::on_behalf_of};
 use serde::Serialize;

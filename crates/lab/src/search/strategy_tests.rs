@@ -1,7 +1,6 @@
 //! What each strategy asks, step by step, of scores that a table gives.
 
-use super::testing::Grid;
-use super::*;
+use super::{testing::Grid, *};
 use serde_json::json;
 
 fn labels(names: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -76,8 +76,8 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
     Ok(Remote::new(cluster, store.clone(), setup, session.experiment.engine.clone()))
 }
 
-/// Pulls what the experiment's models need and this machine lacks. Returns why pulls failed; the
-/// models' own checks report what is missing.
+/// Pulls the missing files of the experiment's models. Returns the reasons of failed pulls; the
+/// files that are still missing are found by the checks of the models.
 pub(crate) async fn pull_missing(session: &Session, pdf_library: &str) -> Vec<String> {
     let Some(options) = &session.setup.cluster.pull else { return Vec::new() };
     let directory = &session.context.directory;

@@ -2,8 +2,7 @@
 //! what they take, their defaults and what they do. What depends on several
 //! keys at once is only checked when the file is read.
 
-use super::TrackerConfig;
-use super::{CorpusSpec, DatasetSpec, LocalEngineSpec, RayEngineSpec};
+use super::{CorpusSpec, DatasetSpec, LocalEngineSpec, RayEngineSpec, TrackerConfig};
 use crate::search::SearchConfig;
 use eval::MetricConfig;
 use models::{Caps, ModelConfig};

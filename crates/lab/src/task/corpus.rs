@@ -1,9 +1,9 @@
 //! Opens indexes together with the chunks that they index.
 
 use super::{Cache, Execution, decode_matrix};
-use crate::blocking::compute;
 use crate::{
     Error, artifact,
+    blocking::compute,
     plan::{CorpusInputs, Outputs, TaskId},
 };
 use models::Matrix;

@@ -217,13 +217,13 @@ impl Runner for Fake {
 }
 
 /// A folder with a store, in which plans are executed.
-struct Place {
+struct TestStore {
     folder: tempfile::TempDir,
     execution: Arc<Execution>,
     progress: Progress,
 }
 
-impl Place {
+impl TestStore {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let text = "name = \"x\"\n[corpus]\nsource = \"docs\"\n[models.gpt]\nchat.openai = { model = \"m\", base_url = \
@@ -235,6 +235,17 @@ impl Place {
 
     async fn run(&self, plan: &Arc<Plan>, fake: &Arc<Fake>) -> Result<PlanOutcome, Error> {
         execute(fake.clone(), plan, &self.execution, &self.progress, &fake.cancel).await
+    }
+
+    /// Runs a plan that is cancelled as soon as a task of this name has started.
+    async fn run_cancelled_at(&self, plan: &Arc<Plan>, fake: &Arc<Fake>, task: &str) -> Result<PlanOutcome, Error> {
+        let stops = async {
+            while !fake.order().iter().any(|started| started == task) {
+                fake.start.notified().await;
+            }
+            fake.cancel.cancel();
+        };
+        tokio::join!(self.run(plan, fake), stops).0
     }
 
     /// Runs a plan to its end.
@@ -286,7 +297,7 @@ async fn of_ready_tasks_the_one_closest_to_the_end_starts_first() {
         ),
     ];
     for (case, text, limits, expected) in table {
-        let (place, plan) = (Place::new(), plan(text, &[]));
+        let (place, plan) = (TestStore::new(), plan(text, &[]));
         let (outcome, fake) = place.outcome(&plan, Fake::limited(limits)).await;
         assert_eq!(fake.order().join(" "), expected, "{case}");
         assert_eq!((outcome.executed, outcome.outputs.len()), (plan.tasks.len(), plan.tasks.len()), "{case}");
@@ -297,7 +308,7 @@ async fn of_ready_tasks_the_one_closest_to_the_end_starts_first() {
 async fn no_more_tasks_run_at_once_than_the_limit_of_their_operator() {
     let text: String = (0..10).map(|i| format!("l{i}: load\n")).collect();
     for (limit, expected) in [(1, 1), (3, 3), (50, 10)] {
-        let (_, fake) = Place::new().outcome(&plan(&text, &[]), Fake::limited(&[(Operator::Load, limit)])).await;
+        let (_, fake) = TestStore::new().outcome(&plan(&text, &[]), Fake::limited(&[(Operator::Load, limit)])).await;
         assert_eq!(fake.most_running.load(Ordering::SeqCst), expected);
     }
 }
@@ -305,7 +316,7 @@ async fn no_more_tasks_run_at_once_than_the_limit_of_their_operator() {
 #[tokio::test]
 async fn a_task_is_given_the_outputs_of_its_inputs_and_starts_after_all_of_them() {
     let text = "l1: load\nl2: load\ni1: index l1 l2\ns1: score i1 l2";
-    let (outcome, fake) = Place::new().outcome(&plan(text, &[]), Fake::default()).await;
+    let (outcome, fake) = TestStore::new().outcome(&plan(text, &[]), Fake::default()).await;
     let inputs = |name: &str| fake.task(name).inputs.join(" ");
     assert_eq!((inputs("l1").as_str(), inputs("i1").as_str(), inputs("s1").as_str()), ("", "l1 l2", "i1 l2"));
     assert_eq!((outcome.executed, fake.order().len()), (4, 4), "once each");
@@ -323,7 +334,7 @@ async fn a_failed_task_fails_what_depends_on_it_and_nothing_else() {
         (&["w", "z"], "", "a b x y"),
     ];
     for (failing, not_run, done) in table {
-        let (place, plan) = (Place::new(), plan(diamond, &[]));
+        let (place, plan) = (TestStore::new(), plan(diamond, &[]));
         let fates: Vec<(&str, Fate)> = failing.iter().map(|name| (*name, Fate::Fails)).collect();
         let (outcome, fake) = place.outcome(&plan, Fake::of(&fates)).await;
         let names =
@@ -344,20 +355,20 @@ async fn a_failed_task_fails_what_depends_on_it_and_nothing_else() {
 async fn a_failure_names_its_cause_at_every_distance() {
     let plan = plan("a: load\nx: index a\ny: generate x\nz: score x y", &[]);
     let torn = "a table of the store cannot be used: the table is torn";
-    let (outcome, _) = Place::new().outcome(&plan, Fake::of(&[("a", Fate::Fails)])).await;
+    let (outcome, _) = TestStore::new().outcome(&plan, Fake::of(&[("a", Fate::Fails)])).await;
     assert_eq!(outcome.failed[&0], torn);
     for id in 1..4 {
         assert_eq!(outcome.failed[&id], format!("not run, because `a` failed: {torn}"));
     }
     assert!(outcome.failed_functions.is_empty() && outcome.over_budget.is_empty());
 
-    let (outcome, _) = Place::new().outcome(&plan, Fake::of(&[("x", Fate::FunctionFails)])).await;
+    let (outcome, _) = TestStore::new().outcome(&plan, Fake::of(&[("x", Fate::FunctionFails)])).await;
     let functions: std::collections::BTreeMap<TaskId, (TaskId, &str)> =
         outcome.failed_functions.iter().map(|(id, (of, failure))| (*id, (*of, failure.function.as_str()))).collect();
     assert_eq!(functions, [(1, (1, "answer")), (2, (1, "answer")), (3, (1, "answer"))].into());
     assert!(outcome.over_budget.is_empty());
 
-    let (outcome, _) = Place::new().outcome(&plan, Fake::of(&[("y", Fate::OverBudget)])).await;
+    let (outcome, _) = TestStore::new().outcome(&plan, Fake::of(&[("y", Fate::OverBudget)])).await;
     assert_eq!(outcome.over_budget, [2, 3].into());
     assert!(outcome.failed_functions.is_empty());
 }
@@ -365,7 +376,7 @@ async fn a_failure_names_its_cause_at_every_distance() {
 #[tokio::test]
 async fn a_partial_output_makes_what_depends_on_it_partial_and_the_next_run_does_both_again() {
     let plan = plan(TWO_TRIALS, &[]);
-    let place = Place::new();
+    let place = TestStore::new();
     let (outcome, fake) = place.outcome(&plan, Fake::of(&[("a", Fate::Partial)])).await;
     let partial = |name: &str| outcome.outputs[&id(&plan, name)].starts_with("partial/run/");
     assert!(partial("a") && partial("score a"), "{:?}", outcome.outputs);
@@ -384,7 +395,7 @@ async fn a_partial_output_makes_what_depends_on_it_partial_and_the_next_run_does
 #[tokio::test]
 async fn what_is_stored_is_not_done_again_and_its_inputs_are_not_looked_at() {
     let plan = plan(TWO_TRIALS, &[&["score a"], &["score b"]]);
-    let place = Place::new();
+    let place = TestStore::new();
     let (outcome, _) = place.outcome(&plan, Fake::default()).await;
     assert_eq!((outcome.executed, outcome.reused), (6, 0));
     let (outcome, fake) = place.outcome(&plan, Fake::default()).await;
@@ -411,7 +422,7 @@ async fn what_is_stored_is_not_done_again_and_its_inputs_are_not_looked_at() {
 #[tokio::test]
 async fn an_output_that_was_set_aside_is_made_again_although_nothing_needs_it() {
     let plan = plan(TWO_TRIALS, &[&["score a"], &["score b"]]);
-    let place = Place::new();
+    let place = TestStore::new();
     place.outcome(&plan, Fake::default()).await;
     let store = &place.execution.store;
     store.set_aside(&plan.tasks[id(&plan, "index")].artifact(), "it is torn").await;
@@ -426,7 +437,7 @@ async fn an_output_that_was_set_aside_is_made_again_although_nothing_needs_it() 
 #[tokio::test]
 async fn an_output_that_another_run_made_in_the_meantime_counts_as_reused() {
     let plan = plan(TWO_TRIALS, &[]);
-    let (outcome, fake) = Place::new().outcome(&plan, Fake::of(&[("index", Fate::Shared)])).await;
+    let (outcome, fake) = TestStore::new().outcome(&plan, Fake::of(&[("index", Fate::Shared)])).await;
     assert_eq!((outcome.executed, outcome.reused, outcome.outputs.len()), (5, 1, 6));
     assert_eq!(fake.order().len(), 6);
 }
@@ -435,7 +446,7 @@ async fn an_output_that_another_run_made_in_the_meantime_counts_as_reused() {
 async fn a_large_plan_finds_what_is_stored_in_one_list() {
     let text: String = (0..MANY_TASKS).map(|i| format!("l{i}: load\n")).collect();
     let mut plan = Plan::clone(&plan(&text, &[]));
-    let place = Place::new();
+    let place = TestStore::new();
     for id in [3, 1999] {
         place.execution.store.put(&plan.tasks[id].artifact(), "x").await.unwrap();
     }
@@ -451,7 +462,7 @@ async fn the_last_task_of_a_trial_goes_before_those_of_trials_that_have_more_lef
                 b3: generate p\nb4: generate p\na4: generate p";
     let trials: [&[&str]; 2] = [&["a1", "a2", "a3", "a4"], &["b1", "b2", "b3", "b4"]];
     let limits = [(Operator::GENERATE, 1)];
-    let (_, fake) = Place::new().outcome(&plan(text, &trials), Fake::limited(&limits)).await;
+    let (_, fake) = TestStore::new().outcome(&plan(text, &trials), Fake::limited(&limits)).await;
     assert_eq!(fake.order().join(" "), "p a1 a2 a3 a4 b1 b2 b3 b4");
     assert_eq!(fake.task("a3").turn, CallTurn { priority: 0, group: 1 });
     assert_eq!(fake.task("a4").turn, CallTurn { priority: 1, group: 1 });
@@ -462,22 +473,16 @@ async fn the_last_task_of_a_trial_goes_before_those_of_trials_that_have_more_lef
     // The three that failed are over too.
     let fates = [("a1", Fate::Fails), ("a2", Fate::Fails), ("a3", Fate::Fails)];
     let fake = Fake { limits: limits.into(), ..Fake::of(&fates) };
-    let (_, fake) = Place::new().outcome(&plan(text, &trials), fake).await;
+    let (_, fake) = TestStore::new().outcome(&plan(text, &trials), fake).await;
     assert_eq!(fake.order().join(" "), "p a1 a2 a3 a4 b1 b2 b3 b4");
 }
 
 #[tokio::test]
 async fn a_run_that_is_cancelled_is_interrupted_and_starts_nothing_more() {
-    let place = Place::new();
+    let place = TestStore::new();
     let fake = Arc::new(Fake { limits: [(Operator::GENERATE, 1)].into(), ..Fake::of(&[("a", Fate::Hangs)]) });
     let plan = plan(TWO_TRIALS, &[]);
-    let stops = async {
-        while !fake.order().contains(&"a".to_owned()) {
-            fake.start.notified().await;
-        }
-        fake.cancel.cancel();
-    };
-    let (result, ()) = tokio::join!(place.run(&plan, &fake), stops);
+    let result = place.run_cancelled_at(&plan, &fake, "a").await;
     assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
     assert_eq!(fake.order(), ["load", "index", "a"]);
     assert_eq!(place.events("run_interrupted")[0].fields["executed"], 2);
@@ -489,7 +494,7 @@ async fn a_run_that_is_cancelled_is_interrupted_and_starts_nothing_more() {
 #[tokio::test]
 async fn a_run_that_was_cancelled_before_it_began_is_interrupted() {
     for _ in 0..50 {
-        let (place, fake) = (Place::new(), Arc::new(Fake::default()));
+        let (place, fake) = (TestStore::new(), Arc::new(Fake::default()));
         fake.cancel.cancel();
         let result = place.run(&plan(TWO_TRIALS, &[]), &fake).await;
         assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
@@ -500,22 +505,16 @@ async fn a_run_that_was_cancelled_before_it_began_is_interrupted() {
 #[tokio::test]
 async fn a_task_whose_calls_were_cancelled_is_no_failure_but_ends_the_run_as_interrupted() {
     for _ in 0..50 {
-        let (place, fake) = (Place::new(), Arc::new(Fake::of(&[("a", Fate::CallCancelled)])));
+        let (place, fake) = (TestStore::new(), Arc::new(Fake::of(&[("a", Fate::CallCancelled)])));
         let plan = plan("l: load\na: generate l", &[]);
-        let stops = async {
-            while !fake.order().contains(&"a".to_owned()) {
-                fake.start.notified().await;
-            }
-            fake.cancel.cancel();
-        };
-        let (result, ()) = tokio::join!(place.run(&plan, &fake), stops);
+        let result = place.run_cancelled_at(&plan, &fake, "a").await;
         assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
     }
 }
 
 #[tokio::test]
 async fn without_space_nothing_more_starts_and_what_has_begun_is_awaited() {
-    let place = Place::new();
+    let place = TestStore::new();
     let text = "l: load\na: generate l\nb: generate l\nc: generate l\ns: score l b";
     let fake = Arc::new(Fake { limits: [(Operator::GENERATE, 2)].into(), ..Fake::of(&[("a", Fate::Full)]) });
     let result = place.run(&plan(text, &[]), &fake).await;
@@ -528,7 +527,7 @@ async fn without_space_nothing_more_starts_and_what_has_begun_is_awaited() {
 
 #[tokio::test]
 async fn a_store_that_is_gone_ends_the_run_at_once() {
-    let place = Place::new();
+    let place = TestStore::new();
     let fake = Arc::new(Fake::of(&[("a", Fate::Gone), ("b", Fate::Hangs)]));
     let result = place.run(&plan("l: load\na: generate l\nb: generate l", &[]), &fake).await;
     assert!(matches!(&result, Err(Error::Store(store::Error::Gone { .. }))), "{result:?}");
@@ -538,16 +537,16 @@ async fn a_store_that_is_gone_ends_the_run_at_once() {
 #[tokio::test]
 async fn the_live_table_counts_what_ended_failed_and_was_reused() {
     let plan = plan(TWO_TRIALS, &[]);
-    let place = Place::new();
+    let place = TestStore::new();
     place.outcome(&plan, Fake::of(&[("a", Fate::Fails)])).await;
-    let row = |place: &Place, operator| {
+    let row = |place: &TestStore, operator| {
         let rows = place.progress.snapshot();
         let row = rows.into_iter().find(|row| row.operator == operator).unwrap();
         [row.queued, row.active, row.finished, row.reused, row.failed]
     };
     assert_eq!(row(&place, Operator::GENERATE), [0, 0, 1, 0, 1]);
     assert_eq!(row(&place, Operator::Score), [0, 0, 1, 0, 1], "the one that could not run");
-    let again = Place { progress: Progress::default(), ..place };
+    let again = TestStore { progress: Progress::default(), ..place };
     again.outcome(&plan, Fake::default()).await;
     assert_eq!(row(&again, Operator::GENERATE), [0, 0, 1, 1, 0]);
     assert_eq!(row(&again, Operator::Load), [0, 0, 0, 1, 0]);

@@ -1,8 +1,7 @@
 //! A small client of MLflow's REST API. It repeats no call by itself: its
 //! caller looks at what is on the server and tries again.
 
-use super::super::TrackerError;
-use super::{content::WantedRun, files::ArtifactFile, state::ServerRun};
+use super::{super::TrackerError, content::WantedRun, files::ArtifactFile, state::ServerRun};
 use crate::{Environment, error_chain};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use serde_json::{Value, json};
