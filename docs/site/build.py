@@ -196,7 +196,7 @@ def main() -> int:
 
     configuration = (DOCS / "site" / "zensical.toml").read_text(encoding="utf-8")
     for path in made:
-        # The page of a new axis stands before the metrics until somebody writes its line.
+        # A new axis has no line in the navigation yet: its page is added before the metrics.
         if path.endswith(".md") and f'"{path}"' not in configuration:
             metrics = '    { "Metrics: score answers"'
             line = f'    {{ "{reference.title_of(Path(path).stem)}" = "{path}" }},\n'

@@ -4,9 +4,9 @@ use crate::{tracked, without_tests};
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// Names that stand for the same in every file: the settings and the error of a component.
-const SHARED: &[&str] = &["Config", "Error", "Result"];
+const SHARED: &[&str] = &["Config", "Error"];
 
-/// Names that stand more than once, each with the reason.
+/// Names that several types may have, each with the reason.
 const KNOWN: &[(&str, &str)] = &[];
 
 /// Complains of every name that two types have.

@@ -4,8 +4,8 @@
 //! of a [`Client`](crate::Client) is added to its ledger, whichever component
 //! makes the call. Calls that the journal answers, and calls that joined an
 //! identical call in flight, count like calls that were made: a ledger holds
-//! what the work costs, whoever paid for it. The [`Meter`](crate::Meter) counts what
-//! was paid.
+//! the whole cost of the work, also the part that another run has paid. The
+//! [`Meter`](crate::Meter) counts what this run paid.
 //!
 //! Ledgers nest: what is added to an inner ledger is added to the outer ones.
 //! Work that continues on another thread takes its ledger along with [`carry`].

@@ -22,7 +22,7 @@ pub struct NoColumn {
 pub struct TableLayout {
     /// The most characters of a line; none where there is no limit.
     pub width: Option<usize>,
-    /// The names of the columns to show; if empty, those that have values and fit.
+    /// The names of the columns to show. If empty, every column that has values and fits.
     pub columns: Vec<String>,
     /// The column to sort by; by default the order of the board, best first.
     pub sort: Option<String>,

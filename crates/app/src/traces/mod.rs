@@ -238,7 +238,7 @@ impl SpanSender {
             if status.is_success() {
                 return Ok(());
             }
-            // The body may say what is missing, such as a header.
+            // The body may give the reason, such as a missing header.
             let text = response.text().await.unwrap_or_default();
             let reason: String = text.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARACTERS).collect();
             let reason = if reason.is_empty() { reason } else { format!(": {reason}") };

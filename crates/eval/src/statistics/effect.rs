@@ -31,9 +31,8 @@ pub fn effect_size(differences: &[f64]) -> Option<f64> {
     (differences.len() > 1 && deviation > 1e-12).then(|| center / deviation)
 }
 
-/// The approximate number of questions that are needed in all to tell two trials
-/// with these differences apart; `None` if it is above a million, or if all
-/// differences are equal.
+/// About how many questions it takes to tell two trials with these differences
+/// apart. `None` if it takes more than a million, or if all differences are equal.
 pub fn questions_needed(differences: &[f64]) -> Option<usize> {
     let effect = effect_size(differences)?.abs();
     let needed = ((SIGNIFICANCE + POWER) / effect).powi(2).ceil();

@@ -71,8 +71,8 @@ pub(super) fn mismatch(model: &str, reason: &ReplyError, reply: &str) -> Error {
     Error::SchemaMismatch { model: model.to_owned(), reason, reply: shown(reply) }
 }
 
-/// The error of a function of this program that stands for a model. It says what
-/// the function must return, because its author can fix it.
+/// The error for a user's function that stands for a model and returned something unusable.
+/// It says what the function must return, because its author can fix it.
 pub(super) fn returned(function: FunctionError, request: &ChatRequest, reason: &ReplyError, reply: &str) -> Error {
     let wanted = request.schema.as_ref().map(Value::to_string).unwrap_or_default();
     let reason = reason.to_string();

@@ -82,7 +82,7 @@ impl TextState {
                 self.sent += &more;
                 Ok(Some(more))
             }
-            // The new attempt has not caught up with what was sent.
+            // So far, the new attempt repeats text that the client has already.
             None if self.sent.starts_with(&self.current) => Ok(None),
             None => {
                 self.has_diverged = true;
