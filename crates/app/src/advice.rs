@@ -68,7 +68,7 @@ fn about_lab(error: &lab::Error) -> Option<String> {
     match error {
         lab::Error::Store(error) => about_store(error),
         lab::Error::NoRun { .. } => Some(START.to_owned()),
-        lab::Error::Behind { .. } => Some("`reverie track` tries again".to_owned()),
+        lab::Error::TrackerIncomplete { .. } => Some("`reverie track` tries again".to_owned()),
         _ => None,
     }
 }

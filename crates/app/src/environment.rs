@@ -56,7 +56,7 @@ pub fn is_coloured(stream: &impl IsTerminal) -> bool {
     match COLOR.get().copied().unwrap_or_default() {
         Color::Always => true,
         Color::Never => false,
-        Color::Auto => stream.is_terminal() && variable("NO_COLOR").is_none(),
+        Color::Auto => stream.is_terminal() && environment_variable("NO_COLOR").is_none(),
     }
 }
 
@@ -103,19 +103,19 @@ pub fn model_directory() -> ModelDirectory {
 
 /// Looks up an environment variable, such as a model's key. An empty one counts as
 /// missing.
-pub fn variable(name: &str) -> Option<String> {
+pub fn environment_variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// The options for downloading models.
 pub fn pull_options() -> PullOptions {
-    PullOptions { hub_token: variable("HF_TOKEN"), ..PullOptions::default() }
+    PullOptions { hub_token: environment_variable("HF_TOKEN"), ..PullOptions::default() }
 }
 
 /// The Python interpreter for functions whose settings name none: that of the active
 /// virtual environment, otherwise the first `python3` in the path.
 fn interpreter() -> String {
-    let active = variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin").join("python"));
+    let active = environment_variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin").join("python"));
     active.filter(|path| path.exists()).map_or_else(|| "python3".to_owned(), |path| path.display().to_string())
 }
 
@@ -127,7 +127,7 @@ pub fn setup(cancel: CancellationToken) -> Setup {
     Setup {
         store_options: store_options(),
         control: Control { cancel, ..Control::default() },
-        ..Setup::new(model_directory(), Arc::new(variable))
+        ..Setup::new(model_directory(), Arc::new(environment_variable))
     }
 }
 
@@ -137,10 +137,10 @@ pub fn store_options() -> Vec<(String, String)> {
     let mut options = store::environment_options(env::vars());
     let home = || env::var_os("HOME").map(PathBuf::from);
     let text = |name: &str, file: &str| {
-        let path = variable(name).map(PathBuf::from).or_else(|| Some(home()?.join(".aws").join(file)));
+        let path = environment_variable(name).map(PathBuf::from).or_else(|| Some(home()?.join(".aws").join(file)));
         path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
     };
-    let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+    let profile = environment_variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = text("AWS_SHARED_CREDENTIALS_FILE", "credentials");
     let profile = store::profile_options(&profile, &credentials, &text("AWS_CONFIG_FILE", "config"));
     // A key, its secret and its token must come from one source.

@@ -20,6 +20,8 @@ mod report;
 mod traces;
 
 pub use advice::install_advice;
-pub use cli::{leave, main};
-pub use environment::{home, model_directory, pull_options, scratch_folder, setup, store_options, variable};
+pub use cli::{exit, main};
+pub use environment::{
+    environment_variable, home, model_directory, pull_options, scratch_folder, setup, store_options,
+};
 pub use place::{ExecutionPlace, choose_place};

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 /// for them.
 pub async fn run(session: &Session, prepared: &PreparedRun) -> (Result<Results, Error>, Tracking) {
     // Functions that failed in an earlier run of this process are tried again.
-    rag::python::forgive();
+    rag::python::reset_failures();
     let mut tracking = lab::track::follow(session, prepared);
     let results = run_and_report(session, prepared).await;
     // Trackers send the report too, so they stop after it is written.
@@ -101,7 +101,7 @@ pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
 ///
 /// # Errors
 /// If it is negative or not finite.
-pub fn dollars(amount: f64) -> Result<f64, InvalidValue> {
+pub fn check_usd(amount: f64) -> Result<f64, InvalidValue> {
     parse_dollars(&amount.to_string())
 }
 

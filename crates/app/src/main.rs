@@ -1,5 +1,5 @@
 //! The `reverie` binary.
 
 fn main() -> ! {
-    app::leave(app::main(std::env::args_os(), None))
+    app::exit(app::main(std::env::args_os(), None))
 }

@@ -238,7 +238,7 @@ impl GeneratedQuestions {
     }
 
     /// Whether generation stopped because the user's function always raised.
-    pub fn gave_up(&self) -> bool {
+    pub fn is_stopped_by_function(&self) -> bool {
         self.raised_in_a_row >= MOST_RAISES
     }
 
@@ -340,7 +340,7 @@ pub async fn generate(
         let may_try = if fills_up { attempts - generated.attempts } else { options.attempts(quota) };
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);
         let voices = Voices::new(options, &generated.personas, seed);
-        let may_try = if generated.gave_up() { 0 } else { may_try };
+        let may_try = if generated.is_stopped_by_function() { 0 } else { may_try };
         let scenarios = deck.scenarios(kind, &graph, seed, may_try, voices);
         let before = generated.dataset.questions.len();
         let wanted = before + quota;
@@ -425,7 +425,7 @@ impl QuestionWriter<'_> {
             .map(|scenario| self.attempt(scenario))
             .buffered(self.options.concurrency.max(1));
         let mut tried = 0;
-        while generated.dataset.questions.len() < wanted && !generated.gave_up() {
+        while generated.dataset.questions.len() < wanted && !generated.is_stopped_by_function() {
             let Some(outcome) = outcomes.next().await else { break };
             generated.take(&scenarios[tried], outcome?);
             tried += 1;

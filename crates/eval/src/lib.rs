@@ -19,5 +19,5 @@ pub use generate::{
     GenerateEstimate, GenerateOptions, GenerateOptionsError, GenerateProgress, GeneratedQuestions, Persona, Rejection,
     RejectionReason, generate,
 };
-pub use metric::{Metric, MetricConfig, Sample, redacted};
+pub use metric::{Metric, MetricConfig, Sample, redact};
 pub use score::{Missing, MissingPlace, Score, Scored};

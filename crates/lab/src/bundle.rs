@@ -265,7 +265,7 @@ impl Bundle {
         experiment.store = folder.join(STORE).to_string_lossy().into_owned();
         let session = Session::open_bundle(experiment, setup, scratch)?;
         let record = place.record(&self.manifest).await?;
-        for name in record.frozen()?.artifacts() {
+        for name in record.provenance()?.artifacts() {
             self.manifest.file(&format!("{STORE}/{name}"), &self.origin)?;
         }
         Ok((session, record))
@@ -291,7 +291,7 @@ fn parse_experiment(text: &[u8], origin: &str) -> Result<Experiment, Error> {
 /// Writes the files of a bundle into a new folder.
 async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path) -> Result<BundleManifest, Error> {
     let (kept, artifacts) = record.of_one_trial(trial)?;
-    let frozen = record.frozen()?;
+    let frozen = record.provenance()?;
     let place = folder.join(STORE);
     std::fs::create_dir_all(&place).map_err(|source| Error::file("create", &place, source))?;
     let store = ArtifactStore::open(&place.to_string_lossy(), &[], LAYOUT)?;

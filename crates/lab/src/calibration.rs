@@ -18,7 +18,7 @@ const SEED: u64 = 0x5EED;
 /// What a person said of one answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Label {
+pub struct AnswerLabel {
     /// The trial that answered, such as `t03`.
     pub trial: String,
     /// The question's id.
@@ -72,7 +72,7 @@ impl Results {
     /// # Errors
     /// [`Error::Refused`] with every label that names no answer of this run or
     /// is out of the metric's range.
-    pub fn calibrate(&self, metric: &str, labels: &[Label]) -> Result<Calibration, Error> {
+    pub fn calibrate(&self, metric: &str, labels: &[AnswerLabel]) -> Result<Calibration, Error> {
         let Some(described) = self.metrics.iter().find(|known| known.name == metric) else {
             let known: Vec<&str> = self.metrics.iter().map(|metric| metric.name.as_str()).collect();
             return Err(Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", "))));
@@ -81,7 +81,7 @@ impl Results {
         let mut mistakes = Vec::new();
         let mut by_trial: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
         for (i, label) in labels.iter().enumerate() {
-            let Label { trial, question, label } = label;
+            let AnswerLabel { trial, question, label } = label;
             let value = match *label {
                 LabelValue::Verdict(right) => {
                     if right == described.higher_is_better {
@@ -168,9 +168,9 @@ mod tests {
         (results.metrics[0].range, results.metrics[0].higher_is_better) = (range, higher_is_better);
         let label = |(question, label): (&eval::Question, LabelValue)| {
             let (trial, question) = ("t01".to_owned(), question.id.clone());
-            Label { trial, question, label }
+            AnswerLabel { trial, question, label }
         };
-        let labels: Vec<Label> = results.questions.iter().zip(labels).map(label).collect();
+        let labels: Vec<AnswerLabel> = results.questions.iter().zip(labels).map(label).collect();
         results.calibrate("tone", &labels).unwrap().agreement.unwrap()
     }
 

@@ -53,9 +53,9 @@ pub struct Check {
     /// The verdict in a sentence.
     pub sentence: String,
     /// The trial of the bundle.
-    pub bundle: Side,
+    pub bundle: CheckedTrial,
     /// The trial of the run.
-    pub run: Side,
+    pub run: CheckedTrial,
     /// A smaller mean loss does not count: a share of each metric's range.
     pub margin: f64,
     /// Questions that both were asked, and that chose neither; all others are left out.
@@ -88,7 +88,7 @@ pub enum CheckVerdict {
 
 /// One of the two trials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Side {
+pub struct CheckedTrial {
     /// Its run.
     pub run: String,
     /// When that finished, in milliseconds since 1970.
@@ -177,8 +177,8 @@ impl Check {
     ) -> Result<Self, Error> {
         let (objective, unknown) = objective(bundle, run);
         let (theirs, ours) = (scores(bundle, promoted)?, scores(run, trial)?);
-        let measured = RecordedMetric::of(run.frozen()?);
-        let before = bundle.readable_frozen().map(RecordedMetric::of).unwrap_or_default();
+        let measured = RecordedMetric::of(run.provenance()?);
+        let before = bundle.readable_provenance().map(RecordedMetric::of).unwrap_or_default();
         let shared = pairs(bundle, run);
         let is_same = |metric: &str| measured.get(metric).is_some_and(|now| before.get(metric) == Some(now));
         refuse(bundle, run, &shared, &objective, &is_same)?;
@@ -431,7 +431,7 @@ fn verdict(metrics: &[CheckedMetric]) -> CheckVerdict {
 }
 
 /// Both trials. Their labels hold the settings in which the two differ.
-fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str)) -> [Side; 2] {
+fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str)) -> [CheckedTrial; 2] {
     let rows = [bundle.board().row(promoted), run.board().row(trial)];
     let own = |row: usize, axis: &str| rows[row].and_then(|row| row.labels.get(axis).cloned());
     let setting =
@@ -441,7 +441,7 @@ fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str
         _ => (*axis, vec![own(0, axis), own(1, axis)]),
     });
     let labels: Vec<(&str, Vec<Option<String>>)> = labels.collect();
-    let of = |number: usize, record: &RunRecord, trial: &str| Side {
+    let of = |number: usize, record: &RunRecord, trial: &str| CheckedTrial {
         run: record.id().to_owned(),
         run_time_ms: record.time_ms(),
         trial: trial.to_owned(),
@@ -458,7 +458,7 @@ fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
             .push(format!("the bundle was made from this very run, {}: nothing that is planned has changed", run.id()));
     }
     let files = |record: &RunRecord| -> BTreeMap<String, store::Key> {
-        let documents = record.readable_frozen().map(|frozen| frozen.documents.iter());
+        let documents = record.readable_provenance().map(|frozen| frozen.documents.iter());
         documents.into_iter().flatten().map(|file| (file.path.clone(), file.key)).collect()
     };
     let (then, now) = (files(bundle), files(run));

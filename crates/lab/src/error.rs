@@ -64,10 +64,10 @@ pub enum Error {
     },
     /// A worker could not store its output, so the run ends on all workers.
     #[error("{0}")]
-    CannotKeep(String),
+    OutputNotStored(String),
     /// Paid answers could not be stored.
     #[error("{answers} paid answers could not be kept, and the next run pays for them again")]
-    Unkept {
+    AnswersNotStored {
         /// How many.
         answers: usize,
         /// Why.
@@ -103,7 +103,7 @@ pub enum Error {
     },
     /// A tracker's server does not have all of a run.
     #[error("{place} does not have all of the run {run}: {reason}")]
-    Behind {
+    TrackerIncomplete {
         /// The tracker's server.
         place: String,
         /// The run.
@@ -151,7 +151,7 @@ fn no_question(model: &str, generated: &eval::GeneratedQuestions) -> String {
              longer texts in whole sentences, or write questions by hand"
         );
     }
-    let what = match (generated.gave_up(), written) {
+    let what = match (generated.is_stopped_by_function(), written) {
         (true, _) => "fix the function that writes".to_owned(),
         (false, 0) => format!("try another model than `{model}`, or write questions by hand"),
         (false, _) => "look at the rejected ones: more `max_attempts`, other `kinds` or another model may help, or \

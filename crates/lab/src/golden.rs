@@ -189,7 +189,7 @@ impl Golden {
             rejections.push(b'\n');
         }
         let name = path.display().to_string();
-        let Some(format) = DatasetFormat::of_kept_name(&name) else {
+        let Some(format) = DatasetFormat::of_editable_name(&name) else {
             let kept = DatasetFormat::kept();
             return Err(Error::Refused(vec![format!(
                 "{name}: questions that are generated are written as {}: let the name end in {}",

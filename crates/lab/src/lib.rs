@@ -49,7 +49,7 @@ mod workspace;
 pub use board::{Board, Effect};
 pub use budget::BudgetResult;
 pub use bundle::{Bundle, Reach};
-pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
+pub use calibration::{AnswerLabel, CalibratedTrial, Calibration, LabelValue};
 pub use check::Check;
 pub use clock::utc;
 pub use corpus::{LoadedCorpus, load_corpus};
@@ -68,18 +68,18 @@ pub use plan::{
 };
 pub use prepare::PreparedRun;
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress, seconds_left};
-pub use qualification::{judges, planted_cases, planted_wanted, qualify, qualify_cost};
+pub use qualification::{judges, planted_cases, planted_count, qualify, qualify_cost};
 pub use query::{OnEvent, RunPipeline, TrialAnswer};
 pub use rag::{Axis, PipelineConfig};
 pub use record::{
-    Frozen, FrozenDocument, RunRecord, changed_since, chosen_record, latest_record, other_file, record_of,
+    IndexedDocument, RunProvenance, RunRecord, changed_since, chosen_record, latest_record, other_file, record_of,
 };
 pub use results::{
     Answering, Difference, FunctionFailure, JudgeResult, MetricComparison, MetricResult, NotEnriched,
     QualificationRecord, QuestionResult, Results, TrialResult, TrialUsage, Winner,
 };
 pub use scoring::{
-    CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, ScoredBy, Scorer, Scoring, TableRowsError,
+    CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric, TableRowsError,
     UnreadableType, records,
 };
 pub use session::Session;

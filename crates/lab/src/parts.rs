@@ -83,7 +83,7 @@ impl Part {
 
 /// The names of the models of a kind that a pipeline asks.
 pub(crate) fn models_of_kind(pipeline: &PipelineConfig, kind: ModelKind) -> BTreeSet<&str> {
-    let asked = pipeline.values().flat_map(|(_, value)| value.asks(Item::default()));
+    let asked = pipeline.values().flat_map(|(_, value)| value.estimate_calls(Item::default()));
     asked.filter(|ask| ask.kind == kind).map(|ask| ask.model).collect()
 }
 

@@ -31,7 +31,7 @@ const SEED: u64 = 0x5EED;
 
 /// How many cases of each kind are planted: as many as asked for, else enough
 /// where there are no labelled ones.
-pub fn planted_wanted(asked: Option<usize>, labelled: &[Case]) -> usize {
+pub fn planted_count(asked: Option<usize>, labelled: &[Case]) -> usize {
     asked.unwrap_or(if labelled.is_empty() { PLANTED } else { 0 })
 }
 

@@ -128,7 +128,7 @@ impl RunPipeline {
         let source = Source::parse(&session.workspace().root().display().to_string(), &[], &[], &[])?;
         let models = session.models_of(&experiment);
         let models = Arc::new(match &part {
-            Some((part, others)) => models.of_part(*part, others.clone(), record.frozen()?.identities.clone()),
+            Some((part, others)) => models.of_part(*part, others.clone(), record.provenance()?.identities.clone()),
             None => models,
         });
         let run = record.id().to_owned();
@@ -167,7 +167,7 @@ impl RunPipeline {
     /// # Errors
     /// If the store or a model fails.
     pub async fn query(&self, question: &str) -> Result<TrialAnswer, Error> {
-        self.query_watched(question, None).await
+        self.query_with_events(question, None).await
     }
 
     /// Whether it uses the messages before a question; if not, a question is answered as if there
@@ -183,11 +183,11 @@ impl RunPipeline {
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
-    pub async fn query_watched(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<TrialAnswer, Error> {
+    pub async fn query_with_events(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<TrialAnswer, Error> {
         self.query_after(question, &[], on_event).await
     }
 
-    /// [`RunPipeline::query_watched`] for a question that comes after these
+    /// [`RunPipeline::query_with_events`] for a question that comes after these
     /// messages, oldest first.
     ///
     /// # Errors
@@ -198,7 +198,7 @@ impl RunPipeline {
         history: &[Message],
         on_event: Option<OnEvent<'_>>,
     ) -> Result<TrialAnswer, Error> {
-        self.query_asked(AskedQuestion { text: question, history, filter: None }, on_event).await
+        self.query_filtered(AskedQuestion { text: question, history, filter: None }, on_event).await
     }
 
     /// [`RunPipeline::query_after`] for a question with a filter of its own, as
@@ -206,7 +206,7 @@ impl RunPipeline {
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
-    pub async fn query_asked(
+    pub async fn query_filtered(
         &self,
         question: AskedQuestion<'_>,
         on_event: Option<OnEvent<'_>>,
@@ -227,7 +227,7 @@ impl RunPipeline {
                 let pipeline = pipeline?;
                 loaded?;
                 for _ in 0..PROBES {
-                    pipeline.retrieve_whole(PROBE, &[], 1).await?;
+                    pipeline.retrieve_detailed(PROBE, &[], 1).await?;
                 }
             }
             Some((Part::VectorStore, _)) => {
@@ -280,9 +280,9 @@ impl RunPipeline {
         if let Some(others) = self.others() {
             let (question, history) = (question.to_owned(), history.to_vec());
             let request = PartRequest::Retrieve { question: question.clone(), history, filter: None, at_most };
-            return Ok(others.ask::<Retrieval>(&request).await?.whole(&question));
+            return Ok(others.ask::<Retrieval>(&request).await?.into_query_result(&question));
         }
-        let found = async { Ok(self.pipeline().await?.retrieve_whole(question, history, at_most).await?) };
+        let found = async { Ok(self.pipeline().await?.retrieve_detailed(question, history, at_most).await?) };
         rag::python::on_behalf_of(self.caller(), found).await
     }
 
@@ -400,7 +400,7 @@ impl RunPipeline {
         let pipeline = self.pipeline().await?;
         let QueryResult { passages, answer, fallback, remarks } = match on_event {
             Some(on_event) => collect_answer(pipeline, question, on_event).await?,
-            None => pipeline.answer_whole(question).await?,
+            None => pipeline.answer_detailed(question).await?,
         };
         Ok(TrialAnswer {
             run: self.run.clone(),
@@ -453,7 +453,7 @@ async fn stream_answer(
             PartReply::Remark(remark) => PipelineEvent::Remark(remark),
             PartReply::Found(passages) => {
                 found = true;
-                PipelineEvent::Found(passages)
+                PipelineEvent::PassagesFound(passages)
             }
             PartReply::Text(text) => PipelineEvent::Piece(AnswerPiece::Text(text)),
             PartReply::Anew => PipelineEvent::Piece(AnswerPiece::Restart),
@@ -474,7 +474,7 @@ fn check_models(
     trial: &Trial,
     part: Option<Part>,
 ) -> Result<Vec<String>, Error> {
-    let known = &record.frozen()?.identities;
+    let known = &record.provenance()?.identities;
     let embedder = trial.pipeline.embedder.as_deref();
     let others = trial.pipeline.models();
     let used: BTreeSet<&str> = embedder.into_iter().chain(others).collect();
@@ -514,7 +514,7 @@ async fn collect_answer(
         match event {
             PipelineEvent::Fallback(reason) => whole.fallback = Some(reason),
             PipelineEvent::Remark(remark) => whole.remarks.push(remark),
-            PipelineEvent::Found(found) => whole.passages = found,
+            PipelineEvent::PassagesFound(found) => whole.passages = found,
             PipelineEvent::Piece(_) => {}
             PipelineEvent::Answered(answer) => whole.answer = Some(answer),
         }

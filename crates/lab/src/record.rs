@@ -28,12 +28,12 @@ use std::{
 };
 use store::Key;
 
-/// The format of [`Frozen`].
+/// The format of [`RunProvenance`].
 const VERSION: u32 = 1;
 
 /// What a run was made from: `frozen.json` in its folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Frozen {
+pub struct RunProvenance {
     /// The format of this structure.
     version: u32,
     /// The formats of tables and of each kind of index in the artifacts.
@@ -44,7 +44,7 @@ pub struct Frozen {
     /// Each model's identity, by the model's name.
     pub identities: BTreeMap<String, Identity>,
     /// The documents' files.
-    pub documents: Vec<FrozenDocument>,
+    pub documents: Vec<IndexedDocument>,
     /// When the documents were read, in milliseconds since 1970; no document is newer.
     pub read_ms: i64,
     /// The trials, in the order of the grid.
@@ -62,7 +62,7 @@ pub struct Frozen {
 
 /// A file of a run's corpus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FrozenDocument {
+pub struct IndexedDocument {
     /// Its path below the corpus' root.
     pub path: String,
     /// Its size.
@@ -93,10 +93,10 @@ pub(crate) struct OneTrial {
 #[derive(Debug, Clone)]
 pub struct RunRecord {
     summary: RunSummary,
-    frozen: Option<Frozen>,
+    frozen: Option<RunProvenance>,
 }
 
-impl Frozen {
+impl RunProvenance {
     /// The names of the artifacts that the trials search.
     pub(crate) fn artifacts(&self) -> impl Iterator<Item = &str> {
         self.artifacts.values().map(String::as_str)
@@ -118,7 +118,7 @@ impl Frozen {
             );
             trials.push(FrozenTrial { trial: trial.clone(), inputs });
         }
-        let documents = sources.files.iter().map(|(file, key)| FrozenDocument {
+        let documents = sources.files.iter().map(|(file, key)| IndexedDocument {
             path: file.path.clone(),
             bytes: file.bytes,
             key: *key,
@@ -265,13 +265,16 @@ impl RunRecord {
     pub(crate) fn of_files(summary: &[u8], frozen: &[u8]) -> Result<Self, Error> {
         let of_other = || Error::Unusable("another version of reverie wrote its scores in another format".to_owned());
         let summary = RunSummary::read(summary).ok_or_else(of_other)?;
-        Ok(Self { summary, frozen: Some(Frozen::parse(frozen).map_err(Error::table)?) })
+        Ok(Self { summary, frozen: Some(RunProvenance::parse(frozen).map_err(Error::table)?) })
     }
 
     /// A record of these results, by an experiment of this text.
     #[cfg(test)]
     pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
-        let frozen = Frozen { experiment: experiment.to_owned(), ..Frozen::empty(VERSION, ArtifactFormats::current()) };
+        let frozen = RunProvenance {
+            experiment: experiment.to_owned(),
+            ..RunProvenance::empty(VERSION, ArtifactFormats::current())
+        };
         Self { summary: RunSummary::of(results, 0), frozen: Some(frozen) }
     }
 
@@ -319,7 +322,7 @@ impl RunRecord {
     /// # Errors
     /// If the run is from a version of this program that did not keep the
     /// record, or kept it in another format.
-    pub fn frozen(&self) -> Result<&Frozen, Error> {
+    pub fn provenance(&self) -> Result<&RunProvenance, Error> {
         let again = "`reverie run` makes it anew; what is in the store is not done again";
         let refuse = |reason: &str| Error::Unusable(format!("{}: {reason}: {again}", self.title()));
         let frozen = self.frozen.as_ref();
@@ -332,7 +335,7 @@ impl RunRecord {
     }
 
     /// The record, whatever the format of the artifacts, for callers that read no artifact.
-    pub(crate) fn readable_frozen(&self) -> Option<&Frozen> {
+    pub(crate) fn readable_provenance(&self) -> Option<&RunProvenance> {
         // Of a record that cannot be read only the formats are known.
         self.frozen.as_ref().filter(|frozen| !frozen.experiment.is_empty())
     }
@@ -390,8 +393,8 @@ impl RunRecord {
     ///
     /// # Errors
     /// As [`RunRecord::frozen`].
-    pub fn documents(&self) -> Result<&[FrozenDocument], Error> {
-        Ok(&self.frozen()?.documents)
+    pub fn documents(&self) -> Result<&[IndexedDocument], Error> {
+        Ok(&self.provenance()?.documents)
     }
 
     /// The trial that answers ([`Results::answering`]).
@@ -406,20 +409,20 @@ impl RunRecord {
     /// artifacts that it searches.
     pub(crate) fn of_one_trial(&self, id: &str) -> Result<(OneTrial, Vec<String>), Error> {
         let (trial, inputs, artifacts) = self.trial_inputs(id)?;
-        let frozen = self.frozen()?;
+        let frozen = self.provenance()?;
         let artifacts: BTreeMap<TaskId, String> =
             inputs.all().into_iter().filter_map(|id| Some((id, artifacts.get(&id)?.clone()))).collect();
         let names = artifacts.values().cloned().collect();
         let models = trial.models().map(str::to_owned).collect();
         let alone = FrozenTrial { trial: trial.clone(), inputs: inputs.clone() };
-        let frozen = Frozen { trials: vec![alone], artifacts, ..frozen.clone() };
+        let frozen = RunProvenance { trials: vec![alone], artifacts, ..frozen.clone() };
         let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;
         Ok((OneTrial { frozen: frozen.to_json()?, summary, models }, names))
     }
 
     /// A trial, the artifacts that it searches, and their names.
     pub(crate) fn trial_inputs(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
-        let frozen = self.frozen()?;
+        let frozen = self.provenance()?;
         self.summary.check_trial(id)?;
         let found = frozen.trials.iter().find(|frozen| frozen.trial.id == id);
         let found =
@@ -453,7 +456,7 @@ pub async fn chosen_record(session: &Session, run: Option<&str>) -> Result<RunRe
 /// replaces that file's run as the last one.
 pub async fn other_file(session: &Session) -> Option<String> {
     let run = session.workspace().last_here(&session.experiment.name)?;
-    let theirs = Frozen::read(&session.workspace().run_folder(&run)).ok()??.file?;
+    let theirs = RunProvenance::read(&session.workspace().run_folder(&run)).ok()??.file?;
     let ours = file_of(session)?;
     (theirs != ours).then(|| {
         format!(
@@ -475,14 +478,14 @@ pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error>
         Some(kept) => kept,
         None => RunSummary::of(&workspace.results(run).await?, results_bytes(&folder)),
     };
-    Ok(RunRecord { summary, frozen: Frozen::read(&folder)? })
+    Ok(RunRecord { summary, frozen: RunProvenance::read(&folder)? })
 }
 
 /// The experiment of a run as it was. What was withheld as a possible
 /// secret is what the experiment file says now.
 pub(crate) fn experiment_of(experiment: &Experiment, record: &RunRecord) -> Result<Experiment, Error> {
     let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
-    let text = experiment.restore_secrets(&record.frozen()?.experiment).map_err(again)?;
+    let text = experiment.restore_secrets(&record.provenance()?.experiment).map_err(again)?;
     Experiment::parse(&text, experiment.base.clone()).map_err(|errors| {
         let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
         again(format!(

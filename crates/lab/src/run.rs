@@ -13,7 +13,7 @@ use crate::{
     healing::Healing,
     layout::{self, RunFileName},
     plan::{Outputs, Trial},
-    record::Frozen,
+    record::RunProvenance,
     results::Results,
     run_summary::summary_json,
     settlement::settle,
@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
         }
         let (outcome, results) = searched?;
         let found = serde_json::to_vec(&results).map_err(Error::table)?;
-        let frozen = Frozen::of(session, prepared, &outcome).to_json()?;
+        let frozen = RunProvenance::of(session, prepared, &outcome).to_json()?;
         workspace.write_run_file(&prepared.run, RunFileName::Frozen, frozen).await?;
         let summary = summary_json(&results, found.len())?;
         workspace.write_run_file(&prepared.run, RunFileName::Summary, summary).await?;

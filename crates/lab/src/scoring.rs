@@ -18,7 +18,7 @@ mod systems;
 
 pub use parquet::{TableRowsError, UnreadableType, records};
 pub use results::{MetricScores, RowScores, ScoreResults};
-pub use scorer::{ScoredBy, Scorer};
+pub use scorer::{Scorer, ScoringMetric};
 pub use systems::{CompareError, ScoredAnswers};
 
 use crate::{

@@ -17,7 +17,7 @@ pub(crate) async fn settle<T>(client: &Client, progress: &Progress, result: Resu
     let error = cause(client, error);
     match lost {
         0 => Err(error),
-        answers => Err(Error::Unkept { answers, source: Box::new(error) }),
+        answers => Err(Error::AnswersNotStored { answers, source: Box::new(error) }),
     }
 }
 
@@ -47,5 +47,7 @@ fn waiting(client: &Client, held: usize) -> String {
 /// Whether an error ends all work: nothing that is made from here on could be kept.
 pub(crate) fn ends_all(error: &Error) -> bool {
     let is_full = matches!(error, Error::Store(store::Error::Gone { .. } | store::Error::Full { .. }));
-    is_full || matches!(error, Error::CannotKeep(_)) || matches!(model_error(error), Some(models::Error::Journal(_)))
+    is_full
+        || matches!(error, Error::OutputNotStored(_))
+        || matches!(model_error(error), Some(models::Error::Journal(_)))
 }

@@ -49,7 +49,7 @@ pub trait SpanError {
 }
 
 /// Marks a span as failed.
-pub fn fail(span: &Span, error_type: &str) {
+pub fn mark_failed(span: &Span, error_type: &str) {
     span.record("error.type", error_type);
     span.record("otel.status_code", "ERROR");
     span.record("otel.status_description", error_type);
@@ -57,7 +57,7 @@ pub fn fail(span: &Span, error_type: &str) {
 
 /// Records the input and output of a span if texts are recorded. Phoenix and MLflow
 /// show them in their lists (OpenInference's semantic conventions).
-pub fn told(span: &Span, input: &str, output: &str) {
+pub fn record_texts(span: &Span, input: &str, output: &str) {
     if !span.is_disabled() && tells_content() {
         span.record("input.value", input);
         span.record("output.value", output);
@@ -69,7 +69,7 @@ pub fn told(span: &Span, input: &str, output: &str) {
 ///
 /// # Errors
 /// That of the work.
-pub async fn within<T, E: SpanError>(span: Span, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+pub async fn in_span<T, E: SpanError>(span: Span, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     if span.is_disabled() {
         return work.await;
     }
@@ -77,7 +77,7 @@ pub async fn within<T, E: SpanError>(span: Span, work: impl Future<Output = Resu
     let outcome = work.instrument(span.clone()).await;
     open.is_done = true;
     if let Err(error) = &outcome {
-        fail(&span, &error.error_type());
+        mark_failed(&span, &error.error_type());
     }
     outcome
 }
@@ -91,7 +91,7 @@ struct OpenSpan<'a> {
 impl Drop for OpenSpan<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            fail(self.span, "cancelled");
+            mark_failed(self.span, "cancelled");
         }
     }
 }
@@ -230,7 +230,7 @@ pub(crate) async fn attempted<T>(
     if call.is_disabled() {
         return work.await;
     }
-    CALL.scope(call.clone(), within(attempt, work)).await
+    CALL.scope(call.clone(), in_span(attempt, work)).await
 }
 
 /// Passes on the span of this task's call, if there is one.

@@ -47,7 +47,7 @@ impl PyEvents {
             // Without a reader, the event is dropped.
             let on_event = |event: &PipelineEvent| {
                 let event = match event {
-                    PipelineEvent::Found(passages) => QueryEvent::Found { passages: passages.clone() },
+                    PipelineEvent::PassagesFound(passages) => QueryEvent::Found { passages: passages.clone() },
                     PipelineEvent::Piece(AnswerPiece::Text(text)) => QueryEvent::Piece { text: text.clone() },
                     PipelineEvent::Piece(AnswerPiece::Restart) => QueryEvent::Restart,
                     // It comes with everything around it, as the last event.
@@ -55,7 +55,7 @@ impl PyEvents {
                 };
                 _ = tell.send(Ok(event));
             };
-            let answered = opened.query_watched(&question, Some(&on_event)).await;
+            let answered = opened.query_with_events(&question, Some(&on_event)).await;
             _ = tell.send(answered.map(|answered| QueryEvent::Answer { answered: Box::new(answered) }));
         });
         let work = std::sync::Mutex::new(Some(AbortOnDropHandle::new(work)));

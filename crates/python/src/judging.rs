@@ -51,7 +51,7 @@ pub(crate) fn explain(
     setup.control.listener = Some(Arc::new(move |exchange| {
         recorded.lock().unwrap_or_else(PoisonError::into_inner).push(exchange_row(exchange))
     }));
-    rag::python::forgive();
+    rag::python::reset_failures();
     let work = || async move { Scoring::of_rows(spec, "example", &rows, &[], setup).await?.run().await };
     let results = wait(py, &cancel, work, |_| Ok(()))?;
     let (Some(row), Some(metric)) = (results.rows.first(), results.metrics.first()) else {
@@ -113,7 +113,7 @@ pub(crate) fn qualify(
 ) -> PyResult<Py<PyAny>> {
     let mut labelled: Vec<Case> = cases.map(|cases| rows::read_typed(cases, "cases")).transpose()?.unwrap_or_default();
     if let Some(golden) = golden {
-        let wanted = lab::planted_wanted(planted, &labelled);
+        let wanted = lab::planted_count(planted, &labelled);
         labelled.extend(lab::planted_cases(golden.questions(), wanted));
     }
     if labelled.is_empty() {

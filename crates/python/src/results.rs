@@ -170,7 +170,7 @@ impl PyResults {
     /// A judged metric compared with labels that people gave.
     fn calibrate(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         check()?;
-        let labels: Vec<lab::Label> = rows::read_typed(labels, "labels")?;
+        let labels: Vec<lab::AnswerLabel> = rows::read_typed(labels, "labels")?;
         let results = self.all(py)?;
         to_python(py, &py.detach(|| results.calibrate(metric, &labels)).map_err(python_error)?)
     }

@@ -76,7 +76,7 @@ pub(crate) fn score(
         setup.control.retry = Some(RetryPolicy { max_attempts: attempts, ..RetryPolicy::default() });
     }
     // Functions that failed in an earlier run of this process are tried again.
-    rag::python::forgive();
+    rag::python::reset_failures();
     let kept = &OnceLock::new();
     let work = || async move {
         let scoring = match &file {

@@ -178,7 +178,7 @@ pub(crate) async fn open(
             let others = Arc::new(PyElsewhere::new(others));
             ServedPipeline::part_of_bundle(address, setup, &cache, scratch, part, others).await
         }
-        None => ServedPipeline::of_bundle(address, setup, &cache, scratch).await,
+        None => ServedPipeline::open_bundle(address, setup, &cache, scratch).await,
     }
 }
 

@@ -287,8 +287,11 @@ impl PyEmbedding {
         let config: ModelConfig = settings::read("embedder", settings::embedder(config)?)?;
         let ModelConfig::Embedding(config) = config else { return Err(wrong("this is no embedding model")) };
         let cpu = cores.map_or_else(CpuBudget::machine, |cores| CpuBudget::new(cores.max(1)));
-        let context =
-            provider::ModelContext { directory: app::model_directory(), cpu, environment: Arc::new(app::variable) };
+        let context = provider::ModelContext {
+            directory: app::model_directory(),
+            cpu,
+            environment: Arc::new(app::environment_variable),
+        };
         let _guard = runtime()?.enter();
         let model = py.detach(|| config.build(&context)).map_err(|error| failed(&error))?;
         Ok(Self { embedder: Client::new(None).embedder(model) })

@@ -120,7 +120,7 @@ pub(crate) fn rewrite_price_message(py: Python<'_>, raised: PyErr) -> PyErr {
 
 /// Checks that a budget is an amount of money.
 pub(crate) fn check_budget(usd: Option<f64>) -> PyResult<Option<f64>> {
-    let checked = usd.map(app::library::dollars).transpose();
+    let checked = usd.map(app::library::check_usd).transpose();
     checked.map_err(|reason| PyValueError::new_err(format!("budget_usd: {reason}")))
 }
 

@@ -353,7 +353,8 @@ mod tests {
     #[test]
     fn the_models_that_a_component_asks_do_not_depend_on_the_item() {
         for component in components() {
-            let models = |item| component.asks(item).into_iter().map(|ask| (ask.model, ask.kind)).collect::<Vec<_>>();
+            let models =
+                |item| component.estimate_calls(item).into_iter().map(|ask| (ask.model, ask.kind)).collect::<Vec<_>>();
             let large = Item { text_tokens: 900, passages: 7, passage_tokens: 4000 };
             assert_eq!(models(Item::default()), models(large), "{}", component.name());
         }

@@ -69,7 +69,7 @@ impl Item {
 
 /// A model that a component asks, and the most that it asks for one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask<'a> {
+pub struct ModelCalls<'a> {
     /// The model's name in the experiment.
     pub model: &'a str,
     /// What kind of model it must be.
@@ -104,10 +104,10 @@ pub trait Component: Send + Sync {
 
     /// Estimates the calls to its models for one item, at most. The models are
     /// the same for every item, in the same order, because they are part of keys.
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let asks = self.parts().into_iter().scan(item, |item, part| {
-            let asks = part.asks(*item);
-            *item = part.passes(*item);
+            let asks = part.estimate_calls(*item);
+            *item = part.estimate_output(*item);
             Some(asks)
         });
         asks.flatten().collect()
@@ -115,22 +115,22 @@ pub trait Component: Send + Sync {
 
     /// Estimates the input of the next stage, at most. A retriever sets the
     /// number of hits, a chunker the size of a passage; a later stage changes both.
-    fn passes(&self, item: Item) -> Item {
-        self.parts().into_iter().fold(item, |item, part| part.passes(item))
+    fn estimate_output(&self, item: Item) -> Item {
+        self.parts().into_iter().fold(item, |item, part| part.estimate_output(item))
     }
 
     /// Estimates the searchable chunks that a chunker cuts texts into, and their
     /// tokens together.
-    fn cuts(&self, item: Item) -> Item {
+    fn estimate_chunks(&self, item: Item) -> Item {
         match self.parts()[..] {
-            [part] => part.cuts(item),
+            [part] => part.estimate_chunks(item),
             _ => item.cut_into_chunks(PASSAGE_TOKENS, 0),
         }
     }
 
     /// The names of the models that it asks.
     fn models(&self) -> Vec<&str> {
-        self.asks(Item::default()).into_iter().map(|ask| ask.model).collect()
+        self.estimate_calls(Item::default()).into_iter().map(|ask| ask.model).collect()
     }
 
     /// The indexes that it searches.

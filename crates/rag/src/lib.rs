@@ -50,7 +50,7 @@ axes::stages! {
 
 pub use axes::{ReadSpace, schema_of};
 pub use component::{
-    Ask, Choice, Component, Context, FileError, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings,
+    Choice, Component, Context, FileError, INSTRUCTION_TOKENS, Item, ModelCalls, Models, NamedModels, without_settings,
 };
 pub use corpus::{Corpus, Query};
 pub use filter::Filter;
@@ -128,7 +128,7 @@ pub enum Error {
     Model(#[from] models::Error),
     /// A part of the pipeline in another process gave no answer.
     #[error("{reason}")]
-    Elsewhere {
+    Remote {
         /// What happened.
         reason: String,
         /// When another try may work, if one may.

@@ -19,7 +19,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
-use models::{AnswerPiece, AnswerPieces, Matrix, Message, trace::within};
+use models::{AnswerPiece, AnswerPieces, Matrix, Message, trace::in_span};
 use search::{ChunkAccess, Search, StageNames, StageStep};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,7 +51,7 @@ pub enum PipelineEvent {
     Remark(String),
     /// The passages, best first; citation `[1]` is the first. Comes once,
     /// before any part of the answer.
-    Found(Vec<Passage>),
+    PassagesFound(Vec<Passage>),
     /// A piece of the answer's text. When the answer comes, the pieces since
     /// the last [`AnswerPiece::Restart`] are together the whole text.
     Piece(AnswerPiece),
@@ -78,7 +78,7 @@ pub struct Retrieval {
     /// The passages, best first.
     pub passages: Vec<Passage>,
     /// The standalone question, which later stages are asked.
-    pub alone: String,
+    pub standalone: String,
     /// As [`PipelineEvent::Fallback`].
     pub fallback: Option<String>,
     /// As [`PipelineEvent::Remark`].
@@ -95,12 +95,12 @@ pub struct Pipeline {
 /// Finds passages: here, or in another process.
 enum Finder {
     Here(Box<Search>),
-    Elsewhere(Arc<dyn RetrievalElsewhere>),
+    Remote(Arc<dyn RemoteRetrieval>),
 }
 
 /// The chunks and indexes of a pipeline in another process, which searches them.
 #[async_trait]
-pub trait ChunksElsewhere: Send + Sync {
+pub trait RemoteChunks: Send + Sync {
     /// As [`Pipeline::find`].
     ///
     /// # Errors
@@ -116,12 +116,12 @@ pub trait ChunksElsewhere: Send + Sync {
 
 /// All of a pipeline's retrieval in another process.
 #[async_trait]
-pub trait RetrievalElsewhere: Send + Sync {
+pub trait RemoteRetrieval: Send + Sync {
     /// As [`Pipeline::found`].
     ///
     /// # Errors
     /// As there, or if the other process cannot be reached.
-    async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error>;
+    async fn retrieve_question(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error>;
 }
 
 impl Pipeline {
@@ -140,10 +140,10 @@ impl Pipeline {
     /// As [`Pipeline::new`].
     pub fn over_chunks(
         config: &PipelineConfig,
-        chunks: Arc<dyn ChunksElsewhere>,
+        chunks: Arc<dyn RemoteChunks>,
         models: &dyn Models,
     ) -> Result<Self, Error> {
-        Self::with_chunks(config, ChunkAccess::Elsewhere(chunks), models)
+        Self::with_chunks(config, ChunkAccess::Remote(chunks), models)
     }
 
     /// Makes the generator of a pipeline that searches in another process.
@@ -152,10 +152,10 @@ impl Pipeline {
     /// As [`Pipeline::new`].
     pub fn over_retrieval(
         config: &PipelineConfig,
-        retrieval: Arc<dyn RetrievalElsewhere>,
+        retrieval: Arc<dyn RemoteRetrieval>,
         models: &dyn Models,
     ) -> Result<Self, Error> {
-        Self::with_finder(config, Finder::Elsewhere(retrieval), &context(config, models))
+        Self::with_finder(config, Finder::Remote(retrieval), &context(config, models))
     }
 
     fn with_chunks(config: &PipelineConfig, chunks: ChunkAccess, models: &dyn Models) -> Result<Self, Error> {
@@ -193,27 +193,30 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve(&self, question: &str, history: &[Message]) -> Result<Vec<Passage>, Error> {
-        Ok(self.found(AskedQuestion { text: question, history, filter: None }, usize::MAX).await?.passages)
+        Ok(self.retrieve_question(AskedQuestion { text: question, history, filter: None }, usize::MAX).await?.passages)
     }
 
     /// At most `at_most` passages for a question, with remarks, and no answer.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn retrieve_whole(
+    pub async fn retrieve_detailed(
         &self,
         question: &str,
         history: &[Message],
         at_most: usize,
     ) -> Result<QueryResult, Error> {
-        Ok(self.found(AskedQuestion { text: question, history, filter: None }, at_most).await?.whole(question))
+        Ok(self
+            .retrieve_question(AskedQuestion { text: question, history, filter: None }, at_most)
+            .await?
+            .into_query_result(question))
     }
 
     /// What is searched; none if that is in another process.
     pub fn corpus(&self) -> Option<&OpenCorpus> {
         match &self.finder {
             Finder::Here(search) => search.corpus(),
-            Finder::Elsewhere(_) => None,
+            Finder::Remote(_) => None,
         }
     }
 
@@ -222,10 +225,10 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
+    pub async fn retrieve_question(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
         match &self.finder {
-            Finder::Here(search) => search.found(question, at_most).await,
-            Finder::Elsewhere(retrieval) => retrieval.found(question, at_most).await,
+            Finder::Here(search) => search.retrieve_question(question, at_most).await,
+            Finder::Remote(retrieval) => retrieval.retrieve_question(question, at_most).await,
         }
     }
 
@@ -269,7 +272,7 @@ impl Pipeline {
         let reason = "its chunks are in another process".to_owned();
         match &self.finder {
             Finder::Here(search) => search.corpus().map(|corpus| (&**search, corpus)),
-            Finder::Elsewhere(_) => None,
+            Finder::Remote(_) => None,
         }
         .ok_or(Error::Failed { component: "pipeline", reason })
     }
@@ -279,17 +282,17 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn answer_whole(&self, question: AskedQuestion<'_>) -> Result<QueryResult, Error> {
-        let found = self.found(question, usize::MAX).await?;
+    pub async fn answer_detailed(&self, question: AskedQuestion<'_>) -> Result<QueryResult, Error> {
+        let found = self.retrieve_question(question, usize::MAX).await?;
         let answer = match &self.generator {
             Some(generator) => {
                 let span = trace::stage("generate", &self.generator_name);
                 trace::record_input(&span, &found.passages);
-                Some(within(span, generator.generate(&found.alone, &found.passages)).await?)
+                Some(in_span(span, generator.generate(&found.standalone, &found.passages)).await?)
             }
             None => None,
         };
-        Ok(QueryResult { answer, ..found.whole(question.text) })
+        Ok(QueryResult { answer, ..found.into_query_result(question.text) })
     }
 
     /// Answers a question. The stream ends after an error, and does nothing
@@ -324,17 +327,17 @@ impl Pipeline {
         at_most: usize,
         send: &(dyn Fn(PipelineEvent) + Send + Sync),
     ) -> Result<(), Error> {
-        let found = self.found(question, at_most).await?;
-        let alone = found.alone.clone();
-        let QueryResult { passages, fallback, remarks, .. } = found.whole(question.text);
+        let found = self.retrieve_question(question, at_most).await?;
+        let alone = found.standalone.clone();
+        let QueryResult { passages, fallback, remarks, .. } = found.into_query_result(question.text);
         fallback.into_iter().for_each(|reason| send(PipelineEvent::Fallback(reason)));
         remarks.into_iter().for_each(|remark| send(PipelineEvent::Remark(remark)));
-        send(PipelineEvent::Found(passages.clone()));
+        send(PipelineEvent::PassagesFound(passages.clone()));
         let Some(generator) = &self.generator else { return Ok(()) };
         let on_piece = |piece| send(PipelineEvent::Piece(piece));
         let span = trace::stage("generate", &self.generator_name);
         trace::record_input(&span, &passages);
-        send(PipelineEvent::Answered(within(span, stream_answer(&**generator, &alone, &passages, &on_piece)).await?));
+        send(PipelineEvent::Answered(in_span(span, stream_answer(&**generator, &alone, &passages, &on_piece)).await?));
         Ok(())
     }
 }
@@ -342,10 +345,10 @@ impl Pipeline {
 impl Retrieval {
     /// The result without an answer. If a component replaced `question`, a
     /// remark says what was searched.
-    pub fn whole(self, question: &str) -> QueryResult {
-        let Self { passages, alone, fallback, mut remarks } = self;
-        if alone != question {
-            remarks.insert(0, format!("the question is searched as: {alone}"));
+    pub fn into_query_result(self, question: &str) -> QueryResult {
+        let Self { passages, standalone, fallback, mut remarks } = self;
+        if standalone != question {
+            remarks.insert(0, format!("the question is searched as: {standalone}"));
         }
         QueryResult { passages, answer: None, fallback, remarks }
     }
@@ -437,7 +440,8 @@ mod tests {
         let script = ScriptedChat::new(4096, |_| "It ran [1].".to_owned());
         let pipeline = Pipeline::new(&config(more), corpus, &script).unwrap();
         let events: Vec<PipelineEvent> = pipeline.answer("cats running".into()).map(Result::unwrap).collect().await;
-        let [PipelineEvent::Found(passages), pieces @ .., PipelineEvent::Answered(answer)] = events.as_slice() else {
+        let [PipelineEvent::PassagesFound(passages), pieces @ .., PipelineEvent::Answered(answer)] = events.as_slice()
+        else {
             panic!("{events:?}");
         };
         assert_eq!(passages.len(), 1);
@@ -461,7 +465,7 @@ mod tests {
             let script = ScriptedChat::new(4096, |_| String::new());
             let query = json!({ "query": { "filter": { "where": conditions } } });
             let pipeline = Pipeline::new(&config(query), corpus, &script).unwrap();
-            let found = pipeline.found("cats running".into(), usize::MAX).await.unwrap();
+            let found = pipeline.retrieve_question("cats running".into(), usize::MAX).await.unwrap();
             (found.passages.len(), found.remarks)
         };
         let (found, told) = remarks(json!({ "path": "nowhere.md" })).await;
@@ -476,7 +480,10 @@ mod tests {
         let script = ScriptedChat::new(4096, |_| String::new());
         let pipeline = Pipeline::new(&config(json!({})), corpus.clone(), &script).unwrap();
         let events: Vec<_> = pipeline.answer("fox".into()).collect().await;
-        assert!(matches!(events.as_slice(), [Ok(PipelineEvent::Found(passages))] if passages.len() == 1), "{events:?}");
+        assert!(
+            matches!(events.as_slice(), [Ok(PipelineEvent::PassagesFound(passages))] if passages.len() == 1),
+            "{events:?}"
+        );
         let without = OpenCorpus { indexes: Vec::new(), ..corpus };
         let pipeline = Pipeline::new(&config(json!({})), without, &script).unwrap();
         let events: Vec<_> = pipeline.answer("fox".into()).collect().await;

@@ -350,7 +350,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Lets a new run try everything again: functions that were not called for a
 /// while, and functions whose source could not be run, because a missing
 /// package may be installed now.
-pub fn forgive() {
+pub fn reset_failures() {
     for process in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
         *lock(&process.timeouts) = RecentTimeouts::default();
         // If another thread holds the process, it is starting it, so it is not broken.

@@ -12,7 +12,7 @@ impl SpanError for Error {
             Self::Model(error) => return error.error_type(),
             Self::Config { .. } => "config",
             Self::Failed { .. } => "failed",
-            Self::Elsewhere { .. } => "elsewhere",
+            Self::Remote { .. } => "elsewhere",
             Self::Function { .. } => "function",
             Self::Needs { .. } | Self::NeedsIndex { .. } | Self::BadIndex { .. } => "index",
             Self::Source { .. } => "source",

@@ -182,7 +182,7 @@ impl IntoResponse for ApiError {
 impl From<lab::Error> for ApiError {
     fn from(error: lab::Error) -> Self {
         let detail: Box<str> = lab::error_chain(&error).into();
-        if let lab::Error::Stage(rag::Error::Elsewhere { retry_after: Some(after), .. }) = &error {
+        if let lab::Error::Stage(rag::Error::Remote { retry_after: Some(after), .. }) = &error {
             let public = Self::overloaded("a part of the service cannot be reached; try again", *after);
             return Self { detail: Some(detail), ..public };
         }

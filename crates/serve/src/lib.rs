@@ -27,7 +27,7 @@ mod server;
 
 pub use access::{ApiKeys, KeyEntry, KeyFile, KeyFileError, KeyScope, OriginError, PageOrigin, create_key};
 pub use answering::ServedPipeline;
-pub use http::{DrainOutcome, TlsError, acceptor};
+pub use http::{DrainOutcome, TlsError, tls_acceptor};
 pub use server::{MountedService, StopSignals};
 pub use service::HttpService;
 pub use settings::{SampleSettings, ServiceSettings, interactive_retry_policy};

@@ -6,7 +6,7 @@ use crate::{
     failure::CommandFailure,
     render,
 };
-use lab::Label;
+use lab::AnswerLabel;
 use std::path::PathBuf;
 
 /// Compare a judged metric of the last run with labels that people gave.
@@ -29,7 +29,7 @@ pub struct CalibrateArguments {
 }
 
 pub async fn run(cx: &CommandContext, arguments: CalibrateArguments) -> Result<u8, CommandFailure> {
-    let labels: Vec<Label> = environment::read_lines(&arguments.labels)?;
+    let labels: Vec<AnswerLabel> = environment::read_lines(&arguments.labels)?;
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let calibration = session.latest().await?.calibrate(&arguments.metric, &labels)?;
     if cx.json {

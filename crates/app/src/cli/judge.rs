@@ -53,7 +53,7 @@ pub async fn run(cx: &CommandContext, arguments: JudgeArguments) -> Result<u8, C
     for path in &arguments.cases {
         cases.extend(environment::read_lines::<Case>(path)?);
     }
-    let wanted = lab::planted_wanted(arguments.planted, &cases);
+    let wanted = lab::planted_count(arguments.planted, &cases);
     if wanted > 0 {
         let Some(dataset) = &experiment.dataset else {
             return Err(CommandFailure::usage(

@@ -176,12 +176,12 @@ fn parse(arguments: &[OsString]) -> CommandLine {
         Err(error) if error.use_stderr() => {
             let failure = refusal::explain(&error, arguments);
             print_failure(&failure, json);
-            leave(failure.code)
+            exit(failure.code)
         }
         // `--help` and `--version`.
         Err(error) => {
             let _ = error.print();
-            leave(0)
+            exit(0)
         }
     }
 }
@@ -222,7 +222,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
                 () = grace => {}
                 Ok(()) = tokio::signal::ctrl_c() => {}
             }
-            leave(130);
+            exit(130);
         });
         arguments.verb.run(&cx).await
     });
@@ -240,7 +240,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
 
 /// Ends the process.
 #[expect(clippy::exit, reason = "the one place where the process ends")]
-pub fn leave(code: u8) -> ! {
+pub fn exit(code: u8) -> ! {
     let _ = std::io::stdout().flush();
     std::process::exit(i32::from(code))
 }

@@ -176,7 +176,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
         ));
     }
     let tls = match (&arguments.tls_certificate, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => Some(::serve::acceptor(certificate, key).map_err(CommandFailure::usage)?),
+        (Some(certificate), Some(key)) => Some(::serve::tls_acceptor(certificate, key).map_err(CommandFailure::usage)?),
         _ => None,
     };
     let log = |flag: &str, path: Option<&Path>| {
@@ -201,7 +201,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
     let scratch = scratch_folder.path().to_owned();
     let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
     let candidate = match &arguments.candidate {
-        Some(address) => Some(ServedPipeline::of_bundle(address, setup(), &cache, &scratch).await?),
+        Some(address) => Some(ServedPipeline::open_bundle(address, setup(), &cache, &scratch).await?),
         None => None,
     };
     if candidate.as_ref().is_some_and(|candidate| served.writes_answers() && !candidate.writes_answers()) {
@@ -259,7 +259,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
             let (place, allowed) = (places.resolve(&address), allowed.clone());
             async move {
                 let place = place.map_err(|error| lab::Error::Unusable(error.to_string()))?;
-                ServedPipeline::of_bundle_within(&place, setup, &cache, &scratch, &allowed).await
+                ServedPipeline::open_restricted_bundle(&place, setup, &cache, &scratch, &allowed).await
             }
             .boxed()
         })
@@ -302,7 +302,9 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
 
 /// Starts to send spans, if an option or a variable asks for it.
 fn traces(cx: &CommandContext, flag: Option<&str>) -> Result<Option<Traces>, CommandFailure> {
-    let Some(settings) = TraceSettings::read(flag, &environment::variable).map_err(CommandFailure::usage)? else {
+    let Some(settings) =
+        TraceSettings::read(flag, &environment::environment_variable).map_err(CommandFailure::usage)?
+    else {
         return Ok(None);
     };
     let content = if settings.content { "; texts of questions, passages and answers are in them" } else { "" };
@@ -343,7 +345,7 @@ async fn open(
     cache: &Path,
     scratch: &Path,
 ) -> Result<(ServedPipeline, Option<ServedPipeline>), CommandFailure> {
-    let bundle = async |address: &str| ServedPipeline::of_bundle(address, setup(), cache, scratch).await;
+    let bundle = async |address: &str| ServedPipeline::open_bundle(address, setup(), cache, scratch).await;
     if let Some(address) = &arguments.bundle {
         let served = bundle(address).await?;
         let fallback = match &arguments.fallback {
@@ -360,12 +362,12 @@ async fn open(
     }
     let session = Arc::new(session);
     let keep: Arc<dyn Any + Send + Sync> = session.clone();
-    let served = ServedPipeline::of_run(&session, &record, &answering.trial, keep.clone()).await?;
+    let served = ServedPipeline::open_run(&session, &record, &answering.trial, keep.clone()).await?;
     let fallback = match &arguments.fallback {
         Some(address) if store::is_url(address) || lab::Bundle::is_at(Path::new(address)) => {
             Some(bundle(address).await?)
         }
-        Some(trial) => Some(ServedPipeline::of_run(&session, &record, trial, keep).await?),
+        Some(trial) => Some(ServedPipeline::open_run(&session, &record, trial, keep).await?),
         None => None,
     };
     Ok((served, fallback))

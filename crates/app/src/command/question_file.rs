@@ -95,7 +95,7 @@ pub fn refuse_to_replace(path: &Path, replace: bool) -> Result<(), CommandFailur
 /// # Errors
 /// If questions cannot be kept in a file of this ending.
 pub fn writable_format(path: &Path) -> Result<DatasetFormat, CommandFailure> {
-    DatasetFormat::of_kept_name(&path.to_string_lossy()).ok_or_else(|| {
+    DatasetFormat::of_editable_name(&path.to_string_lossy()).ok_or_else(|| {
         let kept = DatasetFormat::kept();
         CommandFailure::usage(format!(
             "{}: questions are kept as {}: let the name end in {}",

@@ -18,7 +18,7 @@ pub struct ResultLines(String);
 impl ResultLines {
     /// The printer, in a job whose log is followed.
     pub fn from_environment() -> Option<Self> {
-        environment::variable(RESULT_MARK).map(Self)
+        environment::environment_variable(RESULT_MARK).map(Self)
     }
 
     /// Prints a part of the result.

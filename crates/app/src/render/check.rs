@@ -2,7 +2,7 @@
 //! and as JUnit's XML for programs that show tests.
 
 use super::{aligned, combination, signed_number, table, visible_line};
-use lab::check::{Check, CheckVerdict, CheckedMetric, MetricOutcome, Side};
+use lab::check::{Check, CheckVerdict, CheckedMetric, CheckedTrial, MetricOutcome};
 use quick_xml::{
     Writer,
     events::{BytesDecl, BytesText, Event},
@@ -31,7 +31,7 @@ fn outcome(metric: &CheckedMetric) -> &'static str {
     }
 }
 
-fn side(side: &Side) -> String {
+fn side(side: &CheckedTrial) -> String {
     format!("{} of run {}: {}", side.trial, side.run, combination(&side.labels))
 }
 
@@ -232,7 +232,7 @@ mod tests {
     }
 
     fn example() -> Check {
-        let side = |run: &str| Side {
+        let side = |run: &str| CheckedTrial {
             run: run.to_owned(),
             run_time_ms: 0,
             trial: "t01".to_owned(),

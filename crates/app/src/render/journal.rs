@@ -11,7 +11,7 @@ pub fn journal(path: &Path, statistics: &JournalStatistics, models: &[ModelStati
         path.display(),
         count(statistics.entries as usize),
         statistics.bytes as f64 / 1e6,
-        dollars(statistics.cost_usd),
+        format_usd(statistics.cost_usd),
     );
     let mut rows = table(&["model", "kind", "answers", "tokens read", "written", "paid"], 2);
     for model in models {
@@ -21,14 +21,14 @@ pub fn journal(path: &Path, statistics: &JournalStatistics, models: &[ModelStati
             aligned(count(model.entries as usize), true),
             aligned(count(model.prompt_tokens as usize), true),
             aligned(count(model.completion_tokens as usize), true),
-            aligned(dollars(model.cost_usd), true),
+            aligned(format_usd(model.cost_usd), true),
         ]);
     }
     let _ = write!(
         text,
         "\n{rows}\ngiven again without being paid: {} answers, {} saved",
         count(statistics.reused as usize),
-        dollars(statistics.saved_usd)
+        format_usd(statistics.saved_usd)
     );
     if statistics.unsent > 0 {
         let _ = write!(text, "\nnot in the shared store yet: {} answers", count(statistics.unsent as usize));
@@ -41,7 +41,7 @@ pub fn sweep(sweep: &Sweep, removed: bool) -> String {
     let Sweep { selected, damaged, cost_usd, bytes_before, bytes_after } = *sweep;
     let what = format!("{} answers and {} damaged entries", count(selected as usize), count(damaged as usize));
     let again =
-        if cost_usd > 0.0 { format!("; to ask for them again costs {}", dollars(cost_usd)) } else { String::new() };
+        if cost_usd > 0.0 { format!("; to ask for them again costs {}", format_usd(cost_usd)) } else { String::new() };
     match (removed, selected + damaged) {
         (_, 0) => "there is nothing to remove".to_owned(),
         (false, _) => format!("would remove {what}{again}\nnothing was removed: add --yes to do it"),
@@ -54,6 +54,6 @@ pub fn sweep(sweep: &Sweep, removed: bool) -> String {
 }
 
 /// An amount of money, in its shortest form.
-fn dollars(usd: f64) -> String {
+fn format_usd(usd: f64) -> String {
     models::Cap::Usd.amount(usd)
 }

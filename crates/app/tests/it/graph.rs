@@ -122,7 +122,7 @@ async fn opened(workspace: &Workspace, part: Option<(Part, Arc<Wires>)>) -> Serv
         Some((part, others)) => {
             ServedPipeline::part_of_bundle(&bundle, setup, &cache, &scratch, part, others).await.unwrap()
         }
-        None => ServedPipeline::of_bundle(&bundle, setup, &cache, &scratch).await.unwrap(),
+        None => ServedPipeline::open_bundle(&bundle, setup, &cache, &scratch).await.unwrap(),
     }
 }
 

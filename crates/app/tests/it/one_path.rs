@@ -155,7 +155,7 @@ fn written(axis: Axis, name: &str) -> Option<Value> {
     }
     let config = pipeline(&json!({ name: settings }))?;
     let on = config.on(axis)?;
-    if on.asks(Item::default()).iter().any(|ask| ask.kind == models::ModelKind::Rerank) {
+    if on.estimate_calls(Item::default()).iter().any(|ask| ask.kind == models::ModelKind::Rerank) {
         settings.insert("model".to_owned(), json!("ranker"));
     }
     Some(json!({ name: settings }))
@@ -247,7 +247,7 @@ fn experiment(workspace: &Workspace, server: &MockServer, spaces: &[String], mod
 async fn streamed(pipeline: &RunPipeline, question: &eval::Question) -> (Vec<rag::Passage>, Option<rag::Answer>) {
     let found = std::sync::Mutex::new((Vec::new(), None));
     let on_event = |event| match event {
-        PipelineEvent::Found(passages) => found.lock().unwrap().0 = passages,
+        PipelineEvent::PassagesFound(passages) => found.lock().unwrap().0 = passages,
         PipelineEvent::Answered(answer) => found.lock().unwrap().1 = Some(answer),
         _ => {}
     };
@@ -308,7 +308,7 @@ async fn compare(workspace: &Workspace, spaces: &[String], models: &str) -> usiz
         for (question, measured) in results.questions.iter().zip(&found.questions) {
             let at =
                 AskedQuestion { text: &question.question, history: &question.turns, filter: question.filter.as_ref() };
-            let served = pipeline.query_asked(at, None).await.unwrap();
+            let served = pipeline.query_filtered(at, None).await.unwrap();
             let searched = served.remarks.first().filter(|remark| remark.starts_with("the question is searched as: "));
             let remarks = &served.remarks[usize::from(searched.is_some())..];
             // Every digit of the scores counts.

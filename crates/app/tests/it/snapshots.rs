@@ -15,11 +15,11 @@ fn check(name: &str, workspace: &Workspace, text: &str) {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.set_snapshot_path("../snapshots");
-    settings.bind(|| insta::assert_snapshot!(name, redacted(&text)));
+    settings.bind(|| insta::assert_snapshot!(name, redact(&text)));
 }
 
 /// Run ids, times and dates as words.
-fn redacted(text: &str) -> String {
+fn redact(text: &str) -> String {
     let marks = [
         (r"animals-[0-9a-f]{12}", "animals-RUN"),
         (r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}(:\d{2})?( UTC)?", "TIME"),

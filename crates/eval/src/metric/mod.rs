@@ -19,7 +19,7 @@ mod two_ratings;
 
 pub use describe::ObjectiveRole;
 pub use judge::{JudgeCalls, VerdictForm};
-pub use personal_data::redacted;
+pub use personal_data::redact;
 
 use crate::verdict::VerdictKind;
 use crate::{Missing, Question, Score, Scored};

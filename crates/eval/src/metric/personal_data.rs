@@ -79,7 +79,7 @@ fn personal_data(text: &str) -> BTreeSet<Datum> {
 
 /// A text with its personal data replaced by what kind of data it was, such as
 /// `[e-mail]`: for texts that are kept.
-pub fn redacted(text: &str) -> String {
+pub fn redact(text: &str) -> String {
     let mut found = places(text);
     found.sort_by_key(|(place, _)| (place.start, Reverse(place.end)));
     let (mut redacted, mut at) = (String::with_capacity(text.len()), 0);
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn a_text_that_is_kept_says_what_kind_of_data_stood_where() {
         let text = "Ask ada@example.org or +44 20 7946 0958, not DE89 3704 0044 0532 0130 00; see 7.8 and 2026.";
-        assert_eq!(redacted(text), "Ask [e-mail] or [telephone number], not [IBAN]; see 7.8 and 2026.");
-        assert_eq!(redacted("Nothing of the kind: ä 12."), "Nothing of the kind: ä 12.");
+        assert_eq!(redact(text), "Ask [e-mail] or [telephone number], not [IBAN]; see 7.8 and 2026.");
+        assert_eq!(redact("Nothing of the kind: ä 12."), "Nothing of the kind: ä 12.");
     }
 
     use rag::Passage;

@@ -45,7 +45,7 @@ impl Reach {
     /// If the record of the run cannot be read, or its experiment cannot be
     /// understood.
     pub fn of(experiment: &Experiment, record: &RunRecord) -> Result<Self, Error> {
-        let frozen = record.frozen()?;
+        let frozen = record.provenance()?;
         // In a file, settings may be a table or a list; serialized from their types they are always a table.
         let trials = serde_json::to_value(frozen).map_err(Error::table)?;
         let trials = Self { functions: has_function(&trials), ..Self::default() };

@@ -1,6 +1,6 @@
 //! How a run measured: what the scores of a metric depend on in addition to questions and answers.
 
-use crate::record::Frozen;
+use crate::record::RunProvenance;
 use eval::MetricConfig;
 use models::Identity;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(super) struct RecordedMetric {
 impl RecordedMetric {
     /// The metrics of a run by name. What this version does not understand is
     /// left out, so that it is taken for another metric.
-    pub(super) fn of(frozen: &Frozen) -> BTreeMap<String, Self> {
+    pub(super) fn of(frozen: &RunProvenance) -> BTreeMap<String, Self> {
         let evaluate = toml::from_str::<toml::Table>(&frozen.experiment).ok();
         let evaluate = evaluate.and_then(|mut root| root.remove("evaluate"));
         let part = |key: &str| evaluate.as_ref().and_then(|evaluate| evaluate.get(key));

@@ -116,7 +116,7 @@ impl From<TaskError> for Error {
     fn from(error: TaskError) -> Self {
         let TaskError { reason, function, ends_all } = error;
         match function {
-            _ if ends_all => Self::CannotKeep(reason),
+            _ if ends_all => Self::OutputNotStored(reason),
             Some(failure) => Self::Function { reason, failure },
             None => Self::Remote(reason),
         }

@@ -110,7 +110,7 @@ async fn measure_one(
     let sample = sample(&prepared.questions);
     let search = async |question: &Question| {
         let Question { question: text, turns: history, filter, .. } = question;
-        pipeline.found(AskedQuestion { text, history, filter: filter.as_ref() }, usize::MAX).await
+        pipeline.retrieve_question(AskedQuestion { text, history, filter: filter.as_ref() }, usize::MAX).await
     };
     let work = async {
         for _ in 0..PROBES {

@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt, stream};
 use models::Matrix;
 use rag::{
     Error, Passage, Query, RefinedPassages,
-    pipeline::{AskedQuestion, ChunksElsewhere, Retrieval, RetrievalElsewhere},
+    pipeline::{AskedQuestion, RemoteChunks, RemoteRetrieval, Retrieval},
     query::SearchQuery,
 };
 use serde::de::DeserializeOwned;
@@ -66,7 +66,7 @@ fn encode(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
 }
 
 #[async_trait]
-impl ChunksElsewhere for PartClient {
+impl RemoteChunks for PartClient {
     async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<RefinedPassages, Error> {
         Ok(self.ask(&PartRequest::Find { searches: searches.to_vec(), vectors: vectors.map(WireMatrix::from) }).await?)
     }
@@ -79,8 +79,8 @@ impl ChunksElsewhere for PartClient {
 }
 
 #[async_trait]
-impl RetrievalElsewhere for PartClient {
-    async fn found(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
+impl RemoteRetrieval for PartClient {
+    async fn retrieve_question(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
         let AskedQuestion { text, history, filter } = question;
         let (question, history, filter) = (text.to_owned(), history.to_vec(), filter.cloned());
         Ok(self.ask(&PartRequest::Retrieve { question, history, filter, at_most }).await?)

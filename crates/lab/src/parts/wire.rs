@@ -85,7 +85,7 @@ impl From<PipelineEvent> for PartReply {
         match event {
             PipelineEvent::Fallback(reason) => Self::Fallback(reason),
             PipelineEvent::Remark(remark) => Self::Remark(remark),
-            PipelineEvent::Found(passages) => Self::Found(passages),
+            PipelineEvent::PassagesFound(passages) => Self::Found(passages),
             PipelineEvent::Piece(piece) => piece.into(),
             PipelineEvent::Answered(answer) => Self::Answered(Box::new(answer)),
         }
@@ -184,7 +184,7 @@ impl From<&Error> for PartFailure {
     fn from(error: &Error) -> Self {
         match (model_error(error), error) {
             (Some(model), _) => Self::Model(model.into()),
-            (None, Error::Stage(rag::Error::Elsewhere { reason, retry_after: Some(retry_after) })) => {
+            (None, Error::Stage(rag::Error::Remote { reason, retry_after: Some(retry_after) })) => {
                 Self::Away { reason: reason.clone(), retry_after: *retry_after }
             }
             (None, error) => Self::Reason(error_chain(error)),
@@ -196,8 +196,8 @@ impl From<PartFailure> for rag::Error {
     fn from(failure: PartFailure) -> Self {
         match failure {
             PartFailure::Model(told) => Self::Model(told.into()),
-            PartFailure::Away { reason, retry_after } => Self::Elsewhere { reason, retry_after: Some(retry_after) },
-            PartFailure::Reason(reason) => Self::Elsewhere { reason, retry_after: None },
+            PartFailure::Away { reason, retry_after } => Self::Remote { reason, retry_after: Some(retry_after) },
+            PartFailure::Reason(reason) => Self::Remote { reason, retry_after: None },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::spec::EvaluateSpec;
 use eval::{MetricConfig, Question, Sample};
-use rag::{Ask, Component, INSTRUCTION_TOKENS, Item, Passage};
+use rag::{Component, INSTRUCTION_TOKENS, Item, ModelCalls, Passage};
 
 /// Bytes of text per token.
 pub(super) const BYTES_PER_TOKEN: u64 = 4;
@@ -33,7 +33,7 @@ impl ModelLoad {
     }
 
     /// The load of a component's calls.
-    pub(crate) fn of(ask: &Ask<'_>) -> Self {
+    pub(crate) fn of(ask: &ModelCalls<'_>) -> Self {
         Self::new(ask.calls, ask.prompt_tokens, ask.completion_tokens)
     }
 
@@ -60,7 +60,7 @@ pub(crate) fn of_item<'a, C: Component + ?Sized>(
         passages: passages.len() as u64,
         passage_tokens: bytes as u64 / BYTES_PER_TOKEN,
     };
-    component.asks(item).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+    component.estimate_calls(item).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
 }
 
 /// The tokens of a question and its reference answer.

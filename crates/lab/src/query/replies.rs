@@ -95,7 +95,7 @@ impl RunPipeline {
             }
             PartRequest::Retrieve { question, history, filter, at_most } => reply_once(async move {
                 let asked = AskedQuestion { text: &question, history: &history, filter: filter.as_ref() };
-                let found = async { Ok::<_, Error>(self.pipeline().await?.found(asked, at_most).await?) };
+                let found = async { Ok::<_, Error>(self.pipeline().await?.retrieve_question(asked, at_most).await?) };
                 on_behalf_of(self.caller(), found).map(part_result).await
             }),
         }

@@ -1,6 +1,6 @@
 //! What has changed since a run: one line for each change.
 
-use super::{FrozenDocument, RunRecord, experiment_of};
+use super::{IndexedDocument, RunRecord, experiment_of};
 use crate::{
     Error, Session,
     plan::trial,
@@ -31,7 +31,7 @@ const SECTIONS: [(&str, &str); 4] =
 ///
 /// Files of an object store are compared by name and size only.
 pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String> {
-    let (frozen, then) = match (record.frozen(), experiment_of(&session.experiment, record)) {
+    let (frozen, then) = match (record.provenance(), experiment_of(&session.experiment, record)) {
         (Ok(frozen), Ok(then)) => (frozen, then),
         (Err(error), _) | (_, Err(error)) => return vec![format!("what changed since is not known: {error}")],
     };
@@ -52,14 +52,14 @@ pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String>
     lines
 }
 
-async fn documents_since(session: &Session, then: &[FrozenDocument], read_ms: i64) -> Result<Vec<String>, Error> {
+async fn documents_since(session: &Session, then: &[IndexedDocument], read_ms: i64) -> Result<Vec<String>, Error> {
     let mut mistakes = Vec::new();
     let Some(source) = session.corpus_source(&mut mistakes) else {
         return Err(Error::Refused(mistakes));
     };
     let listed = source.survey().await?.files;
     let now: BTreeMap<&str, _> = listed.iter().map(|file| (file.path.as_str(), file)).collect();
-    let known: BTreeMap<&str, &FrozenDocument> = then.iter().map(|file| (file.path.as_str(), file)).collect();
+    let known: BTreeMap<&str, &IndexedDocument> = then.iter().map(|file| (file.path.as_str(), file)).collect();
     let added: Vec<&str> = now.keys().copied().filter(|path| !known.contains_key(path)).collect();
     let removed: Vec<&str> = known.keys().copied().filter(|path| !now.contains_key(path)).collect();
     let limits = &session.experiment.corpus.limits;

@@ -31,7 +31,7 @@ pub struct Scorer {
 
 /// One of the metrics.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ScoredBy {
+pub struct ScoringMetric {
     /// Its name.
     pub name: String,
     /// Its least and greatest value.
@@ -131,8 +131,8 @@ impl Scorer {
     }
 
     /// The metrics.
-    pub fn metrics(&self) -> Vec<ScoredBy> {
-        let describe = |config: &eval::MetricConfig| ScoredBy {
+    pub fn metrics(&self) -> Vec<ScoringMetric> {
+        let describe = |config: &eval::MetricConfig| ScoringMetric {
             name: config.label(),
             range: config.range(),
             higher_is_better: config.higher_is_better(),

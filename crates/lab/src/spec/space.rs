@@ -177,7 +177,7 @@ struct Lists<'r, 'a> {
 /// Names the only chat model in a component that asks one and names none.
 fn name_model<T: AxisValue>(value: &mut T, chat: &str) {
     let unnamed: Vec<ModelKind> =
-        value.asks(Item::default()).iter().filter(|ask| ask.model.is_empty()).map(|ask| ask.kind).collect();
+        value.estimate_calls(Item::default()).iter().filter(|ask| ask.model.is_empty()).map(|ask| ask.kind).collect();
     if unnamed.is_empty() || unnamed.iter().any(|kind| *kind != ModelKind::Chat) {
         return;
     }
@@ -214,7 +214,7 @@ impl ReadSpace for Lists<'_, '_> {
             } else if let Err(error) = value.check() {
                 reader.error(*at, format!("{place}.{}: {error}", axis.name()));
             }
-            for ask in value.asks(Item::default()) {
+            for ask in value.estimate_calls(Item::default()) {
                 references.push(((ask.model.to_owned(), *at), ask.kind, axis.place()));
             }
         }

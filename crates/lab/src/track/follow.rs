@@ -127,7 +127,7 @@ pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String
                 told.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
             }
             Err(failure) => {
-                return Err(Error::Behind { place, run, reason: failure.to_string() });
+                return Err(Error::TrackerIncomplete { place, run, reason: failure.to_string() });
             }
         }
     }

@@ -201,7 +201,7 @@ impl Caller {
         Fut: Future<Output = Result<CallAnswer, Error>>,
     {
         let span = trace::call(self.kind, &self.identity);
-        trace::within(span.clone(), self.attempted(&span, key, estimate, make)).await
+        trace::in_span(span.clone(), self.attempted(&span, key, estimate, make)).await
     }
 
     async fn attempted<E, F, Fut>(

@@ -188,7 +188,7 @@ impl Endpoint {
 
     /// The text of an answer without secrets. In JSON a secret may be spelt in
     /// another way than in plain text.
-    pub(super) fn redacted(&self, text: &str) -> String {
+    pub(super) fn redact(&self, text: &str) -> String {
         let mut redactor = self.redactor();
         redactor.push(text) + &redactor.end()
     }

@@ -64,7 +64,7 @@ impl Component for Config {
         usize::try_from(self.leaf()).ok()
     }
 
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         // On each level, a parent replaces at least a share of `merge_threshold` of its size.
         let larger = self.chunk_sizes.len().saturating_sub(1) as i32;
         let times = (1.0 / self.merge_threshold.clamp(0.05, 1.0)).powi(larger).ceil() as u64;
@@ -72,7 +72,7 @@ impl Component for Config {
         item.with_passage_size((u64::from(self.leaf()) * times).min(most.into()))
     }
 
-    fn cuts(&self, item: Item) -> Item {
+    fn estimate_chunks(&self, item: Item) -> Item {
         item.cut_into_chunks(self.leaf().into(), self.chunk_overlap.into())
     }
 }

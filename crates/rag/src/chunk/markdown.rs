@@ -53,11 +53,11 @@ impl Component for Config {
         usize::try_from(self.chunk_size).ok()
     }
 
-    fn cuts(&self, item: Item) -> Item {
+    fn estimate_chunks(&self, item: Item) -> Item {
         item.cut_into_chunks(self.chunk_size.into(), self.chunk_overlap.into())
     }
 
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.with_passage_size(self.chunk_size.into())
     }
 }

@@ -51,12 +51,12 @@ impl Component for Config {
         usize::try_from(self.chunk_size).ok()
     }
 
-    fn cuts(&self, item: Item) -> Item {
+    fn estimate_chunks(&self, item: Item) -> Item {
         // A chunk ends before the piece that is too long for it, so a part of it stays empty: in prose about a tenth.
         item.cut_into_chunks(u64::from(self.chunk_size) * 9 / 10, self.chunk_overlap.into())
     }
 
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.with_passage_size(self.chunk_size.into())
     }
 }

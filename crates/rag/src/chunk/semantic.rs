@@ -61,7 +61,7 @@ impl Component for Config {
         usize::try_from(self.most_size).ok()
     }
 
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.with_passage_size(self.most_size.into())
     }
 

@@ -42,11 +42,11 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn cuts(&self, item: Item) -> Item {
+    fn estimate_chunks(&self, item: Item) -> Item {
         item.cut_into_chunks(SHORT_SENTENCE, 0)
     }
 
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.with_passage_size((1 + 2 * u64::from(self.window_size)) * LONG_SENTENCE)
     }
 }

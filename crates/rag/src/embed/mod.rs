@@ -3,7 +3,7 @@
 
 use crate::{
     AxisValue, Choice, Component, Error,
-    component::{Ask, Item},
+    component::{Item, ModelCalls},
 };
 use models::ModelKind;
 use serde::{Deserialize, Serialize};
@@ -30,9 +30,9 @@ impl fmt::Display for EmbedderName {
 }
 
 impl Component for EmbedderName {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let prompt_tokens = item.text_tokens;
-        vec![Ask { model: &self.0, kind: ModelKind::Embedding, calls: 1, prompt_tokens, completion_tokens: 0 }]
+        vec![ModelCalls { model: &self.0, kind: ModelKind::Embedding, calls: 1, prompt_tokens, completion_tokens: 0 }]
     }
 }
 

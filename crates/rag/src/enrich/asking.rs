@@ -1,7 +1,7 @@
 //! What enrichers that ask a chat model share: settings, estimates, and the
 //! part of a document that a model is shown beside a chunk.
 
-use crate::{Ask, Chunk, Context, Document, Error, Item, fence, sampling::check_sampling};
+use crate::{Chunk, Context, Document, Error, Item, ModelCalls, fence, sampling::check_sampling};
 use futures::{FutureExt, future::join_all};
 use models::{Chat, ChatRequest, ModelKind};
 use regex::{Captures, Regex};
@@ -39,9 +39,9 @@ pub(super) fn chat(
 }
 
 /// Estimates one call for each chunk, with `more` tokens besides the chunk in each.
-pub(super) fn asks(model: &str, item: Item, more: u64, completion: u32) -> Vec<Ask<'_>> {
+pub(super) fn calls_per_block(model: &str, item: Item, more: u64, completion: u32) -> Vec<ModelCalls<'_>> {
     let calls = item.passages;
-    vec![Ask {
+    vec![ModelCalls {
         model,
         kind: ModelKind::Chat,
         calls,

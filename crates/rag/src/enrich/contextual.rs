@@ -11,9 +11,9 @@
 
 use super::{
     EnrichedText, Enricher, above_chunk,
-    asking::{asks, blocks, chat, first_then_all, neutral, reply_text, request, room},
+    asking::{blocks, calls_per_block, chat, first_then_all, neutral, reply_text, request, room},
 };
-use crate::{Ask, Chunk, Component, Context, Document, Error, Item};
+use crate::{Chunk, Component, Context, Document, Error, Item, ModelCalls};
 use async_trait::async_trait;
 use futures::FutureExt;
 use models::{Chat, Finish, Message};
@@ -53,8 +53,8 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        asks(&self.model, item, self.window_tokens as u64, self.max_tokens)
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+        calls_per_block(&self.model, item, self.window_tokens as u64, self.max_tokens)
     }
 }
 

@@ -9,9 +9,9 @@
 
 use super::{
     EnrichedText, Enricher, above_chunk,
-    asking::{asks, chat, first_then_all, neutral, request},
+    asking::{calls_per_block, chat, first_then_all, neutral, request},
 };
-use crate::{Ask, Chunk, Component, Context, Document, Error, Item};
+use crate::{Chunk, Component, Context, Document, Error, Item, ModelCalls};
 use async_trait::async_trait;
 use futures::FutureExt;
 use models::{Chat, Message};
@@ -59,8 +59,8 @@ impl Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        asks(&self.model, item, 0, self.max_tokens())
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+        calls_per_block(&self.model, item, 0, self.max_tokens())
     }
 }
 

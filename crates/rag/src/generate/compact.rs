@@ -9,7 +9,7 @@ use super::{
     settings::{AnswerModel, Settings},
 };
 use crate::{
-    Ask, Component, Context, Error, Item, Passage,
+    Component, Context, Error, Item, ModelCalls, Passage,
     prompt::{Prompt, Template},
 };
 use async_trait::async_trait;
@@ -29,9 +29,9 @@ impl PromptSettings for Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         // As long as the passages fit into one call.
-        self.0.asks(item, 1)
+        self.0.estimate_calls(item, 1)
     }
 }
 

@@ -58,8 +58,8 @@ impl GeneratorConfig {
 
     /// The name of the chat model that writes the answer.
     pub fn model(&self) -> Option<&str> {
-        let chat = |ask: &crate::Ask<'_>| ask.kind == models::ModelKind::Chat;
-        self.asks(crate::Item::default()).into_iter().find(chat).map(|ask| ask.model)
+        let chat = |ask: &crate::ModelCalls<'_>| ask.kind == models::ModelKind::Chat;
+        self.estimate_calls(crate::Item::default()).into_iter().find(chat).map(|ask| ask.model)
     }
 }
 

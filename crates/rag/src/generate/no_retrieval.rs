@@ -8,7 +8,7 @@ use super::{
     Answer, Generator, OnText, PromptSettings,
     settings::{AnswerModel, Settings},
 };
-use crate::{Ask, Component, Context, Error, Item, Passage, prompt::NO_ANSWER};
+use crate::{Component, Context, Error, Item, ModelCalls, Passage, prompt::NO_ANSWER};
 use async_trait::async_trait;
 use models::Message;
 use serde::{Deserialize, Serialize};
@@ -52,11 +52,11 @@ impl Config {
 impl PromptSettings for Config {}
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let nothing_found = Item { passages: 0, passage_tokens: 0, ..item };
         let settings = self.settings();
-        let asked = settings.asks(nothing_found, 1);
-        asked.into_iter().map(|ask| Ask { model: &self.model, ..ask }).collect()
+        let asked = settings.estimate_calls(nothing_found, 1);
+        asked.into_iter().map(|ask| ModelCalls { model: &self.model, ..ask }).collect()
     }
 
     fn reads_passages(&self) -> bool {

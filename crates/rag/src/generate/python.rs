@@ -34,7 +34,7 @@ use super::{
     settings::{AnswerModel, Draft, Settings, Tally},
 };
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, function_settings,
+    Component, Context, Error, Item, ModelCalls, Passage, function_settings,
     prompt::Prompt,
     python::{StageFunction, check_timeout, runs_function},
 };
@@ -61,8 +61,8 @@ impl PromptSettings for Config {}
 
 impl Component for Config {
     runs_function!(&PARAMETERS);
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.settings.asks(item, 1)
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+        self.settings.estimate_calls(item, 1)
     }
 }
 

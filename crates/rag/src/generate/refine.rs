@@ -11,7 +11,7 @@ use super::{
     settled::says_nothing,
 };
 use crate::{
-    Ask, Component, Context, Error, Item, Passage,
+    Component, Context, Error, Item, ModelCalls, Passage,
     prompt::{Prompt, PromptTask, Template},
 };
 use async_trait::async_trait;
@@ -31,8 +31,8 @@ impl PromptSettings for Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.0.asks(item, item.passages.max(1))
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+        self.0.estimate_calls(item, item.passages.max(1))
     }
 }
 

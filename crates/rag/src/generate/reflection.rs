@@ -27,7 +27,7 @@ use super::{
     settled::says_nothing,
 };
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, fence,
+    Component, Context, Error, Item, ModelCalls, Passage, fence,
     prompt::{PromptTask, Template},
 };
 use async_trait::async_trait;
@@ -105,14 +105,14 @@ impl PromptSettings for Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let settings = self.settings();
         let calls = 2 + 2 * u64::from(self.rounds);
-        let asked = settings.asks(item, calls).into_iter().next();
+        let asked = settings.estimate_calls(item, calls).into_iter().next();
         // Every call reads the passages.
         let more = asked.map(|ask| (ask.prompt_tokens + (calls - 1) * item.passage_tokens, ask.completion_tokens));
         let (prompt_tokens, completion_tokens) = more.unwrap_or_default();
-        vec![Ask { model: &self.model, kind: models::ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
+        vec![ModelCalls { model: &self.model, kind: models::ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     settled::{plain, says_nothing, settled},
 };
 use crate::{
-    Answer, Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage,
+    Answer, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
     prompt::{Instructions, NO_ANSWER, Prompt, PromptTask, Template},
     sampling::check_sampling,
 };
@@ -81,9 +81,9 @@ impl Settings {
 
     /// Estimates what an answer asks of the model in `calls` calls. The passages
     /// are divided among them; each has the instructions and the question.
-    pub(super) fn asks(&self, item: Item, calls: u64) -> Vec<Ask<'_>> {
+    pub(super) fn estimate_calls(&self, item: Item, calls: u64) -> Vec<ModelCalls<'_>> {
         let passages = self.context_tokens.map_or(item.passage_tokens, |limit| item.passage_tokens.min(limit as u64));
-        vec![Ask {
+        vec![ModelCalls {
             model: &self.model,
             kind: ModelKind::Chat,
             calls,

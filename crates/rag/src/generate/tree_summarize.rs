@@ -11,7 +11,7 @@ use super::{
     settled::says_nothing,
 };
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, fence,
+    Component, Context, Error, Item, ModelCalls, Passage, fence,
     generate::budget,
     prompt::{Prompt, PromptTask, Template},
 };
@@ -34,9 +34,9 @@ impl PromptSettings for Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         // As long as the passages fit into one call.
-        self.0.asks(item, 1)
+        self.0.estimate_calls(item, 1)
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a question to passages: queries, their vectors, the search, and the
 //! steps after it.
 
-use super::{AskedQuestion, ChunksElsewhere, OpenCorpus, Retrieval, SearchableQuestion, searches};
+use super::{AskedQuestion, OpenCorpus, RemoteChunks, Retrieval, SearchableQuestion, searches};
 use crate::{
     ChunkTable, Component, Context, Error, Hit, PassageStep, PipelineConfig, RefinedPassages,
     chunk::Chunker,
@@ -12,7 +12,7 @@ use crate::{
     retrieve::{Retriever, reciprocal_rank},
     trace,
 };
-use models::{Embedder, Matrix, trace::within};
+use models::{Embedder, Matrix, trace::in_span};
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::Span;
@@ -49,7 +49,7 @@ pub(super) struct Search {
 /// What is searched: here, or in another process.
 pub(super) enum ChunkAccess {
     Here(OpenCorpus),
-    Elsewhere(Arc<dyn ChunksElsewhere>),
+    Remote(Arc<dyn RemoteChunks>),
 }
 
 /// A stage between retrieval and answer.
@@ -87,22 +87,23 @@ impl Search {
     pub(super) fn corpus(&self) -> Option<&OpenCorpus> {
         match &self.chunks {
             ChunkAccess::Here(corpus) => Some(corpus),
-            ChunkAccess::Elsewhere(_) => None,
+            ChunkAccess::Remote(_) => None,
         }
     }
 
-    pub(super) async fn found(&self, asked: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
+    pub(super) async fn retrieve_question(&self, asked: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error> {
         let writing = self.names.query.as_deref().map_or_else(Span::none, |name| trace::stage("query", name));
-        let WrittenQueries { queries, fallback } = within(writing, self.query.write(asked.text, asked.history)).await?;
+        let WrittenQueries { queries, fallback } =
+            in_span(writing, self.query.write(asked.text, asked.history)).await?;
         let question = SearchableQuestion::new(self.rewrites_question, asked, queries);
         let QuestionVectors { searches, standalone } = self.embed(&question).await?;
         let searching = trace::retrieval(&self.names.retriever, &question.standalone, question.queries.len());
         let RefinedPassages { mut passages, mut remarks, .. } = match &self.chunks {
             ChunkAccess::Here(corpus) => {
-                within(searching.clone(), self.find(corpus, question.queries.clone(), searches)).await?
+                in_span(searching.clone(), self.find(corpus, question.queries.clone(), searches)).await?
             }
-            ChunkAccess::Elsewhere(chunks) => {
-                within(searching.clone(), chunks.find(&question.queries, searches.as_ref())).await?
+            ChunkAccess::Remote(chunks) => {
+                in_span(searching.clone(), chunks.find(&question.queries, searches.as_ref())).await?
             }
         };
         trace::record_output(&searching, &passages);
@@ -115,20 +116,20 @@ impl Search {
             let refined = async {
                 match &self.chunks {
                     ChunkAccess::Here(corpus) => step.runner.run_with_remarks(query, corpus.corpus(), passages).await,
-                    ChunkAccess::Elsewhere(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await,
-                    ChunkAccess::Elsewhere(_) => {
+                    ChunkAccess::Remote(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await,
+                    ChunkAccess::Remote(_) => {
                         step.runner.run_with_remarks(query, Corpus { table: &nothing, indexes: &[] }, passages).await
                     }
                 }
             };
-            let refined = within(span.clone(), refined).await?;
+            let refined = in_span(span.clone(), refined).await?;
             passages = refined.passages;
             trace::record_output(&span, &passages);
             remarks.extend(refined.remarks);
         }
         passages.truncate(at_most);
         let fallback = fallback.map(|fallback| fallback.reason);
-        Ok(Retrieval { passages, alone: question.standalone, fallback, remarks })
+        Ok(Retrieval { passages, standalone: question.standalone, fallback, remarks })
     }
 
     /// The vectors of a question's searches, if the retriever compares vectors,
@@ -153,7 +154,7 @@ impl Search {
             matrix.data.truncate(n_searches * matrix.columns);
             Ok(QuestionVectors { searches: self.retriever_compares.then_some(matrix), standalone })
         };
-        within(embedding, embed).await
+        in_span(embedding, embed).await
     }
 
     pub(super) async fn find(

@@ -256,7 +256,7 @@ fn one_that_never_returns_is_ended_with_all_it_started_and_says_so() {
         );
         let is_written = || std::fs::read_to_string(&path).is_ok_and(|text| text.lines().count() == 2);
         for limit in LIMITS {
-            forgive();
+            reset_failures();
             let endless = limited(&source, limit).unwrap();
             let failure = computing_for(&Some("t03".into()), || endless.call(&json!({ "a": 1 }))).unwrap_err();
             assert_eq!(failure.kind, FailureKind::TimedOut);
@@ -298,7 +298,7 @@ fn one_that_never_returns_three_times_in_a_row_is_left_alone() {
     let before = called();
     assert!(failed().contains("3 times in a row"));
     assert_eq!(called(), before, "it was not called");
-    forgive();
+    reset_failures();
     assert_eq!(returned(), 7);
 }
 
@@ -322,7 +322,7 @@ fn a_source_that_cannot_be_run_is_tried_again_by_the_next_run() {
     for number in 0..=MAX_IDLE_PROCESSES {
         function(&format!("def f(a):\n    return a + {number}\n")).unwrap();
     }
-    forgive();
+    reset_failures();
     assert_eq!(needy.call(&json!({ "a": 1 })).unwrap(), 12);
 }
 

@@ -2,7 +2,7 @@
 //! what becomes of its replies.
 
 use super::{Fallback, WrittenQueries};
-use crate::{Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage, fence, sampling::check_sampling};
+use crate::{Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, fence, sampling::check_sampling};
 use models::{Chat, ChatRequest, Finish, Message, ModelKind};
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ pub(crate) struct AskSettings<'a> {
 
 impl<'a> AskSettings<'a> {
     /// Estimates what `calls` calls for one question ask of the model.
-    pub(crate) fn asks(&self, item: Item, calls: u64) -> Vec<Ask<'a>> {
-        vec![Ask {
+    pub(crate) fn estimate_calls(&self, item: Item, calls: u64) -> Vec<ModelCalls<'a>> {
+        vec![ModelCalls {
             model: self.model,
             kind: ModelKind::Chat,
             calls,

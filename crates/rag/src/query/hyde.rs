@@ -17,7 +17,7 @@ use super::{
     Fallback, QueryWriter, SearchQuery, WrittenQueries,
     asker::{AskSettings, Asker, Conversation, NoReply},
 };
-use crate::{Ask, Component, Context, Error, Item};
+use crate::{Component, Context, Error, Item, ModelCalls};
 use async_trait::async_trait;
 use models::Message;
 use serde::{Deserialize, Serialize};
@@ -70,8 +70,8 @@ impl Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.ask_settings().asks(item, self.n as u64)
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+        self.ask_settings().estimate_calls(item, self.n as u64)
     }
 }
 
@@ -163,6 +163,6 @@ mod tests {
         assert!(refused(Config { n: 0, ..Config::default() }).contains("at least 1"));
         let one = refused(Config { n: 1, temperature: 0.0, ..Config::default() });
         assert_eq!(one, "query hyde needs a chat model; name it in `model`");
-        assert_eq!(Config::default().asks(Item::default())[0].calls, 8);
+        assert_eq!(Config::default().estimate_calls(Item::default())[0].calls, 8);
     }
 }

@@ -11,7 +11,7 @@ use super::{
     QueryWriter, WrittenQueries,
     asker::{AskSettings, Asker, Conversation},
 };
-use crate::{Ask, Component, Context, Error, Item};
+use crate::{Component, Context, Error, Item, ModelCalls};
 use async_trait::async_trait;
 use models::Message;
 use serde::{Deserialize, Serialize};
@@ -56,8 +56,8 @@ impl Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.ask_settings().asks(item, 1)
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+        self.ask_settings().estimate_calls(item, 1)
     }
 }
 

@@ -22,7 +22,7 @@
 //! 2210.03350).
 
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages, Searcher,
+    Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages, Searcher,
     component::limited_by,
     corpus::{Corpus, Query},
     query::asker::{AskSettings, Asker, NoReply},
@@ -89,17 +89,17 @@ impl Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         self.top_n.map_or(item, |top_n| item.limit_passages(top_n))
     }
 
     limited_by!(top_n);
 
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let calls = 1 + self.tasks as u64;
-        let asked = self.ask_settings().asks(item, calls);
+        let asked = self.ask_settings().estimate_calls(item, calls);
         let read = calls * item.passage_tokens;
-        asked.into_iter().map(|ask| Ask { prompt_tokens: ask.prompt_tokens + read, ..ask }).collect()
+        asked.into_iter().map(|ask| ModelCalls { prompt_tokens: ask.prompt_tokens + read, ..ask }).collect()
     }
 
     fn searches_again(&self) -> bool {

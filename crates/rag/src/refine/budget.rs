@@ -39,7 +39,7 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.limit_tokens(self.tokens)
     }
 

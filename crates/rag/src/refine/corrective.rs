@@ -19,7 +19,7 @@
 //! 2401.15884), and the reflection on context in NVIDIA's RAG blueprint.
 
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages, Searcher,
+    Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages, Searcher,
     corpus::{Corpus, Query},
     fence,
     query::asker::{AskSettings, Asker, NoReply},
@@ -84,11 +84,11 @@ impl Config {
 }
 
 impl Component for Config {
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let rounds = self.rounds as u64;
-        let asked = self.ask_settings().asks(item, 1 + 2 * rounds);
+        let asked = self.ask_settings().estimate_calls(item, 1 + 2 * rounds);
         let graded = (1 + rounds) * item.passage_tokens;
-        asked.into_iter().map(|ask| Ask { prompt_tokens: ask.prompt_tokens + graded, ..ask }).collect()
+        asked.into_iter().map(|ask| ModelCalls { prompt_tokens: ask.prompt_tokens + graded, ..ask }).collect()
     }
 
     fn searches_again(&self) -> bool {

@@ -14,7 +14,7 @@
 
 use super::pieces::Sentences;
 use crate::{
-    Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, PassageStep,
+    Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, PassageStep,
     corpus::{Corpus, Query},
     fence,
 };
@@ -49,12 +49,12 @@ impl Component for Config {
         false
     }
 
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let calls = item.passages;
         let numbers = item.passage_tokens / TOKENS_PER_SENTENCE;
         let prompt_tokens = item.passage_tokens + numbers + calls * (INSTRUCTION_TOKENS + item.text_tokens);
         let completion_tokens = calls * REPLY_TOKENS;
-        vec![Ask { model: &self.model, kind: ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
+        vec![ModelCalls { model: &self.model, kind: ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
     }
 }
 

@@ -61,7 +61,7 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         Item { passage_tokens: self.tokens as u64, ..item }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     trace,
 };
 use async_trait::async_trait;
-use models::trace::within;
+use models::trace::in_span;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -217,7 +217,7 @@ impl PassageStep for StepSequence {
             // Where there is one step, its span is that of the stage.
             let span = if self.0.len() > 1 { trace::stage("refine", name) } else { Span::none() };
             trace::record_input(&span, &all.passages);
-            let refined = within(span.clone(), step.run_with_remarks(query, corpus, all.passages)).await?;
+            let refined = in_span(span.clone(), step.run_with_remarks(query, corpus, all.passages)).await?;
             trace::record_output(&span, &refined.passages);
             let RefinedPassages { passages, remarks, failed } = refined;
             all.passages = passages;

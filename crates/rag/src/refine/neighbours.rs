@@ -36,7 +36,7 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.multiply_passage_size(1 + 2 * self.chunks as u64)
     }
 }

@@ -14,7 +14,7 @@
 
 use super::long_context::{self, Scope};
 use crate::{
-    Ask, Component, Context, Error, Item, Passage, PassageStep, RefinedPassages,
+    Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages,
     corpus::{Corpus, Query},
     query::asker::{AskSettings, Asker},
 };
@@ -68,14 +68,14 @@ impl Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         Item { passage_tokens: self.tokens as u64, ..item }
     }
 
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        let asked = self.ask_settings().asks(item, 1);
-        let with_passages = |ask: Ask<'_>| ask.prompt_tokens + item.passage_tokens;
-        asked.into_iter().map(|ask| Ask { prompt_tokens: with_passages(ask), ..ask }).collect()
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+        let asked = self.ask_settings().estimate_calls(item, 1);
+        let with_passages = |ask: ModelCalls<'_>| ask.prompt_tokens + item.passage_tokens;
+        asked.into_iter().map(|ask| ModelCalls { prompt_tokens: with_passages(ask), ..ask }).collect()
     }
 }
 

@@ -6,7 +6,7 @@
 //! Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019.
 
 use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, Item, Passage, component::limited_by};
+use crate::{Component, Context, Error, Item, ModelCalls, Passage, component::limited_by};
 use async_trait::async_trait;
 use models::ModelKind;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.limit_passages(self.top_n)
     }
 
@@ -49,9 +49,9 @@ impl Component for Config {
         candidates(self.candidates, top_k)
     }
 
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let prompt_tokens = item.passage_tokens + item.text_tokens;
-        vec![Ask { model: &self.model, kind: ModelKind::Rerank, calls: 1, prompt_tokens, completion_tokens: 0 }]
+        vec![ModelCalls { model: &self.model, kind: ModelKind::Rerank, calls: 1, prompt_tokens, completion_tokens: 0 }]
     }
 }
 

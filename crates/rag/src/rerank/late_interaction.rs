@@ -69,7 +69,7 @@ impl Default for Weights {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.limit_passages(self.top_n)
     }
 

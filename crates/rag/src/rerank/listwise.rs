@@ -8,7 +8,7 @@
 //! Source: Sun et al., Is ChatGPT Good at Search?, 2023.
 
 use super::{Corpus, PassageReranker, Query, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, component::limited_by, fence};
+use crate::{Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, component::limited_by, fence};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, Message, ModelKind};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.limit_passages(self.top_n)
     }
 
@@ -59,10 +59,10 @@ impl Component for Config {
         candidates(self.candidates, top_k)
     }
 
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let prompt_tokens = item.passage_tokens + INSTRUCTION_TOKENS + item.text_tokens;
         let completion_tokens = RANKING_TOKENS;
-        vec![Ask { model: &self.model, kind: ModelKind::Chat, calls: 1, prompt_tokens, completion_tokens }]
+        vec![ModelCalls { model: &self.model, kind: ModelKind::Chat, calls: 1, prompt_tokens, completion_tokens }]
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         self.top_n.map_or(item, |top_n| item.limit_passages(top_n))
     }
 

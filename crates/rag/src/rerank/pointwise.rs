@@ -14,7 +14,7 @@
 //! Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
 
 use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
-use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, component::limited_by, fence};
+use crate::{Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, component::limited_by, fence};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, ChatResponse, Message, ModelKind};
 use regex::Regex;
@@ -65,7 +65,7 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.limit_passages(self.top_n)
     }
 
@@ -79,11 +79,11 @@ impl Component for Config {
         candidates(self.candidates, top_k)
     }
 
-    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let calls = item.passages;
         let prompt_tokens = item.passage_tokens + calls * (INSTRUCTION_TOKENS + item.text_tokens);
         let completion_tokens = calls * u64::from(REPLY_TOKENS);
-        vec![Ask { model: &self.model, kind: ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
+        vec![ModelCalls { model: &self.model, kind: ModelKind::Chat, calls, prompt_tokens, completion_tokens }]
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn each_candidate_is_a_call() {
         let config = Config::default();
-        let asked = config.asks(Item { text_tokens: 10, passages: 20, passage_tokens: 4000 });
+        let asked = config.estimate_calls(Item { text_tokens: 10, passages: 20, passage_tokens: 4000 });
         assert_eq!((asked[0].calls, asked[0].prompt_tokens), (20, 4000 + 20 * (INSTRUCTION_TOKENS + 10)));
     }
 }

@@ -50,7 +50,7 @@ function_settings! {
 impl Component for Config {
     runs_function!();
 
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.limit_passages(self.top_n)
     }
 

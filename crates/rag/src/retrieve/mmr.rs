@@ -45,7 +45,7 @@ impl Default for Config {
 }
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.with_passages(self.top_k)
     }
 

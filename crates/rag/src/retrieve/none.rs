@@ -17,7 +17,7 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Component for Config {
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.with_passages(0)
     }
 

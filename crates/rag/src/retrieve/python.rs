@@ -53,7 +53,7 @@ function_settings! {
 impl Component for Config {
     runs_function!();
 
-    fn passes(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: Item) -> Item {
         item.with_passages(self.top_k)
     }
 

@@ -25,7 +25,7 @@ use crate::{
 use futures::FutureExt;
 use models::{
     Usage,
-    trace::{SpanError, told, within},
+    trace::{SpanError, in_span, record_texts},
 };
 use rag::{Answer, pipeline::PipelineEvent};
 use std::{
@@ -146,7 +146,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
             && let Some(cached) = self.find_cached(&first.served, question)
         {
             send_cached(&first.served, &cached, send);
-            told(&Span::current(), &question.text, &cached.answer.text);
+            record_texts(&Span::current(), &question.text, &cached.answer.text);
             return Ok(());
         }
         let permit = self.admission.enter(deadline.left()).await;
@@ -175,7 +175,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 Ok(sourced) => {
                     lane.breaker.record_success();
                     self.record_hidden(&failures, question);
-                    told(&Span::current(), &question.text, &sourced.answer.text);
+                    record_texts(&Span::current(), &question.text, &sourced.answer.text);
                     self.follow_up(lane, question, sourced);
                     return Ok(());
                 }
@@ -327,10 +327,10 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         let span = attempt.lane.served.span();
         let work = AssertUnwindSafe(self.run_attempt(attempt, send)).catch_unwind();
         let work = async { work.await.unwrap_or_else(|panic| Err(ApiError::panicked(&*panic).into())) };
-        let outcome = within(span.clone(), work).await;
+        let outcome = in_span(span.clone(), work).await;
         match &outcome {
             Ok(sourced) => {
-                told(&span, &attempt.question.text, &sourced.answer.text);
+                record_texts(&span, &attempt.question.text, &sourced.answer.text);
                 self.count_outcome(role, "answered");
             }
             Err(failure) => self.count_outcome(role, failure.error.failure_kind()),
@@ -361,7 +361,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         };
         let on_event = |event: PipelineEvent| match event {
             PipelineEvent::Fallback(reason) | PipelineEvent::Remark(reason) => so_far().remarks.push(reason),
-            PipelineEvent::Found(passages) => {
+            PipelineEvent::PassagesFound(passages) => {
                 progress().found = Some(Instant::now());
                 found.notify_one();
                 so_far().passages.clone_from(&passages);

@@ -114,7 +114,7 @@ impl AnswerPipeline for PipelineScript {
         }
         let search = if let Act::Answer { search, .. } = act { search } else { 10 };
         wait(search).await;
-        on_event(PipelineEvent::Found(Vec::new()));
+        on_event(PipelineEvent::PassagesFound(Vec::new()));
         match act {
             Act::Answer { first, pieces, pause, .. } => {
                 wait(first).await;

@@ -50,7 +50,7 @@ impl ServedPipeline {
     ///
     /// # Errors
     /// If the trial cannot be opened.
-    pub async fn of_run(
+    pub async fn open_run(
         session: &Session,
         record: &RunRecord,
         trial: &str,
@@ -62,7 +62,7 @@ impl ServedPipeline {
             version: format!("{}/{trial}", record.id()),
             created: record.time_ms().div_euclid(1000),
             pipeline: Arc::new(pipeline),
-            experiment: record.frozen()?.experiment.clone(),
+            experiment: record.provenance()?.experiment.clone(),
             scores: record.mean_scores(trial),
             reach: Reach::of(&session.experiment, record)?,
             _session: keep,
@@ -75,8 +75,8 @@ impl ServedPipeline {
     ///
     /// # Errors
     /// If the bundle is damaged, or a model is missing.
-    pub async fn of_bundle(address: &str, setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
-        Self::open_bundle(address, setup, cache, scratch, None, None).await
+    pub async fn open_bundle(address: &str, setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
+        Self::open_bundle_with(address, setup, cache, scratch, None, None).await
     }
 
     /// Opens the trial of a bundle that was named over HTTP, if it uses no functions,
@@ -84,15 +84,15 @@ impl ServedPipeline {
     /// run code here, or send the service's keys elsewhere.
     ///
     /// # Errors
-    /// As [`ServedPipeline::of_bundle`], and if the bundle uses more than is allowed.
-    pub async fn of_bundle_within(
+    /// As [`ServedPipeline::open_bundle`], and if the bundle uses more than is allowed.
+    pub async fn open_restricted_bundle(
         address: &str,
         setup: Setup,
         cache: &Path,
         scratch: &Path,
         allowed: &Reach,
     ) -> Result<Self, Error> {
-        Self::open_bundle(address, setup, cache, scratch, None, Some(allowed)).await
+        Self::open_bundle_with(address, setup, cache, scratch, None, Some(allowed)).await
     }
 
     /// Opens one part of a bundle's pipeline that is split over several processes;
@@ -100,7 +100,7 @@ impl ServedPipeline {
     /// [`crate::HttpService`], the other parts are for [`ServedPipeline::reply`].
     ///
     /// # Errors
-    /// As [`ServedPipeline::of_bundle`].
+    /// As [`ServedPipeline::open_bundle`].
     pub async fn part_of_bundle(
         address: &str,
         setup: Setup,
@@ -109,10 +109,10 @@ impl ServedPipeline {
         part: Part,
         others: Arc<dyn PartTransport>,
     ) -> Result<Self, Error> {
-        Self::open_bundle(address, setup, cache, scratch, Some((part, others)), None).await
+        Self::open_bundle_with(address, setup, cache, scratch, Some((part, others)), None).await
     }
 
-    async fn open_bundle(
+    async fn open_bundle_with(
         address: &str,
         mut setup: Setup,
         cache: &Path,
@@ -152,7 +152,7 @@ impl ServedPipeline {
                 version: bundle.manifest.digest().to_owned(),
                 created: bundle.manifest.run_time_ms.div_euclid(1000),
                 pipeline: Arc::new(pipeline),
-                experiment: record.frozen()?.experiment.clone(),
+                experiment: record.provenance()?.experiment.clone(),
                 scores: record.mean_scores(&bundle.manifest.trial),
                 reach,
                 _session: Arc::new(session),

@@ -9,7 +9,7 @@ mod tls;
 
 pub use {
     connection::DrainOutcome,
-    tls::{TlsError, acceptor},
+    tls::{TlsError, tls_acceptor},
 };
 pub(crate) use {
     connection::{ConnectionLimits, serve_connections},

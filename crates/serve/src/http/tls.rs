@@ -25,7 +25,7 @@ pub struct TlsError {
 /// # Errors
 /// If a file cannot be read or used, or if the key does not belong to the
 /// certificate.
-pub fn acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
+pub fn tls_acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
     fn failed(path: &Path, reason: impl Into<Box<dyn Error + Send + Sync>>) -> TlsError {
         TlsError { path: path.to_owned(), reason: reason.into() }
     }

@@ -199,7 +199,7 @@ mod tests {
         session.run(&session.prepare().await.unwrap()).await.unwrap();
         let record = lab::latest_record(&session).await.unwrap();
         let trial = record.answering(None).unwrap().trial;
-        let served = ServedPipeline::of_run(&session, &record, &trial, session.clone()).await.unwrap();
+        let served = ServedPipeline::open_run(&session, &record, &trial, session.clone()).await.unwrap();
         let settings = ServiceSettings { any_host: true, ..ServiceSettings::default() };
         let service = HttpService::new(served, settings);
         service.is_warm.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -19,7 +19,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
-use models::{Finish, trace::told};
+use models::{Finish, trace::record_texts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::{sync::Arc, time::Duration};
@@ -179,7 +179,7 @@ pub(crate) async fn retrieve(
     let question = UserQuestion { id: id.0.clone(), text, history: Vec::new(), max_passages };
     let found = service.find(&question).await?;
     let texts: Vec<&str> = found.passages.iter().map(|passage| passage.text.as_str()).collect();
-    told(&Span::current(), &question.text, &texts.join("\n\n"));
+    record_texts(&Span::current(), &question.text, &texts.join("\n\n"));
     let sources = sources::number(&found.passages, None, &base);
     let passages = sources.into_iter().zip(found.passages);
     Ok(Json(RagPassages {

@@ -9,7 +9,7 @@ use crate::{
     settings::SampleSettings,
     telemetry::{AuditSink, Metrics, unix_seconds},
 };
-use eval::{Question, redacted};
+use eval::{Question, redact};
 use futures::{StreamExt, future, stream};
 use models::Message;
 use quality::{AnswerScores, Quality};
@@ -193,20 +193,20 @@ struct TrafficRecord {
 
 impl TrafficRecord {
     fn new(role: LaneRole, served: &ServedPipeline, question: &UserQuestion, sourced: &SourcedAnswer) -> Self {
-        let turn = |message: &Message| Message { role: message.role, content: redacted(&message.content) };
-        let passage = |passage: &Passage| Passage { text: redacted(&passage.text), ..passage.clone() };
+        let turn = |message: &Message| Message { role: message.role, content: redact(&message.content) };
+        let passage = |passage: &Passage| Passage { text: redact(&passage.text), ..passage.clone() };
         Self {
             role,
             version: served.version.clone(),
             id: question.id.clone(),
             question: Question {
                 id: question.id.to_string(),
-                question: redacted(&question.text),
+                question: redact(&question.text),
                 turns: question.history.iter().map(turn).collect(),
                 ..Question::default()
             },
             passages: sourced.passages.iter().map(passage).collect(),
-            answer: Answer { text: redacted(&sourced.answer.text), ..sourced.answer.clone() },
+            answer: Answer { text: redact(&sourced.answer.text), ..sourced.answer.clone() },
         }
     }
 

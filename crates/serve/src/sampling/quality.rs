@@ -10,7 +10,7 @@ use eval::{
     Score,
     statistics::{FallDetector, Summary, betting_evidence},
 };
-use lab::ScoredBy;
+use lab::ScoringMetric;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ pub(crate) type AnswerScores = BTreeMap<String, eval::Scored>;
 
 /// The scores of a service's answers over time.
 pub(crate) struct Quality {
-    metrics: Vec<ScoredBy>,
+    metrics: Vec<ScoringMetric>,
     state: Mutex<QualityState>,
     exported: Arc<Metrics>,
 }
@@ -77,7 +77,7 @@ impl RunningMean {
 }
 
 impl Quality {
-    pub(crate) fn new(metrics: Vec<ScoredBy>, serving: &ServedPipeline, exported: Arc<Metrics>) -> Self {
+    pub(crate) fn new(metrics: Vec<ScoringMetric>, serving: &ServedPipeline, exported: Arc<Metrics>) -> Self {
         let quality = Self { metrics, state: Mutex::default(), exported };
         quality.set_serving(serving);
         quality
@@ -200,7 +200,7 @@ impl Quality {
 }
 
 impl MetricHistory {
-    fn compare(&self, metric: &ScoredBy) -> Value {
+    fn compare(&self, metric: &ScoringMetric) -> Value {
         if self.pairs.is_empty() {
             return Value::Null;
         }
@@ -225,14 +225,14 @@ impl MetricHistory {
 }
 
 /// Maps a score to a scale from 0 to 1 on which higher is better.
-fn scale(metric: &ScoredBy, value: f64) -> f64 {
+fn scale(metric: &ScoringMetric, value: f64) -> f64 {
     let (least, most) = metric.range;
     let share = (value - least) / (most - least).max(f64::MIN_POSITIVE);
     if metric.higher_is_better { share } else { 1.0 - share }
 }
 
 /// The scaled score below which answers have fallen: the worse end of the run's interval.
-fn fall_level(metric: &ScoredBy, baseline: &Summary) -> Option<f64> {
+fn fall_level(metric: &ScoringMetric, baseline: &Summary) -> Option<f64> {
     let end = if metric.higher_is_better { baseline.low } else { baseline.high };
     Some(scale(metric, end.or(baseline.mean)?))
 }

@@ -5,7 +5,7 @@
 use super::{metrics::Metrics, unix_seconds};
 use crate::error::ApiError;
 use axum::http::StatusCode;
-use models::trace::{SpanError, fail};
+use models::trace::{SpanError, mark_failed};
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
@@ -52,7 +52,7 @@ impl OperatorLog {
     pub(crate) fn record_error(&self, error: &ApiError, id: &str) {
         if error.is_failure() {
             self.metrics.count_failure(error.failure_kind());
-            fail(&Span::current(), &error.error_type());
+            mark_failed(&Span::current(), &error.error_type());
         }
         let lacks_key = matches!(error.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !(error.detail().is_some() || error.is_failure() || lacks_key) {

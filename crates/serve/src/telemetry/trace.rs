@@ -5,7 +5,7 @@
 use super::observed_body::ObservedBody;
 use crate::error::ApiError;
 use axum::{extract::Request, http::HeaderMap, response::Response};
-use models::trace::{SpanError, TARGET, fail};
+use models::trace::{SpanError, TARGET, mark_failed};
 use std::{borrow::Cow, fmt, sync::Arc};
 use tracing::{Span, field::Empty, info_span};
 
@@ -132,7 +132,7 @@ pub(crate) fn record_response(mut pending: PendingSpan, response: Response) -> R
     let status = response.status();
     span.record("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
-        fail(&span, status.as_str());
+        mark_failed(&span, status.as_str());
     }
     response.map(|body| {
         ObservedBody::wrap(body, move |has_ended| {

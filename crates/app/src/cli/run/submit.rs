@@ -40,7 +40,7 @@ pub async fn run(
 ) -> Result<u8, CommandFailure> {
     let package = pack(experiment)?;
     let wheel = wheel(experiment, ray)?;
-    let token = environment::variable(&ray.token_env);
+    let token = environment::environment_variable(&ray.token_env);
     if token.is_some() && models::is_unprotected(&ray.address) {
         cx.warn(format_args!(
             "the token in {} goes to {} without TLS, where everybody on the way can read it",
@@ -234,7 +234,7 @@ fn wheel(experiment: &Experiment, ray: &RayEngineSpec) -> Result<Option<(String,
 fn job_variables(ray: &RayEngineSpec) -> Result<BTreeMap<String, String>, CommandFailure> {
     let mut given = BTreeMap::new();
     for name in &ray.environment {
-        let value = environment::variable(name).ok_or_else(|| {
+        let value = environment::environment_variable(name).ok_or_else(|| {
             CommandFailure::usage(format!("engine.ray.environment: the variable {name} is not set here"))
         })?;
         given.insert(name.clone(), value);

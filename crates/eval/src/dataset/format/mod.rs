@@ -154,7 +154,7 @@ impl DatasetFormat {
     }
 
     /// The same, if files of this format can be changed in place, as a review does.
-    pub fn of_kept_name(name: &str) -> Option<Self> {
+    pub fn of_editable_name(name: &str) -> Option<Self> {
         Self::of_name(name).filter(|format| format.is_changed_in_place())
     }
 

@@ -66,7 +66,7 @@ fn a_format_that_is_only_written_says_so_where_it_is_read() {
 
 #[test]
 fn formats_are_told_in_a_row() {
-    assert_eq!(DatasetFormat::of_kept_name("a.parquet"), None);
+    assert_eq!(DatasetFormat::of_editable_name("a.parquet"), None);
     for format in DatasetFormat::ALL {
         assert!(DatasetFormat::all().endings().contains(&format!(".{}", format.file().written_as()[0])));
         assert!(DatasetFormat::all().titles().contains(format.file().title()));

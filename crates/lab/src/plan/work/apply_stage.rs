@@ -90,6 +90,6 @@ impl DescribeWork for ApplyStageWork {
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
         let found = sizes.output_of(self.passages);
-        self.stage().map_or(found, |stage| sizes.within_corpus(stage.passes(found)))
+        self.stage().map_or(found, |stage| sizes.within_corpus(stage.estimate_output(found)))
     }
 }

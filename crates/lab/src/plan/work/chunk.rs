@@ -52,10 +52,10 @@ impl DescribeWork for ChunkWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        self.chunker.asks(sizes.shard()).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+        self.chunker.estimate_calls(sizes.shard()).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
     }
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
-        self.chunker.cuts(sizes.shard())
+        self.chunker.estimate_chunks(sizes.shard())
     }
 }

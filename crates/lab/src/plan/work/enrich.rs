@@ -44,12 +44,12 @@ impl DescribeWork for EnrichWork {
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
         let chunks = sizes.output_of(self.chunks);
-        self.enricher.asks(chunks).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+        self.enricher.estimate_calls(chunks).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
     }
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
         let chunks = sizes.output_of(self.chunks);
-        let written: u64 = self.enricher.asks(chunks).iter().map(|ask| ask.completion_tokens).sum();
+        let written: u64 = self.enricher.estimate_calls(chunks).iter().map(|ask| ask.completion_tokens).sum();
         Item { passage_tokens: chunks.passage_tokens + written, ..chunks }
     }
 }

@@ -80,7 +80,7 @@ impl DescribeWork for GenerateWork {
 
     /// The text of an answer, as long as it may be.
     fn estimate_output(&self, _: &Sizes<'_>) -> Item {
-        let asked = self.generator.asks(Item::default());
+        let asked = self.generator.estimate_calls(Item::default());
         let longest = asked.iter().filter_map(|ask| ask.completion_tokens.checked_div(ask.calls)).max();
         Item { text_tokens: longest.unwrap_or_default(), ..Item::default() }
     }

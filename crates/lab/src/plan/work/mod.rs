@@ -236,7 +236,7 @@ impl<'a> Sizes<'a> {
     ) -> Vec<(&'b str, ModelLoad)> {
         let passage_tokens = found.passage_tokens + found.passages * LABEL_TOKENS;
         let item = |i| Item { text_tokens: self.question(i), passage_tokens, ..found };
-        questions.flat_map(|i| component.asks(item(i))).map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+        questions.flat_map(|i| component.estimate_calls(item(i))).map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
     }
 }
 

@@ -91,6 +91,6 @@ impl DescribeWork for RetrieveWork {
     }
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
-        sizes.within_corpus(self.chunker.passes(self.retriever.passes(Item::default())))
+        sizes.within_corpus(self.chunker.estimate_output(self.retriever.estimate_output(Item::default())))
     }
 }

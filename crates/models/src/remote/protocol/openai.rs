@@ -227,7 +227,7 @@ fn reply(model: &ChatTarget<'_>, request: &ChatRequest, answer: &Value) -> Resul
         (None | Some(_), Finish::ContentFilter) => {
             return Err(model.endpoint.filtered("the provider's filter stopped the answer"));
         }
-        (Some(text), _) => model.endpoint.redacted(&text),
+        (Some(text), _) => model.endpoint.redact(&text),
         // All tokens were used for thinking before the first word.
         (None, Finish::Length) => String::new(),
         (None, Finish::Stop) => return Err(malformed("`choices[0].message.content` is no text")),

@@ -178,7 +178,7 @@ impl Translator {
             return Err(model.endpoint.called_tool());
         }
         Ok(ChatReply {
-            text: model.endpoint.redacted(&text),
+            text: model.endpoint.redact(&text),
             finish: finish(model, reason)?,
             usage: counted(&answer.usage),
             choices: Vec::new(),
