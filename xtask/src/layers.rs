@@ -48,7 +48,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             // Words, files and tables.
-            "error clock blocking files artifact layout pdf_library cluster search operator",
+            "action error clock blocking files artifact layout pdf_library cluster search operator",
             // Describe: what an experiment is, and what must be done for it. Pure.
             "spec plan",
             // What a run finds, and what its leaderboard says. Pure.

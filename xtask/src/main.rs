@@ -32,8 +32,15 @@ const LAYOUT: &str = "crates/lab/src/layout.rs";
 
 /// Crates that do not know by which command people call them:
 /// `crates/app/src/advice.rs` adds the command that mends an error.
-const WITHOUT_COMMANDS: &[&str] =
-    &["crates/executor/", "crates/store/", "crates/models/", "crates/rag/", "crates/eval/"];
+const WITHOUT_COMMANDS: &[&str] = &[
+    "crates/executor/",
+    "crates/store/",
+    "crates/models/",
+    "crates/rag/",
+    "crates/eval/",
+    "crates/lab/",
+    "crates/serve/",
+];
 
 /// The reasons for which a test may be skipped in CI; any other reason is a
 /// fault of the machine or of its setup.

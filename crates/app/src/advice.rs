@@ -3,6 +3,7 @@
 //! wherever an error becomes text, even if the text is stored for later.
 
 use eval::dataset::{SplitError, UnwritableFile};
+use lab::Action;
 use models::Absence;
 use rag::load::LoadError;
 use serve::KeyFileError;
@@ -11,9 +12,28 @@ use store::DamageOutcome;
 
 const START: &str = "start one with `reverie run`";
 
-/// From now on, the text of an error includes the advice.
+/// From now on, the text of an error includes the advice, and messages name commands.
 pub fn install_advice() {
     store::set_advice(advice);
+    lab::set_action_names(command);
+}
+
+/// The command for an action.
+fn command(action: Action<'_>) -> String {
+    let command = match action {
+        Action::Run => "run",
+        Action::Promote(None) => "promote",
+        Action::Promote(Some(output)) => return format!("`reverie promote --output {output}`"),
+        Action::Judge(None) => "judge",
+        Action::Judge(Some(judge)) => return format!("`reverie judge {judge}`"),
+        Action::Score => "score",
+        Action::ExportGolden(output) => return format!("`reverie golden export FILE --output {output}`"),
+        Action::Track => "track",
+        Action::VerifyStore => "store verify",
+        Action::CollectGarbage => "store gc",
+        Action::PullPdfLibrary => return format!("`reverie models pull {}`", models::Library::Pdfium.name()),
+    };
+    format!("`reverie {command}`")
 }
 
 fn advice(error: &(dyn Error + 'static)) -> Option<String> {

@@ -20,6 +20,7 @@ pub use reach::Reach;
 
 use crate::{
     Error, Session, Setup,
+    action::Action,
     layout::{self, LAYOUT, RunFileName},
     record::RunRecord,
     spec::{Experiment, SEALED},
@@ -110,7 +111,7 @@ impl BundleManifest {
             format: u32,
         }
         let refuse = |reason: String| Error::Unusable(format!("{origin} is no bundle that can be served: {reason}"));
-        let again = "make it again with `reverie promote`";
+        let again = format!("make it again with {}", Action::Promote(None));
         let damaged = |error: &dyn std::fmt::Display| refuse(format!("{MANIFEST} is damaged ({error}); {again}"));
         let Format { format } = serde_json::from_slice(bytes).map_err(|error| damaged(&error))?;
         if format > FORMAT {
@@ -133,10 +134,9 @@ impl BundleManifest {
 
     /// A file of the bundle.
     fn file(&self, name: &str, origin: &str) -> Result<&BundleFile, Error> {
-        self.files
-            .iter()
-            .find(|file| file.name == name)
-            .ok_or_else(|| Error::Unusable(format!("{origin} has no {name}: make it again with `reverie promote`")))
+        self.files.iter().find(|file| file.name == name).ok_or_else(|| {
+            Error::Unusable(format!("{origin} has no {name}: make it again with {}", Action::Promote(None)))
+        })
     }
 
     /// The name of a file of the run.
@@ -277,8 +277,8 @@ impl Bundle {
 fn parse_experiment(text: &[u8], origin: &str) -> Result<Experiment, Error> {
     let refused = |reason: String| {
         Error::Unusable(format!(
-            "this version of reverie does not understand {EXPERIMENT} of {origin}: {reason}; make the bundle again with \
-             `reverie promote`"
+            "this version of reverie does not understand {EXPERIMENT} of {origin}: {reason}; make the bundle again with {}",
+            Action::Promote(None)
         ))
     };
     let text = str::from_utf8(text).map_err(|error| refused(error.to_string()))?;
@@ -298,7 +298,8 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
     for name in artifacts {
         let bytes = session.workspace().store().get(&name).await?.ok_or_else(|| {
             Error::Unusable(format!(
-                "{name}, which trial `{trial}` searches, is not in the store: `reverie run` makes it"
+                "{name}, which trial `{trial}` searches, is not in the store: {} makes it",
+                Action::Run
             ))
         })?;
         store.put(&name, bytes).await?;
@@ -366,8 +367,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 impl BundleFile {
     fn refusal(&self, what: &str, origin: &str) -> Error {
-        let again = "fetch the bundle again, or make it again with `reverie promote`";
-        Error::Unusable(format!("{origin}: {} {what}: {again}", self.name))
+        Error::Unusable(format!(
+            "{origin}: {} {what}: fetch the bundle again, or make it again with {}",
+            self.name,
+            Action::Promote(None)
+        ))
     }
 
     /// Refuses names with `..` and absolute paths.

@@ -20,6 +20,7 @@ mod tests;
 
 use crate::{
     Error,
+    action::Action,
     bundle::BundleManifest,
     plan::trial,
     record::{RunRecord, what_differs},
@@ -279,18 +280,19 @@ fn refuse(
     is_same: &dyn Fn(&str) -> bool,
 ) -> Result<(), Error> {
     if objective.is_empty() {
-        return Err(Error::Refused(vec![
+        return Err(Error::Refused(vec![format!(
             "the bundle's run had no objective, so that there is nothing to judge by: promote a trial that was scored \
-             on golden questions (`reverie promote`)"
-                .to_owned(),
-        ]));
+             on golden questions ({})",
+            Action::Promote(None)
+        )]));
     }
     if pairs.is_empty() {
         return Err(Error::Refused(vec![format!(
             "no question of {} is among the {} of the bundle: questions are matched by their `id`; promote a trial that \
-             was asked the questions of today (`reverie promote`)",
+             was asked the questions of today ({})",
             run.title(),
-            bundle.questions().len()
+            bundle.questions().len(),
+            Action::Promote(None)
         )]));
     }
     let mut mistakes = Vec::new();
@@ -308,11 +310,11 @@ fn refuse(
     if mistakes.is_empty() {
         return Ok(());
     }
-    mistakes.push(
-        "such scores do not compare: promote a trial that was asked and measured as today (`reverie promote`), and check \
-         against that bundle"
-            .to_owned(),
-    );
+    mistakes.push(format!(
+        "such scores do not compare: promote a trial that was asked and measured as today ({}), and check against that \
+         bundle",
+        Action::Promote(None)
+    ));
     Err(Error::Refused(mistakes))
 }
 

@@ -3,6 +3,7 @@
 
 use crate::{
     Error,
+    action::Action,
     engine::PlanOutcome,
     plan::{Plan, Task, TaskId},
     session::Session,
@@ -92,8 +93,10 @@ impl<'a> Healing<'a> {
     /// Executes the plan once.
     pub(crate) async fn execute(&mut self, claimed: &mut ClaimedArtifacts) -> Result<PlanOutcome, Error> {
         if self.left == 0 {
-            let reason = "artifacts are damaged again and again: check the disk with `reverie store verify`";
-            return Err(Error::table(reason));
+            return Err(Error::table(format_args!(
+                "artifacts are damaged again and again: check the disk with {}",
+                Action::VerifyStore
+            )));
         }
         self.left -= 1;
         let mut outcome = execute(self.session, claimed, self.plan, self.execution).await?;

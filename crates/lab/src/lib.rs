@@ -2,6 +2,7 @@
 //! content-addressed tasks → engine → artifacts → results. This crate neither
 //! prints nor serves HTTP; it speaks HTTP only to tracking servers.
 
+mod action;
 pub mod artifact;
 mod blocking;
 pub mod board;
@@ -46,6 +47,7 @@ pub mod track;
 mod worker;
 mod workspace;
 
+pub use action::{Action, ActionNames, set_action_names};
 pub use board::{Board, Effect};
 pub use budget::BudgetResult;
 pub use bundle::{Bundle, Reach};

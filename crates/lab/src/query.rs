@@ -4,6 +4,7 @@ mod replies;
 
 use crate::{
     Error,
+    action::Action,
     parts::{Part, PartClient, PartReply, PartRequest, PartTransport, models_of_kind},
     plan::{CorpusInputs, Outputs, Trial},
     record::{RunRecord, experiment_of},
@@ -116,9 +117,11 @@ impl RunPipeline {
             if !session.workspace().store().exists(name).await? {
                 return Err(Error::Unusable(format!(
                     "trial `{}` of {} has no index in the store ({name} is not there): it was not indexed in that run, or \
-                     `reverie store gc` removed it; `reverie run` makes what is missing",
+                     {} removed it; {} makes what is missing",
                     trial.id,
-                    record.title()
+                    record.title(),
+                    Action::CollectGarbage,
+                    Action::Run
                 )));
             }
             outputs.insert(id, name.clone());
@@ -491,8 +494,9 @@ fn check_models(
         if embedder == Some(name) {
             return Err(Error::Unusable(format!(
                 "models.{name} is not what it was in {} (other files, or another version of reverie), so that its \
-                 vectors do not fit those in the index: `reverie run` makes the index anew",
-                record.title()
+                 vectors do not fit those in the index: {} makes the index anew",
+                record.title(),
+                Action::Run
             )));
         }
         notes.push(format!("models.{name} is not what it was in the run: other files, or another version of reverie"));

@@ -9,7 +9,9 @@ pub use changes::changed_since;
 pub(crate) use changes::what_differs;
 
 use crate::{
-    Board, Error, PreparedRun, Session, artifact,
+    Board, Error, PreparedRun, Session,
+    action::Action,
+    artifact,
     board::{Cell, ColumnKind},
     engine::PlanOutcome,
     layout::RunFileName,
@@ -323,7 +325,7 @@ impl RunRecord {
     /// If the run is from a version of this program that did not keep the
     /// record, or kept it in another format.
     pub fn provenance(&self) -> Result<&RunProvenance, Error> {
-        let again = "`reverie run` makes it anew; what is in the store is not done again";
+        let again = format!("{} makes it anew; what is in the store is not done again", Action::Run);
         let refuse = |reason: &str| Error::Unusable(format!("{}: {reason}: {again}", self.title()));
         let frozen = self.frozen.as_ref();
         let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
@@ -489,8 +491,9 @@ pub(crate) fn experiment_of(experiment: &Experiment, record: &RunRecord) -> Resu
     Experiment::parse(&text, experiment.base.clone()).map_err(|errors| {
         let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
         again(format!(
-            "this version of reverie does not understand its experiment ({}): `reverie run` makes it anew",
-            reasons.join("; ")
+            "this version of reverie does not understand its experiment ({}): {} makes it anew",
+            reasons.join("; "),
+            Action::Run
         ))
     })
 }

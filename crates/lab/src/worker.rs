@@ -3,6 +3,7 @@
 
 use crate::{
     Error,
+    action::Action,
     engine::unit::{TaskReply, Unit, UnitReply, UnitTask, WorkerActivity, WorkerSetup},
     layout,
     pdf_library::{NO_LIBRARY, bind_pdf_library},
@@ -63,11 +64,10 @@ impl Worker {
         let not_pulled = pull_missing(&session, &driver.pdf_library).await;
         let library = bind_pdf_library(&session.context().directory, [], &mut mistakes)?;
         if driver.pdf_library != NO_LIBRARY && library != driver.pdf_library {
-            mistakes.push(
-                "the PDF library differs from the driver's or is missing: `reverie models pull pdfium`, with the same \
-                 version of reverie everywhere"
-                    .to_owned(),
-            );
+            mistakes.push(format!(
+                "the PDF library differs from the driver's or is missing: {}, with the same version of reverie everywhere",
+                Action::PullPdfLibrary
+            ));
         }
         let identities = used_models::identities(&session, &mut mistakes).await;
         for (name, identity) in &driver.identities {

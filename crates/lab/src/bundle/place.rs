@@ -3,6 +3,7 @@
 use super::{Bundle, BundleManifest, MANIFEST, check};
 use crate::{
     Error, Setup,
+    action::Action,
     layout::{LAYOUT, RunFileName},
     record::RunRecord,
 };
@@ -65,8 +66,9 @@ impl<'a> BundleLocation<'a> {
         let summary = self.read_checked(manifest, &manifest.run_file(RunFileName::Summary)).await?;
         let frozen = self.read_checked(manifest, &manifest.run_file(RunFileName::Frozen)).await?;
         let origin = &self.origin;
-        RunRecord::of_files(&summary, &frozen)
-            .map_err(|error| Error::Unusable(format!("{origin}: {error}; make it again with `reverie promote`")))
+        RunRecord::of_files(&summary, &frozen).map_err(|error| {
+            Error::Unusable(format!("{origin}: {error}; make it again with {}", Action::Promote(None)))
+        })
     }
 
     /// The bytes of a file, which may have at most `at_most`; none if there is no such file.
@@ -89,7 +91,8 @@ impl<'a> BundleLocation<'a> {
         let origin = &self.origin;
         let nothing = || {
             Error::Unusable(format!(
-                "{origin} holds no bundle: {MANIFEST} is not there; `reverie promote --output {origin}` makes one"
+                "{origin} holds no bundle: {MANIFEST} is not there; {} makes one",
+                Action::Promote(Some(origin))
             ))
         };
         let (bytes, origin) = (self.bytes(MANIFEST, MANIFEST_BYTES).await?.ok_or_else(nothing)?, origin.clone());

@@ -2,6 +2,7 @@
 //! show these sentences.
 
 use super::{Check, CheckVerdict, CheckedMetric, MetricOutcome};
+use crate::action::Action;
 
 /// What the sentence about a metric is made from, beside the metric.
 pub(super) struct MetricFindings<'a> {
@@ -66,8 +67,9 @@ impl CheckedMetric {
             MetricOutcome::Inconclusive if !findings.is_there => format!("{metric}: the run has no scores by it"),
             MetricOutcome::Inconclusive if *asked == 0 => format!("{metric}: neither trial was asked for it"),
             MetricOutcome::Inconclusive => format!(
-                "{metric}: only {scored} of {asked} questions have both scores, and 90 % are needed; `reverie run` asks \
-                 for what is missing"
+                "{metric}: only {scored} of {asked} questions have both scores, and 90 % are needed; {} asks for what is \
+                 missing",
+                Action::Run
             ),
             MetricOutcome::TooFew => {
                 let differing = findings.gains.iter().filter(|gain| **gain != 0.0).count();

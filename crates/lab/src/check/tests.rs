@@ -217,7 +217,7 @@ fn questions_that_changed_are_refused_by_name_and_others_are_left_out() {
     };
     let text = changed(&|question| question.question = "Another?".to_owned());
     assert!(text.contains("question `b` is not that of the bundle: its text was changed"), "{text}");
-    assert!(text.contains("`reverie promote`") && !text.contains("question `a`"), "{text}");
+    assert!(text.contains("(a promotion)") && !text.contains("question `a`"), "{text}");
     let quote = eval::Evidence { document: "d".into(), quote: "x".into(), span: None };
     let evidence = changed(&|question| question.evidence.push(quote.clone()));
     assert!(evidence.contains("its evidence was changed"), "{evidence}");

@@ -3,6 +3,7 @@
 
 use crate::{
     Error, Session,
+    action::Action,
     artifact::DocumentRow,
     corpus::{CorpusSurvey, LoadedCorpus},
     golden::{Documents, generate_golden},
@@ -60,8 +61,8 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
         match &spec.generate {
             Some(_) if !is_url => return Ok(ImportedDataset { dataset: None, ignored: Vec::new() }),
             Some(_) => mistakes.push(format!(
-                "dataset.path: there is no {shown}, and questions are generated into files only: give a path, then \
-                 `reverie golden export FILE --output {shown}`"
+                "dataset.path: there is no {shown}, and questions are generated into files only: give a path, then {}",
+                Action::ExportGolden(&shown)
             )),
             None => mistakes.push(format!(
                 "dataset.path: {shown} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]"

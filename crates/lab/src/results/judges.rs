@@ -1,5 +1,6 @@
 //! How the judges of an experiment did on labelled cases, and whether their verdicts may choose a winner.
 
+use crate::action::Action;
 use eval::{MetricConfig, qualify::Qualification};
 use models::Identity;
 use serde::{Deserialize, Serialize};
@@ -41,12 +42,13 @@ impl JudgeResult {
             return Some("there are no labelled cases for what this metric asks".to_owned());
         };
         let Some(record) = &self.record else {
-            return Some(format!("`{judge}` was never tried: run `reverie judge {judge}`"));
+            return Some(format!("`{judge}` was never tried: run {}", Action::Judge(Some(judge))));
         };
         let Some(found) = record.kinds.iter().find(|found| found.kind == kind) else {
             return Some(format!(
-                "`{judge}` was tried on no case of `{}`: run `reverie judge {judge}` with some",
-                kind.name()
+                "`{judge}` was tried on no case of `{}`: run {} with some",
+                kind.name(),
+                Action::Judge(Some(judge))
             ));
         };
         if !found.qualified {

@@ -5,7 +5,7 @@ use super::{
     MetricResult, SEED, TrialResult, Winner, front,
     objective::{ObjectivePart, scores, summary},
 };
-use crate::search::StopKind;
+use crate::{action::Action, search::StopKind};
 use eval::{
     Missing, Question, Score,
     statistics::{self, Scores, Standing, confidence_sets},
@@ -193,9 +193,11 @@ fn nothing_chooses(metrics: &[MetricResult]) -> String {
     if metrics.is_empty() {
         return "the experiment has no metrics: see `metrics` under [evaluate]".to_owned();
     }
-    "every metric is given by a judge, and a judge chooses only where it is named and qualified: see `objective` under \
-     [evaluate] and `reverie judge`"
-        .to_owned()
+    format!(
+        "every metric is given by a judge, and a judge chooses only where it is named and qualified: see `objective` under \
+         [evaluate] and {}",
+        Action::Judge(None)
+    )
 }
 
 /// The first reason why a metric has no scores at all.

@@ -5,6 +5,7 @@ use super::{
     reader::ExperimentReader,
     resolve::{NamedModel, key_start, optional, read_list, unknown_keys, without_positions},
 };
+use crate::action::Action;
 use eval::{MetricConfig, metric::ObjectiveRole};
 use models::ModelKind;
 use serde::Deserialize;
@@ -50,7 +51,7 @@ pub(super) fn read<'a>(
             (needs.judge && judges.is_empty(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]"),
             (needs.embedder && embedder.is_none(), "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]"),
             (needs.answer && !context.generator, "scores answers, but [space] has no `generator`"),
-            (needs.columns, "wants `columns`, which only rows of answers have: see `reverie score`"),
+            (needs.columns, &*format!("wants `columns`, which only rows of answers have: see {}", Action::Score)),
         ] {
             if missing {
                 reader.error(*at, format!("evaluate.metrics: `{name}` {message}"));

@@ -4,7 +4,9 @@
 
 use super::{RunView, Tracker, TrackerError, observe::Observer, view::RunReader};
 use crate::{
-    Error, Experiment, PreparedRun, Session, error_chain,
+    Error, Experiment, PreparedRun, Session,
+    action::Action,
+    error_chain,
     layout::{self, RunFileName},
     progress::Progress,
     task::Execution,
@@ -195,7 +197,9 @@ impl Tracking {
             match result {
                 Ok(lacks) => notes.extend(lacks.iter().map(|lack| format!("{place}: {lack}"))),
                 Err(failure) => notes.push(format!(
-                    "{place} does not have all of this run: {failure}\nThe run itself is complete; the next `reverie run`, or `reverie track`, brings {place} up to date"
+                    "{place} does not have all of this run: {failure}\nThe run itself is complete; {}, or {}, brings {place} up to date",
+                    Action::Run,
+                    Action::Track
                 )),
             }
         }
