@@ -108,7 +108,7 @@ pub fn parse_kind_share(text: &str) -> Result<(QuestionKind, f64), InvalidValue>
 pub fn parse_axis_value(text: &str) -> Result<(Axis, Value), InvalidValue> {
     let (name, value) = text.split_once('=').ok_or(InvalidValue::Axis)?;
     let axis = Axis::ALL.iter().find(|axis| axis.name() == name.trim()).ok_or(InvalidValue::Axis)?;
-    let value = lab::Experiment::value(value).map_err(|error| InvalidValue::Parser(error.to_string()))?;
+    let value = lab::Experiment::parse_value(value).map_err(|error| InvalidValue::Parser(error.to_string()))?;
     Ok((*axis, value))
 }
 

@@ -16,6 +16,7 @@ mod turns;
 
 pub use columns::{Cell, CellScores, Column, ColumnKind};
 pub use effects::Effect;
+pub use finalists::NoFinalists;
 pub use notes::{About, Note, count, size};
 pub use standing::TrialStanding;
 

@@ -88,8 +88,8 @@ pub use session::Session;
 pub use setup::{ClusterSetup, Connect, Control, Setup};
 pub use spec::{
     CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
-    RayEngineSpec, ScoringChoice, ScoringSpec, Spaces, SpecError, StageSpec, TrackerConfig, TrackerSettingsError,
-    nearest,
+    RayEngineSpec, ScoringChoice, ScoringSpec, Spaces, SpecError, SpecTextError, StageSpec, TrackerConfig,
+    TrackerSettingsError, nearest,
 };
 pub use task::read::{ReadContent, content as read_file};
 pub use worker::Worker;

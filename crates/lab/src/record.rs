@@ -132,7 +132,7 @@ impl RunProvenance {
         Self {
             version: VERSION,
             formats: ArtifactFormats::current(),
-            experiment: session.experiment.shown(),
+            experiment: session.experiment.text_without_secrets(),
             identities: sources.identities.clone(),
             documents: documents.collect(),
             read_ms: sources.read_ms,
@@ -486,11 +486,11 @@ pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error>
 /// The experiment of a run as it was. What was withheld as a possible
 /// secret is what the experiment file says now.
 pub(crate) fn experiment_of(experiment: &Experiment, record: &RunRecord) -> Result<Experiment, Error> {
-    let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
-    let text = experiment.restore_secrets(&record.provenance()?.experiment).map_err(again)?;
+    let again = |reason: &dyn std::fmt::Display| Error::Unusable(format!("{}: {reason}", record.title()));
+    let text = experiment.restore_secrets(&record.provenance()?.experiment).map_err(|error| again(&error))?;
     Experiment::parse(&text, experiment.base.clone()).map_err(|errors| {
         let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
-        again(format!(
+        again(&format_args!(
             "this version of reverie does not understand its experiment ({}): {} makes it anew",
             reasons.join("; "),
             Action::Run

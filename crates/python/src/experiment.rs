@@ -96,7 +96,7 @@ impl PyExperiment {
             }),
             Err(_) => {
                 let tables = tables(experiment)?;
-                let text = lab::Experiment::toml(&tables.to_string());
+                let text = lab::Experiment::json_to_toml(&tables.to_string());
                 let text = text.map_err(|error| PyValueError::new_err(error.to_string()))?;
                 lab::Experiment::parse(&text, base).map_err(|errors| spec_mistakes(&errors))
             }

@@ -107,7 +107,7 @@ fn deadline(seconds: f64) -> PyResult<Duration> {
 }
 
 pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &ScoringChoice) -> PyResult<ScoringSpec> {
-    let text = lab::Experiment::toml(&settings::value(tables)?.to_string());
+    let text = lab::Experiment::json_to_toml(&settings::value(tables)?.to_string());
     let text = text.map_err(|error| PyValueError::new_err(error.to_string()))?;
     ScoringSpec::of_program(&text, base, choice).map_err(|errors| {
         // The parameters of the call are in no section.

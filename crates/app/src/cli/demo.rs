@@ -80,7 +80,7 @@ pub async fn run(cx: &CommandContext, arguments: DemoArguments) -> Result<u8, Co
 
     pull_models(&TO_ANSWER).await?;
     cx.note(format_args!("\n2/3  the first {FINALISTS} answer (`reverie finalists` wrote the space of answers.toml)"));
-    let generator = lab::Experiment::value(GENERATOR).map_err(CommandFailure::runtime)?;
+    let generator = lab::Experiment::parse_value(GENERATOR).map_err(CommandFailure::runtime)?;
     let space = board.finalists(FINALISTS, &[(rag::Axis::Generator, generator)]).map_err(CommandFailure::runtime)?;
     files[2].1 = format!("{ANSWERS}\n{space}");
     write(&folder, &files[2..], own)?;

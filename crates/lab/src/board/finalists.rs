@@ -5,6 +5,13 @@ use rag::{Axis, PipelineConfig};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
+/// No trial was scored.
+#[derive(Debug, thiserror::Error)]
+#[error("no pipeline is better than another: {reason}")]
+pub struct NoFinalists {
+    reason: String,
+}
+
 impl Board {
     /// The first trials of the leaderboard, without those that a search stopped.
     pub fn leading(&self, best: usize) -> impl Iterator<Item = &BoardRow> {
@@ -20,9 +27,9 @@ impl Board {
     ///
     /// # Errors
     /// If no trial was scored, so that none is better than another.
-    pub fn finalists(&self, best: usize, more: &[(Axis, Value)]) -> Result<String, String> {
+    pub fn finalists(&self, best: usize, more: &[(Axis, Value)]) -> Result<String, NoFinalists> {
         if let Some(reason) = &self.unscored {
-            return Err(format!("no pipeline is better than another: {reason}"));
+            return Err(NoFinalists { reason: reason.clone() });
         }
         let rows: Vec<&BoardRow> = self.leading(best).collect();
         let mut text = format!(
@@ -131,7 +138,7 @@ mod tests {
         results.questions.clear();
         let refused = Board::of(&results).finalists(1, &[]).unwrap_err();
         assert!(
-            refused.starts_with("no pipeline is better than another: everything is indexed by t01, t02"),
+            refused.to_string().starts_with("no pipeline is better than another: everything is indexed by t01, t02"),
             "{refused}"
         );
     }

@@ -10,6 +10,7 @@ mod schema;
 mod scoring;
 mod shown;
 mod space;
+mod text_error;
 mod track;
 mod wording;
 
@@ -19,6 +20,7 @@ pub use overrides::Override;
 pub use reader::{SpecError, nearest};
 pub use scoring::{ScoringChoice, ScoringSpec};
 pub use space::Spaces;
+pub use text_error::SpecTextError;
 pub(crate) use track::{MlflowConfig, legal_key};
 pub use track::{Pace, TrackerConfig, TrackerSettingsError};
 
@@ -229,9 +231,8 @@ impl Experiment {
     ///
     /// # Errors
     /// If it is no JSON object, or holds something that TOML cannot express.
-    pub fn toml(json: &str) -> Result<String, String> {
-        let value: toml::Table = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        toml::to_string(&value).map_err(|error| error.to_string())
+    pub fn json_to_toml(json: &str) -> Result<String, SpecTextError> {
+        Ok(toml::to_string(&serde_json::from_str::<toml::Table>(json)?)?)
     }
 
     /// The JSON Schema (draft 2020-12) of an experiment file, for editors. A file
@@ -245,16 +246,15 @@ impl Experiment {
     /// The keys of its section `evaluate`.
     pub const EVALUATE: &'static [&'static str] = evaluate::KEYS;
 
-    /// A value as it stands in an experiment file.
+    /// Parses a value as it stands in an experiment file.
     ///
     /// # Errors
     /// If the text is not one value in TOML.
-    pub fn value(text: &str) -> Result<serde_json::Value, String> {
+    pub fn parse_value(text: &str) -> Result<serde_json::Value, SpecTextError> {
         let table: toml::Table = toml::from_str(&format!("value = {text}"))
-            .map_err(|error| format!("`{}` is no value in TOML: {}", text.trim(), error.message()))?;
+            .map_err(|source| SpecTextError::NoValue { text: text.trim().to_owned(), source })?;
         let value = table.get("value").filter(|_| table.len() == 1);
-        let value = value.ok_or_else(|| format!("`{}` is more than one value", text.trim()))?;
-        serde_json::to_value(value).map_err(|error| error.to_string())
+        Ok(serde_json::to_value(value.ok_or_else(|| SpecTextError::ManyValues(text.trim().to_owned()))?)?)
     }
 
     /// The text of an experiment file with another name and another space:
@@ -262,11 +262,11 @@ impl Experiment {
     ///
     /// # Errors
     /// If the result is no experiment, with its first mistake.
-    pub fn with_space(text: &str, base: impl Into<PathBuf>, name: &str, space: &str) -> Result<String, String> {
+    pub fn with_space(text: &str, base: impl Into<PathBuf>, name: &str, space: &str) -> Result<String, SpecTextError> {
         let text = space::replace_space(text, name, space);
-        match Self::parse(&text, base) {
-            Ok(_) => Ok(text),
-            Err(mistakes) => Err(mistakes.first().map(ToString::to_string).unwrap_or_default()),
+        match Self::parse(&text, base).map_err(|mistakes| mistakes.into_iter().next()) {
+            Ok(_) | Err(None) => Ok(text),
+            Err(Some(mistake)) => Err(mistake.into()),
         }
     }
 

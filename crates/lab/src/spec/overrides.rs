@@ -15,6 +15,14 @@ pub struct Override {
     text: String,
 }
 
+/// The key of an override leads to nothing in the file.
+#[derive(Debug, thiserror::Error)]
+#[error("`{table}` of the file has no `{name}`: give all of `{table}`, as in the file")]
+struct NoSuchName {
+    table: String,
+    name: String,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flag {
     Set,
@@ -97,7 +105,7 @@ impl PlacedOverride {
             let how = "a value is TOML, or a plain text that does not begin with a bracket or a quotation mark";
             (at, format!("{}: {how}", error.message()))
         })?;
-        put(root, parsed.into_inner(), self.path.len()).map_err(|reason| (self.start, reason))
+        put(root, parsed.into_inner(), self.path.len()).map_err(|error| (self.start, error.to_string()))
     }
 }
 
@@ -128,7 +136,7 @@ fn path(table: &DeTable<'_>) -> Option<Vec<String>> {
 }
 
 /// Puts the value that is `depth` keys deep in `given` into `table`.
-fn put<'a>(table: &mut DeTable<'a>, given: DeTable<'a>, depth: usize) -> Result<(), String> {
+fn put<'a>(table: &mut DeTable<'a>, given: DeTable<'a>, depth: usize) -> Result<(), NoSuchName> {
     for (key, value) in given {
         let name = key.get_ref().to_string();
         let span = value.span();
@@ -146,7 +154,12 @@ fn put<'a>(table: &mut DeTable<'a>, given: DeTable<'a>, depth: usize) -> Result<
 
 /// Puts the value into what the file has under `name`: a table, or the items of a list that the
 /// next key names.
-fn put_into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usize, name: &str) -> Result<(), String> {
+fn put_into<'a>(
+    there: &mut Spanned<DeValue<'a>>,
+    given: DeTable<'a>,
+    depth: usize,
+    name: &str,
+) -> Result<(), NoSuchName> {
     let Some((key, span)) = given.keys().next().map(|key| (key.get_ref().to_string(), key.span())) else {
         return Ok(());
     };
@@ -169,7 +182,7 @@ fn put_into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usi
         }
         _ => {}
     }
-    Err(format!("`{name}` of the file has no `{key}`: give all of `{name}`, as in the file"))
+    Err(NoSuchName { table: name.to_owned(), name: key })
 }
 
 fn is_named(item: &Spanned<DeValue<'_>>, key: &str) -> bool {

@@ -38,6 +38,8 @@ impl fmt::Display for SpecError {
     }
 }
 
+impl std::error::Error for SpecError {}
+
 impl SpecError {
     /// The message for settings that are not in a file, such as a program's dictionary: a table's
     /// name at its beginning is replaced by the key of the mistake.

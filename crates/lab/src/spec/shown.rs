@@ -1,7 +1,7 @@
 //! The resolved experiment for others to read: with all defaults, without anything that may be a
 //! secret.
 
-use super::Experiment;
+use super::{Experiment, SpecTextError};
 use serde_json::{Map, Value, json};
 
 /// Replaces a value that may be a secret.
@@ -12,7 +12,7 @@ const MAY_BE_SECRET: [&str; 2] = ["headers", "query"];
 impl Experiment {
     /// The resolved experiment as an experiment file, without what may be a
     /// secret.
-    pub fn shown(&self) -> String {
+    pub fn text_without_secrets(&self) -> String {
         let mut root = self.root();
         if let Some(models) = root["models"].as_object_mut() {
             models.values_mut().for_each(withhold);
@@ -23,7 +23,7 @@ impl Experiment {
     /// The text that is stored with a run: the file as it was written, or, if it may hold a secret,
     /// the resolved experiment without secrets.
     pub(crate) fn text_to_store(&self) -> String {
-        let shown = self.shown();
+        let shown = self.text_without_secrets();
         if shown.contains(WITHHELD) { shown } else { self.text.clone() }
     }
 
@@ -45,24 +45,16 @@ impl Experiment {
         root
     }
 
-    /// Puts this experiment's secrets into a text of [`Experiment::shown`]: secrets are never
+    /// Puts this experiment's secrets into a text of [`Experiment::text_without_secrets`]: secrets are never
     /// stored with a run, and may have changed since.
-    pub(crate) fn restore_secrets(&self, shown: &str) -> Result<String, String> {
-        let table: toml::Table = toml::from_str(shown).map_err(|error| error.to_string())?;
-        let mut root = serde_json::to_value(table).map_err(|error| error.to_string())?;
+    pub(crate) fn restore_secrets(&self, shown: &str) -> Result<String, SpecTextError> {
+        let mut root = serde_json::to_value(toml::from_str::<toml::Table>(shown)?)?;
         let here = self.root();
         let mut missing = Vec::new();
         for (name, model) in root["models"].as_object_mut().into_iter().flatten() {
             restore(model, &here["models"][name.as_str()], &format!("models.{name}"), &mut missing);
         }
-        if missing.is_empty() {
-            return Ok(text(root));
-        }
-        Err(format!(
-            "{} may be secret, so that it was not kept with the run, and the experiment file no longer has it: write it \
-             there again",
-            missing.join(", ")
-        ))
+        if missing.is_empty() { Ok(text(root)) } else { Err(SpecTextError::NoSecret(missing)) }
     }
 
     /// The resolved experiment as a value. It contains the secrets.
@@ -159,7 +151,7 @@ mod tests {
         let read = |text: &str| Experiment::parse(text, ".").map(|read| Experiment { text: String::new(), ..read });
         let text = FILE.replace(", x-plain = \"hush\"", "");
         let experiment = read(&text).unwrap();
-        let shown = experiment.shown();
+        let shown = experiment.text_without_secrets();
         assert_eq!(read(&shown).map_err(|errors| format!("{errors:#?}\n{shown}")), Ok(experiment));
     }
 
@@ -168,7 +160,7 @@ mod tests {
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         let read = |text: &str| Experiment::parse(text, ".").map(|read| Experiment { text: String::new(), ..read });
         let experiment = read(text).unwrap();
-        assert_eq!(read(&experiment.shown()), Ok(experiment.clone()));
+        assert_eq!(read(&experiment.text_without_secrets()), Ok(experiment.clone()));
         assert_eq!(read(&experiment.portable()), Ok(experiment));
     }
 
@@ -195,16 +187,16 @@ mod tests {
     fn what_was_withheld_is_lent_by_the_experiment_file_of_today() {
         let experiment = Experiment::parse(FILE, ".").unwrap();
         let renewed = Experiment::parse(&FILE.replace("hush", "renewed"), ".").unwrap();
-        let lent = renewed.restore_secrets(&experiment.shown()).unwrap();
+        let lent = renewed.restore_secrets(&experiment.text_without_secrets()).unwrap();
         assert!(lent.contains("renewed") && !lent.contains(WITHHELD), "{lent}");
         let without = Experiment::parse(&FILE.replace(", x-plain = \"hush\"", ""), ".").unwrap();
-        let reason = without.restore_secrets(&experiment.shown()).unwrap_err();
+        let reason = without.restore_secrets(&experiment.text_without_secrets()).unwrap_err().to_string();
         assert!(reason.contains("models.gpt.chat.openai.headers.x-plain"), "{reason}");
     }
 
     #[test]
     fn what_may_be_a_secret_is_withheld() {
-        let shown = Experiment::parse(FILE, ".").unwrap().shown();
+        let shown = Experiment::parse(FILE, ".").unwrap().text_without_secrets();
         assert!(!shown.contains("hush") && shown.contains(WITHHELD) && shown.contains("env:TEAM"), "{shown}");
     }
 }

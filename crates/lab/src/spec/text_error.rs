@@ -1,0 +1,39 @@
+//! Why a text that is not a whole experiment file cannot be used.
+
+use super::SpecError;
+
+/// Why a value, a table or a changed experiment cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecTextError {
+    /// The tables are not JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The text is not TOML.
+    #[error(transparent)]
+    Toml(#[from] toml::de::Error),
+    /// TOML cannot express the tables.
+    #[error(transparent)]
+    Write(#[from] toml::ser::Error),
+    /// The text is not one value.
+    #[error("`{text}` is no value in TOML: {}", .source.message())]
+    NoValue {
+        /// The text.
+        text: String,
+        /// Why.
+        source: toml::de::Error,
+    },
+    /// The text continues after the value.
+    #[error("`{0}` is more than one value")]
+    ManyValues(String),
+    /// The changed experiment has a mistake.
+    #[error(transparent)]
+    Mistake(#[from] SpecError),
+    /// The experiment file no longer has these secrets.
+    #[error(
+        "{} may be secret, so that it was not kept with the run, and the experiment file no longer has it: write it there \
+         again",
+        .0.join(", ")
+    )]
+    NoSecret(Vec<String>),
+}
