@@ -2,7 +2,7 @@
 
 use super::{
     reader::ExperimentReader,
-    resolve::{optional, unknown_keys},
+    table::{optional, unknown_keys},
 };
 use crate::operator::Operator;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::{
     EvaluateSpec, budget, nearest,
     reader::ExperimentReader,
-    resolve::{NamedModel, key_start, optional, read_list, unknown_keys, without_positions},
+    table::{NamedModel, key_start, optional, read_list, unknown_keys, without_positions},
 };
 use crate::action::Action;
 use eval::{MetricConfig, metric::ObjectiveRole};

@@ -10,6 +10,7 @@ mod schema;
 mod scoring;
 mod shown;
 mod space;
+mod table;
 mod text_error;
 mod track;
 mod wording;

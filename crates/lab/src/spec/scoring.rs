@@ -5,7 +5,8 @@
 use super::{
     EvaluateSpec, LocalEngineSpec, SpecError, budget, engine, evaluate,
     reader::ExperimentReader,
-    resolve::{SECTIONS, check_model, key_start, optional, read_models, unknown_keys, without_positions},
+    resolve::{SECTIONS, check_model, read_models},
+    table::{key_start, optional, unknown_keys, without_positions},
 };
 use eval::MetricConfig;
 use models::{ModelConfig, ModelKind};

@@ -3,7 +3,7 @@
 use super::{
     evaluate,
     reader::ExperimentReader,
-    resolve::{NamedModel, key_start, read_list, unknown_keys, without_positions},
+    table::{NamedModel, key_start, read_list, unknown_keys, without_positions},
 };
 use models::ModelKind;
 use rag::{Axis, AxisValue, Choice, Item, PipelineConfig, ReadSpace, Space, generate::Prompt};

@@ -1,6 +1,6 @@
 //! `[track]`: the trackers that show runs, one key for each.
 
-use super::{reader::ExperimentReader, resolve::unknown_keys};
+use super::{reader::ExperimentReader, table::unknown_keys};
 use std::time::Duration;
 use toml::{
     Spanned,
