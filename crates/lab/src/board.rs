@@ -8,6 +8,7 @@
 mod columns;
 mod effects;
 mod finalists;
+mod note;
 mod notes;
 mod standing;
 #[cfg(test)]
@@ -17,7 +18,7 @@ mod turns;
 pub use columns::{Cell, CellScores, Column, ColumnKind};
 pub use effects::Effect;
 pub use finalists::NoFinalists;
-pub use notes::{About, Note, count, size};
+pub use note::{About, Note, count, size};
 pub use standing::TrialStanding;
 
 pub(crate) use columns::varying;

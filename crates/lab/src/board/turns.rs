@@ -1,7 +1,7 @@
 //! How trials do from turn to turn of conversations: the first turn stands alone
 //! and is equal for all ways to search a follow-up.
 
-use super::notes::{About, Note, count};
+use super::note::{About, Note, count};
 use crate::results::Results;
 use eval::{Question, statistics};
 use models::Role;
