@@ -54,7 +54,7 @@ pub(super) async fn of_trial(
     index: usize,
 ) -> Result<TrialPrice, Error> {
     let execution = &prepared.execution;
-    let prices = prices(execution, prepared);
+    let prices = prices(execution, prepared, trial);
     let mut usage = TrialUsage::default();
     let mut unknown: BTreeMap<_, Purpose> = BTreeMap::new();
     let mut search_seconds: BTreeMap<String, f64> = BTreeMap::new();
@@ -148,13 +148,17 @@ async fn of_answers(
     Ok(Some(used))
 }
 
-/// The prices of the experiment's models, by their accounts.
-fn prices(execution: &Execution, prepared: &PreparedRun) -> BTreeMap<String, (f64, f64)> {
+/// The prices of the experiment's models, by their accounts. Where several models share an account,
+/// the price is that of the model that the trial asks.
+fn prices(execution: &Execution, prepared: &PreparedRun, trial: &Trial) -> BTreeMap<String, (f64, f64)> {
+    let own: BTreeSet<&str> = trial.models().collect();
+    let (own, others): (Vec<_>, Vec<_>) =
+        prepared.sources.identities.iter().partition(|(name, _)| own.contains(name.as_str()));
     let price = |(name, identity): (&String, &models::Identity)| {
         let config = execution.experiment.models.get(name)?;
         Some((ledger::account(identity), config.prices()?))
     };
-    prepared.sources.identities.iter().filter_map(price).collect()
+    others.into_iter().chain(own).filter_map(price).collect()
 }
 
 /// Whether no call of a trial costs money, so that its cost is known whatever

@@ -47,7 +47,8 @@ fn identity(name: &str) -> Identity {
     Identity { provider, model: name.to_owned(), revision, parameters: json!({}) }
 }
 
-/// The identity of each model of the experiment; `twin` is another entry for the same model as `gpt`.
+/// The identity of each model of the experiment; `twin` is another entry for the same model as `gpt`, ten times
+/// as expensive if both have a price.
 fn identities() -> BTreeMap<String, Identity> {
     [("gpt", "gpt"), ("twin", "gpt"), ("remote", "remote"), ("small", "small")]
         .map(|(name, model)| (name.to_owned(), identity(model)))
@@ -71,8 +72,8 @@ impl Fixture {
 
     async fn asking(space: &str, prices: Prices, asked: Option<&[Vec<usize>]>, questions: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let chat = |priced: bool| match priced {
-            true => format!(", price = {{ input = {}, output = {} }}", CHAT.0, CHAT.1),
+        let chat = |priced: bool, times: f64| match priced {
+            true => format!(", price = {{ input = {}, output = {} }}", CHAT.0 * times, CHAT.1 * times),
             false => String::new(),
         };
         let embedding = if prices.remote { format!(", price = {EMBEDDING}") } else { String::new() };
@@ -82,8 +83,8 @@ impl Fixture {
              \"http://127.0.0.1:1/v1\"{} }}\n[models.remote]\nembedding.openai = {{ model = \"remote\", base_url = \
              \"http://127.0.0.1:1/v1\"{embedding} }}\n[models.small]\nembedding.static = {{ model = \"small\" }}\n\
              [space]\n{space}[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]\n",
-            chat(prices.gpt),
-            chat(prices.twin),
+            chat(prices.gpt, 1.0),
+            chat(prices.twin, if prices.gpt { 10.0 } else { 1.0 }),
         );
         let experiment = Experiment::parse(&text, folder.path()).unwrap_or_else(|errors| panic!("{errors:?}"));
         let question =
