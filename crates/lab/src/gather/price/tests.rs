@@ -310,6 +310,15 @@ async fn what_an_earlier_version_did_not_count_is_unknown_and_so_is_its_cost() {
 }
 
 #[tokio::test]
+async fn of_two_entries_for_one_model_the_price_is_that_of_the_entry_which_the_trial_asks() {
+    let used = [(Operator::GENERATE, "gpt", 4, 2_000, 100)];
+    for (space, times) in [(GENERATES.to_owned(), 1.0), (GENERATES.replace("gpt", "twin"), 10.0)] {
+        let price = Fixture::new(&space, Prices { twin: true, ..ALL }, None).await.used(&used).await.price().await;
+        close(price.cost_usd, times * (2_000.0 * CHAT.0 + 100.0 * CHAT.1) / 1e6);
+    }
+}
+
+#[tokio::test]
 async fn a_task_that_failed_is_left_out_and_its_cost_is_not_called_unknown() {
     let used = [(RERANK, "gpt", 4, 390, 10), (Operator::GENERATE, "gpt", 4, 2_000, 100)];
     let fixture = Fixture::new(ALL_STAGES, ALL, None).await.used(&used).await;
