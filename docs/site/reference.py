@@ -388,11 +388,11 @@ def decorator(node: ast.Assign, tree: ast.Module) -> str:
     """A name that stands for the one object of a class, and is called."""
     name, made = node.targets[0].id, node.value.func.id  # type: ignore[attr-defined, union-attr]
     of = next((one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == made), None)
-    if of is None:
+    calls = [one for one in of.body if isinstance(one, ast.FunctionDef) and one.name == "__call__"] if of else []
+    if of is None or not calls:
         return (
             f"\n### reverie.{name}\n\nHas the classes of `reverie.{made.lower()}` as attributes. It is no decorator.\n"
         )
-    calls = [one for one in of.body if isinstance(one, ast.FunctionDef) and one.name == "__call__"]
     words = [ast.get_docstring(of), *(ast.get_docstring(one) for one in calls)]
     shown = signature(calls[-1], True).replace("__call__", f"reverie.{name}")
     return (
@@ -431,7 +431,7 @@ def python(package: Path) -> dict[str, str]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_HOME"
     )
     written = "Written from the Rust source by `make classes`"
-    generated = {one.stem for one in package.glob("*s.py") if written in one.read_text(encoding="utf-8")}
+    generated = {one.stem for one in package.glob("[a-z]*s.py") if written in one.read_text(encoding="utf-8")}
     modules = [
         "experiment",
         *sorted(set(home.values()) - {"_core"}),
@@ -468,6 +468,7 @@ def python(package: Path) -> dict[str, str]:
                 + ", ".join(f"`{name}`" for name in names)
                 + ".\n"
             )
+            page += "".join(decorator(node, trees[0]) for node in trees[0].body if isinstance(node, ast.Assign))
             continue
         public = {name for name, place in home.items() if place == module}
         exported = next(

@@ -31,7 +31,7 @@ def test_importing_the_package_imports_nothing_else():
         env={**os.environ, "PYTHONPATH": str(Path(reverie.__file__).parents[1])},
         check=True,
     )
-    assert done.stdout.split() == ["['reverie']", "False"]
+    assert done.stdout.split() == ["['reverie',", "'reverie._kinds']", "False"]
     assert "Experiment" in dir(reverie)
     with pytest.raises(AttributeError, match="Experimnet"):
         reverie.Experimnet  # noqa: B018

@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 
 import reverie
+from reverie import _kinds
 
 NAMES = """
 Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function FunctionModel Index
 Judgement Noise Parser Passage Pipeline Plan Qualification Results Scores Service Table Trial aevaluate aexplain
-ajudge anoise chunk chunker chunkers enrich enrichers evaluate exceptions executors explain generator generators
-golden index judge metric metrics model noise parse queries query refine refiners reranker rerankers retriever
-retrievers stopped_scores
+ajudge anoise chunk chunker evaluate exceptions executors explain generator golden index judge metric model noise parse
+reranker retriever stopped_scores
 """.split()
+# Of each kind of components.
+NAMES = sorted([*NAMES, *_kinds.__all__])
 
 PROGRAM = '''
 import functools

@@ -126,6 +126,14 @@ macro_rules! stages {
             }
         }
 
+        #[cfg(test)]
+        impl Axis {
+            /// Its components with their default settings, if they have settings.
+            pub(crate) fn components(self) -> Vec<Box<dyn Choice>> {
+                match self { $( Self::$Axis => $crate::axes::tests::components_of::<<$field as $crate::axes::Field>::Value>(), )+ }
+            }
+        }
+
         /// The values to choose from, for each axis.
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         pub struct Space {
@@ -330,24 +338,26 @@ impl PipelineConfig {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::{Item, Space, chunk, enrich, generate, query, refine, rerank, retrieve};
+    use crate::{Item, Space, chunk, generate};
     use serde_json::json;
 
-    /// Every component of every stage, with its default settings.
+    /// Every component of every stage that has settings, with its default settings.
     fn components() -> Vec<Box<dyn Choice>> {
-        fn boxed<T: Choice + 'static>(all: Vec<T>) -> impl Iterator<Item = Box<dyn Choice>> {
-            all.into_iter().map(|one| Box::new(one) as Box<dyn Choice>)
+        Axis::ALL.iter().flat_map(|axis| axis.components()).collect()
+    }
+
+    /// Every component of an axis, with its default settings.
+    pub(crate) fn components_of<T: AxisValue>() -> Vec<Box<dyn Choice>> {
+        if !T::HAS_SETTINGS {
+            return Vec::new();
         }
-        boxed(chunk::ChunkerConfig::defaults())
-            .chain(boxed(enrich::EnrichConfig::defaults()))
-            .chain(boxed(query::QueryConfig::defaults()))
-            .chain(boxed(retrieve::RetrieverConfig::defaults()))
-            .chain(boxed(rerank::RerankerConfig::defaults()))
-            .chain(boxed(refine::RefinerConfig::defaults()))
-            .chain(boxed(generate::GeneratorConfig::defaults()))
-            .collect()
+        let component = |(name, _): (&str, _)| {
+            let component: T = serde_json::from_value(json!({ name: {} })).unwrap();
+            Box::new(component) as Box<dyn Choice>
+        };
+        T::docs().into_iter().map(component).collect()
     }
 
     #[test]

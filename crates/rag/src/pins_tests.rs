@@ -3,11 +3,11 @@
 //! from their registries, so a new one is tried too, or says what is missing.
 
 use crate::{
-    Answer, Chunk, ChunkTable, Component, Context, Document, Hit, Passage, Span,
+    Answer, Choice, Chunk, ChunkTable, Component, Context, Document, Hit, Passage, Span,
     chunk::ChunkerConfig,
     corpus::{Corpus, Query},
     generate::{GeneratorConfig, tests::ScriptedChat},
-    index::{Bm25Index, DenseIndex, Index, IndexKind, Indexes, TokenBlock, TokenIndex, dense_tests::matrix},
+    index::{Bm25Index, DenseIndex, Index, IndexKind, Indexes, MadeFrom, TokenBlock, TokenIndex, dense_tests::matrix},
     load::{self, ParseLimits},
     rerank::{self, RerankerConfig},
     retrieve::{RetrieverConfig, tests::opened},
@@ -66,6 +66,18 @@ fn document() -> Document {
     load::parse("books/mills.md", text().as_bytes(), &ParseLimits::default()).unwrap()
 }
 
+/// Settings for small chunks: the keys of this chunker among `chunk_size` and `chunk_overlap`.
+pub(crate) fn small_chunks(name: &str, size: u32, overlap: u32) -> Value {
+    let usual: Vec<ChunkerConfig> = variants(name, &[json!({})]);
+    let usual = usual[0].value();
+    let sizes = [("chunk_size", size), ("chunk_overlap", overlap)];
+    sizes
+        .into_iter()
+        .filter(|(key, _)| usual[name].get(key).is_some())
+        .map(|(key, value)| (key, value.into()))
+        .collect()
+}
+
 const CHUNK: &str = "def chunk(text):\n    half = len(text) // 2\n    return [(0, half), (half, len(text))]\n";
 
 #[test]
@@ -74,12 +86,11 @@ fn chunkers_are_pinned() {
     // It asks an embedding model.
     let names = ChunkerConfig::NAMES.iter().filter(|name| **name != "semantic");
     let pins = names.map(|name| {
-        let small = json!({ "chunk_size": 48, "chunk_overlap": 12 });
         let settings = match *name {
             "sentence_window" => json!({ "window_size": 1 }),
             "hierarchical" => json!({ "chunk_sizes": [256, 64, 24], "chunk_overlap": 6, "merge_threshold": 0.3 }),
             "python" => json!({ "source": CHUNK }),
-            _ => small,
+            _ => small_chunks(name, 48, 12),
         };
         let as_it_comes = if *name == "python" { settings.clone() } else { json!({}) };
         let configs: Vec<ChunkerConfig> = variants(name, &[as_it_comes, settings]);
@@ -146,11 +157,18 @@ fn indexes_are_pinned() {
     let of_bm25: Vec<_> = QUESTIONS.iter().map(|question| bm25.search(question, 8)).collect();
     let mut block = TokenBlock::default();
     block.push(&[matrix(3, 48, 5), matrix(0, 48, 5), matrix(9, 48, 6)]).unwrap();
-    let pins = [
+    let mut pins = vec![
         Pin::new("dense", DenseIndex::VERSION, &"8 × 48", &of_dense).unwrap(),
         Pin::new("bm25", Bm25Index::VERSION, &(TEXTS, QUESTIONS), &of_bm25).unwrap(),
         Pin::new("tokens", TokenIndex::VERSION, &"3 + 0 + 9 × 48", &store::Key::of_bytes(&block.to_bytes())).unwrap(),
     ];
+    let other = |kind: &&IndexKind| pins.iter().all(|pin| pin.component != kind.name());
+    let file = |kind: &IndexKind| match kind.made_from() {
+        MadeFrom::Texts(write) => Pin::new(kind.name(), kind.version(), &TEXTS, &store::Key::of_bytes(&write(&TEXTS))),
+        _ => panic!("the index `{}` is not made from texts: add its pin above", kind.name()),
+    };
+    let files: Vec<Pin> = IndexKind::ALL.iter().filter(other).map(|kind| file(kind).unwrap()).collect();
+    pins.extend(files);
     check("index", &pins, &[]);
 }
 
@@ -166,7 +184,7 @@ const RETRIEVE: &str = "def retrieve(questions, chunks):\n    return [[(i, len(c
 fn retrievers_are_pinned() {
     let table = std::sync::Arc::new(table());
     let dense = DenseIndex::from_matrix(&matrix(8, 48, 3)).unwrap();
-    let opened = opened(dense, Bm25Index::build(&TEXTS));
+    let opened = opened(dense, &TEXTS);
     let corpus = Corpus { table: &table, indexes: &opened };
     let vectors = matrix(3, 48, 4);
     let queries: Vec<Query<'_>> = QUESTIONS

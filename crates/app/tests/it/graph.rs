@@ -278,7 +278,7 @@ async fn a_client_that_leaves_ends_the_call_of_the_part_that_writes() {
 
 #[tokio::test]
 async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none() {
-    use rag::{Chunk, ChunkTable, Context, Hit, Span, refine::RefinerConfig, rerank::RerankerConfig};
+    use rag::{Axis, Chunk, ChunkTable, Context, Data, Hit, Span};
     use rag::{Corpus, PipelineConfig, Query};
 
     let text = "Barn owls swallow mice. They hunt at night over open fields.";
@@ -300,10 +300,14 @@ async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none(
     };
     let (table, nothing) = (Arc::new(ChunkTable::new((0..4).map(chunk).collect())), Arc::<ChunkTable>::default());
     let passages: Vec<_> = [2, 0].map(|row| table.passage(Hit { row, score: 1.0 / (row + 1) as f32 })).to_vec();
-    let steps = RefinerConfig::NAMES.iter().map(|name| json!({ "refine": { *name: {} } }));
-    let rerankers = RerankerConfig::NAMES.iter().map(|name| json!({ "reranker": { *name: { "top_n": 1 } } }));
+    let changes_passages = |axis: &&Axis| axis.input() == Data::Passages && axis.output() == Data::Passages;
+    let components =
+        Axis::ALL.iter().filter(changes_passages).flat_map(|axis| axis.docs().into_iter().zip(std::iter::repeat(axis)));
+    let steps = components.flat_map(|((name, _), axis)| {
+        [json!({}), json!({ "top_n": 1 })].map(|settings| json!({ axis.name(): { name: settings } }))
+    });
     let mut compared = Vec::new();
-    for mut config in steps.chain(rerankers) {
+    for mut config in steps {
         let stages = json!({ "chunker": { "sentence": {} }, "retriever": { "bm25": {} } });
         config.as_object_mut().unwrap().extend(stages.as_object().unwrap().clone());
         let Ok(config) = serde_json::from_value::<PipelineConfig>(config) else { continue };

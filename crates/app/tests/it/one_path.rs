@@ -12,7 +12,7 @@
 use crate::{endpoint, workspace::Workspace};
 use lab::{Experiment, RunPipeline, Session, latest_record};
 use rag::{
-    Axis, Item, PipelineConfig,
+    Axis, Data, Item, PipelineConfig,
     pipeline::{AskedQuestion, PipelineEvent},
 };
 use serde_json::{Map, Value, json};
@@ -219,11 +219,11 @@ fn golden() -> String {
 
 /// Every component but those of [`TESTED_ALONE`].
 fn all_spaces() -> Vec<String> {
-    let steps = [(Axis::Reranker, all(Axis::Reranker)), (Axis::Refine, all(Axis::Refine))];
+    let changes_passages = |axis: &Axis| axis.input() == Data::Passages && axis.output() == Data::Passages;
+    let steps = Axis::ALL.iter().copied().filter(changes_passages).map(|axis| (axis, all(axis)));
     let (queries, filter) = (all(Axis::Query), json!({ "filter": { "where": { "author": ["Ann", "Ben"] } } }));
     let queries: Vec<Value> = queries.into_iter().chain([filter]).collect();
-    let mut spaces: Vec<String> =
-        steps.into_iter().map(|step| space(&[(Axis::Query, queries.clone()), step])).collect();
+    let mut spaces: Vec<String> = steps.map(|step| space(&[(Axis::Query, queries.clone()), step])).collect();
     spaces.push(space(&[(Axis::Chunker, all(Axis::Chunker)), (Axis::Retriever, all(Axis::Retriever))]));
     spaces.push(space(&[(Axis::Enrich, all(Axis::Enrich)), (Axis::Generator, all(Axis::Generator))]));
     spaces.push(space(&[(Axis::Query, queries), (Axis::Prompt, all(Axis::Prompt))]));
@@ -334,8 +334,7 @@ async fn compare(workspace: &Workspace, spaces: &[String], models: &str) -> usiz
             rewritten += usize::from(searched.is_some());
             fallbacks += usize::from(served.query_fallback.is_some());
             if !equal {
-                let labels = &found.trial.labels;
-                let trial = ["query", "reranker", "refine", "retriever", "chunker"].map(|axis| labels[axis].as_str());
+                let trial: Vec<&str> = found.trial.labels.values().map(String::as_str).collect();
                 *different.entry(format!("{} ({})", trial.join(" · "), question.id)).or_default() += 1;
             }
         }

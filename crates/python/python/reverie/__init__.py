@@ -25,25 +25,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reverie import _kinds
+
 if TYPE_CHECKING:
-    from reverie import (
-        chunkers,
-        enrichers,
-        exceptions,
-        executors,
-        generators,
-        golden,
-        metrics,
-        queries,
-        refiners,
-        rerankers,
-        retrievers,
-    )
+    from reverie import exceptions, executors, golden
     from reverie._core import Chunker, Embedding, Parser
     from reverie._function_models import FunctionModel, model
+    from reverie._kinds import *
     from reverie.answers import Answer, Event, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
-    from reverie.functions import Function, chunker, enrich, generator, metric, query, refine, reranker, retriever
+    from reverie.functions import Function, chunker, generator, metric, reranker, retriever
     from reverie.judges import Judgement, Noise, Qualification, aexplain, ajudge, anoise, explain, judge, noise
     from reverie.results import Calibration, Comparison, Results, Trial
     from reverie.scores import Scores, aevaluate, evaluate, stopped_scores
@@ -93,27 +84,12 @@ _HOME = {
     "model": "_function_models",
     "noise": "judges",
     "parse": "stages",
-    "enrich": "functions",
-    "query": "functions",
-    "refine": "functions",
     "reranker": "functions",
     "retriever": "functions",
     "stopped_scores": "scores",
 }
 
-_MODULES = (
-    "chunkers",
-    "enrichers",
-    "exceptions",
-    "executors",
-    "generators",
-    "golden",
-    "metrics",
-    "queries",
-    "refiners",
-    "rerankers",
-    "retrievers",
-)
+_MODULES = ("exceptions", "executors", "golden", *_kinds.MODULES)
 
 __all__ = [
     "Answer",
@@ -146,45 +122,36 @@ __all__ = [
     "anoise",
     "chunk",
     "chunker",
-    "chunkers",
-    "enrich",
-    "enrichers",
     "evaluate",
     "exceptions",
     "executors",
     "explain",
     "generator",
-    "generators",
     "golden",
     "index",
     "judge",
     "metric",
-    "metrics",
     "model",
     "noise",
     "parse",
-    "queries",
-    "query",
-    "refine",
-    "refiners",
     "reranker",
-    "rerankers",
     "retriever",
-    "retrievers",
     "stopped_scores",
 ]
+__all__ += _kinds.__all__
 
 
 if not TYPE_CHECKING:
     # A type checker would take any name for something that is there.
     def __getattr__(name: str) -> Any:
-        if name not in _HOME and name not in _MODULES:
+        home = _HOME.get(name) or _kinds.HOMES.get(name)
+        if home is None and name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        if name in _MODULES:
+        if home is None:
             return import_module(f"{__name__}.{name}")
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        value = getattr(import_module(f"{__name__}.{home}"), name)
         globals()[name] = value
         return value
 

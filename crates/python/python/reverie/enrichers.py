@@ -120,3 +120,6 @@ class Enrichers:
     Contextual = Contextual
     Questions = Questions
     LateChunking = LateChunking
+
+
+enrich = Enrichers()

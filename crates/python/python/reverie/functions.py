@@ -20,11 +20,8 @@ from typing import Any, overload
 
 from reverie import _core
 from reverie.chunkers import Chunkers
-from reverie.enrichers import Enrichers
 from reverie.generators import Generators
 from reverie.metrics import Metrics
-from reverie.queries import Queries
-from reverie.refiners import Refiners
 from reverie.rerankers import Rerankers
 from reverie.retrievers import Retrievers
 
@@ -200,10 +197,6 @@ class _Chunker(Chunkers):
 
 
 chunker = _Chunker()
-
-query = Queries()
-enrich = Enrichers()
-refine = Refiners()
 
 
 class _Retriever(Retrievers):

@@ -252,3 +252,6 @@ class Queries:
     Decompose = Decompose
     Condense = Condense
     Join = Join
+
+
+query = Queries()

@@ -350,3 +350,6 @@ class Refiners:
     Corrective = Corrective
     Agentic = Agentic
     Recency = Recency
+
+
+refine = Refiners()

@@ -1,5 +1,5 @@
 //! The Python package's classes for components are those of the Rust source:
-//! a module of `python/reverie` for each stage, such as `chunkers.py`, and `metrics.py`.
+//! a module of `python/reverie` for each stage, such as `chunkers.py`, and `metrics.py`; `_kinds.py` lists these modules.
 //! `make classes` writes them anew: this test with `REVERIE_WRITE_CLASSES=1`.
 
 mod source;
@@ -37,9 +37,10 @@ fn plural(name: &str) -> String {
 #[test]
 fn the_classes_in_python_are_those_of_the_source() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for kind in kinds() {
-        let text = source::module(&kind, COMMAND);
-        let path = here.join("python/reverie").join(format!("{}.py", kind.module));
+    let kinds = kinds();
+    let modules = kinds.iter().map(|kind| (kind.module.as_str(), source::module(kind, COMMAND)));
+    for (module, text) in modules.chain([("_kinds", source::kinds(&kinds, COMMAND))]) {
+        let path = here.join("python/reverie").join(format!("{module}.py"));
         if std::env::var_os("REVERIE_WRITE_CLASSES").is_some() {
             fs::write(&path, &text).unwrap();
         }

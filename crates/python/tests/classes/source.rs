@@ -4,7 +4,10 @@
 //! file (what the component is for).
 
 use serde_json::Value;
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 /// The longest line.
 const WIDTH: usize = 120;
@@ -21,6 +24,14 @@ pub(crate) struct Kind {
     pub(crate) docs: Vec<(&'static str, String)>,
     /// The schema of its registry.
     pub(crate) schema: Value,
+}
+
+impl Kind {
+    /// Whether a function can be one of its components. Then `reverie.functions` has a decorator with its name and
+    /// its classes.
+    fn has_decorator(&self) -> bool {
+        self.docs.iter().any(|(component, _)| *component == "python")
+    }
 }
 
 /// The module's text.
@@ -65,6 +76,36 @@ pub(crate) fn module(kind: &Kind, command: &str) -> String {
     for name in &names {
         let _ = writeln!(text, "    {name} = {name}");
     }
+    if !kind.has_decorator() {
+        let _ = writeln!(text, "\n\n{name} = {}()", class_name(module));
+    }
+    text
+}
+
+/// The text of the module that lists the modules of all kinds.
+pub(crate) fn kinds(kinds: &[Kind], command: &str) -> String {
+    let modules: BTreeSet<&str> = kinds.iter().map(|kind| kind.module.as_str()).collect();
+    let homes: BTreeMap<&str, &str> =
+        kinds.iter().filter(|kind| !kind.has_decorator()).map(|kind| (kind.name, kind.module.as_str())).collect();
+    let all: BTreeSet<&str> = modules.iter().chain(homes.keys()).copied().collect();
+    let strings = |words: &BTreeSet<&str>| words.iter().map(|word| format!("    \"{word}\",\n")).collect::<String>();
+    let imported: String = modules.iter().map(|module| format!("        {module},\n")).collect();
+    let mut text = format!(
+        "\"\"\"The modules with the classes of components, and the names in `reverie` that have these classes.\n\nWritten \
+         from the Rust source by `{command}`: change that, not this.\n\"\"\"\n\nfrom __future__ import annotations\n\nfrom \
+         typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from reverie import (\n{imported}    )\n"
+    );
+    for (name, module) in &homes {
+        let _ = writeln!(text, "    from reverie.{module} import {name}");
+    }
+    let _ = writeln!(text, "\nMODULES = (\n{})", strings(&modules));
+    text.push_str(
+        "\n# The modules of names that are no decorator; decorators are in `reverie.functions`.\nHOMES = {\n",
+    );
+    for (name, module) in &homes {
+        let _ = writeln!(text, "    \"{name}\": \"{module}\",");
+    }
+    let _ = writeln!(text, "}}\n\n__all__ = [\n{}]", strings(&all));
     text
 }
 

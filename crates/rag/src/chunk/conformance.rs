@@ -1,7 +1,8 @@
 //! What every chunker must do with every text, checked over the registry.
 
 use super::{ChunkerConfig, TokenCounter, classes::is_blank};
-use crate::{Chunk, ChunkTable, Component, Context, Document, Format, Hit, Item, Page, Span};
+use crate::{Chunk, ChunkTable, Component, Context, Document, Format, Hit, Item, Page, Span, pins_tests::small_chunks};
+use serde_json::json;
 
 /// A document of plain text, for tests.
 pub(super) fn text_document(text: &str) -> Document {
@@ -53,18 +54,22 @@ fn configs() -> Vec<(ChunkerConfig, Option<usize>)> {
     let complete = ChunkerConfig::defaults().into_iter().filter(|config| config.build(&Context::default()).is_ok());
     let mut configs: Vec<_> = complete.map(|config| (config, None)).collect();
     for (json, size) in [
-        (r#"{"sentence":{"chunk_size":16,"chunk_overlap":5}}"#, 16),
         (r#"{"sentence":{"chunk_size":4,"chunk_overlap":4}}"#, 4),
         (r#"{"hierarchical":{"chunk_sizes":[64,32,16],"chunk_overlap":4}}"#, 16),
-        (r#"{"token":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
-        (r#"{"recursive":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
-        (r#"{"markdown":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
         (r#"{"markdown":{"chunk_size":64,"chunk_overlap":0,"merge_sections":false}}"#, 64),
     ] {
         configs.push((serde_json::from_str(json).unwrap(), Some(size)));
     }
+    for name in ChunkerConfig::NAMES {
+        let settings = small_chunks(name, 16, 4);
+        if settings.get("chunk_size").is_some() {
+            configs.push((serde_json::from_value(json!({ *name: settings })).unwrap(), Some(16)));
+        }
+    }
     // `semantic` needs a model; its file checks the same of it.
-    assert_eq!(configs.len(), ChunkerConfig::NAMES.len() + 5);
+    let tried = |name: &&str| configs.iter().any(|(config, _)| config.name() == **name);
+    let untried: Vec<&str> = ChunkerConfig::NAMES.iter().copied().filter(|name| !tried(name)).collect();
+    assert_eq!(untried, ["semantic", "python"]);
     configs
 }
 

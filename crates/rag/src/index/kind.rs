@@ -97,10 +97,10 @@ pub(super) fn only(files: &[PathBuf]) -> Result<&Path, Error> {
     }
 }
 
-/// Declares the kinds of index: a module for each, and [`IndexKind`].
+/// Declares the kinds of index: for each a module, whose index it exports, and [`IndexKind`].
 macro_rules! kinds {
     ($( $(#[$doc:meta])* $Kind:ident => $module:ident::$Index:ident ),+ $(,)?) => {
-        $( mod $module; )+
+        $( mod $module; pub use $module::$Index; )+
 
         /// A kind of index.
         #[derive(

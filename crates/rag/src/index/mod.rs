@@ -15,12 +15,9 @@ mod tokens;
 mod top;
 mod vector_writer;
 
-pub use bm25::Bm25Index;
-pub use dense::DenseIndex;
 pub use dense_file::DenseWriter;
 pub use kind::{CreateVectors, Index, MadeFrom, OpenIndex};
 pub use token_file::{TokenBlock, TokenWriter};
-pub use token_index::TokenIndex;
 pub(crate) use tokens::Tokenizer;
 pub use vector_writer::VectorWriter;
 #[cfg(test)]
@@ -39,3 +36,21 @@ kind::kinds! {
 
 /// The kinds of index that a component searches.
 pub type Indexes = BTreeSet<IndexKind>;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// An opened index of each kind that is made from texts.
+    pub(crate) fn open_text_indexes(texts: &[&str]) -> Vec<Arc<OpenIndex>> {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |&kind: &IndexKind| {
+            let MadeFrom::Texts(write) = kind.made_from() else { return None };
+            let file = folder.path().join(kind.name());
+            std::fs::write(&file, write(texts)).unwrap();
+            Some(Arc::new(kind.open(&[file]).unwrap()))
+        };
+        IndexKind::ALL.iter().filter_map(open).collect()
+    }
+}

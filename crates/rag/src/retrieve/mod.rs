@@ -125,7 +125,10 @@ fn check_candidates(component: &'static str, top_k: usize, candidates: Option<us
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Chunk, ChunkTable, Component as _, Context, Span, index::OpenIndex};
+    use crate::{
+        Chunk, ChunkTable, Component as _, Context, Span,
+        index::{OpenIndex, tests::open_text_indexes},
+    };
     use models::Matrix;
     use std::sync::Arc;
 
@@ -167,7 +170,7 @@ pub(crate) mod tests {
             };
             let table = Arc::new(ChunkTable::new((0u32..).zip(texts).map(chunk).collect()));
             let dense = DenseIndex::from_matrix(&Matrix { columns: 2, data: vectors.concat() }).unwrap();
-            Self { table, indexes: opened(dense, Bm25Index::build(&texts[1..])) }
+            Self { table, indexes: opened(dense, &texts[1..]) }
         }
 
         pub(crate) fn corpus(&self) -> Corpus<'_> {
@@ -183,9 +186,11 @@ pub(crate) mod tests {
         }
     }
 
-    /// A dense and a BM25 index.
-    pub(crate) fn opened(dense: DenseIndex, bm25: Bm25Index) -> Vec<Arc<OpenIndex>> {
-        vec![Arc::new(OpenIndex::new(dense)), Arc::new(OpenIndex::new(bm25))]
+    /// A dense index, and an index of each kind that is made from texts.
+    pub(crate) fn opened(dense: DenseIndex, texts: &[&str]) -> Vec<Arc<OpenIndex>> {
+        let mut indexes = open_text_indexes(texts);
+        indexes.insert(0, Arc::new(OpenIndex::new(dense)));
+        indexes
     }
 
     pub(crate) fn rows(hits: &[Hit]) -> Vec<u32> {

@@ -1,0 +1,55 @@
+"""The modules with the classes of components, and the names in `reverie` that have these classes.
+
+Written from the Rust source by `make classes`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reverie import (
+        chunkers,
+        enrichers,
+        generators,
+        metrics,
+        queries,
+        refiners,
+        rerankers,
+        retrievers,
+    )
+    from reverie.enrichers import enrich
+    from reverie.queries import query
+    from reverie.refiners import refine
+
+MODULES = (
+    "chunkers",
+    "enrichers",
+    "generators",
+    "metrics",
+    "queries",
+    "refiners",
+    "rerankers",
+    "retrievers",
+)
+
+# The modules of names that are no decorator; decorators are in `reverie.functions`.
+HOMES = {
+    "enrich": "enrichers",
+    "query": "queries",
+    "refine": "refiners",
+}
+
+__all__ = [
+    "chunkers",
+    "enrich",
+    "enrichers",
+    "generators",
+    "metrics",
+    "queries",
+    "query",
+    "refine",
+    "refiners",
+    "rerankers",
+    "retrievers",
+]
