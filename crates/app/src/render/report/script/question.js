@@ -22,14 +22,15 @@ function highlighted(passage, evidence) {
   body.append(text(at, passage.start + bytes.length));
   return [body, spans.length > 0];
 }
-// Finds the trial that differs only in having no reranker: its passages are those that the reranker was given.
-const BEFORE_RERANKING = ["chunker", "enrich", "embedder", "query", "retriever"];
+// Finds a trial that searches in the same way and changes nothing after the search: its passages are those that the reranker was given.
 function withoutReranker(row) {
-  const names = (settings) => Object.keys(typeof settings === "object" && settings ? settings : {});
-  const has = (other) => !names(other.settings.reranker).includes("none");
-  if (!has(row)) return null;
-  const same = (other) => BEFORE_RERANKING.every((axis) => JSON.stringify(other.settings[axis]) === JSON.stringify(row.settings[axis]));
-  return { twin: board.rows.find((other) => !has(other) && !other.stopped && same(other)) ?? null };
+  const isNone = (settings) => [settings ?? []].flat().every((step) => (typeof step === "string" ? step : Object.keys(step)[0]) === "none");
+  if (isNone(row.settings.reranker)) return null;
+  const axes = board.columns.filter((column) => column.kind === "axis").map((column) => column.name);
+  const before = axes.slice(0, axes.indexOf("reranker")), after = axes.slice(axes.indexOf("reranker"), axes.indexOf("prompt"));
+  const same = (other) => before.every((axis) => JSON.stringify(other.settings[axis]) === JSON.stringify(row.settings[axis]));
+  const isPlain = (other) => after.every((axis) => isNone(other.settings[axis]));
+  return { twin: board.rows.find((other) => !other.stopped && isPlain(other) && same(other)) ?? null };
 }
 
 function drawQuestion() {
@@ -97,8 +98,8 @@ function retrieved(row, list, passages, held) {
   const notes = [element("p", { class: "hint" }, `${words.join("; ")}.`)];
   if (reranked) {
     notes.push(element("p", { class: "hint" }, reranked.twin
-      ? `The ranks before reranking are those of ${reranked.twin.id}, which searches in the same way and has no reranker.`
-      : "The results hold the ranks after reranking only, and no trial searches in the same way without a reranker."));
+      ? `The ranks before reranking are those of ${reranked.twin.id}, which searches in the same way and changes nothing after the search.`
+      : "The results hold the ranks after reranking only, and no trial searches in the same way and changes nothing after the search."));
   }
   return [...notes, element("ol", { class: "cards" }, ...cards)];
 }
