@@ -71,11 +71,7 @@ pub(crate) fn small_chunks(name: &str, size: u32, overlap: u32) -> Value {
     let usual: Vec<ChunkerConfig> = variants(name, &[json!({})]);
     let usual = usual[0].value();
     let sizes = [("chunk_size", size), ("chunk_overlap", overlap)];
-    sizes
-        .into_iter()
-        .filter(|(key, _)| usual[name].get(key).is_some())
-        .map(|(key, value)| (key, value.into()))
-        .collect()
+    sizes.into_iter().filter(|(key, _)| usual[name].get(key).is_some()).collect()
 }
 
 const CHUNK: &str = "def chunk(text):\n    half = len(text) // 2\n    return [(0, half), (half, len(text))]\n";

@@ -67,7 +67,7 @@ fn configs() -> Vec<(ChunkerConfig, Option<usize>)> {
         }
     }
     // `semantic` needs a model; its file checks the same of it.
-    let tried = |name: &&str| configs.iter().any(|(config, _)| config.name() == **name);
+    let tried = |name: &&str| configs.iter().any(|(config, _)| config.name() == *name);
     let untried: Vec<&str> = ChunkerConfig::NAMES.iter().copied().filter(|name| !tried(name)).collect();
     assert_eq!(untried, ["semantic", "python"]);
     configs
