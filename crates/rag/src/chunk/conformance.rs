@@ -54,15 +54,20 @@ fn configs() -> Vec<(ChunkerConfig, Option<usize>)> {
     let complete = ChunkerConfig::defaults().into_iter().filter(|config| config.build(&Context::default()).is_ok());
     let mut configs: Vec<_> = complete.map(|config| (config, None)).collect();
     for (json, size) in [
+        (r#"{"sentence":{"chunk_size":16,"chunk_overlap":5}}"#, 16),
         (r#"{"sentence":{"chunk_size":4,"chunk_overlap":4}}"#, 4),
         (r#"{"hierarchical":{"chunk_sizes":[64,32,16],"chunk_overlap":4}}"#, 16),
+        (r#"{"token":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
+        (r#"{"recursive":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
+        (r#"{"markdown":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
         (r#"{"markdown":{"chunk_size":64,"chunk_overlap":0,"merge_sections":false}}"#, 64),
     ] {
         configs.push((serde_json::from_str(json).unwrap(), Some(size)));
     }
     for name in ChunkerConfig::NAMES {
         let settings = small_chunks(name, 16, 4);
-        if settings.get("chunk_size").is_some() {
+        let is_listed = configs.iter().any(|(config, size)| config.name() == *name && size.is_some());
+        if !is_listed && settings.get("chunk_size").is_some() {
             configs.push((serde_json::from_value(json!({ *name: settings })).unwrap(), Some(16)));
         }
     }
