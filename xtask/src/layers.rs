@@ -40,7 +40,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     (
         "rag",
         &[
-            "types fence index load sampling trace",
+            "types fence index load trace",
             "component filter python table corpus",
             "stage chunk embed prompt query rerank enrich generate retrieve *",
             "axes pipeline searcher refine",

@@ -7,7 +7,7 @@ use crate::{
     index::{IndexKind, Indexes},
 };
 use models::{Chat, Embedder, ModelKind, Reranker};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::registry::Read;
 
@@ -367,6 +367,60 @@ impl Context<'_> {
         }
     }
 }
+
+/// How many hits are chosen from if the settings do not say: for each side of `hybrid`, and for a reranker.
+pub(crate) fn default_candidates(top_k: usize) -> usize {
+    top_k.saturating_mul(4).max(20)
+}
+
+/// Refuses the settings of a component unless a condition holds.
+///
+/// # Errors
+/// [`Error::Config`] with the reason.
+pub(crate) fn ensure(component: &'static str, holds: bool, reason: impl Into<String>) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(Error::Config { component, reason: reason.into() }) }
+}
+
+/// Checks the sampling settings of a component that a chat model writes for.
+///
+/// # Errors
+/// [`Error::Config`] for a limit of no tokens or an impossible temperature.
+pub(crate) fn check_sampling(component: &'static str, max_tokens: u32, temperature: f32) -> Result<(), Error> {
+    ensure(component, max_tokens > 0, "max_tokens must be at least 1")?;
+    let reason = format!("temperature is {temperature}, but must be between 0 and 2");
+    ensure(component, (0.0..=2.0).contains(&temperature), reason)
+}
+
+/// The JSON Schema of an object with these properties and no others, all of them required.
+pub(crate) fn object_schema<const N: usize>(properties: [(&str, Value); N]) -> Value {
+    let names = properties.each_ref().map(|(name, _)| *name);
+    let properties: Value = properties.into_iter().collect();
+    json!({ "type": "object", "properties": properties, "required": names.as_slice(), "additionalProperties": false })
+}
+
+/// Declares the settings of a component, each with its default: the struct with its derives, and its `Default`.
+macro_rules! settings {
+    (
+        $(#[$meta:meta])*
+        $visible:vis struct $Config:ident {
+            $( $(#[$about:meta])* $visible_field:vis $field:ident: $Type:ty = $default:expr, )+
+        }
+    ) => {
+        #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        $(#[$meta])*
+        $visible struct $Config {
+            $( $(#[$about])* $visible_field $field: $Type, )+
+        }
+
+        impl Default for $Config {
+            fn default() -> Self {
+                Self { $( $field: $default, )+ }
+            }
+        }
+    };
+}
+pub(crate) use settings;
 
 /// [`Component::limit`] and [`Component::set_limit`] of a component with this
 /// setting, inside its `impl`. `set_limit` raises `candidates` to the limit.

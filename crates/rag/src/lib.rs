@@ -17,7 +17,6 @@ pub mod load;
 mod pins_tests;
 pub mod pipeline;
 pub mod python;
-mod sampling;
 mod searcher;
 mod stage;
 mod table;

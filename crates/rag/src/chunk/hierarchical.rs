@@ -19,9 +19,11 @@ use super::{
     split::{Cut, Splitter, check_sizes, not_set, overlap_follows_size},
     tokens::TokenCounter,
 };
-use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span};
+use crate::{
+    Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 pub(super) const VERSION: u32 = 2;
@@ -30,34 +32,26 @@ pub(super) const VERSION: u32 = 2;
 /// are levels. The bound excludes an endless loop.
 const MOST_ROUNDS: usize = 1000;
 
-/// The overlap of chunks of the usual size, and the most that is chosen for others.
-const USUAL_OVERLAP: u32 = 20;
-
-/// Settings of `hierarchical`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields, remote = "Self")]
-pub struct Config {
-    /// The size of a chunk at each level, largest first, in tokens of
-    /// `cl100k_base`. Default 2048, 512, 128.
-    pub chunk_sizes: Vec<u32>,
-    /// The most that a chunk repeats of the one before, at every level, in
-    /// tokens; whole sentences only. Default: a fifth of the smallest size, at
-    /// most 20.
-    #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", extend("default" = null))]
-    pub chunk_overlap: u32,
-    /// A parent replaces its children if more than this share of them was
-    /// found. From 0 to 1. Default 0.5.
-    pub merge_threshold: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { chunk_sizes: vec![2048, 512, 128], chunk_overlap: USUAL_OVERLAP, merge_threshold: 0.5 }
+settings! {
+    /// Settings of `hierarchical`.
+    #[serde(remote = "Self")]
+    pub struct Config {
+        /// The size of a chunk at each level, largest first, in tokens of
+        /// `cl100k_base`. Default 2048, 512, 128.
+        pub chunk_sizes: Vec<u32> = vec![2048, 512, 128],
+        /// The most that a chunk repeats of the one before, at every level, in
+        /// tokens; whole sentences only. Default: a fifth of the smallest size, at
+        /// most 20.
+        #[serde(default = "not_set")]
+        #[schemars(with = "Option<u32>", extend("default" = null))]
+        pub chunk_overlap: u32 = 20,
+        /// A parent replaces its children if more than this share of them was
+        /// found. From 0 to 1. Default 0.5.
+        pub merge_threshold: f64 = 0.5,
     }
 }
 
-overlap_follows_size!(|config| config.leaf(), USUAL_OVERLAP);
+overlap_follows_size!(|config| config.leaf());
 
 impl Component for Config {
     fn chunk_size(&self) -> Option<usize> {
@@ -85,16 +79,12 @@ impl Config {
 
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker hierarchical";
-        let refuse = |reason: String| Err(Error::Config { component: COMPONENT, reason });
-        if self.chunk_sizes.is_empty() || self.chunk_sizes.len() > 16 {
-            return refuse(format!("`chunk_sizes` has {} levels; give 1 to 16", self.chunk_sizes.len()));
-        }
-        if !self.chunk_sizes.is_sorted_by(|larger, smaller| larger > smaller) {
-            return refuse(format!("`chunk_sizes` {:?} must fall from level to level", self.chunk_sizes));
-        }
-        if !(0.0..=1.0).contains(&self.merge_threshold) {
-            return refuse(format!("`merge_threshold` is {}, but a share lies between 0 and 1", self.merge_threshold));
-        }
+        let levels = self.chunk_sizes.len();
+        ensure(COMPONENT, (1..=16).contains(&levels), format!("`chunk_sizes` has {levels} levels; give 1 to 16"))?;
+        let falls = self.chunk_sizes.is_sorted_by(|larger, smaller| larger > smaller);
+        ensure(COMPONENT, falls, format!("`chunk_sizes` {:?} must fall from level to level", self.chunk_sizes))?;
+        let reason = format!("`merge_threshold` is {}, but a share lies between 0 and 1", self.merge_threshold);
+        ensure(COMPONENT, (0.0..=1.0).contains(&self.merge_threshold), reason)?;
         let usual = Self::default().chunk_sizes.into_iter().min().unwrap_or_default();
         for &size in &self.chunk_sizes {
             check_sizes(COMPONENT, "chunk_sizes", size, usual, self.chunk_overlap)?;
@@ -150,12 +140,11 @@ impl Chunker for Hierarchical {
         list.sort_by(|a, b| b.score.total_cmp(&a.score));
         let mut seen = HashSet::new();
         list.retain(|found| seen.insert(found.row));
-        list.into_iter()
-            .map(|found| {
-                let passage = table.passage(Hit { row: found.row, score: found.score as f32 });
-                if found.rows.is_empty() { passage } else { Passage { rows: found.rows, ..passage } }
-            })
-            .collect()
+        let passage = |RankedChunk { row, score, rows }: RankedChunk| {
+            let passage = table.passage(Hit { row, score: score as f32 });
+            if rows.is_empty() { passage } else { Passage { rows, ..passage } }
+        };
+        list.into_iter().map(passage).collect()
     }
 }
 
@@ -228,7 +217,7 @@ fn family_size(row: u32, table: &ChunkTable) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::conformance::text_document;
+    use crate::chunk::conformance_tests::text_document;
 
     fn sentences(n: usize) -> String {
         (0..n).map(|i| format!("Sentence number {i} is here. ")).collect()

@@ -11,55 +11,36 @@
 use super::{
     Chunker,
     outline::{Outline, link},
-    split::{Cut, Joiner, Splitter, check_sizes, not_set, overlap_follows_size, trim},
+    split::{Cut, Joiner, Splitter, check_sizes, cut_by_size, not_set, overlap_follows_size, trim},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Component, Context, Document, Error, Item, Span};
+use crate::{Chunk, Component, Context, Document, Error, Span, component::settings};
 use async_trait::async_trait;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
-/// The overlap of chunks of the usual size, and the most that is chosen for others.
-const USUAL_OVERLAP: u32 = 50;
-
-/// Settings of `markdown`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields, remote = "Self")]
-pub struct Config {
-    /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
-    pub chunk_size: u32,
-    /// The most that a chunk repeats of the one before within a section that
-    /// is too large, in tokens. Default: a fifth of
-    /// `chunk_size`, at most 50.
-    #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", extend("default" = null))]
-    pub chunk_overlap: u32,
-    /// Whether small sections under one heading share a chunk. Default true.
-    pub merge_sections: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { chunk_size: 512, chunk_overlap: USUAL_OVERLAP, merge_sections: true }
+settings! {
+    /// Settings of `markdown`.
+    #[serde(remote = "Self")]
+    pub struct Config {
+        /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
+        pub chunk_size: u32 = 512,
+        /// The most that a chunk repeats of the one before within a section that
+        /// is too large, in tokens. Default: a fifth of
+        /// `chunk_size`, at most 50.
+        #[serde(default = "not_set")]
+        #[schemars(with = "Option<u32>", extend("default" = null))]
+        pub chunk_overlap: u32 = 50,
+        /// Whether small sections under one heading share a chunk. Default true.
+        pub merge_sections: bool = true,
     }
 }
 
-overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
+overlap_follows_size!(|config| config.chunk_size);
 
 impl Component for Config {
-    fn chunk_size(&self) -> Option<usize> {
-        usize::try_from(self.chunk_size).ok()
-    }
-
-    fn estimate_chunks(&self, item: Item) -> Item {
-        item.cut_into_chunks(self.chunk_size.into(), self.chunk_overlap.into())
-    }
-
-    fn estimate_output(&self, item: Item) -> Item {
-        item.with_passage_size(self.chunk_size.into())
-    }
+    cut_by_size!(|size| size);
 }
 
 impl Config {
@@ -206,9 +187,8 @@ impl Structure {
                     let is_bare = text[body..at].trim().is_empty();
                     let leads = is_bare && above.last().is_some_and(|(last, _)| *last < level);
                     if !leads && start < at {
-                        structure
-                            .sections
-                            .push(MarkdownSection { span: Span { start, end: at }, path: titles(&above) });
+                        let span = Span { start, end: at };
+                        structure.sections.push(MarkdownSection { span, path: titles(&above) });
                         start = at;
                     }
                     body = range.end;
@@ -218,14 +198,10 @@ impl Structure {
                 }
                 Event::End(TagEnd::Heading(_)) => in_heading = false,
                 Event::Text(part) | Event::Code(part) if in_heading => {
-                    if let Some((_, title)) = above.last_mut() {
-                        title.push_str(&part);
-                    }
+                    above.last_mut().into_iter().for_each(|(_, title)| title.push_str(&part));
                 }
                 Event::SoftBreak | Event::HardBreak if in_heading => {
-                    if let Some((_, title)) = above.last_mut() {
-                        title.push(' ');
-                    }
+                    above.last_mut().into_iter().for_each(|(_, title)| title.push(' '));
                 }
                 Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_)) | Tag::Table(_)) => {
                     let block = Span { start: line_start(text, range.start), end: range.end };
@@ -266,7 +242,7 @@ fn are_siblings(a: &[String], b: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Format, chunk::conformance::text_document};
+    use crate::{Format, chunk::conformance_tests::text_document};
 
     fn chunks(config: &Config, text: &str) -> Vec<Chunk> {
         let headings = crate::load::markdown_headings(text);

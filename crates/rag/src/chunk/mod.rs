@@ -8,7 +8,7 @@ mod tokens;
 mod vocabulary;
 
 #[cfg(test)]
-mod conformance;
+mod conformance_tests;
 
 pub(crate) use outline::merge_headings;
 pub use tokens::TokenCounter;

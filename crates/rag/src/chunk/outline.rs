@@ -153,7 +153,7 @@ pub(super) fn link(chunks: &mut [Chunk]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Format, Heading, Page, chunk::conformance::text_document, load::markdown_headings};
+    use crate::{Format, Heading, Page, chunk::conformance_tests::text_document, load::markdown_headings};
 
     fn document(text: &str) -> Document {
         let headings = markdown_headings(text);

@@ -122,7 +122,7 @@ fn next_character(text: &str, at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::conformance::text_document;
+    use crate::chunk::conformance_tests::text_document;
 
     fn chunks(source: &str, text: &str) -> Result<Vec<String>, String> {
         let chunker = Config { source: source.to_owned(), ..Config::default() }.build(&Context::default()).unwrap();

@@ -9,71 +9,48 @@
 use super::{
     Chunker,
     outline::Outline,
-    split::{Joiner, check_sizes, not_set, overlap_follows_size},
+    split::{Joiner, check_sizes, cut_by_size, not_set, overlap_follows_size},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Component, Context, Document, Error, Item, Span};
+use crate::{
+    Chunk, Component, Context, Document, Error, Span,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
-/// The overlap of chunks of the usual size, and the most that is chosen for others.
-const USUAL_OVERLAP: u32 = 50;
-
-/// Settings of `recursive`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields, remote = "Self")]
-pub struct Config {
-    /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
-    pub chunk_size: u32,
-    /// The most that a chunk repeats of the one before, in tokens.
-    /// Default: a fifth of `chunk_size`, at most 50.
-    #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", extend("default" = null))]
-    pub chunk_overlap: u32,
-    /// Where to cut, coarse first; an empty string cuts between characters and
-    /// must come last. Default blank line, line end, `. `, space, empty.
-    pub separators: Vec<String>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let separators = ["\n\n", "\n", ". ", " ", ""].map(str::to_owned).to_vec();
-        Self { chunk_size: 512, chunk_overlap: USUAL_OVERLAP, separators }
+settings! {
+    /// Settings of `recursive`.
+    #[serde(remote = "Self")]
+    pub struct Config {
+        /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
+        pub chunk_size: u32 = 512,
+        /// The most that a chunk repeats of the one before, in tokens.
+        /// Default: a fifth of `chunk_size`, at most 50.
+        #[serde(default = "not_set")]
+        #[schemars(with = "Option<u32>", extend("default" = null))]
+        pub chunk_overlap: u32 = 50,
+        /// Where to cut, coarse first; an empty string cuts between characters and
+        /// must come last. Default blank line, line end, `. `, space, empty.
+        pub separators: Vec<String> = ["\n\n", "\n", ". ", " ", ""].map(str::to_owned).to_vec(),
     }
 }
 
-overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
+overlap_follows_size!(|config| config.chunk_size);
 
 impl Component for Config {
-    fn chunk_size(&self) -> Option<usize> {
-        usize::try_from(self.chunk_size).ok()
-    }
-
-    fn estimate_chunks(&self, item: Item) -> Item {
-        // A chunk ends before the piece that is too long for it, so a part of it stays empty: in prose about a tenth.
-        item.cut_into_chunks(u64::from(self.chunk_size) * 9 / 10, self.chunk_overlap.into())
-    }
-
-    fn estimate_output(&self, item: Item) -> Item {
-        item.with_passage_size(self.chunk_size.into())
-    }
+    // A chunk ends before the piece that is too long for it, so a part of it stays empty: in prose about a tenth.
+    cut_by_size!(|size| size * 9 / 10);
 }
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker recursive";
         check_sizes(COMPONENT, "chunk_size", self.chunk_size, Self::default().chunk_size, self.chunk_overlap)?;
-        match self.separators.split_last() {
-            Some((last, others)) if last.is_empty() && !others.iter().any(String::is_empty) => {}
-            _ => {
-                return Err(Error::Config {
-                    component: COMPONENT,
-                    reason: "`separators` must end with one empty string, so that every text can be cut".to_owned(),
-                });
-            }
-        }
+        let empty = self.separators.iter().position(String::is_empty);
+        let reason = "`separators` must end with one empty string, so that every text can be cut";
+        ensure(COMPONENT, empty.is_some_and(|at| at + 1 == self.separators.len()), reason)?;
         Ok(Box::new(Recursive {
             separators: self.separators.clone(),
             size: self.chunk_size as usize,
@@ -150,7 +127,7 @@ fn piece_lengths<'a>(text: &'a str, separator: &'a str) -> Box<dyn Iterator<Item
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::conformance::text_document;
+    use crate::chunk::conformance_tests::text_document;
 
     fn texts(config: &Config, text: &str) -> Vec<String> {
         let chunks = config.build(&Context::default()).unwrap().chunk_now(&text_document(text)).unwrap();

@@ -24,35 +24,31 @@ use super::{
     split::{Cut, Splitter, check_sizes, trim},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Component, Context, Document, Error, Item, Span};
+use crate::{
+    Chunk, Component, Context, Document, Error, Item, Span,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
 use models::{Embedder, InputKind, Matrix};
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "chunker semantic";
 
-/// Settings of `semantic`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How many sentences before and after a sentence are embedded with it.
-    /// Default 1.
-    pub buffer_size: usize,
-    /// A chunk ends where the distance of two sentences is larger than this
-    /// percentile of all distances of the document, from 0 to 100: 95 (the
-    /// default) cuts one border of sentences in twenty.
-    pub breakpoint_percentile: f64,
-    /// A chunk of fewer tokens of `cl100k_base` is joined with the next one, if
-    /// both fit into `most_size`. Default 32.
-    pub least_size: u32,
-    /// A chunk of more tokens is cut. Default 1024.
-    pub most_size: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { buffer_size: 1, breakpoint_percentile: 95.0, least_size: 32, most_size: 1024 }
+settings! {
+    /// Settings of `semantic`.
+    pub struct Config {
+        /// How many sentences before and after a sentence are embedded with it.
+        /// Default 1.
+        pub buffer_size: usize = 1,
+        /// A chunk ends where the distance of two sentences is larger than this
+        /// percentile of all distances of the document, from 0 to 100: 95 (the
+        /// default) cuts one border of sentences in twenty.
+        pub breakpoint_percentile: f64 = 95.0,
+        /// A chunk of fewer tokens of `cl100k_base` is joined with the next one, if
+        /// both fit into `most_size`. Default 32.
+        pub least_size: u32 = 32,
+        /// A chunk of more tokens is cut. Default 1024.
+        pub most_size: u32 = 1024,
     }
 }
 
@@ -72,16 +68,12 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
-        let refuse = |reason: String| Err(Error::Config { component: NAME, reason });
-        if !(0.0..=100.0).contains(&self.breakpoint_percentile) {
-            let percentile = self.breakpoint_percentile;
-            return refuse(format!("`breakpoint_percentile` is {percentile}, but must lie between 0 and 100"));
-        }
-        check_sizes(NAME, "most_size", self.most_size, self.most_size, 0)?;
-        if self.least_size > self.most_size {
-            let (least, most) = (self.least_size, self.most_size);
-            return refuse(format!("`least_size` ({least}) is larger than `most_size` ({most}); make it smaller"));
-        }
+        let Self { breakpoint_percentile: percentile, least_size: least, most_size: most, .. } = *self;
+        let reason = format!("`breakpoint_percentile` is {percentile}, but must lie between 0 and 100");
+        ensure(NAME, (0.0..=100.0).contains(&percentile), reason)?;
+        check_sizes(NAME, "most_size", most, most, 0)?;
+        let reason = format!("`least_size` ({least}) is larger than `most_size` ({most}); make it smaller");
+        ensure(NAME, least <= most, reason)?;
         let splitter = Splitter::by_tokens(Cut::of_sentences("\n\n\n", " "), self.most_size, 0);
         Ok(Box::new(Semantic { config: self.clone(), splitter, embedder: cx.embedder(NAME)? }))
     }
@@ -180,7 +172,7 @@ fn percentile(values: &[f64], percentile: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::{
-        chunk::conformance::{check, nasty_texts, text_document},
+        chunk::conformance_tests::{check, nasty_texts, text_document},
         rerank::tests::Fixture,
     };
 

@@ -7,58 +7,34 @@
 
 use super::{
     Chunker,
-    split::{Cut, Splitter, check_separator, check_sizes, not_set, overlap_follows_size},
+    split::{Cut, Splitter, check_separator, check_sizes, cut_by_size, not_set, overlap_follows_size},
 };
-use crate::{Component, Context, Error, Item};
-use serde::{Deserialize, Serialize};
+use crate::{Component, Context, Error, component::settings};
 
 pub(super) const VERSION: u32 = 2;
 
-/// The overlap of chunks of the usual size, and the most that is chosen for others.
-const USUAL_OVERLAP: u32 = 200;
-
-/// Settings of `sentence`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields, remote = "Self")]
-pub struct Config {
-    /// The size of a chunk, in tokens of `cl100k_base`. Default 1024.
-    pub chunk_size: u32,
-    /// The most that a chunk repeats of the one before, in tokens; whole
-    /// sentences only. Default: a fifth of `chunk_size`, at most 200.
-    #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", extend("default" = null))]
-    pub chunk_overlap: u32,
-    /// Where paragraphs are cut, tried before sentences. Default three line ends.
-    pub paragraph_separator: String,
-    /// Where words are cut, if a sentence is too long. Default one space.
-    pub separator: String,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            chunk_size: 1024,
-            chunk_overlap: USUAL_OVERLAP,
-            paragraph_separator: "\n\n\n".to_owned(),
-            separator: " ".to_owned(),
-        }
+settings! {
+    /// Settings of `sentence`.
+    #[serde(remote = "Self")]
+    pub struct Config {
+        /// The size of a chunk, in tokens of `cl100k_base`. Default 1024.
+        pub chunk_size: u32 = 1024,
+        /// The most that a chunk repeats of the one before, in tokens; whole
+        /// sentences only. Default: a fifth of `chunk_size`, at most 200.
+        #[serde(default = "not_set")]
+        #[schemars(with = "Option<u32>", extend("default" = null))]
+        pub chunk_overlap: u32 = 200,
+        /// Where paragraphs are cut, tried before sentences. Default three line ends.
+        pub paragraph_separator: String = "\n\n\n".to_owned(),
+        /// Where words are cut, if a sentence is too long. Default one space.
+        pub separator: String = " ".to_owned(),
     }
 }
 
-overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
+overlap_follows_size!(|config| config.chunk_size);
 
 impl Component for Config {
-    fn chunk_size(&self) -> Option<usize> {
-        usize::try_from(self.chunk_size).ok()
-    }
-
-    fn estimate_chunks(&self, item: Item) -> Item {
-        item.cut_into_chunks(self.chunk_size.into(), self.chunk_overlap.into())
-    }
-
-    fn estimate_output(&self, item: Item) -> Item {
-        item.with_passage_size(self.chunk_size.into())
-    }
+    cut_by_size!(|size| size);
 }
 
 impl Config {
@@ -75,7 +51,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::conformance::text_document;
+    use crate::chunk::conformance_tests::text_document;
 
     #[test]
     fn chunks_are_neighbours_and_overlap() {

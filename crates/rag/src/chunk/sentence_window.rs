@@ -15,9 +15,11 @@ use super::{
     punkt,
     split::trim,
 };
-use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span};
+use crate::{
+    Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 pub(super) const VERSION: u32 = 2;
@@ -26,18 +28,12 @@ pub(super) const VERSION: u32 = 2;
 const SHORT_SENTENCE: u64 = 16;
 const LONG_SENTENCE: u64 = 48;
 
-/// Settings of `sentence_window`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How many sentences before and after the one found. Default 3, so at
-    /// most seven in all.
-    pub window_size: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { window_size: 3 }
+settings! {
+    /// Settings of `sentence_window`.
+    pub struct Config {
+        /// How many sentences before and after the one found. Default 3, so at
+        /// most seven in all.
+        pub window_size: u32 = 3,
     }
 }
 
@@ -53,37 +49,23 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
-        if self.window_size == 0 {
-            return Err(Error::Config {
-                component: "chunker sentence_window",
-                reason: "`window_size` is 0; give at least 1, or use the chunker `sentence`".to_owned(),
-            });
-        }
-        Ok(Box::new(SentenceWindow { window_size: self.window_size }))
+        let reason = "`window_size` is 0; give at least 1, or use the chunker `sentence`";
+        ensure("chunker sentence_window", self.window_size > 0, reason)?;
+        Ok(Box::new(self.clone()))
     }
-}
 
-struct SentenceWindow {
-    window_size: u32,
-}
-
-impl SentenceWindow {
     /// The first and last row of the window around a row.
     fn window(&self, row: u32, table: &ChunkTable) -> (u32, u32) {
         let reach = |step: fn(&Chunk) -> Option<u32>| {
-            let mut at = row;
-            for _ in 0..self.window_size {
-                let Some(number) = step(table.chunk(at)) else { break };
-                at = table.sibling(row, number);
-            }
-            at
+            let next = |&at: &u32| step(table.chunk(at)).map(|number| table.sibling(row, number));
+            std::iter::successors(Some(row), next).take(self.window_size as usize + 1).last().unwrap_or(row)
         };
         (reach(|chunk| chunk.previous), reach(|chunk| chunk.next))
     }
 }
 
 #[async_trait]
-impl Chunker for SentenceWindow {
+impl Chunker for Config {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         // White space after a sentence stays with it, so that windows can be
         // put together from the sentences alone.
@@ -121,7 +103,7 @@ impl Chunker for SentenceWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::conformance::text_document;
+    use crate::chunk::conformance_tests::text_document;
 
     fn table(documents: &[&str]) -> ChunkTable {
         let chunker = Config::default().build(&Context::default()).unwrap();

@@ -9,7 +9,7 @@
 //! Source: LlamaIndex 0.14 `SentenceSplitter` and `TokenTextSplitter`.
 
 use super::{Chunker, classes::is_blank, outline::Outline, punkt, tokens::TokenCounter};
-use crate::{Chunk, Document, Error, Span};
+use crate::{Chunk, Document, Error, Span, component::ensure};
 use async_trait::async_trait;
 use std::collections::VecDeque;
 
@@ -118,12 +118,10 @@ impl<C: Counter> Splitter<C> {
             }
             let cuts = self.cuts.iter().filter(|cut| depth < MOST_SENTENCE_CUTS || **cut != Cut::Sentences);
             match cuts.map(|cut| cut.pieces(piece)).find(|pieces| pieces.len() > 1) {
-                Some(pieces) => stack.extend(
-                    pieces
-                        .into_iter()
-                        .rev()
-                        .map(|part| (Span { start: span.start + part.start, end: span.start + part.end }, depth + 1)),
-                ),
+                Some(pieces) => {
+                    let below = |part: Span| Span { start: span.start + part.start, end: span.start + part.end };
+                    stack.extend(pieces.into_iter().rev().map(|part| (below(part), depth + 1)));
+                }
                 // A single character over the size: it cannot be cut.
                 None => joiner.push(span, self.size),
             }
@@ -210,24 +208,18 @@ pub(super) const fn not_set() -> u32 {
     u32::MAX
 }
 
-/// The overlap of chunks of this size where none is set: a fifth, and no more
-/// than what is usual for large chunks.
-pub(super) fn overlap_of(size: u32, most: u32) -> u32 {
-    (size / 5).min(most)
-}
-
 /// Reads and writes the settings of a chunker, in which an overlap that is not
-/// set follows the size: what is read holds the number that is used, so it is
-/// part of keys and of what is shown. The derives of `Config` are those of
-/// `#[serde(remote = "Self")]`.
+/// set follows the size: it is a fifth of it, at most the default overlap. What is
+/// read holds the number that is used, so it is part of keys and of what is shown.
+/// The derives of `Config` are those of `#[serde(remote = "Self")]`.
 macro_rules! overlap_follows_size {
-    ($size:expr, $most:expr) => {
+    ($size:expr) => {
         impl<'de> serde::Deserialize<'de> for Config {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let mut config = Self::deserialize(deserializer)?;
                 if config.chunk_overlap == super::split::not_set() {
                     let size: fn(&Self) -> u32 = $size;
-                    config.chunk_overlap = super::split::overlap_of(size(&config), $most);
+                    config.chunk_overlap = (size(&config) / 5).min(Self::default().chunk_overlap);
                 }
                 Ok(config)
             }
@@ -242,6 +234,25 @@ macro_rules! overlap_follows_size {
 }
 pub(super) use overlap_follows_size;
 
+/// The methods of [`Component`](crate::Component) that follow from `chunk_size` and
+/// `chunk_overlap`, inside their `impl`. The function says how much of a chunk is
+/// filled, for estimates.
+macro_rules! cut_by_size {
+    ($filled:expr) => {
+        fn chunk_size(&self) -> Option<usize> {
+            usize::try_from(self.chunk_size).ok()
+        }
+        fn estimate_chunks(&self, item: $crate::Item) -> $crate::Item {
+            let filled: fn(u64) -> u64 = $filled;
+            item.cut_into_chunks(filled(self.chunk_size.into()), self.chunk_overlap.into())
+        }
+        fn estimate_output(&self, item: $crate::Item) -> $crate::Item {
+            item.with_passage_size(self.chunk_size.into())
+        }
+    };
+}
+pub(super) use cut_by_size;
+
 /// Refuses sizes that cannot work together. `usual` is the size where none is set.
 pub(super) fn check_sizes(
     component: &'static str,
@@ -250,33 +261,20 @@ pub(super) fn check_sizes(
     usual: u32,
     overlap: u32,
 ) -> Result<(), Error> {
-    if (size as usize) < SMALLEST_SIZE {
-        return Err(Error::Config {
-            component,
-            reason: format!(
-                "`{size_key}` is {size}, but must be at least {SMALLEST_SIZE}: one character may need so many tokens"
-            ),
-        });
-    }
-    if overlap > size {
-        let default = if size == usual { ", the default" } else { "" };
-        return Err(Error::Config {
-            component,
-            reason: format!(
-                "`chunk_overlap` ({overlap}) is larger than `{size_key}` ({size}{default}); make it smaller, or leave \
-                 it out: then it follows `{size_key}`"
-            ),
-        });
-    }
-    Ok(())
+    let reason =
+        format!("`{size_key}` is {size}, but must be at least {SMALLEST_SIZE}: one character may need so many tokens");
+    ensure(component, size as usize >= SMALLEST_SIZE, reason)?;
+    let default = if size == usual { ", the default" } else { "" };
+    let reason = format!(
+        "`chunk_overlap` ({overlap}) is larger than `{size_key}` ({size}{default}); make it smaller, or leave it out: \
+         then it follows `{size_key}`"
+    );
+    ensure(component, overlap <= size, reason)
 }
 
 /// Refuses an empty separator.
 pub(super) fn check_separator(component: &'static str, key: &str, separator: &str) -> Result<(), Error> {
-    if separator.is_empty() {
-        return Err(Error::Config { component, reason: format!("`{key}` is empty; give at least one character") });
-    }
-    Ok(())
+    ensure(component, !separator.is_empty(), format!("`{key}` is empty; give at least one character"))
 }
 
 #[cfg(test)]

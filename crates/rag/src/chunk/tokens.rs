@@ -41,48 +41,40 @@ impl TokenCounter {
         if text.len() / self.vocabulary.longest > limit {
             return None;
         }
-        let mut count = 0;
-        let mut rest = text;
-        while !rest.is_empty() {
-            let (plain, marker) = next_marker(rest);
-            let mut at = 0;
-            while at < plain.len() {
-                let end = word_end(plain, at);
-                count += self.vocabulary.count(plain.as_bytes(), at, end);
-                if count > limit {
-                    return None;
-                }
-                at = end;
-            }
-            count += usize::from(marker > 0);
-            rest = &rest[plain.len() + marker..];
-        }
-        (count <= limit).then_some(count)
+        let (count, end) = self.count_beginning(text, limit);
+        (end == text.len()).then_some(count)
     }
 
     /// The beginning of a text with at most `limit` tokens, up to the end
     /// of a whole word of the counter: what [`TokenCounter::count`] counts of
     /// it is never more than `limit`.
     pub fn beginning<'a>(&self, text: &'a str, limit: usize) -> &'a str {
+        &text[..self.count_beginning(text, limit).1]
+    }
+
+    /// The tokens of the longest beginning that has at most `limit` and ends with a word, and its end.
+    fn count_beginning(&self, text: &str, limit: usize) -> (usize, usize) {
         let (mut count, mut begun) = (0, 0);
         while begun < text.len() {
             let (plain, marker) = next_marker(&text[begun..]);
             let mut at = 0;
             while at < plain.len() {
                 let end = word_end(plain, at);
-                count += self.vocabulary.count(plain.as_bytes(), at, end);
-                if count > limit {
-                    return &text[..begun + at];
+                let tokens = self.vocabulary.count(plain.as_bytes(), at, end);
+                if tokens > limit - count {
+                    return (count, begun + at);
                 }
+                count += tokens;
                 at = end;
             }
-            count += usize::from(marker > 0);
-            if count > limit {
-                return &text[..begun + plain.len()];
+            let tokens = usize::from(marker > 0);
+            if tokens > limit - count {
+                return (count, begun + plain.len());
             }
+            count += tokens;
             begun += plain.len() + marker;
         }
-        text
+        (count, begun)
     }
 }
 

@@ -1,9 +1,9 @@
 //! What enrichers that ask a chat model share: settings, estimates, and the
 //! part of a document that a model is shown beside a chunk.
 
-use crate::{Chunk, Context, Document, Error, Item, ModelCalls, fence, sampling::check_sampling};
+use crate::{Chunk, Context, Document, Error, Item, ModelCalls, component::check_sampling, fence};
 use futures::{FutureExt, future::join_all};
-use models::{Chat, ChatRequest, ModelKind};
+use models::{Chat, ChatRequest, Message, ModelKind};
 use regex::{Captures, Regex};
 use std::{
     borrow::Cow,
@@ -151,7 +151,7 @@ pub(super) fn reply_text<'a>(reply: &'a str, label: &str) -> Option<&'a str> {
 }
 
 /// A request with these settings.
-pub(super) fn request(messages: Vec<models::Message>, max_tokens: u32, temperature: f32, seed: u64) -> ChatRequest {
+pub(super) fn request(messages: Vec<Message>, max_tokens: u32, temperature: f32, seed: u64) -> ChatRequest {
     ChatRequest { temperature, seed, ..ChatRequest::new(messages, max_tokens) }
 }
 

@@ -13,11 +13,13 @@ use super::{
     EnrichedText, Enricher, above_chunk,
     asking::{blocks, calls_per_block, chat, first_then_all, neutral, reply_text, request, room},
 };
-use crate::{Chunk, Component, Context, Document, Error, Item, ModelCalls};
+use crate::{
+    Chunk, Component, Context, Document, Error, Item, ModelCalls,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
 use futures::FutureExt;
 use models::{Chat, Finish, Message};
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "enrich contextual";
@@ -27,28 +29,22 @@ const INSTRUCTIONS: &str = "You are shown a document and one passage of it. Writ
     sentences alone.";
 const LABEL: &str = "Context:";
 
-/// Settings of `contextual`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// The most tokens of the document that the model is shown, at most what
-    /// fits into its context. A longer document is shown in parts, each with
-    /// the document's title and headings. Default 6000.
-    pub window_tokens: usize,
-    /// The longest context, in tokens. Default 100.
-    pub max_tokens: u32,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes contexts with a temperature repeatable where the model offers it.
-    /// Default 0.
-    pub seed: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), window_tokens: 6000, max_tokens: 100, temperature: 0.0, seed: 0 }
+settings! {
+    /// Settings of `contextual`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// The most tokens of the document that the model is shown, at most what
+        /// fits into its context. A longer document is shown in parts, each with
+        /// the document's title and headings. Default 6000.
+        pub window_tokens: usize = 6000,
+        /// The longest context, in tokens. Default 100.
+        pub max_tokens: u32 = 100,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes contexts with a temperature repeatable where the model offers it.
+        /// Default 0.
+        pub seed: u64 = 0,
     }
 }
 
@@ -60,10 +56,8 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
-        if self.window_tokens < 256 {
-            let reason = format!("window_tokens is {}, but must be at least 256", self.window_tokens);
-            return Err(Error::Config { component: NAME, reason });
-        }
+        let reason = format!("window_tokens is {}, but must be at least 256", self.window_tokens);
+        ensure(NAME, self.window_tokens >= 256, reason)?;
         let chat = chat(NAME, cx, &self.model, (self.max_tokens, self.temperature))?;
         Ok(Box::new(Contextual { config: self.clone(), chat }))
     }

@@ -7,23 +7,16 @@
 //! long and chunks short, it makes chunks of one section look alike.
 
 use super::{EnrichedText, Enricher, above_chunk};
-use crate::{Chunk, Component, Context, Document, Error};
+use crate::{Chunk, Component, Context, Document, Error, component::settings};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of `heading`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Whether the document's title stands there as well. Default true.
-    pub title: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { title: true }
+settings! {
+    /// Settings of `heading`.
+    pub struct Config {
+        /// Whether the document's title stands there as well. Default true.
+        pub title: bool = true,
     }
 }
 
@@ -31,16 +24,12 @@ impl Component for Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
-        Ok(Box::new(HeadingEnricher { title: self.title }))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct HeadingEnricher {
-    title: bool,
-}
-
 #[async_trait]
-impl Enricher for HeadingEnricher {
+impl Enricher for Config {
     async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         let title = document.title.as_deref().filter(|_| self.title);
         let text = |chunk: &&Chunk| {

@@ -55,10 +55,13 @@
 //! prefixes count in no chunk; the last window is as long as the others.
 
 use super::{ChunkVectors, EnrichedText, Enricher};
-use crate::{Chunk, Component, Context, Document, Error, chunk::ChunkerConfig};
+use crate::{
+    Chunk, Component, Context, Document, Error,
+    chunk::ChunkerConfig,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
 use models::{Embedder, InputKind, Matrix};
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 pub(super) const VERSION: u32 = 1;
@@ -67,21 +70,15 @@ const NAME: &str = "enrich late_chunking";
 const INSTEAD: &str = "take an embedder of this process that pools by the mean and reads long texts, such as an ONNX \
     file of jina-embeddings-v2 or nomic-embed-text-v1.5; or another enricher, such as `heading` or `contextual`";
 
-/// Settings of `late_chunking`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How many tokens two windows of a long document share, at most half of
-    /// the embedder's window. Default 256.
-    pub overlap: usize,
-    /// The least tokens that the embedder must read at a time; an embedder with
-    /// a shorter window is refused. Default 1024.
-    pub least_window: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { overlap: 256, least_window: 1024 }
+settings! {
+    /// Settings of `late_chunking`.
+    pub struct Config {
+        /// How many tokens two windows of a long document share, at most half of
+        /// the embedder's window. Default 256.
+        pub overlap: usize = 256,
+        /// The least tokens that the embedder must read at a time; an embedder with
+        /// a shorter window is refused. Default 1024.
+        pub least_window: usize = 1024,
     }
 }
 
@@ -101,31 +98,23 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
-        if self.least_window < 16 {
-            return Err(refused(format!("`least_window` is {}, but must be at least 16", self.least_window)));
-        }
+        let least = self.least_window;
+        ensure(NAME, least >= 16, format!("`least_window` is {least}, but must be at least 16"))?;
         let embedder = cx.embedder(NAME)?;
-        let window = embedder.window().map_err(|error| refused(format!("{error}; {INSTEAD}")))?;
+        let refused = |error| Error::Config { component: NAME, reason: format!("{error}; {INSTEAD}") };
+        let window = embedder.window().map_err(refused)?;
         let model = &embedder.identity().model;
-        if window < self.least_window {
-            let least = self.least_window;
-            return Err(refused(format!(
-                "{model} reads {window} tokens at a time, so a chunk's vector could know no more of its document than \
-                 that, and `least_window` is {least}: {INSTEAD}; or lower `least_window`"
-            )));
-        }
-        if self.overlap > window / 2 {
-            let (overlap, half) = (self.overlap, window / 2);
-            return Err(refused(format!(
-                "`overlap` is {overlap}, but windows of {model} have {window} tokens: make it at most {half}"
-            )));
-        }
-        Ok(Box::new(LateChunking { embedder, window, overlap: self.overlap }))
+        let reason = format!(
+            "{model} reads {window} tokens at a time, so a chunk's vector could know no more of its document than \
+             that, and `least_window` is {least}: {INSTEAD}; or lower `least_window`"
+        );
+        ensure(NAME, window >= least, reason)?;
+        let (overlap, half) = (self.overlap, window / 2);
+        let reason =
+            format!("`overlap` is {overlap}, but windows of {model} have {window} tokens: make it at most {half}");
+        ensure(NAME, overlap <= half, reason)?;
+        Ok(Box::new(LateChunking { embedder, window, overlap }))
     }
-}
-
-fn refused(reason: String) -> Error {
-    Error::Config { component: NAME, reason }
 }
 
 struct LateChunking {
@@ -141,16 +130,13 @@ impl Enricher for LateChunking {
     }
 
     fn suits(&self, chunker: &ChunkerConfig) -> Result<(), Error> {
-        let (model, window) = (&self.embedder.identity().model, self.window);
-        match chunker.chunk_size() {
-            Some(size) if size > window / 2 => Err(refused(format!(
-                "chunks of `{}` have up to {size} tokens, and {model} reads {window} at a time, so little would stand \
-                 around a chunk: make chunks of at most {} tokens, or take an embedder with a longer window",
-                chunker.name(),
-                window / 2
-            ))),
-            _ => Ok(()),
-        }
+        let (name, model, window) = (chunker.name(), &self.embedder.identity().model, self.window);
+        let (size, half) = (chunker.chunk_size().unwrap_or_default(), window / 2);
+        let reason = format!(
+            "chunks of `{name}` have up to {size} tokens, and {model} reads {window} at a time, so little would stand \
+             around a chunk: make chunks of at most {half} tokens, or take an embedder with a longer window"
+        );
+        ensure(NAME, size <= half, reason)
     }
 
     async fn vectors(&self, document: &Document, chunks: &[&Chunk]) -> Result<ChunkVectors, Error> {

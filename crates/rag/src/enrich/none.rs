@@ -22,14 +22,12 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
-        Ok(Box::new(AsItIs))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct AsItIs;
-
 #[async_trait]
-impl Enricher for AsItIs {
+impl Enricher for Config {
     async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         Ok(chunks.iter().map(|chunk| chunk.text.clone().into()).collect())
     }

@@ -11,35 +11,32 @@ use super::{
     EnrichedText, Enricher, above_chunk,
     asking::{calls_per_block, chat, first_then_all, neutral, request},
 };
-use crate::{Chunk, Component, Context, Document, Error, Item, ModelCalls};
+use crate::{
+    Chunk, Component, Context, Document, Error, Item, ModelCalls,
+    component::{ensure, object_schema, settings},
+};
 use async_trait::async_trait;
 use futures::FutureExt;
 use models::{Chat, Message};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "enrich questions";
 const TOKENS_PER_QUESTION: u32 = 40;
 
-/// Settings of `questions`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// Questions for each chunk. Default 3.
-    pub n: u32,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes questions with a temperature repeatable where the model offers
-    /// it. Default 0.
-    pub seed: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), n: 3, temperature: 0.0, seed: 0 }
+settings! {
+    /// Settings of `questions`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// Questions for each chunk. Default 3.
+        pub n: u32 = 3,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes questions with a temperature repeatable where the model offers
+        /// it. Default 0.
+        pub seed: u64 = 0,
     }
 }
 
@@ -49,10 +46,7 @@ impl Config {
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
-        if !(1..=20).contains(&self.n) {
-            let reason = format!("n is {}, but must be between 1 and 20", self.n);
-            return Err(Error::Config { component: NAME, reason });
-        }
+        ensure(NAME, (1..=20).contains(&self.n), format!("n is {}, but must be between 1 and 20", self.n))?;
         let chat = chat(NAME, cx, &self.model, (self.max_tokens(), self.temperature))?;
         Ok(Box::new(Questions { config: self.clone(), chat }))
     }
@@ -102,12 +96,8 @@ impl Questions {
         let user = format!("<passage>\n{}\n</passage>", neutral(chunk.text.trim()));
         let messages = vec![Message::system(system), Message::user(user)];
         let mut request = request(messages, self.config.max_tokens(), self.config.temperature, self.config.seed);
-        request.schema = Some(json!({
-            "type": "object",
-            "properties": { "questions": { "type": "array", "items": { "type": "string" }, "maxItems": n } },
-            "required": ["questions"],
-            "additionalProperties": false,
-        }));
+        let questions = json!({ "type": "array", "items": { "type": "string" }, "maxItems": n });
+        request.schema = Some(object_schema([("questions", questions)]));
         match self.chat.chat(&request).await {
             Ok(reply) => Ok(with_questions(&reply.text, chunk)),
             Err(models::Error::SchemaMismatch { .. }) => Ok(with_questions("", chunk)),

@@ -8,33 +8,25 @@ use super::{
     Answer, Generator, OnText, PromptSettings,
     settings::{AnswerModel, Settings},
 };
-use crate::{Component, Context, Error, Item, ModelCalls, Passage, prompt::NO_ANSWER};
+use crate::{Component, Context, Error, Item, ModelCalls, Passage, component::settings, prompt::NO_ANSWER};
 use async_trait::async_trait;
 use models::Message;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 const NAME: &str = "generator no_retrieval";
 
-/// Settings of `no_retrieval`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// The longest answer, in tokens. Default 256.
-    pub max_tokens: u32,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes answers with a temperature repeatable where the model offers it.
-    /// Default 0.
-    pub seed: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let Settings { model, max_tokens, temperature, seed, .. } = Settings::default();
-        Self { model, max_tokens, temperature, seed }
+settings! {
+    /// Settings of `no_retrieval`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// The longest answer, in tokens. Default 256.
+        pub max_tokens: u32 = 256,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes answers with a temperature repeatable where the model offers it.
+        /// Default 0.
+        pub seed: u64 = 0,
     }
 }
 
@@ -55,8 +47,11 @@ impl Component for Config {
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let nothing_found = Item { passages: 0, passage_tokens: 0, ..item };
         let settings = self.settings();
-        let asked = settings.estimate_calls(nothing_found, 1);
-        asked.into_iter().map(|ask| ModelCalls { model: &self.model, ..ask }).collect()
+        settings
+            .estimate_calls(nothing_found, 1)
+            .into_iter()
+            .map(|ask| ModelCalls { model: &self.model, ..ask })
+            .collect()
     }
 
     fn reads_passages(&self) -> bool {

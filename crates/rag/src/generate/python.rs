@@ -34,9 +34,11 @@ use super::{
     settings::{AnswerModel, Draft, Settings, Tally},
 };
 use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage, function_settings,
+    Component, Context, Error, Item, ModelCalls, Passage,
+    component::ensure,
+    function_settings,
     prompt::Prompt,
-    python::{StageFunction, check_timeout, runs_function},
+    python::{FunctionMistake, StageFunction, check_timeout, runs_function},
 };
 use async_trait::async_trait;
 use models::Message;
@@ -75,12 +77,10 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let refuse = |reason| Error::Config { component: NAME, reason };
-        if self.settings.prompt != Prompt::default() || self.settings.context_tokens.is_some() {
-            let reason = "`prompt` and `context_tokens` mean nothing here: the function writes it all";
-            return Err(refuse(reason.to_owned()));
-        }
-        check_timeout(self.timeout_seconds).map_err(|error| refuse(error.to_string()))?;
+        let is_sound = self.settings.prompt == Prompt::default() && self.settings.context_tokens.is_none();
+        ensure(NAME, is_sound, "`prompt` and `context_tokens` mean nothing here: the function writes it all")?;
+        let refuse = |error: FunctionMistake| Error::Config { component: NAME, reason: error.to_string() };
+        check_timeout(self.timeout_seconds).map_err(refuse)?;
         self.settings.check(NAME)
     }
 }

@@ -9,12 +9,11 @@ use super::{
 };
 use crate::{
     Answer, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
+    component::{check_sampling, ensure, settings},
     prompt::{Instructions, NO_ANSWER, Prompt, PromptTask, Template},
-    sampling::check_sampling,
 };
 use futures::StreamExt;
 use models::{AnswerPiece, Chat, ChatRequest, Finish, Message, ModelKind, Usage};
-use serde::{Deserialize, Serialize};
 
 /// Kept free in the model's context for the marks of its chat template.
 const TEMPLATE_TOKENS: usize = 64;
@@ -25,47 +24,32 @@ const OWN_STOP: &[&str] = &["<source"];
 /// Less room for sources than this makes no sense.
 const LEAST_ROOM: usize = 64;
 
-/// Settings of every generator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// The name of the chat model.
-    pub model: String,
-    /// The instructions. Default `grounded`.
-    pub prompt: Prompt,
-    /// The prompt of a file; put here from the axis `prompt`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(skip)]
-    pub(crate) template: Option<Template>,
-    /// The longest answer, in tokens. Default 256.
-    pub max_tokens: u32,
-    /// The most tokens of passages that are used for one answer; what is
-    /// beyond is cut at the end of a sentence or left out. Default: all
-    /// passages, in as many calls as the model's context asks for.
-    pub context_tokens: Option<usize>,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes answers with a temperature repeatable where the model offers it.
-    /// Default 0.
-    pub seed: u64,
-    /// Whether answers name the sources of what they say, as `[1]`. Where the
-    /// model names none, the source that holds most of the answer's words is
-    /// named, if it holds at least 6 of 10. Default true.
-    pub citations: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            model: String::new(),
-            prompt: Prompt::Grounded,
-            template: None,
-            max_tokens: 256,
-            context_tokens: None,
-            temperature: 0.0,
-            seed: 0,
-            citations: true,
-        }
+settings! {
+    /// Settings of every generator.
+    pub struct Settings {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// The instructions. Default `grounded`.
+        pub prompt: Prompt = Prompt::Grounded,
+        /// The prompt of a file; put here from the axis `prompt`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(skip)]
+        pub(crate) template: Option<Template> = None,
+        /// The longest answer, in tokens. Default 256.
+        pub max_tokens: u32 = 256,
+        /// The most tokens of passages that are used for one answer; what is
+        /// beyond is cut at the end of a sentence or left out. Default: all
+        /// passages, in as many calls as the model's context asks for.
+        pub context_tokens: Option<usize> = None,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes answers with a temperature repeatable where the model offers it.
+        /// Default 0.
+        pub seed: u64 = 0,
+        /// Whether answers name the sources of what they say, as `[1]`. Where the
+        /// model names none, the source that holds most of the answer's words is
+        /// named, if it holds at least 6 of 10. Default true.
+        pub citations: bool = true,
     }
 }
 
@@ -73,10 +57,8 @@ impl Settings {
     /// Checks the settings, whatever the model.
     pub(super) fn check(&self, component: &'static str) -> Result<(), Error> {
         check_sampling(component, self.max_tokens, self.temperature)?;
-        if self.context_tokens.is_some_and(|tokens| tokens < LEAST_ROOM) {
-            return Err(Error::Config { component, reason: format!("context_tokens must be at least {LEAST_ROOM}") });
-        }
-        Ok(())
+        let is_enough = self.context_tokens.is_none_or(|tokens| tokens >= LEAST_ROOM);
+        ensure(component, is_enough, format!("context_tokens must be at least {LEAST_ROOM}"))
     }
 
     /// Estimates what an answer asks of the model in `calls` calls. The passages
@@ -161,12 +143,10 @@ impl AnswerModel {
         let limit = self.chat.context_length();
         match limit.checked_sub(spent) {
             Some(room) if room >= LEAST_ROOM => Ok(room),
-            _ => Err(models::Error::ContextTooLong {
-                model: self.settings.model.clone(),
-                tokens: spent + LEAST_ROOM,
-                limit,
+            _ => {
+                let (model, tokens) = (self.settings.model.clone(), spent + LEAST_ROOM);
+                Err(models::Error::ContextTooLong { model, tokens, limit }.into())
             }
-            .into()),
         }
     }
 
@@ -209,10 +189,9 @@ impl AnswerModel {
         messages: Vec<Message>,
         watch: Option<ReplyWatch<'_>>,
     ) -> Result<(Draft, Tally), Error> {
-        let mut request = ChatRequest::new(messages, self.settings.max_tokens);
-        request.temperature = self.settings.temperature;
-        request.seed = self.settings.seed;
-        request.stop = self.stop.iter().map(|&text| text.to_owned()).collect();
+        let stop = self.stop.iter().map(|&text| text.to_owned()).collect();
+        let request = ChatRequest { stop, ..self.request(messages) };
+        let template = if let Instructions::File(template) = &self.instructions { Some(template) } else { None };
         let response = match watch {
             Some(watch) => {
                 let mut answering = self.chat.stream(&request);
@@ -222,20 +201,14 @@ impl AnswerModel {
                         AnswerPiece::Text(text) => reply.push_str(&text),
                         AnswerPiece::Restart => reply.clear(),
                     }
-                    let so_far = match &self.instructions {
-                        Instructions::File(template) => template.answer_so_far(&reply),
-                        Instructions::Named(_) => &reply,
-                    };
+                    let so_far = template.map_or(&*reply, |template| template.answer_so_far(&reply));
                     (watch.on_text)(&settled(so_far, watch.n_sources));
                 }
                 answering.finish().await?
             }
             None => self.chat.chat(&request).await?,
         };
-        let reply = match &self.instructions {
-            Instructions::File(template) => template.answer(&response.text),
-            Instructions::Named(_) => &response.text,
-        };
+        let reply = template.map_or(&*response.text, |template| template.answer(&response.text));
         let draft = Draft { text: plain(reply).to_owned(), finish: response.finish };
         let (usage, seconds) = (response.usage, response.seconds);
         let has_no_text = draft.was_cut_before_its_first_word();
@@ -248,13 +221,15 @@ impl AnswerModel {
         messages: Vec<Message>,
         schema: serde_json::Value,
     ) -> Result<(String, Tally), Error> {
-        let mut request = ChatRequest::new(messages, self.settings.max_tokens);
-        request.temperature = self.settings.temperature;
-        request.seed = self.settings.seed;
-        request.schema = Some(schema);
+        let request = ChatRequest { schema: Some(schema), ..self.request(messages) };
         let response = self.chat.chat(&request).await?;
         let (usage, seconds) = (response.usage, response.seconds);
         Ok((response.text, Tally { calls: 1, usage, seconds, has_no_text: false }))
+    }
+
+    fn request(&self, messages: Vec<Message>) -> ChatRequest {
+        let Settings { temperature, seed, max_tokens, .. } = self.settings;
+        ChatRequest { temperature, seed, ..ChatRequest::new(messages, max_tokens) }
     }
 
     /// The answer to show, from all passages but the last `dropped`.

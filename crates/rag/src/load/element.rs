@@ -17,7 +17,7 @@ pub(super) fn is_left_out<'e>(
     name: &str,
     attribute: &impl Fn(&str) -> Option<Cow<'e, str>>,
 ) -> bool {
-    is_never_content(name)
+    is_in(&NEVER_CONTENT, name)
         || attribute("hidden").is_some()
         || attribute("style").is_some_and(|style| style.replace(' ', "").contains("display:none"))
         || name == "a" && has_class(attribute, is_permalink)
@@ -32,32 +32,18 @@ pub(super) fn language<'e>(attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) ->
     found.map(str::to_owned)
 }
 
-fn is_never_content(name: &str) -> bool {
-    matches!(
-        name,
-        "head"
-            | "script"
-            | "style"
-            | "noscript"
-            | "template"
-            | "svg"
-            | "iframe"
-            | "object"
-            | "embed"
-            | "canvas"
-            | "audio"
-            | "video"
-            | "map"
-            | "select"
-            | "datalist"
-            | "button"
-            | "input"
-            | "textarea"
-            | "rp"
-            | "annotation"
-            | "annotation-xml"
-    )
-}
+/// Elements without content of the page: for the browser, media, forms, and notes on other text.
+const NEVER_CONTENT: [&[&str]; 4] = [
+    &["head", "script", "style", "noscript", "template"],
+    &["svg", "iframe", "object", "embed", "canvas", "audio", "video", "map"],
+    &["select", "datalist", "button", "input", "textarea"],
+    &["rp", "annotation", "annotation-xml"],
+];
+/// Classes of what the generators of Debian's documentation put around the content: menus, headers and footers.
+const SURROUNDING: [&[&str]; 2] = [
+    &["navheader", "navfooter", "navbar", "sphinxsidebar", "sidebar", "breadcrumb", "breadcrumbs"],
+    &["skip-link", "cookie-banner", "site-header", "site-footer"],
+];
 
 /// The mark that documentation generators put behind each heading.
 fn is_permalink(class: &str) -> bool {
@@ -68,28 +54,15 @@ fn is_navigation(role: &str) -> bool {
     matches!(role, "navigation" | "banner" | "contentinfo" | "search")
 }
 
-/// What web pages put around their content, by element, role and the class
-/// names of the generators that Debian's documentation is made with.
+/// What web pages put around their content, by element, role and class.
 fn surrounds_content<'e>(name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> bool {
-    let around = |class: &str| {
-        matches!(
-            class,
-            "navheader"
-                | "navfooter"
-                | "navbar"
-                | "sphinxsidebar"
-                | "sidebar"
-                | "breadcrumb"
-                | "breadcrumbs"
-                | "skip-link"
-                | "cookie-banner"
-                | "site-header"
-                | "site-footer"
-        )
-    };
     matches!(name, "nav" | "footer" | "aside")
         || attribute("role").is_some_and(|role| role == "complementary")
-        || has_class(attribute, around)
+        || has_class(attribute, |class| is_in(&SURROUNDING, class))
+}
+
+fn is_in(groups: &[&[&str]], name: &str) -> bool {
+    groups.iter().any(|group| group.contains(&name))
 }
 
 fn has_class<'e>(attribute: &impl Fn(&str) -> Option<Cow<'e, str>>, is_one: impl Fn(&str) -> bool) -> bool {

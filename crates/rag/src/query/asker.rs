@@ -2,8 +2,13 @@
 //! what becomes of its replies.
 
 use super::{Fallback, WrittenQueries};
-use crate::{Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, fence, sampling::check_sampling};
+use crate::{
+    Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
+    component::{check_sampling, object_schema},
+    fence,
+};
 use models::{Chat, ChatRequest, Finish, Message, ModelKind};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Kept free in the model's context for the marks of its chat template.
@@ -29,6 +34,13 @@ impl<'a> AskSettings<'a> {
         }]
     }
 
+    /// [`asks`](Self::asks), where `readings` of the calls read all passages.
+    pub(crate) fn asks_about(&self, item: Item, calls: u64, readings: u64) -> Vec<ModelCalls<'a>> {
+        let mut asks = self.estimate_calls(item, calls);
+        asks.iter_mut().for_each(|ask| ask.prompt_tokens += readings * item.passage_tokens);
+        asks
+    }
+
     /// Checks the settings and joins them with their model.
     pub(crate) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<Asker, Error> {
         let &Self { model, temperature, seed, max_tokens } = self;
@@ -36,6 +48,18 @@ impl<'a> AskSettings<'a> {
         Ok(Asker { chat: cx.chat(component, model)?, temperature, seed, max_tokens })
     }
 }
+
+/// The [`AskSettings`] of a component with these four settings, inside its `impl`.
+macro_rules! ask_settings {
+    () => {
+        fn ask_settings(&self) -> $crate::query::asker::AskSettings<'_> {
+            let Self { model, temperature, seed, max_tokens, .. } = self;
+            let (temperature, seed, max_tokens) = (*temperature, *seed, *max_tokens);
+            $crate::query::asker::AskSettings { model, temperature, seed, max_tokens }
+        }
+    };
+}
+pub(crate) use ask_settings;
 
 /// A history of more bytes takes more than a millisecond to be counted.
 const LONG_HISTORY: usize = 8 << 10;
@@ -153,7 +177,7 @@ impl Asker {
     }
 
     /// The one property of the object that the model writes.
-    pub(super) async fn value<T: serde::de::DeserializeOwned>(
+    pub(super) async fn value<T: DeserializeOwned>(
         &self,
         instructions: &str,
         conversation: Conversation<'_>,
@@ -161,18 +185,14 @@ impl Asker {
         schema: Value,
     ) -> Result<T, NoReply> {
         let request = self.request(instructions, conversation).await;
-        let schema = json!({
-            "type": "object", "properties": { property: schema }, "required": [property],
-            "additionalProperties": false,
-        });
-        let mut object: Value = self.object(request, schema).await?;
+        let mut object: Value = self.object(request, object_schema([(property, schema)])).await?;
         serde_json::from_value(object[property].take()).map_err(unreadable)
     }
 
     /// Shows the model passages, a question and `more` text, and returns the object
     /// that it writes. The passages share the model's context; a passage longer than
     /// its share is cut.
-    pub(crate) async fn ask_about<T: serde::de::DeserializeOwned>(
+    pub(crate) async fn ask_about<T: DeserializeOwned>(
         &self,
         instructions: &str,
         (passages, question, more): (&[Passage], &str, &str),
@@ -189,17 +209,10 @@ impl Asker {
         };
         let sources: String = (1u32..).zip(passages).map(source).collect();
         let messages = vec![Message::system(system), Message::user(sources + &end)];
-        let mut request = ChatRequest::new(messages, self.max_tokens);
-        request.temperature = self.temperature;
-        request.seed = self.seed;
-        self.object(request, schema).await
+        self.object(self.request_with(messages), schema).await
     }
 
-    async fn object<T: serde::de::DeserializeOwned>(
-        &self,
-        mut request: ChatRequest,
-        schema: Value,
-    ) -> Result<T, NoReply> {
+    async fn object<T: DeserializeOwned>(&self, mut request: ChatRequest, schema: Value) -> Result<T, NoReply> {
         request.schema = Some(schema);
         let reply = self.chat.chat(&request).await?.text;
         serde_json::from_str(&reply).map_err(unreadable)
@@ -230,10 +243,12 @@ impl Asker {
         // The latest messages matter most.
         let latest = fence::latest_messages(conversation.history, room, &count);
         let user = fence::conversation(latest) + &question;
-        let mut request = ChatRequest::new(vec![Message::system(system), Message::user(user)], self.max_tokens);
-        request.temperature = self.temperature;
-        request.seed = self.seed;
-        request
+        self.request_with(vec![Message::system(system), Message::user(user)])
+    }
+
+    fn request_with(&self, messages: Vec<Message>) -> ChatRequest {
+        let Self { temperature, seed, max_tokens, .. } = *self;
+        ChatRequest { temperature, seed, ..ChatRequest::new(messages, max_tokens) }
     }
 }
 

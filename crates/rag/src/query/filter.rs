@@ -41,16 +41,14 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        Ok(Box::new(Filtered(self.conditions.clone())))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct Filtered(Filter);
-
 #[async_trait]
-impl QueryWriter for Filtered {
+impl QueryWriter for Config {
     async fn write(&self, question: &str, _: &[Message]) -> Result<WrittenQueries, Error> {
-        let filter = Some(self.0.clone()).filter(|filter| !filter.is_empty());
+        let filter = Some(self.conditions.clone()).filter(|filter| !filter.is_empty());
         Ok(WrittenQueries::of(vec![SearchQuery { filter, ..question.into() }]))
     }
 }

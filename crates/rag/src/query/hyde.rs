@@ -15,12 +15,14 @@
 
 use super::{
     Fallback, QueryWriter, SearchQuery, WrittenQueries,
-    asker::{AskSettings, Asker, Conversation, NoReply},
+    asker::{Asker, Conversation, NoReply, ask_settings},
 };
-use crate::{Component, Context, Error, Item, ModelCalls};
+use crate::{
+    Component, Context, Error, Item, ModelCalls,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
 use models::Message;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "query hyde";
@@ -29,43 +31,31 @@ const INSTRUCTIONS: &str = "Write a passage that answers the question, as it cou
                             120 words. If you are not sure of the answer, write the passage that is likeliest. Write \
                             nothing but the passage.";
 
-/// Settings of `hyde`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// How many passages to write, each with a call. Default 8.
-    pub n: usize,
-    /// How much passages differ; more than 0 if there are several. Default 0.7.
-    pub temperature: f32,
-    /// The seed of the first passage; each further one has the next. Makes
-    /// passages repeatable where the model offers it. Default 0.
-    pub seed: u64,
-    /// The longest passage, in tokens; a longer one is not used. Default 512.
-    pub max_tokens: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), n: 8, temperature: 0.7, seed: 0, max_tokens: 512 }
+settings! {
+    /// Settings of `hyde`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// How many passages to write, each with a call. Default 8.
+        pub n: usize = 8,
+        /// How much passages differ; more than 0 if there are several. Default 0.7.
+        pub temperature: f32 = 0.7,
+        /// The seed of the first passage; each further one has the next. Makes
+        /// passages repeatable where the model offers it. Default 0.
+        pub seed: u64 = 0,
+        /// The longest passage, in tokens; a longer one is not used. Default 512.
+        pub max_tokens: u32 = 512,
     }
 }
 
 impl Config {
-    fn ask_settings(&self) -> AskSettings<'_> {
-        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
-    }
+    ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        let reason = if self.n == 0 {
-            "n must be at least 1"
-        } else if self.n > 1 && self.temperature == 0.0 {
-            "with a temperature of 0 all passages are the same; raise it or set n to 1"
-        } else {
-            return Ok(Box::new(Hyde { asker: self.ask_settings().asker(NAME, cx)?, n: self.n }));
-        };
-        Err(Error::Config { component: NAME, reason: reason.to_owned() })
+        ensure(NAME, self.n > 0, "n must be at least 1")?;
+        let reason = "with a temperature of 0 all passages are the same; raise it or set n to 1";
+        ensure(NAME, self.n == 1 || self.temperature != 0.0, reason)?;
+        Ok(Box::new(Hyde { asker: self.ask_settings().asker(NAME, cx)?, n: self.n }))
     }
 }
 

@@ -10,26 +10,22 @@
 //! et al., TREC CAsT 2019.
 
 use super::{QueryWriter, WrittenQueries};
-use crate::{Component, Context, Error};
+use crate::{
+    Component, Context, Error,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
 use models::{Message, Role};
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "query join";
 
-/// Settings of `join`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How many earlier turns of the user stand before the question, the
-    /// latest ones. Default 3.
-    pub turns: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { turns: 3 }
+settings! {
+    /// Settings of `join`.
+    pub struct Config {
+        /// How many earlier turns of the user stand before the question, the
+        /// latest ones. Default 3.
+        pub turns: usize = 3,
     }
 }
 
@@ -41,20 +37,13 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        if self.turns == 0 {
-            let reason = "turns must be at least 1; `none` searches the question alone".to_owned();
-            return Err(Error::Config { component: NAME, reason });
-        }
-        Ok(Box::new(Join { turns: self.turns }))
+        ensure(NAME, self.turns > 0, "turns must be at least 1; `none` searches the question alone")?;
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct Join {
-    turns: usize,
-}
-
 #[async_trait]
-impl QueryWriter for Join {
+impl QueryWriter for Config {
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
         let of_user = |message: &&Message| message.role == Role::User && !message.content.trim().is_empty();
         let turns: Vec<&str> = history.iter().filter(of_user).map(|message| message.content.trim()).collect();

@@ -10,48 +10,40 @@
 
 use super::{
     QueryWriter, WrittenQueries,
-    asker::{AskSettings, Asker, Conversation},
+    asker::{Asker, Conversation, ask_settings},
 };
-use crate::{Component, Context, Error, Item, ModelCalls};
+use crate::{
+    Component, Context, Error, Item, ModelCalls,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
 use models::Message;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "query multi_query";
 
-/// Settings of `multi_query`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// How many other wordings to ask for. Default 3.
-    pub n: usize,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes wordings with a temperature repeatable where the model offers it.
-    /// Default 0.
-    pub seed: u64,
-    /// The longest reply, in tokens; a longer one is not used. Default 256.
-    pub max_tokens: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), n: 3, temperature: 0.0, seed: 0, max_tokens: 256 }
+settings! {
+    /// Settings of `multi_query`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// How many other wordings to ask for. Default 3.
+        pub n: usize = 3,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes wordings with a temperature repeatable where the model offers it.
+        /// Default 0.
+        pub seed: u64 = 0,
+        /// The longest reply, in tokens; a longer one is not used. Default 256.
+        pub max_tokens: u32 = 256,
     }
 }
 
 impl Config {
-    fn ask_settings(&self) -> AskSettings<'_> {
-        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
-    }
+    ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        if self.n == 0 {
-            return Err(Error::Config { component: NAME, reason: "n must be at least 1".to_owned() });
-        }
+        ensure(NAME, self.n > 0, "n must be at least 1")?;
         Ok(Box::new(MultiQuery { asker: self.ask_settings().asker(NAME, cx)?, n: self.n }))
     }
 }

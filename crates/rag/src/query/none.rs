@@ -23,14 +23,12 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        Ok(Box::new(AsAsked))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct AsAsked;
-
 #[async_trait]
-impl QueryWriter for AsAsked {
+impl QueryWriter for Config {
     async fn write(&self, question: &str, _: &[Message]) -> Result<WrittenQueries, Error> {
         Ok(WrittenQueries::of(vec![question.into()]))
     }

@@ -14,12 +14,14 @@
 
 use super::{
     QueryWriter, SearchQuery, WrittenQueries,
-    asker::{AskSettings, Asker, Conversation},
+    asker::{Asker, Conversation, ask_settings},
 };
-use crate::{Component, Context, Error, Item, ModelCalls};
+use crate::{
+    Component, Context, Error, Item, ModelCalls,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
 use models::Message;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "query query2doc";
@@ -28,40 +30,30 @@ const INSTRUCTIONS: &str = "Write a passage that answers the question, as it cou
                             words. If you are not sure of the answer, write the passage that is likeliest. Write \
                             nothing but the passage.";
 
-/// Settings of `query2doc`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// How often the question stands before the passage where words are
-    /// searched: the more, the less the passage's words count. Default 5.
-    pub repeats: usize,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes a passage with a temperature repeatable where the model offers
-    /// it. Default 0.
-    pub seed: u64,
-    /// The longest passage, in tokens; a longer one is not used. Default 256.
-    pub max_tokens: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), repeats: 5, temperature: 0.0, seed: 0, max_tokens: 256 }
+settings! {
+    /// Settings of `query2doc`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// How often the question stands before the passage where words are
+        /// searched: the more, the less the passage's words count. Default 5.
+        pub repeats: usize = 5,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes a passage with a temperature repeatable where the model offers
+        /// it. Default 0.
+        pub seed: u64 = 0,
+        /// The longest passage, in tokens; a longer one is not used. Default 256.
+        pub max_tokens: u32 = 256,
     }
 }
 
 impl Config {
-    fn ask_settings(&self) -> AskSettings<'_> {
-        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
-    }
+    ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        if !(1..=MOST_REPEATS).contains(&self.repeats) {
-            let reason = format!("repeats is {}, but must be between 1 and {MOST_REPEATS}", self.repeats);
-            return Err(Error::Config { component: NAME, reason });
-        }
+        let reason = format!("repeats is {}, but must be between 1 and {MOST_REPEATS}", self.repeats);
+        ensure(NAME, (1..=MOST_REPEATS).contains(&self.repeats), reason)?;
         Ok(Box::new(Query2doc { asker: self.ask_settings().asker(NAME, cx)?, repeats: self.repeats }))
     }
 }
@@ -87,7 +79,7 @@ impl QueryWriter for Query2doc {
             Ok(passage) => {
                 let words = format!("{} ", question.trim()).repeat(self.repeats) + &passage;
                 let text = format!("{} {passage}", question.trim());
-                Ok(WrittenQueries::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]))
+                Ok(WrittenQueries::of(vec![SearchQuery { words, ..text.into() }]))
             }
             Err(no_reply) => no_reply.search_unchanged(question),
         }

@@ -15,9 +15,12 @@
 
 use super::{
     QueryWriter, SearchQuery, WrittenQueries,
-    asker::{AskSettings, Asker, Conversation},
+    asker::{Asker, Conversation, ask_settings},
 };
-use crate::{Component, Context, Error, Filter, Item, ModelCalls};
+use crate::{
+    Component, Context, Error, Filter, Item, ModelCalls,
+    component::{ensure, settings},
+};
 use async_trait::async_trait;
 use models::Message;
 use serde::{Deserialize, Serialize};
@@ -27,23 +30,23 @@ use std::collections::BTreeMap;
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "query self_query";
 
-/// Settings of `self_query`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// The fields that a filter may look at, with what they hold: `"text"`,
-    /// `"number"`, `"boolean"`, or the list of their texts.
-    #[schemars(with = "Option<BTreeMap<String, Value>>", extend("default" = null))]
-    pub fields: BTreeMap<String, Holds>,
-    /// The longest reply, in tokens. Default 128.
-    pub max_tokens: u32,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes replies with a temperature repeatable where the model offers it.
-    /// Default 0.
-    pub seed: u64,
+settings! {
+    /// Settings of `self_query`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// The fields that a filter may look at, with what they hold: `"text"`,
+        /// `"number"`, `"boolean"`, or the list of their texts.
+        #[schemars(with = "Option<BTreeMap<String, Value>>", extend("default" = null))]
+        pub fields: BTreeMap<String, Holds> = BTreeMap::new(),
+        /// The longest reply, in tokens. Default 128.
+        pub max_tokens: u32 = 128,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes replies with a temperature repeatable where the model offers it.
+        /// Default 0.
+        pub seed: u64 = 0,
+    }
 }
 
 /// What a field holds.
@@ -68,26 +71,14 @@ pub enum Type {
     Boolean,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), fields: BTreeMap::new(), max_tokens: 128, temperature: 0.0, seed: 0 }
-    }
-}
-
 impl Config {
-    fn ask_settings(&self) -> AskSettings<'_> {
-        let Self { model, temperature, seed, max_tokens, .. } = self;
-        AskSettings { model, temperature: *temperature, seed: *seed, max_tokens: *max_tokens }
-    }
+    ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        let refused = |reason: &str| Err(Error::Config { component: NAME, reason: reason.to_owned() });
-        if self.fields.is_empty() {
-            return refused("name the fields that a filter may look at, such as fields = { year = \"number\" }");
-        }
-        if self.fields.values().any(|holds| matches!(holds, Holds::OneOf(texts) if texts.is_empty())) {
-            return refused("a field's list of texts is empty");
-        }
+        let reason = "name the fields that a filter may look at, such as fields = { year = \"number\" }";
+        ensure(NAME, !self.fields.is_empty(), reason)?;
+        let is_empty = |holds: &Holds| matches!(holds, Holds::OneOf(texts) if texts.is_empty());
+        ensure(NAME, !self.fields.values().any(is_empty), "a field's list of texts is empty")?;
         let asker = self.ask_settings().asker(NAME, cx)?;
         let told: Vec<String> = self.fields.iter().map(|(name, holds)| format!("{name}: {}", words(holds))).collect();
         let instructions = format!(
@@ -153,10 +144,8 @@ impl SelfQuery {
         // An empty condition means that the question says nothing of the field.
         conditions.retain(|_, value| !value.is_null() && *value != json!({}) && *value != json!(""));
         if let Some(name) = conditions.keys().find(|name| !self.fields.contains_key(*name)) {
-            return WrittenQueries::as_asked(
-                question,
-                format!("the model's filter names `{name}`, which is none of the fields"),
-            );
+            let reason = format!("the model's filter names `{name}`, which is none of the fields");
+            return WrittenQueries::as_asked(question, reason);
         }
         match serde_json::from_value::<Filter>(Value::Object(conditions)) {
             Ok(filter) => {

@@ -9,12 +9,11 @@
 
 use super::{
     QueryWriter, WrittenQueries,
-    asker::{AskSettings, Asker, Conversation},
+    asker::{Asker, Conversation, ask_settings},
 };
-use crate::{Component, Context, Error, Item, ModelCalls};
+use crate::{Component, Context, Error, Item, ModelCalls, component::settings};
 use async_trait::async_trait;
 use models::Message;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "query step_back";
@@ -24,31 +23,23 @@ const INSTRUCTIONS: &str = "Step back from the question: write one more general 
                             Example: from \"May I return a damaged kettle after 20 days?\" to \"What are the \
                             conditions for returning goods?\". Reply as {\"queries\": [\"...\"]}.";
 
-/// Settings of `step_back`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes a question with a temperature repeatable where the model offers
-    /// it. Default 0.
-    pub seed: u64,
-    /// The longest reply, in tokens; a longer one is not used. Default 128.
-    pub max_tokens: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), temperature: 0.0, seed: 0, max_tokens: 128 }
+settings! {
+    /// Settings of `step_back`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes a question with a temperature repeatable where the model offers
+        /// it. Default 0.
+        pub seed: u64 = 0,
+        /// The longest reply, in tokens; a longer one is not used. Default 128.
+        pub max_tokens: u32 = 128,
     }
 }
 
 impl Config {
-    fn ask_settings(&self) -> AskSettings<'_> {
-        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
-    }
+    ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
         Ok(Box::new(StepBack(self.ask_settings().asker(NAME, cx)?)))

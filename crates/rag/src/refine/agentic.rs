@@ -23,13 +23,13 @@
 
 use crate::{
     Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages, Searcher,
-    component::limited_by,
+    component::{ensure, limited_by, object_schema, settings},
     corpus::{Corpus, Query},
-    query::asker::{AskSettings, Asker, NoReply},
+    query::asker::{Asker, NoReply, ask_settings},
 };
 use async_trait::async_trait;
 use futures::future::join_all;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
@@ -45,44 +45,32 @@ const CHECK: &str = "Say whether the sources answer the question. If they do not
                      search, in other words. Reply as {\"answered\": true, \"query\": \"\"} or \
                      {\"answered\": false, \"query\": \"...\"}.";
 
-/// Settings of `agentic`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// How many questions the model may ask, 1 to 8. Default 3.
-    pub tasks: usize,
-    /// The most passages to keep. Default: as many as were found before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_n: Option<usize>,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes replies with a temperature repeatable where the model offers it. Default 0.
-    pub seed: u64,
-    /// The longest reply, in tokens; a longer one is not used. Default 256.
-    pub max_tokens: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), tasks: 3, top_n: None, temperature: 0.0, seed: 0, max_tokens: 256 }
+settings! {
+    /// Settings of `agentic`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// How many questions the model may ask, 1 to 8. Default 3.
+        pub tasks: usize = 3,
+        /// The most passages to keep. Default: as many as were found before.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub top_n: Option<usize> = None,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes replies with a temperature repeatable where the model offers it. Default 0.
+        pub seed: u64 = 0,
+        /// The longest reply, in tokens; a longer one is not used. Default 256.
+        pub max_tokens: u32 = 256,
     }
 }
 
 impl Config {
-    fn ask_settings(&self) -> AskSettings<'_> {
-        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
-    }
+    ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        let refuse = |reason: String| Err(Error::Config { component: NAME, reason });
-        if !(1..=MOST_TASKS).contains(&self.tasks) {
-            return refuse(format!("tasks is {}, but must be between 1 and {MOST_TASKS}", self.tasks));
-        }
-        if self.top_n == Some(0) {
-            return refuse("top_n must be at least 1".to_owned());
-        }
+        let reason = format!("tasks is {}, but must be between 1 and {MOST_TASKS}", self.tasks);
+        ensure(NAME, (1..=MOST_TASKS).contains(&self.tasks), reason)?;
+        ensure(NAME, self.top_n != Some(0), "top_n must be at least 1")?;
         let asker = self.ask_settings().asker(NAME, cx)?;
         Ok(Box::new(Agentic { config: self.clone(), asker, searcher: Searcher::new(NAME, cx)? }))
     }
@@ -97,9 +85,7 @@ impl Component for Config {
 
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let calls = 1 + self.tasks as u64;
-        let asked = self.ask_settings().estimate_calls(item, calls);
-        let read = calls * item.passage_tokens;
-        asked.into_iter().map(|ask| ModelCalls { prompt_tokens: ask.prompt_tokens + read, ..ask }).collect()
+        self.ask_settings().asks_about(item, calls, calls)
     }
 
     fn searches_again(&self) -> bool {
@@ -187,12 +173,8 @@ impl Agentic {
     /// The questions that are still to be searched; none if that would not help.
     async fn plan(&self, question: &str, passages: &[Passage]) -> Result<Vec<String>, NoReply> {
         let questions = json!({ "type": "array", "items": { "type": "string" }, "maxItems": self.config.tasks });
-        let schema = json!({
-            "type": "object",
-            "properties": { "verdict": { "enum": ["enough", "nothing", "more"] }, "questions": questions },
-            "required": ["verdict", "questions"],
-            "additionalProperties": false,
-        });
+        let verdict = json!({ "enum": ["enough", "nothing", "more"] });
+        let schema = object_schema([("verdict", verdict), ("questions", questions)]);
         let QuestionPlan { verdict, questions } = self.asker.ask_about(PLAN, (passages, question, ""), schema).await?;
         if verdict != Verdict::More {
             return Ok(Vec::new());
@@ -226,12 +208,8 @@ impl Agentic {
             }
             Err(error) => return Err(error),
         }
-        let schema = json!({
-            "type": "object",
-            "properties": { "answered": { "type": "boolean" }, "query": { "type": "string" } },
-            "required": ["answered", "query"],
-            "additionalProperties": false,
-        });
+        let (answered, query) = (json!({ "type": "boolean" }), json!({ "type": "string" }));
+        let schema = object_schema([("answered", answered), ("query", query)]);
         let next = match self.asker.ask_about(CHECK, (&found.lists[0], question, ""), schema).await {
             Ok(AnswerCheck { answered: true, .. }) => return Ok(found),
             Ok(AnswerCheck { query, .. }) => query.split_whitespace().collect::<Vec<_>>().join(" "),

@@ -14,27 +14,21 @@ use super::pieces::{beginning, some_beginning};
 use crate::{
     Component, Context, Error, Item, Passage, PassageStep,
     chunk::TokenCounter,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine budget";
 /// The least budget, in tokens: a character may need four.
 const LEAST: usize = 16;
 
-/// Settings of `budget`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The most tokens of all passages together, at least 16. Default 2000.
-    pub tokens: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { tokens: 2000 }
+settings! {
+    /// Settings of `budget`.
+    pub struct Config {
+        /// The most tokens of all passages together, at least 16. Default 2000.
+        pub tokens: usize = 2000,
     }
 }
 
@@ -50,20 +44,13 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        if self.tokens < LEAST {
-            let reason = format!("tokens is {}, but must be at least {LEAST}", self.tokens);
-            return Err(Error::Config { component: NAME, reason });
-        }
-        Ok(Box::new(TokenBudget { tokens: self.tokens }))
+        ensure(NAME, self.tokens >= LEAST, format!("tokens is {}, but must be at least {LEAST}", self.tokens))?;
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct TokenBudget {
-    tokens: usize,
-}
-
 #[async_trait]
-impl PassageStep for TokenBudget {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         Ok(within(passages, self.tokens, TokenCounter::shared()))
     }

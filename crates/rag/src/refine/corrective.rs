@@ -20,12 +20,13 @@
 
 use crate::{
     Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages, Searcher,
+    component::{ensure, object_schema, settings},
     corpus::{Corpus, Query},
     fence,
-    query::asker::{AskSettings, Asker, NoReply},
+    query::asker::{Asker, NoReply, ask_settings},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
@@ -39,45 +40,33 @@ const REWRITE: &str = "A search in a collection of documents did not find the an
                        Do not repeat a query that was tried, and do not answer the question. Reply as \
                        {\"query\": \"...\"}.";
 
-/// Settings of `corrective`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// How often it searches again, at most; 1 to 3. Default 3.
-    pub rounds: usize,
-    /// The grade that the best passage must have for the search to end; 1 or 2. Default 2.
-    pub enough: u8,
-    /// The least grade of a passage that stays, 0 to 2. Default 1.
-    pub least: u8,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes replies with a temperature repeatable where the model offers it. Default 0.
-    pub seed: u64,
-    /// The longest reply, in tokens; a longer one is not used. Default 256.
-    pub max_tokens: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), rounds: 3, enough: 2, least: 1, temperature: 0.0, seed: 0, max_tokens: 256 }
+settings! {
+    /// Settings of `corrective`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// How often it searches again, at most; 1 to 3. Default 3.
+        pub rounds: usize = 3,
+        /// The grade that the best passage must have for the search to end; 1 or 2. Default 2.
+        pub enough: u8 = 2,
+        /// The least grade of a passage that stays, 0 to 2. Default 1.
+        pub least: u8 = 1,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes replies with a temperature repeatable where the model offers it. Default 0.
+        pub seed: u64 = 0,
+        /// The longest reply, in tokens; a longer one is not used. Default 256.
+        pub max_tokens: u32 = 256,
     }
 }
 
 impl Config {
-    fn ask_settings(&self) -> AskSettings<'_> {
-        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
-    }
+    ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        let refuse = |reason: &str| Err(Error::Config { component: NAME, reason: reason.to_owned() });
-        if !(1..=3).contains(&self.rounds) {
-            return refuse("rounds must be 1, 2 or 3");
-        }
-        if !(1..=2).contains(&self.enough) || self.least > 2 {
-            return refuse("grades are 0, 1 and 2: enough must be 1 or 2, and least at most 2");
-        }
+        ensure(NAME, (1..=3).contains(&self.rounds), "rounds must be 1, 2 or 3")?;
+        let are_grades = (1..=2).contains(&self.enough) && self.least <= 2;
+        ensure(NAME, are_grades, "grades are 0, 1 and 2: enough must be 1 or 2, and least at most 2")?;
         let asker = self.ask_settings().asker(NAME, cx)?;
         Ok(Box::new(Corrective { config: self.clone(), asker, searcher: Searcher::new(NAME, cx)? }))
     }
@@ -86,9 +75,7 @@ impl Config {
 impl Component for Config {
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let rounds = self.rounds as u64;
-        let asked = self.ask_settings().estimate_calls(item, 1 + 2 * rounds);
-        let graded = (1 + rounds) * item.passage_tokens;
-        asked.into_iter().map(|ask| ModelCalls { prompt_tokens: ask.prompt_tokens + graded, ..ask }).collect()
+        self.ask_settings().asks_about(item, 1 + 2 * rounds, 1 + rounds)
     }
 
     fn searches_again(&self) -> bool {
@@ -207,12 +194,8 @@ impl Corrective {
     async fn grades(&self, question: &str, passages: &[Passage]) -> Result<Vec<u8>, NoReply> {
         let n = passages.len();
         let grade = json!({ "type": "integer", "enum": [0, 1, 2] });
-        let schema = json!({
-            "type": "object",
-            "properties": { "grades": { "type": "array", "items": grade, "minItems": n, "maxItems": n } },
-            "required": ["grades"],
-            "additionalProperties": false,
-        });
+        let grades = json!({ "type": "array", "items": grade, "minItems": n, "maxItems": n });
+        let schema = object_schema([("grades", grades)]);
         let Grades { grades } = self.asker.ask_about(GRADE, (passages, question, ""), schema).await?;
         if grades.len() != n || grades.iter().any(|&grade| grade > 2) {
             return Err(NoReply::Unusable(format!("the model gave {} grades for {n} passages", grades.len())));
@@ -222,12 +205,7 @@ impl Corrective {
 
     /// A query that was not tried yet.
     async fn rewrite_query(&self, question: &str, tried: &[String]) -> Result<String, NoReply> {
-        let schema = json!({
-            "type": "object",
-            "properties": { "query": { "type": "string" } },
-            "required": ["query"],
-            "additionalProperties": false,
-        });
+        let schema = object_schema([("query", json!({ "type": "string" }))]);
         let earlier: String = tried.iter().map(|query| format!("Tried: {}\n", fence::neutral(query))).collect();
         let QueryReply { query } = self.asker.ask_about(REWRITE, (&[], question, &earlier), schema).await?;
         let query = query.split_whitespace().collect::<Vec<_>>().join(" ");

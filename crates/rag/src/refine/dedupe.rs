@@ -12,6 +12,7 @@
 
 use crate::{
     Component, Context, Error, Passage, PassageStep,
+    component::ensure,
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
@@ -44,20 +45,14 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        if self.similarity.is_some_and(|similarity| !(similarity > 0.0 && similarity <= 1.0)) {
-            let reason = "similarity must be above 0 and at most 1".to_owned();
-            return Err(Error::Config { component: NAME, reason });
-        }
-        Ok(Box::new(Dedupe { similarity: self.similarity }))
+        let is_share = self.similarity.is_none_or(|similarity| similarity > 0.0 && similarity <= 1.0);
+        ensure(NAME, is_share, "similarity must be above 0 and at most 1")?;
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct Dedupe {
-    similarity: Option<f64>,
-}
-
 #[async_trait]
-impl PassageStep for Dedupe {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let mut texts: Vec<String> = Vec::with_capacity(passages.len());
         let mut sequences: Vec<HashSet<String>> = Vec::new();
@@ -91,14 +86,7 @@ impl PassageStep for Dedupe {
 
 /// The text with one space for all white space between words.
 fn folded(text: &str) -> String {
-    let mut folded = String::with_capacity(text.len());
-    for word in text.split_whitespace() {
-        if !folded.is_empty() {
-            folded.push(' ');
-        }
-        folded.push_str(word);
-    }
-    folded
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a better passage holds all of a text.

@@ -15,6 +15,7 @@
 use super::pieces::Sentences;
 use crate::{
     Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, PassageStep,
+    component::object_schema,
     corpus::{Corpus, Query},
     fence,
 };
@@ -128,12 +129,8 @@ fn request(question: &str, passage: &Passage, sentences: &Sentences<'_>) -> Chat
     let max_tokens = u32::try_from(n).unwrap_or(u32::MAX).saturating_mul(TOKENS_PER_NUMBER).saturating_add(16);
     let mut request = ChatRequest::new(vec![Message::system(system), Message::user(user)], max_tokens);
     let numbers: Vec<usize> = (1..=n).collect();
-    request.schema = Some(json!({
-        "type": "object",
-        "properties": { "sentences": { "type": "array", "items": { "type": "integer", "enum": numbers }, "maxItems": n } },
-        "required": ["sentences"],
-        "additionalProperties": false,
-    }));
+    let sentences = json!({ "type": "array", "items": { "type": "integer", "enum": numbers }, "maxItems": n });
+    request.schema = Some(object_schema([("sentences", sentences)]));
     request
 }
 

@@ -22,6 +22,7 @@ use super::pieces::{Piece, between, join, of_document, some_beginning};
 use crate::{
     ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
     chunk::TokenCounter,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
@@ -43,20 +44,14 @@ pub enum Scope {
     Corpus,
 }
 
-/// Settings of `long_context`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// `document` (the default): that of the best hit. `corpus`: all documents.
-    pub scope: Scope,
-    /// The most tokens of all text together, counted as `cl100k_base` does; at
-    /// least 16. Default 100,000.
-    pub tokens: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { scope: Scope::Document, tokens: 100_000 }
+settings! {
+    /// Settings of `long_context`.
+    pub struct Config {
+        /// `document` (the default): that of the best hit. `corpus`: all documents.
+        pub scope: Scope = Scope::Document,
+        /// The most tokens of all text together, counted as `cl100k_base` does; at
+        /// least 16. Default 100,000.
+        pub tokens: usize = 100_000,
     }
 }
 
@@ -72,28 +67,23 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        Ok(Box::new(self.reader(NAME)?))
+        self.check(NAME)?;
+        Ok(Box::new(self.clone()))
     }
 
-    /// Makes the step; another step also uses it, for some questions only.
-    pub(super) fn reader(&self, component: &'static str) -> Result<LongContext, Error> {
-        if self.tokens < LEAST {
-            let reason = format!("tokens is {}, but must be at least {LEAST}", self.tokens);
-            return Err(Error::Config { component, reason });
-        }
-        Ok(LongContext(self.clone()))
+    /// Checks the settings; another step also uses them, for some questions only.
+    pub(super) fn check(&self, component: &'static str) -> Result<(), Error> {
+        let reason = format!("tokens is {}, but must be at least {LEAST}", self.tokens);
+        ensure(component, self.tokens >= LEAST, reason)
     }
 }
 
-/// Reads documents instead of passages.
-pub(super) struct LongContext(Config);
-
 #[async_trait]
-impl PassageStep for LongContext {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let table = corpus.table;
         // The first row of each document.
-        let documents = match self.0.scope {
+        let documents = match self.scope {
             Scope::Corpus => documents(table),
             Scope::Document => match passages.first().and_then(|passage| passage.rows.first()) {
                 Some(&row) => vec![row],
@@ -101,7 +91,7 @@ impl PassageStep for LongContext {
             },
         };
         let counter = TokenCounter::shared();
-        let mut left = self.0.tokens;
+        let mut left = self.tokens;
         let mut kept: Vec<Passage> = Vec::new();
         for (i, &row) in documents.iter().enumerate() {
             let Some(whole) = whole(row, &passages, table) else { continue };
@@ -115,7 +105,7 @@ impl PassageStep for LongContext {
             let is_begun = cut.is_some();
             kept.extend(cut);
             if let Some(last) = kept.last_mut() {
-                last.heading = Some(missing(self.0.tokens, is_begun, others + usize::from(!is_begun)));
+                last.heading = Some(missing(self.tokens, is_begun, others + usize::from(!is_begun)));
             }
             break;
         }

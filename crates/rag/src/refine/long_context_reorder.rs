@@ -31,14 +31,12 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        Ok(Box::new(BothEnds))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct BothEnds;
-
 #[async_trait]
-impl PassageStep for BothEnds {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let (mut front, mut back) = (Vec::with_capacity(passages.len()), Vec::new());
         for (i, passage) in passages.into_iter().enumerate() {
@@ -59,7 +57,7 @@ mod tests {
         let fixture = Fixture::new();
         for (n, order) in [(1, "1"), (2, "12"), (3, "132"), (6, "135642")] {
             let passages = (1..=n).map(|i| passage(&i.to_string())).collect();
-            let ordered = BothEnds.run(fixture.query(), fixture.corpus(), passages).await.unwrap();
+            let ordered = Config {}.run(fixture.query(), fixture.corpus(), passages).await.unwrap();
             assert_eq!(ordered.iter().map(|passage| passage.text.as_str()).collect::<String>(), order);
         }
     }

@@ -13,25 +13,19 @@ use super::pieces::{Piece, between, join, of_document, pieces};
 use crate::{
     Component, Context, Error, Item, Passage, PassageStep,
     chunk::merge_headings,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine neighbours";
 
-/// Settings of `neighbours`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How many chunks before a passage, and how many after it. Default 1.
-    pub chunks: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { chunks: 1 }
+settings! {
+    /// Settings of `neighbours`.
+    pub struct Config {
+        /// How many chunks before a passage, and how many after it. Default 1.
+        pub chunks: usize = 1,
     }
 }
 
@@ -43,20 +37,13 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        if self.chunks == 0 {
-            let reason = "chunks must be at least 1; leave the step out to have no neighbours".to_owned();
-            return Err(Error::Config { component: NAME, reason });
-        }
-        Ok(Box::new(Neighbours { chunks: self.chunks }))
+        ensure(NAME, self.chunks > 0, "chunks must be at least 1; leave the step out to have no neighbours")?;
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct Neighbours {
-    chunks: usize,
-}
-
 #[async_trait]
-impl PassageStep for Neighbours {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let mut stretches: Vec<TextRange<'_>> =
             passages.iter().enumerate().map(|(rank, passage)| self.stretch(rank, passage, corpus)).collect();
@@ -73,7 +60,7 @@ impl PassageStep for Neighbours {
     }
 }
 
-impl Neighbours {
+impl Config {
     fn stretch<'a>(&self, rank: usize, passage: &'a Passage, corpus: Corpus<'a>) -> TextRange<'a> {
         let table = corpus.table;
         let mut stretch = TextRange {

@@ -28,14 +28,12 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        Ok(Box::new(KeepPassages))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct KeepPassages;
-
 #[async_trait]
-impl PassageStep for KeepPassages {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         Ok(passages)
     }

@@ -14,26 +14,20 @@
 use super::pieces::{Piece, between, join, of_document};
 use crate::{
     ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine parents";
 
-/// Settings of `parents`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The most chunks of a section under a heading; passages of larger
-    /// sections stay as they are. It does not concern parent chunks. Default 10.
-    pub chunks: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { chunks: 10 }
+settings! {
+    /// Settings of `parents`.
+    pub struct Config {
+        /// The most chunks of a section under a heading; passages of larger
+        /// sections stay as they are. It does not concern parent chunks. Default 10.
+        pub chunks: usize = 10,
     }
 }
 
@@ -45,15 +39,9 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        if self.chunks == 0 {
-            return Err(Error::Config { component: NAME, reason: "chunks must be at least 1".to_owned() });
-        }
-        Ok(Box::new(Parents { chunks: self.chunks }))
+        ensure(NAME, self.chunks > 0, "chunks must be at least 1")?;
+        Ok(Box::new(self.clone()))
     }
-}
-
-struct Parents {
-    chunks: usize,
 }
 
 /// The chunks that a passage is replaced by.
@@ -65,7 +53,7 @@ enum Replacement {
 }
 
 #[async_trait]
-impl PassageStep for Parents {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let mut found: Vec<(Option<Replacement>, Passage)> = Vec::with_capacity(passages.len());
         for passage in passages {
@@ -89,7 +77,7 @@ impl PassageStep for Parents {
     }
 }
 
-impl Parents {
+impl Config {
     fn find_replacement(&self, passage: &Passage, corpus: Corpus<'_>) -> Option<Replacement> {
         let table = corpus.table;
         let row = *passage.rows.first()?;

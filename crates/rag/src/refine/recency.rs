@@ -17,32 +17,26 @@
 
 use crate::{
     ChunkTable, Component, Context, Error, Passage, PassageStep,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
     filter::{fields, value},
 };
 use async_trait::async_trait;
 use chrono::{Datelike, NaiveDate};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine recency";
 
-/// Settings of `recency`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The field with the date. Default `date`.
-    pub field: String,
-    /// After so many days a passage is half as fresh. Default 365.
-    pub half_life_days: f64,
-    /// How much freshness counts, 0 to 1; relevance counts the rest. Default 0.3.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { field: "date".to_owned(), half_life_days: 365.0, weight: 0.3 }
+settings! {
+    /// Settings of `recency`.
+    pub struct Config {
+        /// The field with the date. Default `date`.
+        pub field: String = "date".to_owned(),
+        /// After so many days a passage is half as fresh. Default 365.
+        pub half_life_days: f64 = 365.0,
+        /// How much freshness counts, 0 to 1; relevance counts the rest. Default 0.3.
+        pub weight: f64 = 0.3,
     }
 }
 
@@ -54,37 +48,29 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        let refuse = |reason: String| Err(Error::Config { component: NAME, reason });
-        if self.field.is_empty() {
-            return refuse("field is empty: name the field that holds the date".to_owned());
-        }
-        if !(self.half_life_days.is_finite() && self.half_life_days > 0.0) {
-            return refuse(format!("half_life_days is {}, but must be above 0", self.half_life_days));
-        }
-        if !(0.0..=1.0).contains(&self.weight) {
-            return refuse(format!("weight is {}, but must be between 0 and 1", self.weight));
-        }
-        Ok(Box::new(Recency(self.clone())))
+        ensure(NAME, !self.field.is_empty(), "field is empty: name the field that holds the date")?;
+        let (days, weight) = (self.half_life_days, self.weight);
+        ensure(NAME, days.is_finite() && days > 0.0, format!("half_life_days is {days}, but must be above 0"))?;
+        ensure(NAME, (0.0..=1.0).contains(&weight), format!("weight is {weight}, but must be between 0 and 1"))?;
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct Recency(Config);
-
 #[async_trait]
-impl PassageStep for Recency {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, mut passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let days: Vec<Option<i32>> = passages.iter().map(|passage| self.day(passage, corpus.table)).collect();
         let Some(newest) = days.iter().flatten().copied().max() else {
-            self.check(corpus.table)?;
+            self.check_dates(corpus.table)?;
             return Ok(passages);
         };
         let scores = || passages.iter().map(|passage| f64::from(passage.score));
         let (low, high) =
             scores().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| (low.min(score), high.max(score)));
-        let weight = self.0.weight;
+        let weight = self.weight;
         for (passage, day) in passages.iter_mut().zip(days) {
             let relevance = if high > low { (f64::from(passage.score) - low) / (high - low) } else { 1.0 };
-            let freshness = day.map_or(0.0, |day| (-f64::from(newest - day) / self.0.half_life_days).exp2());
+            let freshness = day.map_or(0.0, |day| (-f64::from(newest - day) / self.half_life_days).exp2());
             passage.score = ((1.0 - weight) * relevance + weight * freshness) as f32;
         }
         passages.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -92,15 +78,15 @@ impl PassageStep for Recency {
     }
 }
 
-impl Recency {
+impl Config {
     /// The day of a passage's date.
     fn day(&self, passage: &Passage, table: &ChunkTable) -> Option<i32> {
-        day(&value(table.chunk(*passage.rows.first()?), &self.0.field)?)
+        day(&value(table.chunk(*passage.rows.first()?), &self.field)?)
     }
 
     /// Checks that some document has a date, because a missing field is a mistake.
-    fn check(&self, table: &ChunkTable) -> Result<(), Error> {
-        let field = &self.0.field;
+    fn check_dates(&self, table: &ChunkTable) -> Result<(), Error> {
+        let field = &self.field;
         let mut values = table.searchable().iter().filter_map(|&row| value(table.chunk(row), field)).peekable();
         let reason = match values.peek().cloned() {
             _ if table.searchable().is_empty() => return Ok(()),

@@ -12,25 +12,19 @@
 
 use crate::{
     Component, Context, Error, Passage, PassageStep,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine score_gap";
 
-/// Settings of `score_gap`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How many passages stay at least, the best first. Default 1.
-    pub keep: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { keep: 1 }
+settings! {
+    /// Settings of `score_gap`.
+    pub struct Config {
+        /// How many passages stay at least, the best first. Default 1.
+        pub keep: usize = 1,
     }
 }
 
@@ -42,19 +36,13 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        if self.keep == 0 {
-            return Err(Error::Config { component: NAME, reason: "keep must be at least 1".to_owned() });
-        }
-        Ok(Box::new(ScoreGap { keep: self.keep }))
+        ensure(NAME, self.keep > 0, "keep must be at least 1")?;
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct ScoreGap {
-    keep: usize,
-}
-
 #[async_trait]
-impl PassageStep for ScoreGap {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, mut passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let mut largest = 0.0;
         let mut end = passages.len();

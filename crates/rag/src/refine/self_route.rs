@@ -15,11 +15,12 @@
 use super::long_context::{self, Scope};
 use crate::{
     Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages,
+    component::{object_schema, settings},
     corpus::{Corpus, Query},
-    query::asker::{AskSettings, Asker},
+    query::asker::{Asker, ask_settings},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
@@ -28,41 +29,32 @@ const NAME: &str = "refine self_route";
 const ROUTE: &str = "Say whether the sources alone hold everything that is needed to answer the question. Reply as \
                      {\"answerable\": true} or {\"answerable\": false}.";
 
-/// Settings of `self_route`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// What is read where the passages do not answer: `document` (the default),
-    /// that of the best hit, or `corpus`, all documents.
-    pub scope: Scope,
-    /// The most tokens of what is read then, counted as `cl100k_base` does; at
-    /// least 16. Default 100,000.
-    pub tokens: usize,
-    /// 0 (the default) always takes the likeliest word.
-    pub temperature: f32,
-    /// Makes replies with a temperature repeatable where the model offers it. Default 0.
-    pub seed: u64,
-    /// The longest reply, in tokens; a longer one is not used. Default 16.
-    pub max_tokens: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let long_context::Config { scope, tokens } = long_context::Config::default();
-        Self { model: String::new(), scope, tokens, temperature: 0.0, seed: 0, max_tokens: 16 }
+settings! {
+    /// Settings of `self_route`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// What is read where the passages do not answer: `document` (the default),
+        /// that of the best hit, or `corpus`, all documents.
+        pub scope: Scope = Scope::Document,
+        /// The most tokens of what is read then, counted as `cl100k_base` does; at
+        /// least 16. Default 100,000.
+        pub tokens: usize = 100_000,
+        /// 0 (the default) always takes the likeliest word.
+        pub temperature: f32 = 0.0,
+        /// Makes replies with a temperature repeatable where the model offers it. Default 0.
+        pub seed: u64 = 0,
+        /// The longest reply, in tokens; a longer one is not used. Default 16.
+        pub max_tokens: u32 = 16,
     }
 }
 
 impl Config {
-    fn ask_settings(&self) -> AskSettings<'_> {
-        AskSettings { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
-    }
+    ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
         let reader = long_context::Config { scope: self.scope, tokens: self.tokens };
-        let reader = reader.reader(NAME)?;
+        reader.check(NAME)?;
         Ok(Box::new(SelfRoute { asker: self.ask_settings().asker(NAME, cx)?, reader }))
     }
 }
@@ -73,15 +65,13 @@ impl Component for Config {
     }
 
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
-        let asked = self.ask_settings().estimate_calls(item, 1);
-        let with_passages = |ask: ModelCalls<'_>| ask.prompt_tokens + item.passage_tokens;
-        asked.into_iter().map(|ask| ModelCalls { prompt_tokens: with_passages(ask), ..ask }).collect()
+        self.ask_settings().asks_about(item, 1, 1)
     }
 }
 
 struct SelfRoute {
     asker: Asker,
-    reader: long_context::LongContext,
+    reader: long_context::Config,
 }
 
 #[derive(Deserialize)]
@@ -101,12 +91,7 @@ impl PassageStep for SelfRoute {
         corpus: Corpus<'_>,
         passages: Vec<Passage>,
     ) -> Result<RefinedPassages, Error> {
-        let schema = json!({
-            "type": "object",
-            "properties": { "answerable": { "type": "boolean" } },
-            "required": ["answerable"],
-            "additionalProperties": false,
-        });
+        let schema = object_schema([("answerable", json!({ "type": "boolean" }))]);
         match self.asker.ask_about(ROUTE, (&passages, query.text, ""), schema).await {
             Ok(Route { answerable: true }) => Ok(passages.into()),
             Ok(Route { answerable: false }) => {

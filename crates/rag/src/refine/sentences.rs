@@ -14,29 +14,23 @@
 use super::pieces::Sentences;
 use crate::{
     Component, Context, Error, Passage, PassageStep,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine sentences";
 
-/// Settings of `sentences`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The least cosine of a sentence and the question, from -1 to 1. What is
-    /// near differs from embedder to embedder. Default 0.3.
-    pub least: f32,
-    /// How many sentences stay before and after a near one. Default 1.
-    pub neighbours: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { least: 0.3, neighbours: 1 }
+settings! {
+    /// Settings of `sentences`.
+    pub struct Config {
+        /// The least cosine of a sentence and the question, from -1 to 1. What is
+        /// near differs from embedder to embedder. Default 0.3.
+        pub least: f32 = 0.3,
+        /// How many sentences stay before and after a near one. Default 1.
+        pub neighbours: usize = 1,
     }
 }
 
@@ -52,10 +46,8 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        if !(-1.0..=1.0).contains(&self.least) {
-            let reason = format!("least is {}, but a cosine lies between -1 and 1", self.least);
-            return Err(Error::Config { component: NAME, reason });
-        }
+        let reason = format!("least is {}, but a cosine lies between -1 and 1", self.least);
+        ensure(NAME, (-1.0..=1.0).contains(&self.least), reason)?;
         Ok(Box::new(NearSentences { config: self.clone(), embedder: cx.embedder(NAME)? }))
     }
 }

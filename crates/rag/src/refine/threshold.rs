@@ -7,27 +7,21 @@
 
 use crate::{
     Component, Context, Error, Passage, PassageStep,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine threshold";
 
-/// Settings of `threshold`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The least score of a passage that stays. Default 0.
-    pub least: f32,
-    /// How many passages stay at least, the best first. Default 1.
-    pub keep: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { least: 0.0, keep: 1 }
+settings! {
+    /// Settings of `threshold`.
+    pub struct Config {
+        /// The least score of a passage that stays. Default 0.
+        pub least: f32 = 0.0,
+        /// How many passages stay at least, the best first. Default 1.
+        pub keep: usize = 1,
     }
 }
 
@@ -39,20 +33,15 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        if !self.least.is_finite() {
-            return Err(Error::Config { component: NAME, reason: "least must be a number".to_owned() });
-        }
-        Ok(Box::new(Threshold(self.clone())))
+        ensure(NAME, self.least.is_finite(), "least must be a number")?;
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct Threshold(Config);
-
 #[async_trait]
-impl PassageStep for Threshold {
+impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        let Config { least, keep } = self.0;
-        let stays = |(i, passage): &(usize, Passage)| *i < keep || passage.score >= least;
+        let stays = |(i, passage): &(usize, Passage)| *i < self.keep || passage.score >= self.least;
         Ok(passages.into_iter().enumerate().filter(stays).map(|(_, passage)| passage).collect())
     }
 }

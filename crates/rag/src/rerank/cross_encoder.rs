@@ -5,48 +5,33 @@
 //! sees both texts at once, which vectors made apart cannot.
 //! Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019.
 
-use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
-use crate::{Component, Context, Error, Item, ModelCalls, Passage, component::limited_by};
+use super::{Corpus, PassageReranker, Query, by_score, check_top_n, keeps_top_n};
+use crate::{Component, Context, Error, Item, ModelCalls, Passage, component::settings};
 use async_trait::async_trait;
 use models::ModelKind;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "reranker cross_encoder";
 
-/// Settings of `cross_encoder`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the rerank model.
-    pub model: String,
-    /// How many hits the retriever finds for it to choose from. Default: four
-    /// times the retriever's `top_k`, at least 20.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub candidates: Option<usize>,
-    /// The most passages to keep. Default 3.
-    pub top_n: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), candidates: None, top_n: 3 }
+settings! {
+    /// Settings of `cross_encoder`.
+    pub struct Config {
+        /// The name of the rerank model.
+        pub model: String = String::new(),
+        /// How many hits the retriever finds for it to choose from. Default: four
+        /// times the retriever's `top_k`, at least 20.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub candidates: Option<usize> = None,
+        /// The most passages to keep. Default 3.
+        pub top_n: usize = 3,
     }
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        item.limit_passages(self.top_n)
-    }
-
-    limited_by!(top_n, candidates);
+    keeps_top_n!();
 
     fn reads_chunks(&self) -> bool {
         false
-    }
-
-    fn candidates(&self, top_k: usize) -> Option<usize> {
-        candidates(self.candidates, top_k)
     }
 
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {

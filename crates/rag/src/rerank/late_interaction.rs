@@ -17,67 +17,47 @@
 //! beats each alone was measured on SciFact with MiniLM (NDCG@10 0.876 against
 //! 0.841 of rank fusion).
 
-use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
+use super::{Corpus, PassageReranker, Query, by_score, check_top_n, keeps_top_n};
 use crate::{
-    Component, Context, Error, Item, Passage,
-    component::limited_by,
+    Component, Context, Error, Passage,
+    component::{ensure, settings},
     index::{Bm25Index, DenseIndex, IndexKind, Indexes, TokenIndex},
 };
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 const NAME: &str = "reranker late_interaction";
 
-/// Settings of `late_interaction`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How many hits the retriever finds for it to choose from. Default: four
-    /// times the retriever's `top_k`, at least 20.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub candidates: Option<usize>,
-    /// The most passages to keep. Default 3.
-    pub top_n: usize,
-    /// How much each score counts.
-    pub weights: Weights,
-}
-
-/// How much each score counts; only their ratio matters.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Weights {
-    /// The match of the words' vectors. Default 1.
-    pub maxsim: f32,
-    /// The shared words. Default 1.
-    pub bm25: f32,
-    /// The nearness of the texts' vectors. Default 1.
-    pub dense: f32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { candidates: None, top_n: 3, weights: Weights::default() }
+settings! {
+    /// Settings of `late_interaction`.
+    pub struct Config {
+        /// How many hits the retriever finds for it to choose from. Default: four
+        /// times the retriever's `top_k`, at least 20.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub candidates: Option<usize> = None,
+        /// The most passages to keep. Default 3.
+        pub top_n: usize = 3,
+        /// How much each score counts.
+        pub weights: Weights = Weights::default(),
     }
 }
 
-impl Default for Weights {
-    fn default() -> Self {
-        Self { maxsim: 1.0, bm25: 1.0, dense: 1.0 }
+settings! {
+    /// How much each score counts; only their ratio matters.
+    #[derive(Copy)]
+    pub struct Weights {
+        /// The match of the words' vectors. Default 1.
+        pub maxsim: f32 = 1.0,
+        /// The shared words. Default 1.
+        pub bm25: f32 = 1.0,
+        /// The nearness of the texts' vectors. Default 1.
+        pub dense: f32 = 1.0,
     }
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        item.limit_passages(self.top_n)
-    }
-
-    limited_by!(top_n, candidates);
-
-    fn candidates(&self, top_k: usize) -> Option<usize> {
-        candidates(self.candidates, top_k)
-    }
+    keeps_top_n!();
 
     /// A score that does not count need not be there.
     fn indexes(&self) -> Indexes {
@@ -92,12 +72,8 @@ impl Config {
         check_top_n(NAME, self.top_n, self.candidates)?;
         let Weights { maxsim, bm25, dense } = self.weights;
         let weights = [maxsim, bm25, dense];
-        if !weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0)
-            || weights.iter().all(|weight| *weight == 0.0)
-        {
-            let reason = "weights must be 0 or more, and not all of them 0".to_owned();
-            return Err(Error::Config { component: NAME, reason });
-        }
+        let are_sound = weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0) && weights != [0.0; 3];
+        ensure(NAME, are_sound, "weights must be 0 or more, and not all of them 0")?;
         // Only words' vectors need the embedder.
         let embedder = if maxsim > 0.0 { Some(cx.embedder(NAME)?) } else { None };
         Ok(Box::new(LateInteraction { embedder, config: self.clone() }))

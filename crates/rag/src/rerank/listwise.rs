@@ -7,11 +7,15 @@
 //! changes nothing. A passage's score is its place as a share: 1 for the first.
 //! Source: Sun et al., Is ChatGPT Good at Search?, 2023.
 
-use super::{Corpus, PassageReranker, Query, candidates, check_top_n};
-use crate::{Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, component::limited_by, fence};
+use super::{Corpus, PassageReranker, Query, check_top_n, keeps_top_n};
+use crate::{
+    Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
+    component::{object_schema, settings},
+    fence,
+};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, Message, ModelKind};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 pub(super) const VERSION: u32 = 2;
@@ -24,39 +28,25 @@ const TOKENS_PER_NUMBER: u32 = 4;
 /// What the model writes for one question, for estimates.
 const RANKING_TOKENS: u64 = 40;
 
-/// Settings of `listwise`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
-    /// How many hits the retriever finds for it to choose from. Default: four
-    /// times the retriever's `top_k`, at least 20.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub candidates: Option<usize>,
-    /// The most passages to keep. Default 3.
-    pub top_n: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { model: String::new(), candidates: None, top_n: 3 }
+settings! {
+    /// Settings of `listwise`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+        /// How many hits the retriever finds for it to choose from. Default: four
+        /// times the retriever's `top_k`, at least 20.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub candidates: Option<usize> = None,
+        /// The most passages to keep. Default 3.
+        pub top_n: usize = 3,
     }
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        item.limit_passages(self.top_n)
-    }
-
-    limited_by!(top_n, candidates);
+    keeps_top_n!();
 
     fn reads_chunks(&self) -> bool {
         false
-    }
-
-    fn candidates(&self, top_k: usize) -> Option<usize> {
-        candidates(self.candidates, top_k)
     }
 
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
@@ -124,12 +114,8 @@ impl Listwise {
         let user = format!("{sources}\nQuestion: {}", fence::neutral(question.trim()));
         let numbers: Vec<usize> = (1..=n).collect();
         let mut request = ChatRequest::new(vec![Message::system(system), Message::user(user)], max_tokens);
-        request.schema = Some(json!({
-            "type": "object",
-            "properties": { "ranking": { "type": "array", "items": { "type": "integer", "enum": numbers }, "maxItems": n } },
-            "required": ["ranking"],
-            "additionalProperties": false,
-        }));
+        let ranking = json!({ "type": "array", "items": { "type": "integer", "enum": numbers }, "maxItems": n });
+        request.schema = Some(object_schema([("ranking", ranking)]));
         request
     }
 }

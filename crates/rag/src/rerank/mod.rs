@@ -2,7 +2,7 @@
 
 use crate::{
     AxisValue, Component, Context, Error, Passage, PassageStage, PassageStep,
-    component::components,
+    component::{components, ensure},
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
@@ -44,16 +44,14 @@ impl AxisValue for RerankerConfig {
 
 impl PassageStage for RerankerConfig {
     fn step(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        Ok(Box::new(RerankStep(self.build(cx)?)))
+        Ok(Box::new(self.build(cx)?))
     }
 }
 
-struct RerankStep(Box<dyn PassageReranker>);
-
 #[async_trait]
-impl PassageStep for RerankStep {
+impl PassageStep for Box<dyn PassageReranker> {
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        self.0.rerank(query, corpus, passages).await
+        self.rerank(query, corpus, passages).await
     }
 }
 
@@ -63,8 +61,7 @@ pub trait PassageReranker: Send + Sync {
     /// The passages, best first, with new scores.
     ///
     /// # Errors
-    /// If its model fails, or something is missing that
-    /// its settings name.
+    /// If its model fails, or something is missing that its settings name.
     async fn rerank(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>)
     -> Result<Vec<Passage>, Error>;
 }
@@ -80,21 +77,25 @@ fn by_score(passages: Vec<Passage>, scores: &[f32], top_n: usize) -> Vec<Passage
     passages
 }
 
-/// How many hits a reranker chooses from if its settings do not say: as many
-/// as each side of `hybrid` puts forward.
-fn candidates(setting: Option<usize>, top_k: usize) -> Option<usize> {
-    Some(setting.unwrap_or_else(|| top_k.saturating_mul(4).max(20)))
+/// The methods of [`Component`] that follow from a reranker's `top_n` and `candidates`, inside their `impl`.
+macro_rules! keeps_top_n {
+    () => {
+        fn estimate_output(&self, item: $crate::Item) -> $crate::Item {
+            item.limit_passages(self.top_n)
+        }
+        fn candidates(&self, top_k: usize) -> Option<usize> {
+            Some(self.candidates.unwrap_or_else(|| $crate::component::default_candidates(top_k)))
+        }
+        $crate::component::limited_by!(top_n, candidates);
+    };
 }
+use keeps_top_n;
 
 fn check_top_n(component: &'static str, top_n: usize, candidates: Option<usize>) -> Result<(), Error> {
-    let reason = match candidates {
-        _ if top_n == 0 => "top_n must be at least 1".to_owned(),
-        Some(candidates) if candidates < top_n => {
-            format!("candidates is {candidates}, but must be at least top_n ({top_n})")
-        }
-        _ => return Ok(()),
-    };
-    Err(Error::Config { component, reason })
+    ensure(component, top_n > 0, "top_n must be at least 1")?;
+    let candidates = candidates.unwrap_or(top_n);
+    let reason = format!("candidates is {candidates}, but must be at least top_n ({top_n})");
+    ensure(component, candidates >= top_n, reason)
 }
 
 #[cfg(test)]

@@ -36,16 +36,14 @@ impl Component for Config {
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageReranker>, Error> {
         check_top_n("reranker none", self.top_n.unwrap_or(1), None)?;
-        Ok(Box::new(KeepOrder(self.clone())))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct KeepOrder(Config);
-
 #[async_trait]
-impl PassageReranker for KeepOrder {
+impl PassageReranker for Config {
     async fn rerank(&self, _: Query<'_>, _: Corpus<'_>, mut passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        passages.truncate(self.0.top_n.unwrap_or(usize::MAX));
+        passages.truncate(self.top_n.unwrap_or(usize::MAX));
         Ok(passages)
     }
 }

@@ -13,12 +13,15 @@
 //! Source: Zhang et al., Qwen3 Embedding, 2025; Nogueira et al., Document
 //! Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
 
-use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
-use crate::{Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, component::limited_by, fence};
+use super::{Corpus, PassageReranker, Query, by_score, check_top_n, keeps_top_n};
+use crate::{
+    Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
+    component::{ensure, settings},
+    fence,
+};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, ChatResponse, Message, ModelKind};
 use regex::Regex;
-use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 pub(super) const VERSION: u32 = 1;
@@ -39,44 +42,29 @@ const LEAST: f64 = 1e-9;
 /// What a text could use to leave its place in the prompt.
 static MARKS: LazyLock<Regex> = LazyLock::new(|| fence::marks(&["instruct", "query", "document"], &[]));
 
-/// Settings of `pointwise`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model. It must tell probabilities of tokens.
-    pub model: String,
-    /// What a passage must do, as the model is told. Say here what counts in
-    /// your field, in a sentence. Default: `Given a question, retrieve passages
-    /// that answer it`.
-    pub instruction: String,
-    /// How many hits the retriever finds for it to choose from, each of which
-    /// is a call. Default: four times the retriever's `top_k`, at least 20.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub candidates: Option<usize>,
-    /// The most passages to keep. Default 3.
-    pub top_n: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let instruction = "Given a question, retrieve passages that answer it".to_owned();
-        Self { model: String::new(), instruction, candidates: None, top_n: 3 }
+settings! {
+    /// Settings of `pointwise`.
+    pub struct Config {
+        /// The name of the chat model. It must tell probabilities of tokens.
+        pub model: String = String::new(),
+        /// What a passage must do, as the model is told. Say here what counts in
+        /// your field, in a sentence. Default: `Given a question, retrieve passages
+        /// that answer it`.
+        pub instruction: String = "Given a question, retrieve passages that answer it".to_owned(),
+        /// How many hits the retriever finds for it to choose from, each of which
+        /// is a call. Default: four times the retriever's `top_k`, at least 20.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub candidates: Option<usize> = None,
+        /// The most passages to keep. Default 3.
+        pub top_n: usize = 3,
     }
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        item.limit_passages(self.top_n)
-    }
-
-    limited_by!(top_n, candidates);
+    keeps_top_n!();
 
     fn reads_chunks(&self) -> bool {
         false
-    }
-
-    fn candidates(&self, top_k: usize) -> Option<usize> {
-        candidates(self.candidates, top_k)
     }
 
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
@@ -90,16 +78,11 @@ impl Component for Config {
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageReranker>, Error> {
         check_top_n(NAME, self.top_n, self.candidates)?;
-        if self.instruction.trim().is_empty() {
-            let reason = "instruction is empty; leave it out for the default one".to_owned();
-            return Err(Error::Config { component: NAME, reason });
-        }
+        let is_instruction = !self.instruction.trim().is_empty();
+        ensure(NAME, is_instruction, "instruction is empty; leave it out for the default one")?;
         let chat = cx.chat(NAME, &self.model)?;
-        if !chat.tells_probabilities() {
-            return Err(Error::Config { component: NAME, reason: no_probabilities(&self.model) });
-        }
-        let (model, instruction) = (self.model.clone(), self.instruction.trim().to_owned());
-        Ok(Box::new(Pointwise { chat, model, instruction, top_n: self.top_n }))
+        ensure(NAME, chat.tells_probabilities(), no_probabilities(&self.model))?;
+        Ok(Box::new(Pointwise { chat, config: self.clone() }))
     }
 }
 
@@ -114,9 +97,7 @@ fn no_probabilities(model: &str) -> String {
 
 struct Pointwise {
     chat: Chat,
-    model: String,
-    instruction: String,
-    top_n: usize,
+    config: Config,
 }
 
 #[async_trait]
@@ -131,13 +112,13 @@ impl PassageReranker for Pointwise {
         for score in futures::future::join_all(others).await {
             scores.push(score?);
         }
-        Ok(by_score(passages, &scores, self.top_n))
+        Ok(by_score(passages, &scores, self.config.top_n))
     }
 }
 
 impl Pointwise {
     async fn score(&self, question: &str, passage: &Passage) -> Result<f32, Error> {
-        let missing = || Error::Failed { component: NAME, reason: no_probabilities(&self.model) };
+        let missing = || Error::Failed { component: NAME, reason: no_probabilities(&self.config.model) };
         match self.chat.chat(&self.request(question, &passage.text)).await {
             Ok(response) => score(&response).ok_or_else(missing),
             Err(models::Error::Unsupported { .. }) => Err(missing()),
@@ -149,7 +130,7 @@ impl Pointwise {
         let count = |text: &str| self.chat.count_tokens(text);
         let asked = format!(
             "<Instruct>: {}\n<Query>: {}\n<Document>: ",
-            fence::without(&self.instruction, &MARKS),
+            fence::without(self.config.instruction.trim(), &MARKS),
             fence::without(question.trim(), &MARKS)
         );
         let spent = TEMPLATE_TOKENS + REPLY_TOKENS as usize + count(SYSTEM) + count(&asked);

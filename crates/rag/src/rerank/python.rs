@@ -18,11 +18,9 @@
 //! passage, higher is better; equal scores keep their order. What it raises,
 //! or a call that takes too long, ends the task.
 
-use super::{Corpus, PassageReranker, Query, by_score, candidates, check_top_n};
+use super::{Corpus, PassageReranker, Query, by_score, check_top_n, keeps_top_n};
 use crate::{
-    Component, Context, Error, Item, Passage,
-    component::limited_by,
-    function_settings,
+    Component, Context, Error, Passage, function_settings,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
@@ -50,18 +48,10 @@ function_settings! {
 impl Component for Config {
     runs_function!();
 
-    fn estimate_output(&self, item: Item) -> Item {
-        item.limit_passages(self.top_n)
-    }
-
-    limited_by!(top_n, candidates);
+    keeps_top_n!();
 
     fn reads_chunks(&self) -> bool {
         false
-    }
-
-    fn candidates(&self, top_k: usize) -> Option<usize> {
-        candidates(self.candidates, top_k)
     }
 }
 

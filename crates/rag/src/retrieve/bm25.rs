@@ -5,39 +5,28 @@
 //! at [`Bm25Index`](crate::index::Bm25Index). A question that shares no word
 //! with any chunk has no hits.
 
-use super::{Retriever, bm25_search, check_top_k};
-use crate::corpus::{Corpus, Query};
+use super::{Retriever, bm25_search, check_top_k, finds_top_k};
 use crate::{
-    Component, Context, Error, Hit, Item,
-    component::limited_by,
+    Component, Context, Error, Hit,
+    component::settings,
+    corpus::{Corpus, Query},
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever bm25";
 
-/// Settings of `bm25`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The most chunks to return. Default 5.
-    pub top_k: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { top_k: 5 }
+settings! {
+    /// Settings of `bm25`.
+    pub struct Config {
+        /// The most chunks to return. Default 5.
+        pub top_k: usize = 5,
     }
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        item.with_passages(self.top_k)
-    }
-
-    limited_by!(top_k);
+    finds_top_k!();
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Bm25].into()
@@ -47,16 +36,14 @@ impl Component for Config {
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
-        Ok(Box::new(Bm25(self.clone())))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct Bm25(Config);
-
 #[async_trait]
-impl Retriever for Bm25 {
+impl Retriever for Config {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
-        bm25_search(NAME, queries, corpus, self.0.top_k)
+        bm25_search(NAME, queries, corpus, self.top_k)
     }
 }
 

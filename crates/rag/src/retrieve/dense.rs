@@ -6,42 +6,31 @@
 //!
 //! It needs an embedder: the experiment lists one under `embedder`.
 
-use super::{Retriever, check_top_k, dense_search};
-use crate::corpus::{Corpus, Query};
+use super::{Retriever, check_top_k, dense_search, finds_top_k};
 use crate::{
-    Component, Context, Error, Hit, Item,
-    component::limited_by,
+    Component, Context, Error, Hit,
+    component::{ensure, settings},
+    corpus::{Corpus, Query},
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever dense";
 
-/// Settings of `dense`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The most chunks to return. Default 5.
-    pub top_k: usize,
-    /// Chunks with a lower cosine than this, from -1 to 1, are left out; none is
-    /// left out if not set.
-    pub cutoff: Option<f32>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { top_k: 5, cutoff: None }
+settings! {
+    /// Settings of `dense`.
+    pub struct Config {
+        /// The most chunks to return. Default 5.
+        pub top_k: usize = 5,
+        /// Chunks with a lower cosine than this, from -1 to 1, are left out; none is
+        /// left out if not set.
+        pub cutoff: Option<f32> = None,
     }
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        item.with_passages(self.top_k)
-    }
-
-    limited_by!(top_k);
+    finds_top_k!();
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense].into()
@@ -51,23 +40,19 @@ impl Component for Config {
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
-        if let Some(cutoff) = self.cutoff
-            && !(-1.0..=1.0).contains(&cutoff)
-        {
+        if let Some(cutoff) = self.cutoff {
             let reason = format!("cutoff is {cutoff}, but a cosine is between -1 and 1");
-            return Err(Error::Config { component: NAME, reason });
+            ensure(NAME, (-1.0..=1.0).contains(&cutoff), reason)?;
         }
-        Ok(Box::new(Dense(self.clone())))
+        Ok(Box::new(self.clone()))
     }
 }
 
-struct Dense(Config);
-
 #[async_trait]
-impl Retriever for Dense {
+impl Retriever for Config {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
-        let mut found = dense_search(NAME, queries, corpus, self.0.top_k)?;
-        if let Some(cutoff) = self.0.cutoff {
+        let mut found = dense_search(NAME, queries, corpus, self.top_k)?;
+        if let Some(cutoff) = self.cutoff {
             found.iter_mut().for_each(|hits| hits.retain(|hit| hit.score >= cutoff));
         }
         Ok(found)

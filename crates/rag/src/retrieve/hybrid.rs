@@ -15,13 +15,13 @@
 //! `embedder`.
 
 use super::{
-    Retriever, bm25_search, check_candidates, check_top_k, dense_search,
+    Retriever, bm25_search, check_candidates, check_top_k, dense_search, finds_top_k,
     fusion::{self, Scale},
 };
-use crate::corpus::{Corpus, Query};
 use crate::{
-    Component, Context, Error, Hit, Item,
-    component::limited_by,
+    Component, Context, Error, Hit,
+    component::{ensure, settings},
+    corpus::{Corpus, Query},
     index::{IndexKind, Indexes},
     trace,
 };
@@ -31,17 +31,17 @@ use serde::{Deserialize, Serialize};
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever hybrid";
 
-/// Settings of `hybrid`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The most chunks to return. Default 5.
-    pub top_k: usize,
-    /// How many chunks each side puts forward. Default: four times `top_k`, at
-    /// least 20.
-    pub candidates: Option<usize>,
-    /// How the two lists are joined. Default `rrf`.
-    pub fusion: Fusion,
+settings! {
+    /// Settings of `hybrid`.
+    pub struct Config {
+        /// The most chunks to return. Default 5.
+        pub top_k: usize = 5,
+        /// How many chunks each side puts forward. Default: four times `top_k`, at
+        /// least 20.
+        pub candidates: Option<usize> = None,
+        /// How the two lists are joined. Default `rrf`.
+        pub fusion: Fusion = Fusion::Rrf(Rrf::default()),
+    }
 }
 
 /// How ranked lists are joined.
@@ -54,24 +54,24 @@ pub enum Fusion {
     Weighted(Weighted),
 }
 
-/// Settings of `rrf`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Rrf {
-    /// The larger, the less the first ranks stand out. Default 60.
-    pub k: u32,
+settings! {
+    /// Settings of `rrf`.
+    pub struct Rrf {
+        /// The larger, the less the first ranks stand out. Default 60.
+        pub k: u32 = 60,
+    }
 }
 
-/// Settings of `weighted`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Weighted {
-    /// The share of the vectors, from 0 to 1; the words have the rest. Default 0.5.
-    pub dense_weight: f32,
-    /// What makes the two sides' scores comparable. Default `min_max`.
-    #[serde(skip_serializing_if = "Normalization::is_default")]
-    #[schemars(extend("default" = "min_max"))]
-    pub normalization: Normalization,
+settings! {
+    /// Settings of `weighted`.
+    pub struct Weighted {
+        /// The share of the vectors, from 0 to 1; the words have the rest. Default 0.5.
+        pub dense_weight: f32 = 0.5,
+        /// What makes the two sides' scores comparable. Default `min_max`.
+        #[serde(skip_serializing_if = "Normalization::is_default")]
+        #[schemars(extend("default" = "min_max"))]
+        pub normalization: Normalization = Normalization::MinMax,
+    }
 }
 
 /// What makes scores of different scales comparable. A chunk that one side does
@@ -113,30 +113,8 @@ impl Normalization {
     }
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self { top_k: 5, candidates: None, fusion: Fusion::Rrf(Rrf::default()) }
-    }
-}
-
-impl Default for Rrf {
-    fn default() -> Self {
-        Self { k: 60 }
-    }
-}
-
-impl Default for Weighted {
-    fn default() -> Self {
-        Self { dense_weight: 0.5, normalization: Normalization::MinMax }
-    }
-}
-
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        item.with_passages(self.top_k)
-    }
-
-    limited_by!(top_k, candidates);
+    finds_top_k!(candidates);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense, IndexKind::Bm25].into()
@@ -146,17 +124,15 @@ impl Component for Config {
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
-        let reason = match &self.fusion {
-            Fusion::Rrf(Rrf { k: 0 }) => "k must be at least 1".to_owned(),
-            Fusion::Weighted(Weighted { dense_weight, .. }) if !(0.0..=1.0).contains(dense_weight) => {
-                format!("dense_weight is {dense_weight}, but a share is between 0 and 1")
+        match &self.fusion {
+            Fusion::Rrf(Rrf { k }) => ensure(NAME, *k > 0, "k must be at least 1")?,
+            Fusion::Weighted(Weighted { dense_weight, .. }) => {
+                let reason = format!("dense_weight is {dense_weight}, but a share is between 0 and 1");
+                ensure(NAME, (0.0..=1.0).contains(dense_weight), reason)?;
             }
-            fusion => {
-                let candidates = check_candidates(NAME, self.top_k, self.candidates)?;
-                return Ok(Box::new(Hybrid { top_k: self.top_k, candidates, fusion: fusion.clone() }));
-            }
-        };
-        Err(Error::Config { component: NAME, reason })
+        }
+        let candidates = check_candidates(NAME, self.top_k, self.candidates)?;
+        Ok(Box::new(Hybrid { top_k: self.top_k, candidates, fusion: self.fusion.clone() }))
     }
 }
 

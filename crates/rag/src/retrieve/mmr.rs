@@ -12,44 +12,33 @@
 //! It needs an embedder: the experiment lists one under `embedder`. Without one,
 //! take `bm25` and the step `dedupe`.
 
-use super::{Retriever, check_candidates, check_top_k, dense_search};
-use crate::corpus::{Corpus, Query};
+use super::{Retriever, check_candidates, check_top_k, dense_search, finds_top_k};
 use crate::{
-    Component, Context, Error, Hit, Item,
-    component::limited_by,
+    Component, Context, Error, Hit,
+    component::{ensure, settings},
+    corpus::{Corpus, Query},
     index::{DenseIndex, IndexKind, Indexes},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever mmr";
 
-/// Settings of `mmr`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The most chunks to return. Default 5.
-    pub top_k: usize,
-    /// How many of the nearest chunks are chosen from. Default: four times
-    /// `top_k`, at least 20.
-    pub candidates: Option<usize>,
-    /// From 0 to 1: 1 is nearness alone, 0 is novelty alone. Default 0.5.
-    pub lambda: f32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { top_k: 5, candidates: None, lambda: 0.5 }
+settings! {
+    /// Settings of `mmr`.
+    pub struct Config {
+        /// The most chunks to return. Default 5.
+        pub top_k: usize = 5,
+        /// How many of the nearest chunks are chosen from. Default: four times
+        /// `top_k`, at least 20.
+        pub candidates: Option<usize> = None,
+        /// From 0 to 1: 1 is nearness alone, 0 is novelty alone. Default 0.5.
+        pub lambda: f32 = 0.5,
     }
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        item.with_passages(self.top_k)
-    }
-
-    limited_by!(top_k, candidates);
+    finds_top_k!(candidates);
 
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense].into()
@@ -59,10 +48,8 @@ impl Component for Config {
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
-        if !(0.0..=1.0).contains(&self.lambda) {
-            let reason = format!("lambda is {}, but must be between 0 and 1", self.lambda);
-            return Err(Error::Config { component: NAME, reason });
-        }
+        let reason = format!("lambda is {}, but must be between 0 and 1", self.lambda);
+        ensure(NAME, (0.0..=1.0).contains(&self.lambda), reason)?;
         let candidates = check_candidates(NAME, self.top_k, self.candidates)?;
         Ok(Box::new(Mmr { top_k: self.top_k, candidates, lambda: self.lambda }))
     }
@@ -93,9 +80,7 @@ impl Mmr {
                 let order = value(i).total_cmp(&value(j)).then(candidates[j].row.cmp(&candidates[i].row));
                 if order.is_gt() { i } else { j }
             };
-            let Some(best) = (0..candidates.len()).reduce(|best, i| better(i, best)) else {
-                break;
-            };
+            let Some(best) = (0..candidates.len()).reduce(|best, i| better(i, best)) else { break };
             let score = value(best);
             let row = candidates.remove(best).row;
             similarity.remove(best);

@@ -7,7 +7,7 @@ pub(crate) use fusion::reciprocal_rank;
 use crate::{
     AxisValue, Error, Hit,
     chunk::WAITS,
-    component::components,
+    component::{components, default_candidates, ensure},
     corpus::{Corpus, Query},
     index::{Bm25Index, DenseIndex},
 };
@@ -103,23 +103,26 @@ fn bm25_search(
     }
 }
 
+/// The methods of [`Component`](crate::Component) that follow from a retriever's `top_k`, inside their `impl`.
+macro_rules! finds_top_k {
+    ($( $candidates:ident )?) => {
+        fn estimate_output(&self, item: $crate::Item) -> $crate::Item {
+            item.with_passages(self.top_k)
+        }
+        $crate::component::limited_by!(top_k $(, $candidates)?);
+    };
+}
+use finds_top_k;
+
 fn check_top_k(component: &'static str, top_k: usize) -> Result<(), Error> {
-    if top_k == 0 {
-        return Err(Error::Config { component, reason: "top_k must be at least 1".to_owned() });
-    }
-    Ok(())
+    ensure(component, top_k > 0, "top_k must be at least 1")
 }
 
 /// The number of candidates: the setting, or its default.
 fn check_candidates(component: &'static str, top_k: usize, candidates: Option<usize>) -> Result<usize, Error> {
-    match candidates {
-        Some(candidates) if candidates < top_k => {
-            let reason = format!("candidates is {candidates}, but must be at least top_k, which is {top_k}");
-            Err(Error::Config { component, reason })
-        }
-        Some(candidates) => Ok(candidates),
-        None => Ok(top_k.saturating_mul(4).max(20)),
-    }
+    let candidates = candidates.unwrap_or_else(|| default_candidates(top_k));
+    let reason = format!("candidates is {candidates}, but must be at least top_k, which is {top_k}");
+    ensure(component, candidates >= top_k, reason).map(|()| candidates)
 }
 
 #[cfg(test)]

@@ -23,11 +23,10 @@
 //! highest count. A chunk that it does not name is not found. What it raises,
 //! or a call that takes too long, ends the task.
 
-use super::{Retriever, check_top_k, sort};
-use crate::corpus::{Corpus, Query};
+use super::{Retriever, check_top_k, finds_top_k, sort};
 use crate::{
-    Component, Context, Error, Hit, Item,
-    component::limited_by,
+    Component, Context, Error, Hit,
+    corpus::{Corpus, Query},
     function_settings,
     python::{StageFunction, runs_function},
 };
@@ -53,11 +52,7 @@ function_settings! {
 impl Component for Config {
     runs_function!();
 
-    fn estimate_output(&self, item: Item) -> Item {
-        item.with_passages(self.top_k)
-    }
-
-    limited_by!(top_k);
+    finds_top_k!();
 }
 
 impl Config {
