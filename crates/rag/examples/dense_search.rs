@@ -9,7 +9,7 @@
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a measurement for people, not part of the product")]
 
 use models::Matrix;
-use rag::index::{DenseIndex, DenseWriter};
+use rag::index::{DenseIndex, DenseWriter, Index};
 use rayon::prelude::*;
 use std::{hint::black_box, time::Instant};
 

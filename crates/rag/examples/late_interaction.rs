@@ -14,7 +14,7 @@ use models::{Client, CpuBudget, Embedder, InputKind, Matrix, ModelConfig, ModelD
 use rag::{
     Chunk, ChunkTable, Corpus, NamedModels, Passage, Query,
     chunk::ChunkerConfig,
-    index::{Bm25Index, DenseIndex, OpenIndex, TokenBlock, TokenIndex, TokenWriter},
+    index::{Bm25Index, DenseIndex, Index, OpenIndex, TokenBlock, TokenIndex, TokenWriter},
     load::{self, ParseLimits, Source},
     rerank::RerankerConfig,
     retrieve::RetrieverConfig,
@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let n_pairs = found.iter().map(Vec::len).sum::<usize>() * n_trials;
 
     let started = Instant::now();
-    let index = TokenIndex::open(&[PathBuf::from(file.path())])?;
+    let index = TokenIndex::open_files(&[PathBuf::from(file.path())])?;
     let mut tokens: Vec<Matrix> = Vec::new();
     for step in questions.chunks(STEP) {
         tokens.extend(embedder.embed_tokens(step, InputKind::Query).await?);

@@ -64,7 +64,7 @@ impl Index for Bm25Index {
     }
 
     fn entries(&self) -> usize {
-        self.len()
+        self.lengths.len()
     }
 }
 
@@ -78,26 +78,14 @@ impl Bm25Index {
         for part in parts {
             let first = lengths.len() as u32;
             for (term, found) in part.postings {
-                postings
-                    .entry(term)
-                    .or_default()
-                    .extend(found.into_iter().map(|(entry, count)| (first + entry, count)));
+                let found = found.into_iter().map(|(entry, count)| (first + entry, count));
+                postings.entry(term).or_default().extend(found);
             }
             lengths.extend(part.lengths);
         }
         let mut postings: Vec<(String, Vec<(u32, u32)>)> = postings.into_iter().collect();
         postings.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         Self::assemble(postings, lengths)
-    }
-
-    /// How many texts there are.
-    pub fn len(&self) -> usize {
-        self.lengths.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.lengths.is_empty()
     }
 
     /// At most `k` entries that share a term with the text, with their scores,
@@ -108,7 +96,7 @@ impl Bm25Index {
 
     /// [`search`](Self::search) among the entries that pass.
     pub(crate) fn search_where(&self, text: &str, k: usize, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
-        let mut scores = vec![0.0f32; self.len()];
+        let mut scores = vec![0.0f32; self.lengths.len()];
         let mut touched = Vec::new();
         for range in self.query(text) {
             for (&entry, &weight) in self.entries[range.clone()].iter().zip(&self.weights[range]) {
@@ -208,17 +196,13 @@ impl Bm25Index {
     /// # Errors
     /// Bytes that are not a complete, undamaged index of this version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        let Some(body) = bytes.strip_prefix(&MAGIC) else {
-            return Err(bad("not a BM25 index"));
-        };
+        let Some(body) = bytes.strip_prefix(&MAGIC) else { return Err(bad("not a BM25 index")) };
         let (Some(format), Some(checksum)) = (body.first_chunk::<4>(), bytes.last_chunk::<CHECKSUM>()) else {
             return Err(bad("too short for a BM25 index"));
         };
-        if u32::from_le_bytes(*format) != FORMAT {
-            return Err(bad(format!(
-                "format {} of a BM25 index; this version reads {FORMAT}",
-                u32::from_le_bytes(*format)
-            )));
+        let format = u32::from_le_bytes(*format);
+        if format != FORMAT {
+            return Err(bad(format!("format {format} of a BM25 index; this version reads {FORMAT}")));
         }
         let end = bytes.len() - CHECKSUM;
         if end < MAGIC.len() + 4 || blake3::hash(&bytes[..end]).as_bytes() != checksum {

@@ -12,7 +12,8 @@
 use super::{
     Index, MadeFrom, VectorWriter,
     coarse::Coarse,
-    dense_file::{DenseHeader, DenseWriter, HEADER_BYTES, append_row, bad, checksum},
+    dense_file::{DenseWriter, append_row, checksum, header, read_header},
+    header::{HEADER_BYTES, IndexHeader, bad},
     kernel::{self, Kernel, QUERIES, ROWS},
     kind::only,
     share::share,
@@ -50,7 +51,7 @@ const CANDIDATE_SHARE: usize = 8;
 #[derive(Debug)]
 pub struct DenseIndex {
     origin: String,
-    header: DenseHeader,
+    header: IndexHeader,
     data: VectorData,
     kernel: Kernel,
     /// Searches with a single query so far.
@@ -78,7 +79,10 @@ impl Index for DenseIndex {
     }
 
     fn verify(&self) -> Result<(), Error> {
-        Self::verify(self)
+        if checksum(self.data()) != self.header.checksum {
+            return Err(bad(&self.origin, "its content does not match its checksum; delete it and run again"));
+        }
+        Ok(())
     }
 
     fn verify_bytes(bytes: &[u8]) -> Result<(), Error> {
@@ -86,27 +90,13 @@ impl Index for DenseIndex {
     }
 
     fn entries(&self) -> usize {
-        self.len()
+        self.header.vectors as usize
     }
 }
 
 impl DenseIndex {
-    /// Writes an index shard by shard; the whole is never in memory. The file
-    /// appears under its name only when it is complete.
-    ///
-    /// # Errors
-    /// A file that cannot be written, rows of the wrong length, or numbers
-    /// that are not finite.
-    pub fn write(path: &Path, dimensions: usize, shards: impl IntoIterator<Item = Matrix>) -> Result<(), Error> {
-        let mut writer = DenseWriter::create(path, dimensions)?;
-        for shard in shards {
-            writer.push(&shard)?;
-        }
-        writer.finish()
-    }
-
     /// Maps a file into memory. Checks the header and the length;
-    /// [`verify`](Self::verify) reads all of it.
+    /// [`verify`](Index::verify) reads all of it.
     ///
     /// # Errors
     /// A file that is missing or is not a complete index of this version.
@@ -114,7 +104,7 @@ impl DenseIndex {
         let origin = path.display().to_string();
         let file = File::open(path).map_err(|error| bad(&origin, error))?;
         let map = kernel::map(&file, true).map_err(|error| bad(&origin, error))?;
-        let header = DenseHeader::read(&map, &origin)?;
+        let header = read_header(&map, &origin)?;
         Ok(Self::new(origin, header, VectorData::Mapped(map)))
     }
 
@@ -125,7 +115,7 @@ impl DenseIndex {
     /// Bytes that are not a complete, undamaged index of this version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let origin = "dense index".to_owned();
-        let header = DenseHeader::read(bytes, &origin)?;
+        let header = read_header(bytes, &origin)?;
         let data = bytes[HEADER_BYTES..].as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         let index = Self::new(origin, header, VectorData::Owned(data));
         index.verify()?;
@@ -142,25 +132,14 @@ impl DenseIndex {
         for row in matrix.iter() {
             append_row(&mut data, row, origin)?;
         }
-        let mut header = DenseHeader::new(matrix.columns, origin)?;
-        header.rows = matrix.rows() as u64;
-        header.checksum = checksum(&data);
+        let (vectors, checksum) = (matrix.rows() as u64, checksum(&data));
+        let header = IndexHeader { vectors, checksum, ..header(matrix.columns, origin)? };
         Ok(Self::new(origin.to_owned(), header, VectorData::Owned(data)))
     }
 
-    fn new(origin: String, header: DenseHeader, data: VectorData) -> Self {
+    fn new(origin: String, header: IndexHeader, data: VectorData) -> Self {
         let kernel = Kernel::detect();
         Self { origin, header, data, kernel, n_searches: AtomicUsize::new(0), coarse: OnceLock::new() }
-    }
-
-    /// How many vectors there are.
-    pub fn len(&self) -> usize {
-        self.header.rows as usize
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.header.rows == 0
     }
 
     /// The length of a vector.
@@ -177,18 +156,6 @@ impl DenseIndex {
         &self.data()[start..start + self.dimensions()]
     }
 
-    /// Reads everything and compares it with the checksum.
-    ///
-    /// # Errors
-    /// If a byte is not what was written.
-    pub fn verify(&self) -> Result<(), Error> {
-        if checksum(self.data()) == self.header.checksum {
-            Ok(())
-        } else {
-            Err(bad(&self.origin, "its content does not match its checksum; delete it and run again"))
-        }
-    }
-
     /// For each query the best `k` entries with their inner products, best
     /// first, equal ones by entry. Uses the threads of the current rayon pool.
     ///
@@ -198,7 +165,7 @@ impl DenseIndex {
         let columns = self.header.columns();
         let padded = queries.iter().map(|query| self.padded(query)).collect::<Result<Vec<_>, _>>()?;
         let queries: Vec<&[f32]> = padded.iter().map(Vec::as_slice).collect();
-        if self.is_empty() || k == 0 || columns == 0 {
+        if self.entries() == 0 || k == 0 || columns == 0 {
             return Ok(vec![Vec::new(); queries.len()]);
         }
         if let [query] = queries[..]
@@ -260,7 +227,7 @@ impl DenseIndex {
         if let Some(coarse) = self.coarse.get() {
             return Some(coarse);
         }
-        let bytes = self.len() * self.header.columns() * size_of::<f32>();
+        let bytes = self.entries() * self.header.columns() * size_of::<f32>();
         let is_time = bytes >= COARSE_BYTES && self.n_searches.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER;
         if !is_time || !Coarse::is_fast_here() {
             return None;
@@ -355,7 +322,7 @@ impl DenseIndex {
         match &self.data {
             VectorData::Owned(data) => data,
             // A map begins at a page, so the numbers after the header are
-            // aligned; `DenseHeader::read` checked that they are whole.
+            // aligned; `read_header` checked that they are whole.
             VectorData::Mapped(map) => kernel::floats(&map[HEADER_BYTES..]).unwrap_or_default(),
         }
     }
@@ -373,6 +340,13 @@ pub(crate) mod tests {
         let mut matrix = Matrix { columns, data: (0..rows * columns).map(|_| next()).collect() };
         matrix.normalize();
         matrix
+    }
+
+    /// Writes an index shard by shard.
+    pub(crate) fn write(path: &Path, dimensions: usize, shards: impl IntoIterator<Item = Matrix>) {
+        let mut writer = DenseWriter::create(path, dimensions).unwrap();
+        shards.into_iter().for_each(|shard| writer.push(&shard).unwrap());
+        writer.finish().unwrap();
     }
 
     /// What a plain loop in double precision finds.
@@ -465,9 +439,9 @@ pub(crate) mod tests {
     fn an_empty_index_finds_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("empty.dense");
-        DenseIndex::write(&path, 3, []).unwrap();
+        write(&path, 3, []);
         let index = DenseIndex::open(&path).unwrap();
-        assert!(index.is_empty());
+        assert_eq!(index.entries(), 0);
         assert_eq!(index.search(&[&[1.0, 0.0, 0.0]], 5).unwrap(), [[]]);
     }
 

@@ -3,40 +3,30 @@
 //! filled up with zeros to a multiple of 64 bytes, so that a mapped file is
 //! searched in place.
 
-use super::{VectorWriter, kernel::LANES};
+use super::{
+    VectorWriter,
+    header::{self, FileKind, HEADER_BYTES, IndexHeader, bad},
+    kernel::LANES,
+};
 use crate::Error;
 use models::Matrix;
 use std::{
     fs::File,
-    io::{BufWriter, Seek, SeekFrom, Write},
+    io::{BufWriter, Write},
     path::{Path, PathBuf},
 };
 
-const MAGIC: [u8; 8] = *b"RVDENSE\n";
-const FORMAT: u32 = 1;
-/// The length of the header.
-pub(super) const HEADER_BYTES: usize = 64;
+const KIND: FileKind = FileKind { magic: *b"RVDENSE\n", format: 1, title: "dense index" };
 /// How many rows are converted at once when they are written.
 const ROWS_AT_ONCE: usize = 256;
-
-/// What stands before the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DenseHeader {
-    /// The length of a vector.
-    pub(super) dimensions: u32,
-    /// How many there are.
-    pub(super) rows: u64,
-    /// BLAKE3 of all that follows the header.
-    pub(super) checksum: [u8; 32],
-}
 
 /// Writes a [`DenseIndex`](super::DenseIndex) shard by shard, under another name until it is done.
 #[derive(Debug)]
 pub struct DenseWriter {
     path: PathBuf,
     partial: PathBuf,
-    file: Option<BufWriter<File>>,
-    header: DenseHeader,
+    file: BufWriter<File>,
+    header: IndexHeader,
     hasher: blake3::Hasher,
 }
 
@@ -47,13 +37,12 @@ impl DenseWriter {
     /// If it cannot be created.
     pub fn create(path: &Path, dimensions: usize) -> Result<Self, Error> {
         let origin = path.display().to_string();
-        let header = DenseHeader::new(dimensions, &origin)?;
+        let header = header(dimensions, &origin)?;
         // Two writers of the same index never use the same name, on any
         // machines; the one that finishes last wins, with the same content.
         let partial = store::staged_path(path);
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&partial).map_err(|error| bad(&origin, error))?);
-        file.write_all(&[0; HEADER_BYTES]).map_err(|error| bad(&origin, error))?;
-        Ok(Self { path: path.to_owned(), partial, file: Some(file), header, hasher: blake3::Hasher::new() })
+        let file = header::begin(&partial).map_err(|error| bad(&origin, error))?;
+        Ok(Self { path: path.to_owned(), partial, file, header, hasher: blake3::Hasher::new() })
     }
 
     /// Adds rows.
@@ -69,9 +58,6 @@ impl DenseWriter {
             let (new, old) = (shard.columns, self.header.dimensions);
             return Err(bad(&origin, format!("vectors of {new} dimensions after vectors of {old}")));
         }
-        let Some(file) = self.file.as_mut() else {
-            return Err(bad(&origin, "already finished"));
-        };
         // Hashing and writing are fastest in large pieces.
         let (mut values, mut bytes) = (Vec::new(), Vec::new());
         for rows in shard.data.chunks(ROWS_AT_ONCE * shard.columns) {
@@ -79,13 +65,13 @@ impl DenseWriter {
             bytes.clear();
             for row in rows.chunks_exact(shard.columns) {
                 append_row(&mut values, row, &origin)?;
-                self.header.rows += 1;
+                self.header.vectors += 1;
             }
             bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             self.hasher.update(&bytes);
-            file.write_all(&bytes).map_err(|error| bad(&origin, error))?;
+            self.file.write_all(&bytes).map_err(|error| bad(&origin, error))?;
         }
-        if self.header.rows > u64::from(u32::MAX) {
+        if self.header.vectors > u64::from(u32::MAX) {
             return Err(bad(&origin, "more rows than entries can number (4,294,967,295)"));
         }
         Ok(())
@@ -98,18 +84,8 @@ impl DenseWriter {
     pub fn finish(mut self) -> Result<(), Error> {
         let origin = self.path.display().to_string();
         self.header.checksum = *self.hasher.finalize().as_bytes();
-        let Some(mut file) = self.file.take() else {
-            return Err(bad(&origin, "already finished"));
-        };
-        let mut complete = || -> std::io::Result<()> {
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(&self.header.bytes())?;
-            file.flush()?;
-            // Otherwise a power cut could leave a complete header over missing rows.
-            file.get_ref().sync_data()?;
-            std::fs::rename(&self.partial, &self.path)
-        };
-        complete().map_err(|error| bad(&origin, error))
+        let completed = header::complete(&mut self.file, &KIND, &self.header);
+        completed.and_then(|()| std::fs::rename(&self.partial, &self.path)).map_err(|error| bad(&origin, error))
     }
 }
 
@@ -131,55 +107,32 @@ impl Drop for DenseWriter {
     }
 }
 
-impl DenseHeader {
-    pub(super) fn new(dimensions: usize, origin: &str) -> Result<Self, Error> {
-        let dimensions =
-            u32::try_from(dimensions).map_err(|_| bad(origin, format!("{dimensions} dimensions are too many")))?;
-        Ok(Self { dimensions, rows: 0, checksum: [0; 32] })
-    }
+/// The header of a file with vectors of this length, and none so far.
+pub(super) fn header(dimensions: usize, origin: &str) -> Result<IndexHeader, Error> {
+    let dimensions =
+        u32::try_from(dimensions).map_err(|_| bad(origin, format!("{dimensions} dimensions are too many")))?;
+    Ok(IndexHeader { dimensions, ..IndexHeader::default() })
+}
 
-    /// The stored length of a row, in numbers.
+/// The header of a file, which must be as long as its vectors are.
+pub(super) fn read_header(bytes: &[u8], origin: &str) -> Result<IndexHeader, Error> {
+    let header = IndexHeader::read(bytes, &KIND, origin)?;
+    let IndexHeader { dimensions, vectors, .. } = header;
+    let expected = vectors.checked_mul((header.columns() * size_of::<f32>()) as u64);
+    let found = (bytes.len() - HEADER_BYTES) as u64;
+    if expected != Some(found) || vectors > u64::from(u32::MAX) {
+        let reason = format!(
+            "{found} bytes are not {vectors} vectors of {dimensions} dimensions: the file is cut off or damaged"
+        );
+        return Err(bad(origin, reason));
+    }
+    Ok(header)
+}
+
+impl IndexHeader {
+    /// The stored length of a vector, in numbers.
     pub(super) fn columns(&self) -> usize {
         (self.dimensions as usize).next_multiple_of(LANES)
-    }
-
-    fn bytes(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.dimensions.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.rows.to_le_bytes());
-        bytes[24..56].copy_from_slice(&self.checksum);
-        bytes
-    }
-
-    pub(super) fn read(bytes: &[u8], origin: &str) -> Result<Self, Error> {
-        let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
-            return Err(bad(origin, "too short for a dense index"));
-        };
-        let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        if head[..8] != MAGIC {
-            return Err(bad(origin, "not a dense index"));
-        }
-        if number(8) != FORMAT {
-            return Err(bad(origin, format!("format {} of a dense index; this version reads {FORMAT}", number(8))));
-        }
-        let mut checksum = [0; 32];
-        checksum.copy_from_slice(&head[24..56]);
-        let rows = u64::from(number(16)) | u64::from(number(20)) << 32;
-        let header = Self { dimensions: number(12), rows, checksum };
-        let expected = rows.checked_mul((header.columns() * size_of::<f32>()) as u64);
-        let found = (bytes.len() - HEADER_BYTES) as u64;
-        if expected != Some(found) || rows > u64::from(u32::MAX) {
-            let dimensions = header.dimensions;
-            return Err(bad(
-                origin,
-                format!(
-                    "{found} bytes are not {rows} vectors of {dimensions} dimensions: the file is cut off or damaged"
-                ),
-            ));
-        }
-        Ok(header)
     }
 }
 
@@ -204,14 +157,13 @@ pub(super) fn checksum(data: &[f32]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-pub(super) fn bad(origin: &str, reason: impl ToString) -> Error {
-    Error::BadIndex { path: origin.to_owned(), reason: reason.to_string() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{DenseIndex, dense::tests::matrix};
+    use crate::index::{
+        DenseIndex, Index,
+        dense::tests::{matrix, write},
+    };
 
     #[test]
     fn a_file_written_in_shards_is_the_index_of_the_whole() {
@@ -219,10 +171,10 @@ mod tests {
         let path = folder.path().join("vectors.dense");
         let whole = matrix(50, 20, 9);
         let shard = |from: usize, to: usize| Matrix { columns: 20, data: whole.data[from * 20..to * 20].to_vec() };
-        DenseIndex::write(&path, 20, [shard(0, 30), Matrix::default(), shard(30, 50)]).unwrap();
+        write(&path, 20, [shard(0, 30), Matrix::default(), shard(30, 50)]);
         let index = DenseIndex::open(&path).unwrap();
         index.verify().unwrap();
-        assert_eq!((index.len(), index.dimensions()), (50, 20));
+        assert_eq!((index.entries(), index.dimensions()), (50, 20));
         assert_eq!(index.vector(31), whole.row(31));
         let query = whole.row(42);
         let in_memory = DenseIndex::from_matrix(&whole).unwrap();
@@ -245,7 +197,7 @@ mod tests {
     fn damage_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.dense");
-        DenseIndex::write(&path, 4, [matrix(10, 4, 1)]).unwrap();
+        write(&path, 4, [matrix(10, 4, 1)]);
         let good = std::fs::read(&path).unwrap();
         let reason = |change: &dyn Fn(&mut Vec<u8>)| {
             let mut bytes = good.clone();

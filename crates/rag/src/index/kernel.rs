@@ -1,8 +1,8 @@
 //! Inner products of many rows with a few queries, as fast as memory or the
-//! vector units allow. The only module of this crate with `unsafe` code: calls
-//! of functions compiled for instructions that were detected at run time,
-//! loads and stores of whole registers, and the view of a memory-mapped file
-//! as numbers.
+//! vector units allow. With [`coarse`](super::coarse) the only module of this
+//! crate with `unsafe` code: calls of functions compiled for instructions that
+//! were detected at run time, loads and stores of whole registers, and the view
+//! of a memory-mapped file as numbers.
 //!
 //! The order of the additions is fixed: 16 lanes, each a chain of fused
 //! multiply-adds over the columns, then a tree over the lanes that adds halves

@@ -1,6 +1,6 @@
 //! What the rest of the system knows about a kind of index.
 
-use super::{IndexKind, VectorWriter, dense_file::bad};
+use super::{IndexKind, VectorWriter, header::bad};
 use crate::Error;
 use std::{
     any::Any,

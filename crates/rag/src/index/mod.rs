@@ -7,6 +7,7 @@
 
 mod coarse;
 mod dense_file;
+mod header;
 mod kernel;
 mod kind;
 mod share;

@@ -2,96 +2,54 @@
 //! chunks in order, then for each chunk the number of its vectors (`u32`) and
 //! the first eight bytes of the BLAKE3 of these. Numbers are little-endian.
 //!
-//! The header is the magic, version, dimensions, number of vectors, BLAKE3 of
-//! all that follows, and number of chunks. A vector is a scale (`f32`) and a
-//! signed byte for each dimension: the number at a place is byte times scale.
+//! A vector is a scale (`f32`) and a signed byte for each dimension: the number
+//! at a place is byte times scale.
 //!
 //! One byte instead of four: a chunk of 128 tokens and 384 dimensions takes
 //! 50 kB. The largest number of a vector becomes 127, so each is off by at
 //! most 1/254 of the largest.
 
 use super::{
-    dense_file::bad,
+    header::{self, FileKind, HEADER_BYTES, IndexHeader, bad, number},
     kernel::{WORD_COLUMNS, WORD_LIMIT},
 };
 use crate::Error;
 use models::Matrix;
 use std::{
     fs::File,
-    io::{BufWriter, Seek, SeekFrom, Write},
+    io::{BufWriter, Write},
     path::{Path, PathBuf},
 };
 
-const MAGIC: [u8; 8] = *b"RVTOKEN\n";
-const FORMAT: u32 = 1;
-/// The length of the header.
-pub(super) const HEADER_BYTES: usize = 64;
+const KIND: FileKind = FileKind { magic: *b"RVTOKEN\n", format: 1, title: "token index" };
 /// The bytes at the end of the file for each chunk.
 pub(super) const CHUNK_BYTES: usize = 4 + CHECK_BYTES;
 const CHECK_BYTES: usize = 8;
 /// A vector's largest number is stored as this.
 const BYTE_LIMIT: f32 = 127.0;
 
-/// What stands before the vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TokenHeader {
-    /// The length of a vector; 0 if there are none.
-    pub(super) dimensions: u32,
-    /// How many there are, of all chunks together.
-    pub(super) vectors: u64,
-    /// BLAKE3 of all that follows the header.
-    pub(super) checksum: [u8; 32],
-    /// How many chunks there are.
-    pub(super) chunks: u64,
+/// The header of a file, which must be as long as its vectors and the numbers of its chunks are.
+pub(super) fn read_header(bytes: &[u8], origin: &str) -> Result<IndexHeader, Error> {
+    let header = IndexHeader::read(bytes, &KIND, origin)?;
+    let IndexHeader { dimensions, vectors, chunks, .. } = header;
+    let of_vectors = vectors.checked_mul(header.stride() as u64);
+    let of_chunks = chunks.checked_mul(CHUNK_BYTES as u64);
+    let expected = of_vectors.zip(of_chunks).and_then(|(one, other)| one.checked_add(other));
+    let found = (bytes.len() - HEADER_BYTES) as u64;
+    if expected != Some(found) || chunks > u64::from(u32::MAX) || dimensions as usize > WORD_COLUMNS {
+        let reason = format!(
+            "{found} bytes are not {vectors} vectors of {dimensions} dimensions for {chunks} chunks: the file is cut \
+             off or damaged"
+        );
+        return Err(bad(origin, reason));
+    }
+    Ok(header)
 }
 
-impl TokenHeader {
-    /// The stored length of a vector.
+impl IndexHeader {
+    /// The stored length of a vector in a token index, in bytes.
     pub(super) fn stride(&self) -> usize {
         self.dimensions as usize + size_of::<f32>()
-    }
-
-    fn bytes(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.dimensions.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.vectors.to_le_bytes());
-        bytes[24..56].copy_from_slice(&self.checksum);
-        bytes[56..].copy_from_slice(&self.chunks.to_le_bytes());
-        bytes
-    }
-
-    pub(super) fn read(bytes: &[u8], origin: &str) -> Result<Self, Error> {
-        let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
-            return Err(bad(origin, "too short for a token index"));
-        };
-        let [dimensions, format] = [12, 8].map(|at| number(head, at));
-        if head[..8] != MAGIC {
-            return Err(bad(origin, "not a token index"));
-        }
-        if format != FORMAT {
-            return Err(bad(origin, format!("format {format} of a token index; this version reads {FORMAT}")));
-        }
-        let mut checksum = [0; 32];
-        checksum.copy_from_slice(&head[24..56]);
-        let long = |at: usize| u64::from(number(head, at)) | u64::from(number(head, at + 4)) << 32;
-        let header = Self { dimensions, vectors: long(16), checksum, chunks: long(56) };
-        let of_vectors = header.vectors.checked_mul(header.stride() as u64);
-        let of_chunks = header.chunks.checked_mul(CHUNK_BYTES as u64);
-        let expected = of_vectors.zip(of_chunks).and_then(|(one, other)| one.checked_add(other));
-        let found = (bytes.len() - HEADER_BYTES) as u64;
-        if expected != Some(found) || header.chunks > u64::from(u32::MAX) || dimensions as usize > WORD_COLUMNS {
-            let Self { vectors, chunks, .. } = header;
-            return Err(bad(
-                origin,
-                format!(
-                    "{found} bytes are not {vectors} vectors of {dimensions} dimensions for {chunks} chunks: the file \
-                     is cut off or damaged"
-                ),
-            ));
-        }
-        Ok(header)
     }
 }
 
@@ -109,11 +67,6 @@ pub(super) fn check(vectors: &[u8]) -> [u8; CHECK_BYTES] {
     let mut check = [0; CHECK_BYTES];
     check.copy_from_slice(&blake3::hash(vectors).as_bytes()[..CHECK_BYTES]);
     check
-}
-
-fn number(bytes: &[u8], at: usize) -> u32 {
-    let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<4>());
-    bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// The token vectors of some chunks, as a file holds them.
@@ -164,7 +117,7 @@ impl TokenBlock {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.rows).update(&self.trailer);
         let header = self.header(*hasher.finalize().as_bytes());
-        [header.bytes().as_slice(), &self.rows, &self.trailer].concat()
+        [header.bytes(&KIND).as_slice(), &self.rows, &self.trailer].concat()
     }
 
     /// Reads a whole file, and verifies it.
@@ -173,19 +126,19 @@ impl TokenBlock {
     /// Bytes that are not a complete, undamaged index of this version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let origin = "part of a token index";
-        let header = TokenHeader::read(bytes, origin)?;
+        let header = read_header(bytes, origin)?;
         let content = &bytes[HEADER_BYTES..];
         if *blake3::hash(content).as_bytes() != header.checksum {
             return Err(bad(origin, "its content does not match its checksum"));
         }
         let (rows, trailer) = content.split_at(header.vectors as usize * header.stride());
-        let TokenHeader { dimensions, vectors, .. } = header;
+        let IndexHeader { dimensions, vectors, .. } = header;
         Ok(Self { dimensions, vectors, rows: rows.to_vec(), trailer: trailer.to_vec() })
     }
 
-    fn header(&self, checksum: [u8; 32]) -> TokenHeader {
+    fn header(&self, checksum: [u8; 32]) -> IndexHeader {
         let Self { dimensions, vectors, .. } = *self;
-        TokenHeader { dimensions, vectors, checksum, chunks: self.chunks() as u64 }
+        IndexHeader { dimensions, vectors, checksum, chunks: self.chunks() as u64 }
     }
 }
 
@@ -206,12 +159,7 @@ impl TokenWriter {
     /// # Errors
     /// If it cannot be created.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let begin = || -> std::io::Result<BufWriter<File>> {
-            let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-            file.write_all(&[0; HEADER_BYTES])?;
-            Ok(file)
-        };
-        let file = begin().map_err(|error| bad(&path.display().to_string(), error))?;
+        let file = header::begin(path).map_err(|error| bad(&path.display().to_string(), error))?;
         Ok(Self { path: path.to_owned(), file, hasher: blake3::Hasher::new(), written: TokenBlock::default() })
     }
 
@@ -237,14 +185,9 @@ impl TokenWriter {
     pub fn finish(mut self) -> Result<usize, Error> {
         self.hasher.update(&self.written.trailer);
         let header = self.written.header(*self.hasher.finalize().as_bytes());
-        let mut complete = || -> std::io::Result<()> {
-            self.file.write_all(&self.written.trailer)?;
-            self.file.seek(SeekFrom::Start(0))?;
-            self.file.write_all(&header.bytes())?;
-            self.file.flush()?;
-            self.file.get_ref().sync_data()
-        };
-        complete().map_err(|error| bad(&self.path.display().to_string(), error))?;
+        let written = self.file.write_all(&self.written.trailer);
+        let completed = written.and_then(|()| header::complete(&mut self.file, &KIND, &header));
+        completed.map_err(|error| bad(&self.path.display().to_string(), error))?;
         Ok(self.written.chunks())
     }
 }

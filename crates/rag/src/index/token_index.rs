@@ -13,9 +13,9 @@
 
 use super::{
     Index, MadeFrom,
-    dense_file::bad,
+    header::{HEADER_BYTES, IndexHeader, bad},
     kernel::{self, Kernel},
-    token_file::{self, HEADER_BYTES, QuestionWords, TokenBlock, TokenHeader, check},
+    token_file::{self, QuestionWords, TokenBlock, check},
 };
 use crate::Error;
 use memmap2::Mmap;
@@ -42,7 +42,7 @@ pub struct TokenIndex {
 #[derive(Debug)]
 struct Shard {
     origin: String,
-    header: TokenHeader,
+    header: IndexHeader,
     data: TokenData,
     /// The entry of its first chunk in the index.
     first: usize,
@@ -82,12 +82,26 @@ impl Index for TokenIndex {
     const VERSION: u32 = 1;
     const MADE_FROM: MadeFrom = MadeFrom::TokenVectors;
 
+    /// Maps the files: together, and in this order, they are the index. Checks
+    /// headers and lengths; vectors are checked when they are read.
+    ///
+    /// # Errors
+    /// A file that is missing or is not complete or of this version, or files
+    /// of different models.
     fn open_files(files: &[PathBuf]) -> Result<Self, Error> {
-        Self::open(files)
+        let open = |path: &PathBuf| {
+            let origin = path.display().to_string();
+            let map = File::open(path).and_then(|file| kernel::map(&file, false));
+            Ok((origin.clone(), TokenData::Mapped(map.map_err(|error| bad(&origin, error))?)))
+        };
+        Self::new(files.iter().map(open).collect::<Result<_, Error>>()?)
     }
 
     fn verify(&self) -> Result<(), Error> {
-        Self::verify(self)
+        let is_damaged = |shard: &&Shard| {
+            *blake3::hash(&shard.data.bytes()[HEADER_BYTES..]).as_bytes() != shard.header.checksum
+        };
+        self.shards.iter().find(is_damaged).map_or(Ok(()), |shard| Err(shard.damaged("its content")))
     }
 
     fn verify_bytes(bytes: &[u8]) -> Result<(), Error> {
@@ -95,26 +109,11 @@ impl Index for TokenIndex {
     }
 
     fn entries(&self) -> usize {
-        self.len()
+        self.shards.last().map_or(0, |shard| shard.first + shard.chunks.len())
     }
 }
 
 impl TokenIndex {
-    /// Maps files into memory: together, and in this order, they are the index.
-    /// Checks headers and lengths; vectors are checked when they are read.
-    ///
-    /// # Errors
-    /// A file that is missing or is not complete or of this version, or files
-    /// of different models.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
-        let open = |path: &PathBuf| {
-            let origin = path.display().to_string();
-            let map = File::open(path).and_then(|file| kernel::map(&file, false));
-            Ok((origin.clone(), TokenData::Mapped(map.map_err(|error| bad(&origin, error))?)))
-        };
-        Self::new(paths.iter().map(open).collect::<Result<_, Error>>()?)
-    }
-
     /// An index in memory.
     ///
     /// # Errors
@@ -145,34 +144,6 @@ impl TokenIndex {
         Ok(Self { shards: shards.into(), kernel: Kernel::detect() })
     }
 
-    /// How many chunks there are.
-    pub fn len(&self) -> usize {
-        self.shards.last().map_or(0, |shard| shard.first + shard.chunks.len())
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The bytes of all files.
-    pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.data.bytes().len() as u64).sum()
-    }
-
-    /// Reads everything and compares it with the checksums.
-    ///
-    /// # Errors
-    /// If a byte is not what was written.
-    pub fn verify(&self) -> Result<(), Error> {
-        for shard in self.shards.iter() {
-            if *blake3::hash(&shard.data.bytes()[HEADER_BYTES..]).as_bytes() != shard.header.checksum {
-                return Err(shard.damaged("its content"));
-            }
-        }
-        Ok(())
-    }
-
     /// For each list of entries the best of their scores: the sum, over the
     /// rows of the question, of the largest product with any vector of the
     /// chunk. None where no entry has a vector, or the question has none. Uses
@@ -200,7 +171,7 @@ impl TokenIndex {
         let shard = shard.and_then(|i| self.shards.get(i));
         let found = shard.and_then(|shard| Some((shard, shard.chunks.get(entry - shard.first)?)));
         let Some((shard, chunk)) = found else {
-            let reason = format!("there is no entry {entry} among {}: it was made from other chunks", self.len());
+            let reason = format!("there is no entry {entry} among {}: it was made from other chunks", self.entries());
             return Err(bad("token index", reason));
         };
         if chunk.vectors == 0 {
@@ -223,7 +194,7 @@ impl TokenIndex {
 
 impl Shard {
     fn read(origin: String, data: TokenData, first: usize) -> Result<Self, Error> {
-        let header = TokenHeader::read(data.bytes(), &origin)?;
+        let header = token_file::read_header(data.bytes(), &origin)?;
         let trailer = HEADER_BYTES + header.vectors as usize * header.stride();
         let mut start = 0;
         let chunk = |(vectors, check): (u32, [u8; 8])| {
@@ -283,7 +254,7 @@ pub(crate) mod tests {
     fn stored_scores_agree_with_the_vectors_that_were_given() {
         let chunks = chunks();
         let index = TokenIndex::from_matrices(&chunks).unwrap();
-        assert_eq!(index.len(), 5);
+        assert_eq!(index.entries(), 5);
         for seed in 20..40 {
             let question = matrix(12, 96, seed);
             let found = index.best_scores(&question, &each(5)).unwrap();
@@ -329,11 +300,11 @@ pub(crate) mod tests {
         assert_eq!(write(&paths[0], &[&chunks[..1], &chunks[1..3]]), 3);
         assert_eq!(write(&paths[1], &[]), 0);
         assert_eq!(write(&paths[2], &[&chunks[3..]]), 2);
-        let index = TokenIndex::open(&paths).unwrap();
+        let index = TokenIndex::open_files(&paths).unwrap();
         index.verify().unwrap();
         let whole = TokenIndex::from_matrices(&chunks).unwrap();
         let question = matrix(5, 96, 77);
-        assert_eq!(index.len(), 5);
+        assert_eq!(index.entries(), 5);
         assert_eq!(index.best_scores(&question, &each(5)).unwrap(), whole.best_scores(&question, &each(5)).unwrap());
         assert!(index.best_scores(&question, &[vec![5]]).unwrap_err().to_string().contains("other chunks"));
         let other = matrix(5, 64, 77);
@@ -351,7 +322,7 @@ pub(crate) mod tests {
             let mut bytes = good.clone();
             change(&mut bytes);
             std::fs::write(&path, bytes).unwrap();
-            TokenIndex::open(std::slice::from_ref(&path))
+            TokenIndex::open_files(std::slice::from_ref(&path))
         };
         let reason = |change: &dyn Fn(&mut Vec<u8>)| open(change).unwrap_err().to_string();
         assert!(reason(&|bytes| bytes.truncate(20)).contains("too short"));
