@@ -7,9 +7,10 @@
 
 use models::Matrix;
 use rag::{
-    Choice, ChunkTable, Component, Context, Corpus, Document, Format, Hit, Passage, PassageStage, Query,
+    Choice, ChunkTable, Component, Context, Corpus, Hit, Passage, PassageStage, Query,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseIndex, OpenIndex},
+    load,
     refine::RefineConfig,
     retrieve::RetrieverConfig,
 };
@@ -45,9 +46,7 @@ fn table(chunker: &Value) -> Result<ChunkTable, Box<dyn Error>> {
     let mut chunks = Vec::new();
     for document in 0..DOCUMENTS {
         let mut text = String::new();
-        let mut headings = Vec::new();
         for section in 0..SECTIONS {
-            headings.push(rag::Heading { start: text.len(), level: 1, title: format!("Part {section}") });
             text.push_str(&format!("# Part {section}\n\n"));
             for sentence in 0..40 {
                 let number = document * 7919 + section * 613 + sentence * 31;
@@ -58,20 +57,7 @@ fn table(chunker: &Value) -> Result<ChunkTable, Box<dyn Error>> {
             }
             text.push_str("\n\n");
         }
-        let path = format!("{document}.md");
-        let content = store::Key::of_bytes(text.as_bytes());
-        let format = Format::Markdown;
-        let document = Document {
-            path,
-            content,
-            format,
-            title: None,
-            author: None,
-            text,
-            pages: Vec::new(),
-            headings,
-            metadata: Default::default(),
-        };
+        let document = load::parse(&format!("{document}.md"), text.as_bytes(), &load::ParseLimits::default())?;
         chunks.extend(chunker.chunk_now(&document)?);
     }
     Ok(ChunkTable::new(chunks))

@@ -40,12 +40,10 @@ impl Item {
         Self { passage_tokens: self.passages.saturating_mul(tokens), ..self }
     }
 
-    /// Multiplies the size of a passage.
     pub(crate) fn multiply_passage_size(self, times: u64) -> Self {
         Self { passage_tokens: self.passage_tokens.saturating_mul(times), ..self }
     }
 
-    /// Limits the number of passages.
     pub(crate) fn limit_passages(self, passages: usize) -> Self {
         let first = self.passages.min(passages as u64);
         let passage_tokens = self.passage_tokens.saturating_mul(first) / self.passages.max(1);
@@ -61,7 +59,6 @@ impl Item {
         Self { passages, passage_tokens: self.text_tokens.saturating_mul(size.max(1)).div_ceil(new), ..self }
     }
 
-    /// Limits the tokens of all passages together.
     pub(crate) fn limit_tokens(self, tokens: usize) -> Self {
         Self { passage_tokens: self.passage_tokens.min(tokens as u64), ..self }
     }

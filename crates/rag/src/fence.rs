@@ -107,7 +107,6 @@ pub fn conversation(history: &[Message]) -> String {
     format!("<conversation>\n{}</conversation>\n", history.iter().map(message).collect::<String>())
 }
 
-/// A message of a conversation between its tags.
 fn message(message: &Message) -> String {
     let speaker = match message.role {
         Role::System => "system",

@@ -6,8 +6,8 @@
 //! `language`, the front matter of Markdown) and the columns of the corpus'
 //! table of metadata.
 
-use crate::{Chunk, Document, Error};
-use glob::{MatchOptions, Pattern};
+use crate::{Chunk, Document, Error, load::MATCHING};
+use glob::Pattern;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use std::{
@@ -15,10 +15,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
-
-/// Like the patterns of a corpus: `*` does not match `/`, and letter case does not matter.
-const OPTIONS: MatchOptions =
-    MatchOptions { case_sensitive: false, require_literal_separator: true, require_literal_leading_dot: false };
 
 /// Conditions by field; all must hold. A chunk without a field meets no
 /// condition on it.
@@ -142,20 +138,23 @@ impl Filter {
         self
     }
 
-    /// Whether a chunk passes.
-    pub fn passes(&self, chunk: &Chunk) -> bool {
-        self.matcher().passes(chunk)
-    }
-
-    fn matcher(&self) -> Matcher<'_> {
+    /// A function that says whether a chunk passes.
+    fn matcher(&self) -> impl Fn(&Chunk) -> bool {
         let conditions = self.0.iter().map(|(field, condition)| {
             let glob = match condition {
                 Condition::Tests(tests) => tests.glob.as_deref().and_then(|glob| Pattern::new(glob).ok()),
                 _ => None,
             };
-            (field.as_str(), condition, glob)
+            (field, condition, glob)
         });
-        Matcher(conditions.collect())
+        let conditions: Vec<_> = conditions.collect();
+        move |chunk| {
+            conditions.iter().all(|(field, condition, glob)| match value(chunk, field) {
+                None => false,
+                Some(Value::Array(values)) => values.iter().any(|value| holds(condition, glob.as_ref(), value)),
+                Some(value) => holds(condition, glob.as_ref(), &value),
+            })
+        }
     }
 
     /// The entries that pass, in order, of indexes of these chunks.
@@ -164,11 +163,11 @@ impl Filter {
     /// If no chunk has a field that it names.
     pub(crate) fn entries<'c>(&self, chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Result<Vec<u32>, Error> {
         let mut unknown: BTreeSet<&str> = self.fields().collect();
-        let matcher = self.matcher();
+        let passes = self.matcher();
         let mut entries = Vec::new();
         for (entry, chunk) in (0u32..).zip(chunks.clone()) {
             unknown.retain(|field| value(chunk, field).is_none());
-            if matcher.passes(chunk) {
+            if passes(chunk) {
                 entries.push(entry);
             }
         }
@@ -204,7 +203,6 @@ pub fn fields<'c>(chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Vec<String
     own.chain(more.into_iter().cloned()).collect()
 }
 
-/// A chunk's value of a field.
 pub(crate) fn value(chunk: &Chunk, field: &str) -> Option<Value> {
     match field {
         "path" => Some(chunk.document.clone().into()),
@@ -212,18 +210,6 @@ pub(crate) fn value(chunk: &Chunk, field: &str) -> Option<Value> {
         "page" => chunk.page.map(Value::from),
         "heading" => chunk.heading.clone().map(Value::from),
         _ => chunk.metadata.get(field).cloned(),
-    }
-}
-
-struct Matcher<'a>(Vec<(&'a str, &'a Condition, Option<Pattern>)>);
-
-impl Matcher<'_> {
-    fn passes(&self, chunk: &Chunk) -> bool {
-        self.0.iter().all(|(field, condition, glob)| match value(chunk, field) {
-            None => false,
-            Some(Value::Array(values)) => values.iter().any(|value| holds(condition, glob.as_ref(), value)),
-            Some(value) => holds(condition, glob.as_ref(), &value),
-        })
     }
 }
 
@@ -243,7 +229,7 @@ fn holds(condition: &Condition, glob: Option<&Pattern>, value: &Value) -> bool {
                 && test(le, Ordering::is_le)
                 && ne.as_ref().is_none_or(|other| !is(other))
                 && (pattern.is_none()
-                    || value.as_str().zip(glob).is_some_and(|(text, glob)| glob.matches_with(text, OPTIONS)))
+                    || value.as_str().zip(glob).is_some_and(|(text, glob)| glob.matches_with(text, MATCHING)))
         }
     }
 }
@@ -281,7 +267,7 @@ mod tests {
     #[test]
     fn a_chunk_passes_if_all_conditions_hold() {
         let chunk = chunk();
-        let passes = |filter: Value| read(filter).unwrap().passes(&chunk);
+        let passes = |filter: Value| read(filter).unwrap().matcher()(&chunk);
         for filter in [
             json!({}),
             json!({ "year": 2021 }),

@@ -93,11 +93,11 @@ pub type Sink = Arc<dyn Fn(&Printed<'_>) + Send + Sync>;
 /// Sets the receiver of the lines that functions print from now on. Without
 /// one, the lines go to standard error unchanged.
 pub fn set_sink(sink: Sink) {
-    *SINK.lock().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+    *lock(&SINK) = Some(sink);
 }
 
 fn sink() -> Option<Sink> {
-    SINK.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    lock(&SINK).clone()
 }
 
 /// Sets the program that runs functions whose settings name none. Only the
@@ -234,7 +234,6 @@ impl Script<'_> {
         Ok(wanted)
     }
 
-    /// The definition of the function in the source.
     fn definition(&self) -> Option<FunctionDefinition> {
         find_definition(self.source, self.function)
     }
@@ -262,7 +261,7 @@ pub fn load(file: &str, source: &mut String, read: Read<'_>) -> Result<(), FileE
     Ok(())
 }
 
-/// What identifies a process: functions with an equal setup share one.
+/// What identifies a process: functions with an equal setup share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ProcessSetup {
     interpreter: String,
@@ -270,7 +269,7 @@ struct ProcessSetup {
     source: String,
     function: String,
     place: Option<FunctionPlace>,
-    /// How many calls run at once; 1 unless it is an `async def`.
+    /// How many calls of an `async def` run at once; none for other functions, which are called one at a time.
     at_once: Option<usize>,
 }
 
@@ -290,7 +289,6 @@ pub fn set_place(source: &str, place: FunctionPlace) {
     lock(&PLACES).insert(source.to_owned(), place);
 }
 
-/// The interpreter of a function.
 type Process = Arc<FunctionCallQueue>;
 
 /// Sends calls to an interpreter: one after the other, or several at once.
@@ -389,16 +387,15 @@ impl Function {
         let optional = signature.iter().filter(|(_, has_default)| *has_default).map(|(name, _)| *name).collect();
         let parameters = signature.into_iter().map(|(name, _)| name).collect();
         check_timeout(script.timeout_seconds)?;
-        let at_once =
-            script.definition().is_some_and(|definition| definition.is_async).then(|| script.at_once()).transpose()?;
-        check_concurrency(script.concurrency)?;
+        let concurrency = check_concurrency(script.concurrency)?;
+        let is_async = script.definition().is_some_and(|definition| definition.is_async);
         let setup = ProcessSetup {
             interpreter: interpreter(script.interpreter).to_owned(),
             file: script.file.to_owned(),
             source: script.source.to_owned(),
             function: script.function.to_owned(),
             place: lock(&PLACES).get(script.source).filter(|_| script.file.is_empty()).cloned(),
-            at_once,
+            at_once: is_async.then_some(concurrency),
         };
         let limit = Duration::from_secs_f64(script.timeout_seconds);
         Ok(Self { stage, process: process(&setup), setup, parameters, optional, limit })

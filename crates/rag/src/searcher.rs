@@ -9,7 +9,7 @@ use crate::{
 };
 use models::Embedder;
 
-/// The retriever of a trial, with what turns a text into a search.
+/// The retriever of a trial, and the embedder that makes the vectors of its searches.
 pub(crate) struct Searcher {
     stages: SearchStages,
     /// Makes the vectors of queries, if the retriever compares them.
@@ -29,27 +29,23 @@ impl Searcher {
         Ok(Self { stages: SearchStages::new(pipeline, cx)?, embedder })
     }
 
-    /// The passages for each of these texts, best first. Only chunks that pass
-    /// the filter are found.
+    /// The passages for a text, best first. Only chunks that pass the filter are
+    /// found.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
     pub(crate) async fn search(
         &self,
-        texts: &[String],
+        text: &str,
         corpus: Corpus<'_>,
         filter: Option<&Filter>,
-    ) -> Result<Vec<Vec<Passage>>, Error> {
-        let searches: Vec<SearchQuery> = texts
-            .iter()
-            .map(|text| SearchQuery { filter: filter.cloned(), ..SearchQuery::from(text.as_str()) })
-            .collect();
+    ) -> Result<Vec<Passage>, Error> {
+        let search = SearchQuery { filter: filter.cloned(), ..text.into() };
         let vectors = match &self.embedder {
-            Some(embedder) => Some(vectors(embedder, &searches).await?),
+            Some(embedder) => Some(vectors(embedder, std::slice::from_ref(&search)).await?),
             None => None,
         };
-        let questions = searches.into_iter().map(|search| vec![search]).collect();
-        let found = self.stages.search(corpus, questions, vectors).await?;
-        Ok(found.into_iter().map(|found| found.passages).collect())
+        let found = self.stages.search(corpus, vec![vec![search]], vectors).await?;
+        Ok(found.into_iter().flat_map(|found| found.passages).collect())
     }
 }

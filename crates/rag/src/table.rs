@@ -25,7 +25,6 @@ pub struct ChunkTable {
     passing: Mutex<Vec<(Filter, Arc<Passing>)>>,
 }
 
-/// How many filters a table remembers.
 const MAX_FILTERS: usize = 32;
 
 /// The entries of a table's indexes that pass a filter.

@@ -17,7 +17,6 @@ use super::{
     Chunker,
     outline::{Outline, link},
     split::{Cut, Splitter, check_sizes, not_set, overlap_follows_size},
-    tokens::TokenCounter,
 };
 use crate::{
     Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span,
@@ -72,7 +71,6 @@ impl Component for Config {
 }
 
 impl Config {
-    /// The size of the chunks that are searched.
     fn leaf(&self) -> u32 {
         self.chunk_sizes.iter().copied().min().unwrap_or_default()
     }
@@ -98,7 +96,7 @@ impl Config {
 }
 
 struct Hierarchical {
-    levels: Vec<Splitter<&'static TokenCounter>>,
+    levels: Vec<Splitter>,
     merge_threshold: f64,
 }
 

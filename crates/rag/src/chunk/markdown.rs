@@ -12,7 +12,6 @@ use super::{
     Chunker,
     outline::{Outline, link},
     split::{Cut, Joiner, Splitter, check_sizes, cut_by_size, not_set, overlap_follows_size, trim},
-    tokens::TokenCounter,
 };
 use crate::{Chunk, Component, Context, Document, Error, Span, component::settings};
 use async_trait::async_trait;
@@ -57,9 +56,9 @@ impl Config {
 }
 
 struct MarkdownChunker {
-    prose: Splitter<&'static TokenCounter>,
+    prose: Splitter,
     /// Cuts tables and code that are too large between their lines.
-    blocks: Splitter<&'static TokenCounter>,
+    blocks: Splitter,
     merge_sections: bool,
 }
 
@@ -110,7 +109,7 @@ impl MarkdownChunker {
         let mut first: Option<(Vec<String>, usize)> = None;
         for section in sections {
             let body = &text[section.span.start..section.span.end];
-            let count = self.prose.counter.at_most(body, self.prose.size);
+            let count = self.prose.count(body);
             let joined = match (&first, count, groups.last_mut()) {
                 (Some((path, sum)), Some(count), Some(group))
                     if self.merge_sections
@@ -132,9 +131,8 @@ impl MarkdownChunker {
         groups
     }
 
-    /// The chunks of one section.
     fn split(&self, text: &str, within: Span, blocks: &[Span]) -> Vec<Span> {
-        if self.prose.counter.at_most(&text[within.start..within.end], self.prose.size).is_some() {
+        if self.prose.count(&text[within.start..within.end]).is_some() {
             return trim(text, within).into_iter().collect();
         }
         let mut joiner = Joiner::new(text, self.prose.size, self.prose.overlap);

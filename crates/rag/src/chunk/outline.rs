@@ -3,13 +3,11 @@
 
 use crate::{Chunk, Document, Metadata, Span};
 
-/// Between the headings of a path.
 const SEPARATOR: &str = " > ";
-/// The most sections that are named for a chunk; of more, the first and the
-/// last are.
+/// The most sections that a chunk's heading names. Of more sections it names the
+/// first and the last.
 const NAMED: usize = 3;
 
-/// A document's sections.
 pub(super) struct Outline<'a> {
     document: &'a Document,
     /// The document's metadata, with its author.

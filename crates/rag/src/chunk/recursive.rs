@@ -51,29 +51,20 @@ impl Config {
         let empty = self.separators.iter().position(String::is_empty);
         let reason = "`separators` must end with one empty string, so that every text can be cut";
         ensure(COMPONENT, empty.is_some_and(|at| at + 1 == self.separators.len()), reason)?;
-        Ok(Box::new(Recursive {
-            separators: self.separators.clone(),
-            size: self.chunk_size as usize,
-            overlap: self.chunk_overlap as usize,
-            counter: TokenCounter::shared(),
-        }))
+        Ok(Box::new(self.clone()))
     }
-}
 
-struct Recursive {
-    separators: Vec<String>,
-    size: usize,
-    overlap: usize,
-    counter: &'static TokenCounter,
-}
+    /// How many tokens a text has; none if it does not fit into a chunk.
+    fn count(&self, text: &str) -> Option<usize> {
+        TokenCounter::shared().at_most(text, self.chunk_size as usize)
+    }
 
-impl Recursive {
     /// Cuts a stretch that is too large at the first of the separators from
     /// `level` on that it has. Goes no deeper than there are separators.
     fn cut(&self, text: &str, span: Span, level: usize, joiner: &mut Joiner<'_>) {
         let stretch = &text[span.start..span.end];
         let Some(offset) = self.separators.iter().skip(level).position(|separator| cuts(stretch, separator)) else {
-            joiner.push(span, self.size);
+            joiner.push(span, self.chunk_size as usize);
             return;
         };
         let level = level + offset;
@@ -84,7 +75,7 @@ impl Recursive {
         for length in piece_lengths(stretch, &self.separators[level]) {
             let piece = Span { start, end: start + length };
             start = piece.end;
-            match self.counter.at_most(&text[piece.start..piece.end], self.size) {
+            match self.count(&text[piece.start..piece.end]) {
                 Some(count) => joiner.push(piece, count),
                 None => self.cut(text, piece, level + 1, joiner),
             }
@@ -94,12 +85,12 @@ impl Recursive {
 }
 
 #[async_trait]
-impl Chunker for Recursive {
+impl Chunker for Config {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
-        let mut joiner = Joiner::new(text, self.size, self.overlap);
+        let mut joiner = Joiner::new(text, self.chunk_size as usize, self.chunk_overlap as usize);
         let whole = Span { start: 0, end: text.len() };
-        match self.counter.at_most(text, self.size) {
+        match self.count(text) {
             Some(count) => joiner.push(whole, count),
             None => self.cut(text, whole, 0, &mut joiner),
         }

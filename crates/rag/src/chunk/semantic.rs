@@ -82,7 +82,7 @@ impl Config {
 struct Semantic {
     config: Config,
     /// Cuts what is too large.
-    splitter: Splitter<&'static TokenCounter>,
+    splitter: Splitter,
     embedder: Embedder,
 }
 
@@ -104,7 +104,6 @@ impl Chunker for Semantic {
 }
 
 impl Semantic {
-    /// Each sentence with its neighbours.
     fn with_neighbours(&self, text: &str, sentences: &[Span]) -> Vec<String> {
         let last = sentences.len() - 1;
         let reach = self.config.buffer_size;

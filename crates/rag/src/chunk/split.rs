@@ -21,18 +21,6 @@ const SMALLEST_SIZE: usize = 4;
 /// lose one mark each time, and LlamaIndex ends with a recursion error.
 const MOST_SENTENCE_CUTS: u32 = 32;
 
-/// Counts the units in which sizes are given.
-pub(super) trait Counter: Send + Sync {
-    /// How many units the text has; none if it has more than `limit`.
-    fn at_most(&self, text: &str, limit: usize) -> Option<usize>;
-}
-
-impl Counter for &'static TokenCounter {
-    fn at_most(&self, text: &str, limit: usize) -> Option<usize> {
-        TokenCounter::at_most(self, text, limit)
-    }
-}
-
 /// A way to cut a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cut {
@@ -90,14 +78,25 @@ fn tiles(text: &str, cuts: impl Iterator<Item = usize>) -> Vec<Span> {
 
 /// Cuts and joins by one size and one list of cuts.
 #[derive(Debug, Clone)]
-pub(super) struct Splitter<C> {
-    pub(super) cuts: Vec<Cut>,
+pub(super) struct Splitter {
+    cuts: Vec<Cut>,
     pub(super) size: usize,
     pub(super) overlap: usize,
-    pub(super) counter: C,
+    /// How many units the text has; none if it has more than the limit.
+    count: fn(&str, usize) -> Option<usize>,
 }
 
-impl<C: Counter> Splitter<C> {
+impl Splitter {
+    pub(super) fn by_tokens(cuts: Vec<Cut>, size: u32, overlap: u32) -> Self {
+        let count = |text: &str, limit: usize| TokenCounter::shared().at_most(text, limit);
+        Self { cuts, size: size as usize, overlap: overlap as usize, count }
+    }
+
+    /// The size of a text; none if it does not fit into a chunk.
+    pub(super) fn count(&self, text: &str) -> Option<usize> {
+        (self.count)(text, self.size)
+    }
+
     /// The chunks of one stretch of a text: spans in the text, without white
     /// space at either end, none of them empty.
     pub(super) fn split(&self, text: &str, within: Span) -> Vec<Span> {
@@ -112,7 +111,7 @@ impl<C: Counter> Splitter<C> {
         let mut stack = vec![(within, 0)];
         while let Some((span, depth)) = stack.pop() {
             let piece = &text[span.start..span.end];
-            if let Some(count) = self.counter.at_most(piece, self.size) {
+            if let Some(count) = self.count(piece) {
                 joiner.push(span, count);
                 continue;
             }
@@ -129,23 +128,15 @@ impl<C: Counter> Splitter<C> {
     }
 }
 
-impl Splitter<&'static TokenCounter> {
-    /// Sizes are numbers of tokens.
-    pub(super) fn by_tokens(cuts: Vec<Cut>, size: u32, overlap: u32) -> Self {
-        Self { cuts, size: size as usize, overlap: overlap as usize, counter: TokenCounter::shared() }
-    }
-}
-
 /// The chunks of a whole document in a row.
 #[async_trait]
-impl Chunker for Splitter<&'static TokenCounter> {
+impl Chunker for Splitter {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let within = Span { start: 0, end: document.text.len() };
         Ok(Outline::new(document).linked_chunks(self.split(&document.text, within)))
     }
 }
 
-/// Fills chunks with whole pieces.
 pub(super) struct Joiner<'a> {
     text: &'a str,
     size: usize,
@@ -183,7 +174,6 @@ impl<'a> Joiner<'a> {
         self.open_count = 0;
     }
 
-    /// All chunks.
     pub(super) fn finish(mut self) -> Vec<Span> {
         self.flush();
         self.chunks
@@ -272,7 +262,6 @@ pub(super) fn check_sizes(
     ensure(component, overlap <= size, reason)
 }
 
-/// Refuses an empty separator.
 pub(super) fn check_separator(component: &'static str, key: &str, separator: &str) -> Result<(), Error> {
     ensure(component, !separator.is_empty(), format!("`{key}` is empty; give at least one character"))
 }
@@ -281,17 +270,10 @@ pub(super) fn check_separator(component: &'static str, key: &str, separator: &st
 mod tests {
     use super::*;
 
-    /// Counts words, as the golden values were made.
-    struct Words;
-
-    impl Counter for Words {
-        fn at_most(&self, text: &str, limit: usize) -> Option<usize> {
-            Some(text.split_whitespace().count()).filter(|count| *count <= limit)
-        }
-    }
-
     fn sentences(text: &str, size: usize, overlap: usize) -> Vec<&str> {
-        let splitter = Splitter { cuts: Cut::of_sentences("\n\n\n", " "), size, overlap, counter: Words };
+        // The golden values were made with words.
+        let count = |text: &str, limit| Some(text.split_whitespace().count()).filter(|count| *count <= limit);
+        let splitter = Splitter { cuts: Cut::of_sentences("\n\n\n", " "), size, overlap, count };
         let within = Span { start: 0, end: text.len() };
         splitter.split(text, within).into_iter().map(|span| &text[span.start..span.end]).collect()
     }

@@ -27,7 +27,6 @@ const KEY_BYTES: usize = 15;
 const SHORT_WORD: usize = 96;
 /// Words that are remembered per thread: a power of two.
 const REMEMBERED: usize = 1 << 13;
-/// No such token.
 const NONE: u32 = u32::MAX;
 
 thread_local! {
@@ -35,7 +34,6 @@ thread_local! {
     static SEEN: RefCell<Vec<(u128, u32)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// All tokens.
 pub(super) struct TokenVocabulary {
     /// The number of each token of two bytes.
     pairs: Vec<u32>,
@@ -45,7 +43,6 @@ pub(super) struct TokenVocabulary {
     keys: Vec<u128>,
     /// The tokens that do not fit a key.
     long: HashMap<Vec<u8>, u32>,
-    /// The longest token, in bytes.
     pub(super) longest: usize,
 }
 

@@ -1,9 +1,9 @@
-//! What enrichers that ask a chat model share: settings, estimates, and the
+//! What enrichers that ask a chat model share: estimates, and the
 //! part of a document that a model is shown beside a chunk.
 
-use crate::{Chunk, Context, Document, Error, Item, ModelCalls, component::check_sampling, fence};
+use crate::{Chunk, Document, Item, ModelCalls, fence};
 use futures::{FutureExt, future::join_all};
-use models::{Chat, ChatRequest, Message, ModelKind};
+use models::{Chat, ModelKind};
 use regex::{Captures, Regex};
 use std::{
     borrow::Cow,
@@ -27,17 +27,6 @@ pub(super) fn neutral(text: &str) -> Cow<'_, str> {
     MARKS.replace_all(text, |found: &Captures<'_>| found[0].replace('<', "‹").replace('>', "›").replace('[', "("))
 }
 
-/// The chat model of an enricher, with checked settings.
-pub(super) fn chat(
-    component: &'static str,
-    cx: &Context<'_>,
-    model: &str,
-    (max_tokens, temperature): (u32, f32),
-) -> Result<Chat, Error> {
-    check_sampling(component, max_tokens, temperature)?;
-    cx.chat(component, model)
-}
-
 /// Estimates one call for each chunk, with `more` tokens besides the chunk in each.
 pub(super) fn calls_per_block(model: &str, item: Item, more: u64, completion: u32) -> Vec<ModelCalls<'_>> {
     let calls = item.passages;
@@ -52,7 +41,8 @@ pub(super) fn calls_per_block(model: &str, item: Item, more: u64, completion: u3
 
 /// Does the first of these, and then the others side by side: what their
 /// prompts share is computed, or cached by a provider, before they need it.
-/// A turn ends when one call is left, which runs beside the next caller's first.
+/// `turn`, the right to use the model's memory of prompts, is given back when one
+/// call is left, so that this call runs beside the next caller's first.
 pub(super) async fn first_then_all<T, F: Future<Output = T>>(
     turn: Option<OwnedSemaphorePermit>,
     work: Vec<F>,
@@ -72,13 +62,12 @@ pub(super) async fn first_then_all<T, F: Future<Output = T>>(
     done
 }
 
-/// Chunks that are shown with the same part of their document, and that part.
+/// A part of a document, and the chunks whose prompts show it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Block {
-    /// Positions of the chunks.
     pub(super) chunks: Range<usize>,
-    /// The title and the part, between marks.
-    pub(super) shown: String,
+    /// The part with the document's title, between marks.
+    pub(super) text: String,
 }
 
 /// Cuts a document into parts of at most `room` tokens. A document that fits is
@@ -89,7 +78,7 @@ pub(super) fn blocks(document: &Document, chunks: &[&Chunk], room: usize, count:
         return Vec::new();
     }
     if count(&document.text) <= room {
-        return vec![Block { chunks: 0..chunks.len(), shown: shown(document, "", &document.text) }];
+        return vec![Block { chunks: 0..chunks.len(), text: fence_part(document, "", &document.text) }];
     }
     let outline = outline(document, room / 4, count);
     let room = room.saturating_sub(count(&outline)).max(1);
@@ -110,13 +99,13 @@ pub(super) fn blocks(document: &Document, chunks: &[&Chunk], room: usize, count:
             }
         }
         let part = fence::beginning(text(to), room, count);
-        blocks.push(Block { chunks: from..to, shown: shown(document, &outline, part) });
+        blocks.push(Block { chunks: from..to, text: fence_part(document, &outline, part) });
         from = to;
     }
     blocks
 }
 
-fn shown(document: &Document, outline: &str, part: &str) -> String {
+fn fence_part(document: &Document, outline: &str, part: &str) -> String {
     let title = document.title.as_deref().unwrap_or(&document.path).replace(['"', '\n'], " ");
     format!("<document title=\"{}\">\n{}{}\n</document>\n", neutral(&title), neutral(outline), neutral(part.trim()))
 }
@@ -148,11 +137,6 @@ pub(super) fn reply_text<'a>(reply: &'a str, label: &str) -> Option<&'a str> {
     let reply = reply.trim();
     let reply = reply.strip_prefix(label).unwrap_or(reply).trim();
     (!reply.is_empty()).then_some(reply)
-}
-
-/// A request with these settings.
-pub(super) fn request(messages: Vec<Message>, max_tokens: u32, temperature: f32, seed: u64) -> ChatRequest {
-    ChatRequest { temperature, seed, ..ChatRequest::new(messages, max_tokens) }
 }
 
 #[cfg(test)]

@@ -11,15 +11,15 @@
 
 use super::{
     EnrichedText, Enricher, above_chunk,
-    asking::{blocks, calls_per_block, chat, first_then_all, neutral, reply_text, request, room},
+    asking::{blocks, calls_per_block, first_then_all, neutral, reply_text, room},
 };
 use crate::{
     Chunk, Component, Context, Document, Error, Item, ModelCalls,
-    component::{ensure, settings},
+    component::{check_sampling, ensure, settings},
 };
 use async_trait::async_trait;
 use futures::FutureExt;
-use models::{Chat, Finish, Message};
+use models::{Chat, ChatRequest, Finish, Message};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "enrich contextual";
@@ -58,8 +58,8 @@ impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
         let reason = format!("window_tokens is {}, but must be at least 256", self.window_tokens);
         ensure(NAME, self.window_tokens >= 256, reason)?;
-        let chat = chat(NAME, cx, &self.model, (self.max_tokens, self.temperature))?;
-        Ok(Box::new(Contextual { config: self.clone(), chat }))
+        check_sampling(NAME, self.max_tokens, self.temperature)?;
+        Ok(Box::new(Contextual { config: self.clone(), chat: cx.chat(NAME, &self.model)? }))
     }
 }
 
@@ -85,7 +85,7 @@ impl Enricher for Contextual {
         let mut enriched = Vec::with_capacity(chunks.len());
         for block in blocks(document, chunks, room, &count) {
             let chunks = chunks[block.chunks].iter();
-            let calls = chunks.map(|chunk| self.enrich_chunk(&block.shown, chunk).inspect(|_| done())).collect();
+            let calls = chunks.map(|chunk| self.enrich_chunk(&block.text, chunk).inspect(|_| done())).collect();
             for one in first_then_all(self.chat.turn().await, calls).await {
                 enriched.push(one?);
             }
@@ -95,12 +95,13 @@ impl Enricher for Contextual {
 }
 
 impl Contextual {
-    async fn enrich_chunk(&self, shown: &str, chunk: &Chunk) -> Result<EnrichedText, Error> {
+    async fn enrich_chunk(&self, part: &str, chunk: &Chunk) -> Result<EnrichedText, Error> {
         let passage = neutral(chunk.text.trim());
-        let user = format!("{shown}\n<passage>\n{passage}\n</passage>\n\n{LABEL}");
+        let user = format!("{part}\n<passage>\n{passage}\n</passage>\n\n{LABEL}");
         let Config { max_tokens, temperature, seed, .. } = self.config;
         let messages = vec![Message::system(INSTRUCTIONS), Message::user(user)];
-        match self.chat.chat(&request(messages, max_tokens, temperature, seed)).await {
+        let request = ChatRequest { temperature, seed, ..ChatRequest::new(messages, max_tokens) };
+        match self.chat.chat(&request).await {
             Ok(reply) => Ok(match reply_text(&reply.text, LABEL).map(|text| complete_sentences(text, reply.finish)) {
                 Some("") => EnrichedText::unchanged(chunk, "the model's context did not end within max_tokens"),
                 Some(context) => above_chunk(context, chunk).into(),

@@ -44,6 +44,7 @@ impl Enricher for Config {
 mod tests {
     use super::*;
     use crate::enrich::tests::book;
+    use futures::FutureExt;
 
     #[test]
     fn title_and_headings_stand_before_the_text() {
@@ -51,7 +52,7 @@ mod tests {
         let chunks: Vec<&Chunk> = chunks.iter().collect();
         let texts = |config: Config| {
             let enricher = config.build(&Context::default()).unwrap();
-            let enriched = enricher.enrich_now(&document, &chunks).unwrap();
+            let enriched = enricher.enrich(&document, &chunks).now_or_never().unwrap().unwrap();
             enriched.into_iter().map(|one| one.text).collect::<Vec<_>>()
         };
         let last = texts(Config::default()).pop().unwrap();

@@ -179,6 +179,7 @@ mod tests {
             tests::{book, book_of},
         },
     };
+    use futures::FutureExt;
     use models::{Client, CpuBudget, EmbeddingConfig, ModelDirectory, provider, testing::write_small_bert};
     use serde_json::json;
     use std::{path::PathBuf, sync::Arc};
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!((made.matrix.rows(), made.alone), (chunks.len(), 0));
         assert!(made.matrix.iter().all(|row| (row.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-5));
         let texts: Vec<String> = chunks.iter().map(|chunk| chunk.text.clone()).collect();
-        let enriched = enricher.enrich_now(&document, &chunks).unwrap();
+        let enriched = enricher.enrich(&document, &chunks).now_or_never().unwrap().unwrap();
         assert_eq!(enriched.iter().map(|one| &one.text).collect::<Vec<_>>(), texts.iter().collect::<Vec<_>>());
         // The same chunk behind other words.
         let before = "River by river. ";

@@ -11,7 +11,6 @@ use crate::{
     component::components, query::Fallback,
 };
 use async_trait::async_trait;
-use futures::FutureExt;
 use models::Matrix;
 
 components! {
@@ -133,15 +132,6 @@ pub trait Enricher: Send + Sync {
     fn suits(&self, _: &ChunkerConfig) -> Result<(), Error> {
         Ok(())
     }
-
-    /// [`Enricher::enrich`] of an enricher that never waits.
-    ///
-    /// # Errors
-    /// As of [`Enricher::enrich`], and if it waits for a model after all.
-    fn enrich_now(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
-        let waits = || Err(Error::Failed { component: "enrich", reason: crate::chunk::WAITS.to_owned() });
-        self.enrich(document, chunks).now_or_never().unwrap_or_else(waits)
-    }
 }
 
 /// A chunk's text with what is written for it above.
@@ -156,6 +146,7 @@ fn above_chunk(written: &str, chunk: &Chunk) -> String {
 mod tests {
     use super::*;
     use crate::{Context, chunk::ChunkerConfig, load::Format};
+    use futures::FutureExt;
     use store::Key;
 
     /// A document with two chapters, and its chunks.
@@ -191,12 +182,12 @@ mod tests {
         assert!(chunks.len() > 1);
         for config in EnrichConfig::defaults() {
             let Ok(enricher) = config.build(&Context::default()) else { continue };
-            let written = enricher.enrich_now(&document, &chunks).unwrap();
+            let written = enricher.enrich(&document, &chunks).now_or_never().unwrap().unwrap();
             assert_eq!(written.len(), chunks.len(), "{}", config.name());
             for (written, chunk) in written.iter().zip(&chunks) {
                 assert!(written.text.ends_with(&chunk.text), "{}: {written:?}", config.name());
             }
-            assert!(enricher.enrich_now(&document, &[]).unwrap().is_empty(), "{}", config.name());
+            assert!(enricher.enrich(&document, &[]).now_or_never().unwrap().unwrap().is_empty(), "{}", config.name());
         }
     }
 }

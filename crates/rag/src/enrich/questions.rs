@@ -9,15 +9,15 @@
 
 use super::{
     EnrichedText, Enricher, above_chunk,
-    asking::{calls_per_block, chat, first_then_all, neutral, request},
+    asking::{calls_per_block, first_then_all, neutral},
 };
 use crate::{
     Chunk, Component, Context, Document, Error, Item, ModelCalls,
-    component::{ensure, object_schema, settings},
+    component::{check_sampling, ensure, object_schema, settings},
 };
 use async_trait::async_trait;
 use futures::FutureExt;
-use models::{Chat, Message};
+use models::{Chat, ChatRequest, Message};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -47,8 +47,8 @@ impl Config {
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
         ensure(NAME, (1..=20).contains(&self.n), format!("n is {}, but must be between 1 and 20", self.n))?;
-        let chat = chat(NAME, cx, &self.model, (self.max_tokens(), self.temperature))?;
-        Ok(Box::new(Questions { config: self.clone(), chat }))
+        check_sampling(NAME, self.max_tokens(), self.temperature)?;
+        Ok(Box::new(Questions { config: self.clone(), chat: cx.chat(NAME, &self.model)? }))
     }
 }
 
@@ -95,9 +95,10 @@ impl Questions {
         );
         let user = format!("<passage>\n{}\n</passage>", neutral(chunk.text.trim()));
         let messages = vec![Message::system(system), Message::user(user)];
-        let mut request = request(messages, self.config.max_tokens(), self.config.temperature, self.config.seed);
+        let Config { temperature, seed, .. } = self.config;
         let questions = json!({ "type": "array", "items": { "type": "string" }, "maxItems": n });
-        request.schema = Some(object_schema([("questions", questions)]));
+        let schema = Some(object_schema([("questions", questions)]));
+        let request = ChatRequest { temperature, seed, schema, ..ChatRequest::new(messages, self.config.max_tokens()) };
         match self.chat.chat(&request).await {
             Ok(reply) => Ok(with_questions(&reply.text, chunk)),
             Err(models::Error::SchemaMismatch { .. }) => Ok(with_questions("", chunk)),

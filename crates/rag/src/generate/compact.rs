@@ -4,28 +4,15 @@
 //! The cheapest way and the default: nearly always one call.
 //! Source: LlamaIndex' response mode of that name.
 
-use super::{
-    Answer, Generator, OnText, PromptSettings, refine,
-    settings::{AnswerModel, Settings},
-};
-use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage,
-    prompt::{Prompt, Template},
-};
+use super::{Answer, Generator, OnText, answer_settings, refine, settings::AnswerModel};
+use crate::{Component, Context, Error, Item, ModelCalls, Passage};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
-/// Settings of `compact`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct Config(pub Settings);
-
-impl PromptSettings for Config {
-    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
-        Some((&mut self.0.prompt, &mut self.0.template))
-    }
+answer_settings! {
+    /// Settings of `compact`.
+    pub struct Config;
 }
 
 impl Component for Config {
@@ -88,7 +75,7 @@ mod tests {
     #[tokio::test]
     async fn a_budget_drops_what_is_beyond_it_and_says_so() {
         let script = ScriptedChat::new(4096, |_| "So [3] and [1].".to_owned());
-        let settings = Settings { context_tokens: Some(80), ..Settings::default() };
+        let settings = crate::generate::Settings { context_tokens: Some(80), ..Default::default() };
         let generator = Config(settings).build(&script.context()).unwrap();
         let passages = vec![passage(&"Some words here. ".repeat(20)); 3];
         let answer = generator.generate("What?", &passages).await.unwrap();

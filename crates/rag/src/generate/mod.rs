@@ -15,6 +15,23 @@ use crate::{
 };
 use async_trait::async_trait;
 
+/// Declares the settings of a generator that are those of every generator.
+macro_rules! answer_settings {
+    ($(#[$meta:meta])* pub struct $Config:ident;) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, PartialEq, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(transparent)]
+        pub struct $Config(pub super::Settings);
+
+        impl super::PromptSettings for $Config {
+            fn prompt_mut(&mut self) -> Option<(&mut super::Prompt, &mut Option<super::Template>)> {
+                Some((&mut self.0.prompt, &mut self.0.template))
+            }
+        }
+    };
+}
+use answer_settings;
+
 components! {
     /// Which way to answer, and its settings.
     #[derive(schemars::JsonSchema)]

@@ -6,28 +6,18 @@
 //! answer on the way. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, OnText, PromptSettings,
-    settings::{AnswerModel, Draft, Settings, Tally},
+    Answer, Generator, OnText, answer_settings,
+    settings::{AnswerModel, Draft, Tally},
     settled::says_nothing,
 };
-use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage,
-    prompt::{Prompt, PromptTask, Template},
-};
+use crate::{Component, Context, Error, Item, ModelCalls, Passage, prompt::PromptTask};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
-/// Settings of `refine`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct Config(pub Settings);
-
-impl PromptSettings for Config {
-    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
-        Some((&mut self.0.prompt, &mut self.0.template))
-    }
+answer_settings! {
+    /// Settings of `refine`.
+    pub struct Config;
 }
 
 impl Component for Config {

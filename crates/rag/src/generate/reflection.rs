@@ -40,7 +40,6 @@ use serde_json::json;
 pub(super) const VERSION: u32 = 3;
 const NAME: &str = "generator reflection";
 
-/// The best grade.
 const BEST: u8 = 2;
 
 const GRADE: &str = "Grade the draft by its sources: 2 if they hold all that it says, 1 if they hold some of it, 0 if they \

@@ -93,7 +93,8 @@ pub(super) struct AnswerModel {
     stop: &'static [&'static str],
 }
 
-/// Who gets a reply while it is written, and how many sources it may cite.
+/// The receiver of a reply while it is written, and the number of sources that the
+/// reply may cite.
 #[derive(Clone, Copy)]
 pub(super) struct ReplyWatch<'a> {
     on_text: OnText<'a>,
@@ -104,7 +105,6 @@ pub(super) struct ReplyWatch<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Draft {
     pub(super) text: String,
-    /// Why the model stopped writing it.
     pub(super) finish: Finish,
 }
 
@@ -168,7 +168,7 @@ impl AnswerModel {
         self.chat.count_tokens(text)
     }
 
-    /// Who watches the call that writes the answer, from all passages but the last
+    /// The watch of the call that writes the answer, from all passages but the last
     /// `dropped`.
     pub(super) fn watch<'a>(
         &self,
@@ -280,7 +280,6 @@ impl Tally {
         Self { calls: 1, ..Self::default() }
     }
 
-    /// What an answer has cost.
     pub(super) fn of(answer: &Answer) -> Self {
         Self { calls: answer.calls, usage: answer.usage, seconds: answer.seconds, has_no_text: false }
     }

@@ -6,31 +6,20 @@
 //! `compact`. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, OnText, PromptSettings,
-    settings::{AnswerModel, Draft, ReplyWatch, Settings, Tally},
+    Answer, Generator, OnText, answer_settings,
+    settings::{AnswerModel, Draft, ReplyWatch, Tally},
     settled::says_nothing,
 };
-use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage, fence,
-    generate::budget,
-    prompt::{Prompt, PromptTask, Template},
-};
+use crate::{Component, Context, Error, Item, ModelCalls, Passage, fence, generate::budget, prompt::PromptTask};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use models::Message;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
-/// Settings of `tree_summarize`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct Config(pub Settings);
-
-impl PromptSettings for Config {
-    fn prompt_mut(&mut self) -> Option<(&mut Prompt, &mut Option<Template>)> {
-        Some((&mut self.0.prompt, &mut self.0.template))
-    }
+answer_settings! {
+    /// Settings of `tree_summarize`.
+    pub struct Config;
 }
 
 impl Component for Config {

@@ -38,7 +38,6 @@ pub struct Bm25Index {
     counts: Vec<u32>,
     /// What the term adds to the entry's score: all of BM25 except the part of the query.
     weights: Vec<f32>,
-    /// The number of terms of each entry.
     lengths: Vec<u32>,
 }
 

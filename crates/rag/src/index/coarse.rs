@@ -36,7 +36,6 @@ const GROUP_BYTES: usize = HIGH_BYTES + GROUP / 8;
 const MIDDLE: f32 = 15.5;
 /// The greatest absolute value of a number of the query.
 const QUERY_MAX: f32 = 127.0;
-/// How many rows a task scores.
 const TASK_ROWS: usize = 1024;
 
 /// Rows in five bits per number, and how far each is from its exact row.

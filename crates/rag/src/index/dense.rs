@@ -278,7 +278,6 @@ impl DenseIndex {
         share(tasks, || Top::new(k), score, Top::merge).into_sorted()
     }
 
-    /// The inner product with a padded query.
     fn score(&self, entry: u32, query: &[f32]) -> f32 {
         let columns = self.header.columns();
         let start = entry as usize * columns;

@@ -10,10 +10,8 @@ use std::{
     path::Path,
 };
 
-/// The length of the header.
 pub(super) const HEADER_BYTES: usize = 64;
 
-/// A kind of index file.
 pub(super) struct FileKind {
     pub(super) magic: [u8; 8],
     pub(super) format: u32,

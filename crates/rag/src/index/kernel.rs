@@ -20,7 +20,6 @@ use std::{fs::File, io};
 
 /// Rows have a multiple of this many columns: one AVX-512 register.
 pub(super) const LANES: usize = 16;
-/// How many rows one call scores.
 pub(super) const ROWS: usize = 16;
 /// The most queries that one call scores.
 pub(super) const QUERIES: usize = 4;

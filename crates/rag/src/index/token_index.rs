@@ -98,9 +98,8 @@ impl Index for TokenIndex {
     }
 
     fn verify(&self) -> Result<(), Error> {
-        let is_damaged = |shard: &&Shard| {
-            *blake3::hash(&shard.data.bytes()[HEADER_BYTES..]).as_bytes() != shard.header.checksum
-        };
+        let is_damaged =
+            |shard: &&Shard| *blake3::hash(&shard.data.bytes()[HEADER_BYTES..]).as_bytes() != shard.header.checksum;
         self.shards.iter().find(is_damaged).map_or(Ok(()), |shard| Err(shard.damaged("its content")))
     }
 

@@ -29,7 +29,6 @@ pub(crate) struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// A tokenizer that remembers no stems yet.
     pub(crate) fn new() -> Self {
         Self { stemmer: Stemmer::create(Algorithm::English), stems: HashMap::new() }
     }

@@ -39,7 +39,6 @@ pub(super) struct Top {
 }
 
 impl Top {
-    /// Keeps `k` entries.
     pub(super) fn new(k: usize) -> Self {
         Self { k, heap: BinaryHeap::new() }
     }

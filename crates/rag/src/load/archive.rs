@@ -37,7 +37,6 @@ impl<'a> Archive<'a> {
         Ok(Self { zip, size: bytes.len() as u64, limits: limits.clone(), left: limit })
     }
 
-    /// The names of all entries.
     pub(super) fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.zip.file_names().filter_map(|name| name.ok().map(|name| name.into_owned()))
     }

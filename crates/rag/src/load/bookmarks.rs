@@ -26,7 +26,6 @@ pub(super) struct Bookmark {
     is_top: bool,
 }
 
-/// All bookmarks, in the order of the outline.
 pub(super) fn read(document: &PdfDocument<'_>) -> Vec<Bookmark> {
     let mut found = Vec::new();
     let mut open: Vec<(PdfBookmark<'_>, u32)> = document.bookmarks().root().map(|root| (root, 1)).into_iter().collect();

@@ -10,7 +10,6 @@ use super::format::{Entries, FileFormat, NO_TEXT, Sign};
 use super::xml::{self, Node, Xml};
 use super::{LoadError, ParseLimits, Parsed};
 
-/// The format, for the list in [`super`].
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["docx"],
     sign: Sign::Archive(is_docx),
@@ -26,7 +25,6 @@ fn is_docx(entries: &Entries<'_>) -> bool {
     entries.has("word/document.xml") || (entries.has("[Content_Types].xml") && entries.has_folder("word/"))
 }
 
-/// Reads a DOCX file.
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let mut archive = Archive::open(bytes, limits)?;
     let main = main_part(&mut archive, limits)?;
@@ -70,7 +68,6 @@ fn main_part(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<String, 
     Ok(USUAL.to_owned())
 }
 
-/// Title, author, date and language.
 fn core_properties(text: &str, limits: &ParseLimits) -> Result<[Option<String>; 4], LoadError> {
     let mut found = [const { String::new() }; 4];
     let mut current = None;

@@ -109,7 +109,6 @@ impl<'d> Body<'d> {
         }
     }
 
-    /// Reads the main part.
     pub(super) fn read(mut self, document: &str) -> Result<Parsed, LoadError> {
         let mut xml = Xml::new(document, self.limits);
         while let Some(node) = xml.next()? {

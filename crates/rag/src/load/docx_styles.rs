@@ -58,7 +58,6 @@ impl Styles {
         found.or_else(built_in).map(|level: u8| level.clamp(1, 6))
     }
 
-    /// Whether paragraphs of a style are list items.
     pub(super) fn is_list(&self, id: &str) -> bool {
         let name_tells = |name: &str| name.starts_with("list bullet") || name.starts_with("list number");
         self.chain(id).any(|style| style.is_list || name_tells(&style.name)) && self.heading(id).is_none()
@@ -121,7 +120,6 @@ impl Notes {
         }
     }
 
-    /// The text of a note.
     pub(super) fn get(&self, kind: &'static str, id: &str) -> Option<&str> {
         self.texts.get(&(kind, id.to_owned())).map(String::as_str)
     }

@@ -16,7 +16,6 @@ use super::{LoadError, ParseLimits, Parsed, html};
 use crate::types::{Heading, Page, Span};
 use std::collections::{HashMap, HashSet};
 
-/// The format, for the list in [`super`].
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["epub"],
     sign: Sign::Archive(is_epub),
@@ -32,7 +31,6 @@ fn is_epub(entries: &Entries<'_>) -> bool {
     entries.has_type("application/epub+zip") || entries.has("META-INF/container.xml")
 }
 
-/// Reads an e-book.
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let mut archive = Archive::open(bytes, limits)?;
     let package = package::read(&mut archive, limits)?;

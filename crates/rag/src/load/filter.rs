@@ -4,7 +4,7 @@ use super::sniff;
 use glob::{MatchOptions, Pattern};
 
 /// Letter case does not matter, and `*` stays within a folder (`**` does not).
-const MATCHING: MatchOptions =
+pub(crate) const MATCHING: MatchOptions =
     MatchOptions { case_sensitive: false, require_literal_separator: true, require_literal_leading_dot: false };
 
 /// The patterns of the user.

@@ -10,9 +10,7 @@ use zip::result::ZipError;
 pub(super) struct FileFormat {
     /// How the names of such files end, in lower case.
     pub(super) extensions: &'static [&'static str],
-    /// How such a file is recognized.
     pub(super) sign: Sign,
-    /// Reads a file.
     pub(super) parse: fn(&[u8], &ParseLimits) -> Result<Parsed, LoadError>,
     /// Whether its text has its headings as Markdown. In other texts a `#` is
     /// a comment or a number sign.
@@ -36,14 +34,14 @@ pub(super) enum Sign {
     Bytes(fn(&[u8], bool) -> bool),
     /// The entries of a ZIP archive.
     Archive(fn(&Entries<'_>) -> bool),
-    /// How its text begins, else its name.
+    /// The beginning of its text, or else the ending of its name.
     Text {
         /// Whether a text that begins so is of this format.
         begins: fn(&str) -> bool,
         /// What such a file is called in messages, such as `a web page`.
         called: &'static str,
     },
-    /// Its name alone: the text could be any other.
+    /// The ending of its name alone, because any text could be of this format.
     Name,
 }
 

@@ -59,7 +59,6 @@ pub(super) fn clip_title(title: String) -> String {
     }
 }
 
-/// The end of the line of a byte.
 fn line_end(text: &str, at: usize) -> usize {
     text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |length| at + length)
 }

@@ -10,7 +10,6 @@ use scraper::{ElementRef, Html, Node};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// The format, for the list in [`super`].
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["html", "htm", "xhtml"],
     sign: Sign::Text { begins: begins_as_html, called: "a web page" },
@@ -42,7 +41,6 @@ fn begins_as_html(head: &str) -> bool {
     ["<!doctype html", "<html", "<head>", "<body"].iter().any(|tag| start.starts_with(tag))
 }
 
-/// Reads an HTML file.
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let html = text::decode(bytes, declared_encoding(bytes).as_deref());
     nesting::check(&html, limits.nesting)?;

@@ -8,7 +8,6 @@ use crate::types::{Heading, Metadata};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::Value;
 
-/// The format, for the list in [`super`].
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["md", "markdown"],
     sign: Sign::Name,

@@ -2,7 +2,6 @@
 
 mod archive;
 mod bookmarks;
-mod document;
 mod docx_body;
 mod docx_styles;
 mod element;
@@ -16,23 +15,22 @@ mod package;
 mod sniff;
 mod source;
 mod table;
-mod unread;
 mod walk;
 mod xml;
 
 #[cfg(test)]
 mod tests;
 
-pub use document::Document;
+pub(crate) use filter::MATCHING;
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;
 pub use pdf::bind_pdfium;
 pub use source::{Listing, Source, SourceFile};
-pub use unread::{Links, ReadError, Unread};
 
 use crate::types::{Heading, Metadata, Page};
 use format::{FileFormat, formats};
 use serde::{Deserialize, Serialize};
+use store::Key;
 
 // The formats, in the order in which they are tried. A new one is a file here,
 // with its `FORMAT`, and one line.
@@ -181,6 +179,79 @@ pub struct Rejected {
     pub reason: LoadError,
 }
 
+/// Which symbolic links of a folder are followed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Links {
+    /// Those that lead to somewhere in the same folder.
+    #[default]
+    Inside,
+    /// All, wherever they lead.
+    Anywhere,
+}
+
+/// Why a file's bytes could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The file is not part of the corpus, whenever it is read.
+    #[error(transparent)]
+    Rejected(LoadError),
+    /// The file could not be read now; this says nothing about the file.
+    #[error("{reason}")]
+    Failed {
+        /// What happened.
+        reason: String,
+        /// Whether another try soon may succeed.
+        may_pass: bool,
+    },
+}
+
+/// A file, or a folder, that could not be read now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// The path below the corpus' root.
+    pub path: String,
+    /// What happened.
+    pub reason: String,
+}
+
+/// A file's text and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// The path below the corpus' root, with `/`: the document's name everywhere.
+    pub path: String,
+    /// The key of the file's bytes.
+    pub content: Key,
+    /// What it was parsed as.
+    pub format: Format,
+    /// The book or page title, else none.
+    pub title: Option<String>,
+    /// The author, if the file names one.
+    pub author: Option<String>,
+    /// The extracted text. Markdown, HTML, EPUB and DOCX keep their headings
+    /// as Markdown (`# …`).
+    pub text: String,
+    /// In order, without overlap. Formats without pages have none, and neither
+    /// has text before the first page mark.
+    pub pages: Vec<Page>,
+    /// The parts of the document, in order of their beginnings.
+    pub headings: Vec<Heading>,
+    /// What else its file and the corpus' table of metadata say.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
+}
+
+impl Document {
+    /// The page that holds a byte of the text; white space behind a page
+    /// belongs to it.
+    pub(crate) fn page_at(&self, byte: usize) -> Option<&Page> {
+        let next = self.pages.partition_point(|page| page.span.start <= byte);
+        let page = &self.pages[next.checked_sub(1)?];
+        let behind = self.text.get(page.span.end..byte).unwrap_or_default();
+        (byte < page.span.end || behind.trim().is_empty()).then_some(page)
+    }
+}
+
 /// Parses one file's bytes. The bytes decide the format; the name only helps
 /// between formats that look alike (plain text, Markdown). A PDF, an e-book or
 /// an office file with another extension is parsed as what it is. Text or HTML
@@ -193,7 +264,7 @@ pub fn parse(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document,
     let (parsed, format) = parse_format(path, bytes, limits)?;
     let document = Document {
         path: path.to_owned(),
-        content: store::Key::of_bytes(bytes),
+        content: Key::of_bytes(bytes),
         format,
         title: parsed.title.filter(|title| !title.trim().is_empty()).map(headings::clip_title),
         author: parsed.author.filter(|author| !author.trim().is_empty()).map(headings::clip_title),

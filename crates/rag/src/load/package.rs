@@ -22,7 +22,6 @@ pub(super) struct Package {
     pub(super) publisher: Option<String>,
     /// The parts in reading order, as names in the archive.
     pub(super) spine: Vec<String>,
-    /// The table of contents.
     pub(super) contents: Vec<Entry>,
     /// Where printed pages begin; the labels are their numbers.
     pub(super) pages: Vec<Entry>,
@@ -48,11 +47,10 @@ struct Navigation {
     pages: Vec<Entry>,
 }
 
-/// Reads the package of an EPUB.
 pub(super) fn read(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<Package, LoadError> {
     let location = package_location(archive, limits)?;
     let document = xml::decode(&archive.require(&location)?);
-    let mut opf = Opf::parse(&document, limits)?;
+    let opf = Opf::parse(&document, limits)?;
     let resolve = |href: &str| resolve(&location, href).0;
 
     let by_id: HashMap<&str, &ManifestItem> = opf.items.iter().map(|item| (item.id.as_str(), item)).collect();
@@ -90,10 +88,7 @@ pub(super) fn read(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<Pa
             found.pages = more.pages;
         }
     }
-    let Navigation { contents, pages } = found;
-    let title = opf.titles.drain(..).next();
-    let Opf { authors, date, language, publisher, .. } = opf;
-    Ok(Package { title, authors, date, language, publisher, spine, contents, pages })
+    Ok(Package { spine, contents: found.contents, pages: found.pages, ..opf.package })
 }
 
 type ParseNavigation = fn(&str, &str, &ParseLimits) -> Result<Navigation, LoadError>;
@@ -115,13 +110,10 @@ fn package_location(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<S
     package.ok_or_else(|| LoadError::Broken("the EPUB has no package document".to_owned()))
 }
 
+/// A package document as it is written: parts are named by their ids.
 #[derive(Debug, Default)]
 struct Opf {
-    titles: Vec<String>,
-    authors: Vec<String>,
-    date: Option<String>,
-    language: Option<String>,
-    publisher: Option<String>,
+    package: Package,
     items: Vec<ManifestItem>,
     spine: Vec<String>,
     contents_id: Option<String>,
@@ -138,19 +130,20 @@ struct ManifestItem {
 impl Opf {
     fn parse(text: &str, limits: &ParseLimits) -> Result<Self, LoadError> {
         let mut opf = Self::default();
+        let package = &mut opf.package;
         let mut xml = Xml::new(text, limits);
         while let Some(node) = xml.next()? {
             let Node::Open(start) = node else { continue };
             let attribute = |name: &str| xml::attribute(&start, name).map(|value| value.into_owned());
             match xml::local(&start) {
-                "title" => opf.titles.extend(content(&mut xml)?),
-                "date" if opf.date.is_none() => opf.date = content(&mut xml)?,
-                "language" if opf.language.is_none() => opf.language = content(&mut xml)?,
-                "publisher" if opf.publisher.is_none() => opf.publisher = content(&mut xml)?,
+                "title" if package.title.is_none() => package.title = content(&mut xml)?,
+                "date" if package.date.is_none() => package.date = content(&mut xml)?,
+                "language" if package.language.is_none() => package.language = content(&mut xml)?,
+                "publisher" if package.publisher.is_none() => package.publisher = content(&mut xml)?,
                 "creator" => {
                     // Translators and editors are listed here too, with their role.
                     let is_author = attribute("role").is_none_or(|role| role == "aut");
-                    opf.authors.extend(content(&mut xml)?.filter(|_| is_author));
+                    package.authors.extend(content(&mut xml)?.filter(|_| is_author));
                 }
                 "item" => opf.items.push(ManifestItem {
                     id: attribute("id").unwrap_or_default(),

@@ -37,7 +37,6 @@ pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The format, for the list in [`super`].
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["pdf"],
     sign: Sign::Bytes(is_pdf),
@@ -60,7 +59,6 @@ fn is_pdf(bytes: &[u8], is_named_pdf: bool) -> bool {
     }
 }
 
-/// Reads a PDF.
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let Some(pdfium) = PDFIUM.get() else {
         return Err(LoadError::NoLibrary("PDF needs libpdfium, which is not here".to_owned()));

@@ -27,7 +27,6 @@ const SIGNATURES: &[(&[u8], &str)] = &[
     (b"SQLite format 3", "an SQLite database"),
 ];
 
-/// The format of a file.
 pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
     if bytes.is_empty() {
         return Err(LoadError::Empty("the file has no bytes".to_owned()));

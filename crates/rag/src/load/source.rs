@@ -3,9 +3,8 @@
 //! and read one at a time, so that a corpus never has to fit in memory.
 
 use super::filter::{FileFilter, PatternError, split_pattern};
-use super::unread::{Links, ReadError, Unread};
 use super::walk::{self, WalkError, WalkResult};
-use super::{LoadError, ParseLimits, Rejected, sniff};
+use super::{Links, LoadError, ParseLimits, ReadError, Rejected, Unread, sniff};
 use crate::Error;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -273,7 +272,6 @@ impl CorpusPlace {
         if below.is_empty() { location.rsplit('/').next().unwrap_or(location) } else { below }
     }
 
-    /// The wildcards of the address.
     fn pattern(&self) -> Option<&Pattern> {
         match self {
             Self::Glob { pattern, .. } => Some(pattern),

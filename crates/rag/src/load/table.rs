@@ -14,7 +14,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A row begins.
     pub(super) fn row(&mut self) {
         self.rows.push(Vec::new());
     }
@@ -43,7 +42,6 @@ impl Table {
         padding.saturating_add(self.content)
     }
 
-    /// The Markdown.
     pub(super) fn finish(self) -> String {
         let is_empty = |cell: &String| cell.trim().is_empty();
         let rows: Vec<Vec<String>> = self.rows.into_iter().filter(|row| !row.iter().all(is_empty)).collect();

@@ -7,7 +7,6 @@ use super::{LoadError, Parsed};
 use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use std::borrow::Cow;
 
-/// The format, for the list in [`super`].
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["txt", "text", "rst", "adoc", "org"],
     sign: Sign::Name,

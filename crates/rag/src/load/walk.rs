@@ -3,8 +3,7 @@
 //! be entered, and entries that are no files are reported, and the walk
 //! continues. These functions block.
 
-use super::unread::{Links, ReadError, Unread};
-use super::{LoadError, Rejected};
+use super::{Links, LoadError, ReadError, Rejected, Unread};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -128,8 +127,8 @@ pub(super) fn read_below(root: &Path, location: &str, links: Links, limit: u64) 
     let real_root = root.canonicalize().map_err(|error| failed(&error))?;
     let real = match resolve(&real_root, &path, links) {
         Ok(real) => real,
-        Err(Resolved::Outside(target)) => return Err(ReadError::Rejected(LoadError::OutsideLink { target })),
-        Err(Resolved::Failed(error)) => return Err(failed(&error)),
+        Err(LinkError::Outside(target)) => return Err(ReadError::Rejected(LoadError::OutsideLink { target })),
+        Err(LinkError::Failed(error)) => return Err(failed(&error)),
     };
     read(&real, limit)
 }
@@ -151,25 +150,26 @@ fn failed(error: &io::Error) -> ReadError {
     ReadError::Failed { reason: error.to_string(), may_pass }
 }
 
-enum Resolved {
+/// Why a path may not be read.
+enum LinkError {
     Outside(String),
     Failed(io::Error),
 }
 
 /// The real path of a file, if it may be read.
-fn resolve(real_root: &Path, path: &Path, links: Links) -> Result<PathBuf, Resolved> {
-    let real = path.canonicalize().map_err(Resolved::Failed)?;
+fn resolve(real_root: &Path, path: &Path, links: Links) -> Result<PathBuf, LinkError> {
+    let real = path.canonicalize().map_err(LinkError::Failed)?;
     if links == Links::Anywhere || real.starts_with(real_root) {
         return Ok(real);
     }
-    Err(Resolved::Outside(real.display().to_string()))
+    Err(LinkError::Outside(real.display().to_string()))
 }
 
 fn stays_below(real_root: &Path, path: &Path, links: Links) -> Result<(), LoadError> {
     match resolve(real_root, path, links) {
         Ok(_) => Ok(()),
-        Err(Resolved::Outside(target)) => Err(LoadError::OutsideLink { target }),
-        Err(Resolved::Failed(error)) => Err(LoadError::Unreadable(error.to_string())),
+        Err(LinkError::Outside(target)) => Err(LoadError::OutsideLink { target }),
+        Err(LinkError::Failed(error)) => Err(LoadError::Unreadable(error.to_string())),
     }
 }
 

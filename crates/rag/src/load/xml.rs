@@ -21,7 +21,6 @@ pub(super) enum Node<'a> {
     Entity(String),
 }
 
-/// A document being read.
 pub(super) struct Xml<'a> {
     reader: Reader<&'a [u8]>,
     depth: u32,

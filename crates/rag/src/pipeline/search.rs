@@ -35,7 +35,6 @@ pub(super) struct Search {
     pub(super) chunks: ChunkAccess,
     /// Makes the vectors of queries, if a stage compares them.
     pub(super) embedder: Option<Embedder>,
-    /// Whether the retriever compares vectors.
     pub(super) retriever_compares: bool,
     /// Whether a step may compare the vector of the question.
     pub(super) steps_compare: bool,
@@ -138,17 +137,13 @@ impl Search {
         let Some(embedder) = &self.embedder else { return Ok(QuestionVectors::default()) };
         let embedding = trace::stage("embed", &self.names.embedder);
         let embed = async {
-            let at = question.standalone_query();
             let mut texts = if self.retriever_compares { question.queries.clone() } else { Vec::new() };
             let n_searches = texts.len();
-            let row = match at.filter(|_| self.retriever_compares) {
-                Some(row) => Some(row),
-                None if self.steps_compare => {
-                    texts.push(question.standalone.as_str().into());
-                    Some(n_searches)
-                }
-                None => None,
-            };
+            let mut row = question.standalone_query().filter(|_| self.retriever_compares);
+            if row.is_none() && self.steps_compare {
+                texts.push(question.standalone.as_str().into());
+                row = Some(n_searches);
+            }
             let mut matrix = vectors(embedder, &texts).await?;
             let standalone = row.filter(|_| self.steps_compare).map(|row| matrix.row(row).to_vec());
             matrix.data.truncate(n_searches * matrix.columns);
@@ -223,7 +218,7 @@ impl SearchStages {
             let found = find(&*self.chunker, &*self.retriever, &corpus, &searches);
             #[expect(
                 clippy::disallowed_methods,
-                reason = "somebody waits, and a thread that sleeps would wake up late"
+                reason = "a client waits, and a thread that sleeps would wake up late"
             )]
             return tokio::task::block_in_place(|| runtime.block_on(found));
         }

@@ -97,7 +97,6 @@ impl TemplateError {
 }
 
 impl Template {
-    /// Whether no file was read.
     pub(crate) fn is_empty(&self) -> bool {
         self.template.is_empty()
     }
@@ -153,7 +152,6 @@ impl Template {
     }
 }
 
-/// The slots of a text, in order.
 fn slots(text: &str) -> impl Iterator<Item = &str> {
     SLOT.captures_iter(text).filter_map(|found| found.get(2)).map(|slot| slot.as_str())
 }

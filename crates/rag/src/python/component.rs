@@ -75,7 +75,6 @@ macro_rules! function_settings {
         }
 
         impl $Config {
-            /// Which function they name.
             fn script(&self) -> $crate::python::Script<'_> {
                 $crate::python::Script {
                     file: &self.file,

@@ -5,14 +5,14 @@
 //! read its answers: on Linux the system ends the process when the thread that
 //! started it ends, and the threads that call functions come and go.
 
-use super::{Printed, sink};
+use super::{Printed, lock, sink};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
     io::{self, BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, Weak,
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
@@ -58,15 +58,10 @@ struct Calls {
 #[error("{0}")]
 pub(super) struct ProcessEnd(String);
 
-/// A call without a reply.
 struct PendingCall {
     reply: Sender<Result<Map<String, Value>, ProcessEnd>>,
     /// The trials that it is for, as messages name them.
     caller: Option<Arc<str>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl InterpreterProcess {
@@ -88,7 +83,6 @@ impl InterpreterProcess {
         callers.all(|caller| caller == first).then(|| first.clone())?
     }
 
-    /// Fails all pending calls.
     fn fail_all(&self, reason: String) {
         let (mut calls, reason) = (lock(&self.calls), ProcessEnd(reason));
         for (_, waiting) in calls.waiting.drain() {
@@ -98,9 +92,7 @@ impl InterpreterProcess {
     }
 }
 
-/// The result of a request.
 pub(super) enum CallOutcome {
-    /// The driver's reply.
     Reply(Map<String, Value>),
     /// The process did not answer in time. It was ended, unless it works on
     /// other calls and has cancelled this one.
@@ -212,7 +204,6 @@ impl Interpreter {
         self.exchange(0, None, caller, limit)
     }
 
-    /// Calls the function.
     pub(super) fn call(&self, arguments: &Value, caller: Option<Arc<str>>, limit: Duration) -> CallOutcome {
         let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
         self.exchange(number, Some(json!({ "call": number, "arguments": arguments })), caller, limit)

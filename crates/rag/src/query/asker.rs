@@ -107,22 +107,53 @@ impl From<models::Error> for NoReply {
 }
 
 impl NoReply {
-    /// Why, and whether another try may give more.
+    /// Why less was done than wanted, and whether another try may give more.
     ///
     /// # Errors
     /// If the run is ending.
-    pub(crate) fn reason(&self) -> Result<(String, bool), Error> {
+    pub(crate) fn fallback(&self) -> Result<Fallback, Error> {
         match self {
-            Self::Unusable(reason) => Ok((reason.clone(), false)),
-            Self::Failed(error) => Fallback::after(error).map(|fallback| (fallback.reason, fallback.failed)),
+            Self::Unusable(reason) => Ok(Fallback { reason: reason.clone(), failed: false }),
+            Self::Failed(error) => Fallback::after(error),
         }
     }
 
     /// Searches the question unchanged.
     pub(super) fn search_unchanged(&self, question: &str) -> Result<WrittenQueries, Error> {
+        Ok(WrittenQueries { queries: vec![question.into()], fallback: Some(self.fallback()?) })
+    }
+}
+
+/// Why a step that asks its model and searches again ends before it is done.
+pub(crate) enum EarlyEnd {
+    Model(NoReply),
+    Error(Error),
+}
+
+impl From<NoReply> for EarlyEnd {
+    fn from(no_reply: NoReply) -> Self {
+        Self::Model(no_reply)
+    }
+}
+
+impl From<Error> for EarlyEnd {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Model(error) => Self::Model(error.into()),
+            error => Self::Error(error),
+        }
+    }
+}
+
+impl EarlyEnd {
+    /// Why the step leaves what was found until then.
+    ///
+    /// # Errors
+    /// If the run is ending, or something other than a model failed.
+    pub(crate) fn fallback(self) -> Result<Fallback, Error> {
         match self {
-            Self::Unusable(reason) => Ok(WrittenQueries::as_asked(question, reason)),
-            Self::Failed(error) => WrittenQueries::after_failure(question, error),
+            Self::Model(no_reply) => no_reply.fallback(),
+            Self::Error(error) => Err(error),
         }
     }
 }
@@ -171,7 +202,7 @@ impl Asker {
     }
 
     /// A question as a JSON string.
-    pub(super) async fn one(&self, instructions: &str, conversation: Conversation<'_>) -> Result<String, NoReply> {
+    pub(super) async fn question(&self, instructions: &str, conversation: Conversation<'_>) -> Result<String, NoReply> {
         let text: String = self.value(instructions, conversation, "question", json!({ "type": "string" })).await?;
         if is_text(&text) { Ok(one_line(&text)) } else { Err(QueryTextError::Empty.into()) }
     }
@@ -272,11 +303,11 @@ impl From<QueryTextError> for NoReply {
 }
 
 /// Whether there is something in a text to search for.
-fn is_text(text: &str) -> bool {
+pub(crate) fn is_text(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -341,7 +372,7 @@ mod tests {
         let long = |name: &str| Message::user(format!("{name} {}", "word ".repeat(15)));
         let history = [long("first"), long("second"), Message::assistant("third")];
         let conversation = Conversation { question: "So?", history: &history };
-        assert!(asker(&script).one("Write.", conversation).await.is_ok());
+        assert!(asker(&script).question("Write.", conversation).await.is_ok());
         let prompt = &script.prompts()[0];
         assert!(!prompt.contains("first") && prompt.contains("second") && prompt.contains("third"), "{prompt}");
     }

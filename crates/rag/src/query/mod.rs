@@ -45,7 +45,6 @@ pub struct SearchQuery {
 }
 
 impl<T: Into<String>> From<T> for SearchQuery {
-    /// The same text for words and meaning.
     fn from(text: T) -> Self {
         let text = text.into();
         Self { words: text.clone(), text, passages: Vec::new(), filter: None }
@@ -106,14 +105,6 @@ impl WrittenQueries {
     pub(crate) fn as_asked(question: &str, reason: impl Into<String>) -> Self {
         let fallback = Some(Fallback { reason: reason.into(), failed: false });
         Self { queries: vec![question.into()], fallback }
-    }
-
-    /// The question itself, because a model failed.
-    ///
-    /// # Errors
-    /// If the run is ending: then nothing is searched.
-    pub(crate) fn after_failure(question: &str, error: &models::Error) -> Result<Self, Error> {
-        Ok(Self { queries: vec![question.into()], fallback: Some(Fallback::after(error)?) })
     }
 }
 

@@ -25,7 +25,10 @@ use crate::{
     Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages, Searcher,
     component::{ensure, limited_by, object_schema, settings},
     corpus::{Corpus, Query},
-    query::asker::{Asker, NoReply, ask_settings},
+    query::{
+        Fallback,
+        asker::{Asker, EarlyEnd, NoReply, ask_settings, is_text, one_line},
+    },
 };
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -123,10 +126,10 @@ struct AnswerCheck {
 #[derive(Default)]
 struct SubquestionResult {
     lists: Vec<Vec<Passage>>,
-    /// What was searched in other words.
-    again: Option<String>,
-    /// Why it ended early, and whether another try may give more.
-    ended: Option<(String, bool)>,
+    /// The query in other words that was searched too.
+    other_query: Option<String>,
+    /// Why it ended early.
+    ended: Option<Fallback>,
 }
 
 #[async_trait]
@@ -145,7 +148,7 @@ impl PassageStep for Agentic {
             Ok(questions) if questions.is_empty() => return Ok(passages.into()),
             Ok(questions) => questions,
             Err(no_reply) => {
-                let (reason, failed) = no_reply.reason()?;
+                let Fallback { reason, failed } = no_reply.fallback()?;
                 let remarks = vec![format!("agentic left the passages as they were, because: {reason}")];
                 return Ok(RefinedPassages { passages, remarks, failed });
             }
@@ -155,11 +158,11 @@ impl PassageStep for Agentic {
         let most = self.config.top_n.unwrap_or(passages.len().max(1));
         let (mut refined, mut lists) = (RefinedPassages::default(), vec![passages]);
         for (question, found) in questions.iter().zip(found) {
-            let SubquestionResult { lists: more, again, ended } = found?;
+            let SubquestionResult { lists: more, other_query, ended } = found?;
             lists.extend(more);
-            let again = again.map(|query| format!(", then for: {query}")).unwrap_or_default();
-            refined.remarks.push(format!("agentic searched for: {question}{again}"));
-            if let Some((reason, failed)) = ended {
+            let then = other_query.map(|query| format!(", then for: {query}")).unwrap_or_default();
+            refined.remarks.push(format!("agentic searched for: {question}{then}"));
+            if let Some(Fallback { reason, failed }) = ended {
                 refined.remarks.push(format!("agentic ended early for that, because: {reason}"));
                 refined.failed |= failed;
             }
@@ -180,9 +183,9 @@ impl Agentic {
             return Ok(Vec::new());
         }
         let mut asked: Vec<String> = Vec::new();
-        for text in questions.iter().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")) {
+        for text in questions.iter().map(|text| one_line(text)) {
             let is_new = !asked.contains(&text) && !text.eq_ignore_ascii_case(question.trim());
-            if is_new && text.chars().any(char::is_alphanumeric) {
+            if is_new && is_text(&text) {
                 asked.push(text);
             }
         }
@@ -193,42 +196,39 @@ impl Agentic {
         }
     }
 
-    /// Searches for one question of the plan, and once more if that does not answer it.
+    /// Searches for one question of the plan.
     async fn task(&self, question: &str, query: Query<'_>, corpus: Corpus<'_>) -> Result<SubquestionResult, Error> {
         let mut found = SubquestionResult::default();
-        let search = async |text: &str| {
-            let found = self.searcher.search(&[text.to_owned()], corpus, query.filter).await;
-            found.map(|lists| lists.concat())
-        };
-        match search(question).await {
-            Ok(list) => found.lists.push(list),
-            Err(Error::Model(error)) => {
-                found.ended = Some(NoReply::from(error).reason()?);
-                return Ok(found);
-            }
-            Err(error) => return Err(error),
+        if let Err(end) = self.search(question, query, corpus, &mut found).await {
+            found.ended = Some(end.fallback()?);
         }
-        let (answered, query) = (json!({ "type": "boolean" }), json!({ "type": "string" }));
-        let schema = object_schema([("answered", answered), ("query", query)]);
-        let next = match self.asker.ask_about(CHECK, (&found.lists[0], question, ""), schema).await {
-            Ok(AnswerCheck { answered: true, .. }) => return Ok(found),
-            Ok(AnswerCheck { query, .. }) => query.split_whitespace().collect::<Vec<_>>().join(" "),
-            Err(no_reply) => {
-                found.ended = Some(no_reply.reason()?);
-                return Ok(found);
-            }
-        };
-        if !next.chars().any(char::is_alphanumeric) || next.eq_ignore_ascii_case(question) {
-            found.ended = Some(("the model wrote no other query".to_owned(), false));
-            return Ok(found);
-        }
-        match search(&next).await {
-            Ok(list) => found.lists.push(list),
-            Err(Error::Model(error)) => found.ended = Some(NoReply::from(error).reason()?),
-            Err(error) => return Err(error),
-        }
-        found.again = Some(next);
         Ok(found)
+    }
+
+    /// Searches for a question, and once more if that does not answer it.
+    async fn search(
+        &self,
+        question: &str,
+        query: Query<'_>,
+        corpus: Corpus<'_>,
+        found: &mut SubquestionResult,
+    ) -> Result<(), EarlyEnd> {
+        let first = self.searcher.search(question, corpus, query.filter).await?;
+        let types = [("answered", json!({ "type": "boolean" })), ("query", json!({ "type": "string" }))];
+        let check = self.asker.ask_about(CHECK, (&first, question, ""), object_schema(types)).await;
+        found.lists.push(first);
+        let AnswerCheck { answered, query: next } = check?;
+        if answered {
+            return Ok(());
+        }
+        let next = one_line(&next);
+        if !is_text(&next) || next.eq_ignore_ascii_case(question) {
+            return Err(NoReply::Unusable("the model wrote no other query".to_owned()).into());
+        }
+        let second = self.searcher.search(&next, corpus, query.filter).await;
+        found.other_query = Some(next);
+        found.lists.push(second?);
+        Ok(())
     }
 }
 

@@ -23,7 +23,10 @@ use crate::{
     component::{ensure, object_schema, settings},
     corpus::{Corpus, Query},
     fence,
-    query::asker::{Asker, NoReply, ask_settings},
+    query::{
+        Fallback,
+        asker::{Asker, EarlyEnd, NoReply, ask_settings, is_text, one_line},
+    },
 };
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -107,18 +110,6 @@ struct QueryReply {
     query: String,
 }
 
-/// Why a round ended early.
-enum EarlyEnd {
-    Model(NoReply),
-    Error(Error),
-}
-
-impl From<NoReply> for EarlyEnd {
-    fn from(no_reply: NoReply) -> Self {
-        Self::Model(no_reply)
-    }
-}
-
 #[async_trait]
 impl PassageStep for Corrective {
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
@@ -133,21 +124,17 @@ impl PassageStep for Corrective {
     ) -> Result<RefinedPassages, Error> {
         let most = if passages.is_empty() { usize::MAX } else { passages.len() };
         let (mut graded, mut refined) = (GradingState::default(), RefinedPassages::default());
-        let ended = self.rounds(query, corpus, passages.clone(), &mut graded).await;
+        let ended = self.run_rounds(query, corpus, passages.clone(), &mut graded).await;
         if !graded.tried.is_empty() {
             refined.remarks.push(format!("corrective searched again for: {}", graded.tried.join("; ")));
         }
-        match ended {
-            Ok(()) => {}
-            Err(EarlyEnd::Error(error)) => return Err(error),
-            Err(EarlyEnd::Model(no_reply)) => {
-                let (reason, failed) = no_reply.reason()?;
-                refined.remarks.push(format!("corrective ended early, because: {reason}"));
-                refined.failed = failed;
-                if graded.passages.is_empty() {
-                    refined.passages = passages;
-                    return Ok(refined);
-                }
+        if let Err(end) = ended {
+            let Fallback { reason, failed } = end.fallback()?;
+            refined.remarks.push(format!("corrective ended early, because: {reason}"));
+            refined.failed = failed;
+            if graded.passages.is_empty() {
+                refined.passages = passages;
+                return Ok(refined);
             }
         }
         let mut kept = graded.passages;
@@ -161,7 +148,7 @@ impl PassageStep for Corrective {
 }
 
 impl Corrective {
-    async fn rounds(
+    async fn run_rounds(
         &self,
         query: Query<'_>,
         corpus: Corpus<'_>,
@@ -178,15 +165,10 @@ impl Corrective {
                 break;
             }
             let next = self.rewrite_query(query.text, &graded.tried).await?;
-            let search = self.searcher.search(std::slice::from_ref(&next), corpus, query.filter).await;
+            let search = self.searcher.search(&next, corpus, query.filter).await;
             graded.tried.push(next);
             let known = |passage: &Passage| graded.passages.iter().any(|(_, known)| known.is_same_text(passage));
-            let all = match search {
-                Ok(found) => found.into_iter().flatten(),
-                Err(Error::Model(error)) => return Err(EarlyEnd::Model(error.into())),
-                Err(error) => return Err(EarlyEnd::Error(error)),
-            };
-            found = all.filter(|passage| !known(passage)).collect();
+            found = search?.into_iter().filter(|passage| !known(passage)).collect();
         }
         Ok(())
     }
@@ -208,8 +190,8 @@ impl Corrective {
         let schema = object_schema([("query", json!({ "type": "string" }))]);
         let earlier: String = tried.iter().map(|query| format!("Tried: {}\n", fence::neutral(query))).collect();
         let QueryReply { query } = self.asker.ask_about(REWRITE, (&[], question, &earlier), schema).await?;
-        let query = query.split_whitespace().collect::<Vec<_>>().join(" ");
-        if !query.chars().any(char::is_alphanumeric) {
+        let query = one_line(&query);
+        if !is_text(&query) {
             return Err(NoReply::Unusable("the model wrote no query that can be searched".to_owned()));
         }
         let same = |other: &str| other.trim().eq_ignore_ascii_case(&query);

@@ -18,7 +18,7 @@
 //! 200,000 tokens need no retrieval); Li et al., Retrieval Augmented Generation
 //! or Long-Context LLMs?, 2024 (arXiv 2407.16741).
 
-use super::pieces::{Piece, between, join, of_document, some_beginning};
+use super::pieces::{Piece, between, join, of_document, rows_of, some_beginning};
 use crate::{
     ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
     chunk::TokenCounter,
@@ -143,17 +143,10 @@ fn documents(table: &ChunkTable) -> Vec<u32> {
 fn whole(row: u32, passages: &[Passage], table: &ChunkTable) -> Option<Passage> {
     let rows = &table.searchable()[of_document(table, row)];
     let joined = join(rows.iter().map(|&row| Piece::chunk(table, row)).collect(), between)?;
-    let mut first = table.passage(Hit { row: *rows.first()?, score: 0.0 });
+    let first = table.passage(Hit { row: *rows.first()?, score: 0.0 });
     let found: Vec<&Passage> = passages.iter().filter(|passage| passage.document == first.document).collect();
-    first.score = found.iter().map(|passage| passage.score).reduce(f32::max).unwrap_or(0.0);
-    first.rows.clear();
-    for row in found.into_iter().flat_map(|passage| &passage.rows) {
-        if !first.rows.contains(row) {
-            first.rows.push(*row);
-        }
-    }
-    first.heading = None;
-    Some(joined.into_passage(first))
+    let score = found.iter().map(|passage| passage.score).reduce(f32::max).unwrap_or(0.0);
+    Some(Passage { score, rows: rows_of(found), heading: None, ..joined.into_passage(first) })
 }
 
 #[cfg(test)]

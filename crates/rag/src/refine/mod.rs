@@ -82,7 +82,6 @@ impl<'de> Deserialize<'de> for RefineConfig {
     }
 }
 
-/// Reads one step or several.
 struct StepsVisitor;
 
 impl<'de> Visitor<'de> for StepsVisitor {
@@ -109,7 +108,6 @@ impl<'de> Visitor<'de> for StepsVisitor {
     }
 }
 
-/// Reads one step.
 struct StepVisitor;
 
 impl<'de> Visitor<'de> for StepVisitor {
@@ -197,7 +195,6 @@ impl PassageStage for RefineConfig {
     }
 }
 
-/// Steps with their names.
 struct StepSequence(Vec<(String, Box<dyn PassageStep>)>);
 
 #[async_trait]

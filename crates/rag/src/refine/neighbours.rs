@@ -9,7 +9,7 @@
 //! fewer passages than before.
 //! Source: LlamaIndex's `PrevNextNodePostprocessor`; the joining is ours.
 
-use super::pieces::{Piece, between, join, of_document, pieces};
+use super::pieces::{Piece, between, join, of_document, pieces, rows_of};
 use crate::{
     Component, Context, Error, Item, Passage, PassageStep,
     chunk::merge_headings,
@@ -138,16 +138,8 @@ impl<'a> TextRange<'a> {
 
     fn passage(mut self, passages: &[Passage]) -> Option<Passage> {
         self.ranks.sort_unstable();
-        let mut rows: Vec<u32> = Vec::new();
-        let mut score = f32::NEG_INFINITY;
-        for &rank in &self.ranks {
-            score = score.max(passages[rank].score);
-            for &row in &passages[rank].rows {
-                if !rows.contains(&row) {
-                    rows.push(row);
-                }
-            }
-        }
+        let found = || self.ranks.iter().map(|&rank| &passages[rank]);
+        let (score, rows) = (found().map(|passage| passage.score).fold(f32::NEG_INFINITY, f32::max), rows_of(found()));
         let heading = merge_headings(&self.headings);
         let joined = join(self.pieces, between)?;
         Some(Passage { score, rows, heading, page: self.page, ..joined.into_passage(passages[self.rank].clone()) })

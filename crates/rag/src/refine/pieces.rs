@@ -6,6 +6,7 @@
 //! [`BLANK`] bytes), ` … ` for everything else.
 
 use crate::{ChunkTable, Passage, Span, fence};
+use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Between pieces, where text was left out.
@@ -21,7 +22,6 @@ pub(super) struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// The text of a chunk.
     pub(super) fn chunk(table: &'a ChunkTable, row: u32) -> Self {
         let chunk = table.chunk(row);
         Self { span: chunk.span, text: &chunk.text }
@@ -126,7 +126,6 @@ pub(super) fn join(mut pieces: Vec<Piece<'_>>, between: fn(usize) -> &'static st
 }
 
 impl JoinedPieces {
-    /// The passage with this text.
     pub(super) fn into_passage(self, passage: Passage) -> Passage {
         Passage { text: self.text, span: self.span, parts: self.parts, ..passage }
     }
@@ -140,6 +139,12 @@ pub(super) fn of_document(table: &ChunkTable, row: u32) -> std::ops::Range<usize
     let from = rows.partition_point(|&other| other < first);
     let n = rows[from..].partition_point(|&other| table.sibling(other, 0) == first);
     from..from + n
+}
+
+/// The rows of passages, each once, in their order.
+pub(super) fn rows_of<'a>(passages: impl IntoIterator<Item = &'a Passage>) -> Vec<u32> {
+    let mut seen = HashSet::new();
+    passages.into_iter().flat_map(|passage| &passage.rows).copied().filter(|&row| seen.insert(row)).collect()
 }
 
 /// The sentences of a passage, to keep some of them.

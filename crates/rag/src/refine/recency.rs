@@ -79,7 +79,6 @@ impl PassageStep for Config {
 }
 
 impl Config {
-    /// The day of a passage's date.
     fn day(&self, passage: &Passage, table: &ChunkTable) -> Option<i32> {
         day(&value(table.chunk(*passage.rows.first()?), &self.field)?)
     }

@@ -17,7 +17,10 @@ use crate::{
     Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages,
     component::{object_schema, settings},
     corpus::{Corpus, Query},
-    query::asker::{Asker, ask_settings},
+    query::{
+        Fallback,
+        asker::{Asker, ask_settings},
+    },
 };
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -100,7 +103,7 @@ impl PassageStep for SelfRoute {
                 Ok(RefinedPassages { passages, remarks: vec![remark.to_owned()], failed: false })
             }
             Err(no_reply) => {
-                let (reason, failed) = no_reply.reason()?;
+                let Fallback { reason, failed } = no_reply.fallback()?;
                 let remarks = vec![format!("self_route left the passages as they were, because: {reason}")];
                 Ok(RefinedPassages { passages, remarks, failed })
             }

@@ -91,7 +91,6 @@ pub enum Normalization {
     TheoreticalMinimum,
 }
 
-/// The least cosine.
 const LEAST_COSINE: f64 = -1.0;
 /// What BM25 gives where no word is shared.
 const LEAST_BM25: f64 = 0.0;
