@@ -102,12 +102,12 @@ pub trait Component: Send + Sync {
     /// Estimates the calls to its models for one item, at most. The models are
     /// the same for every item, in the same order, because they are part of keys.
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
-        let asks = self.parts().into_iter().scan(item, |item, part| {
-            let asks = part.estimate_calls(*item);
+        let calls = self.parts().into_iter().scan(item, |item, part| {
+            let calls = part.estimate_calls(*item);
             *item = part.estimate_output(*item);
-            Some(asks)
+            Some(calls)
         });
-        asks.flatten().collect()
+        calls.flatten().collect()
     }
 
     /// Estimates the input of the next stage, at most. A retriever sets the
@@ -519,7 +519,7 @@ mod tests {
         let (body, _) = rest.split_once("\n}\n").unwrap();
         for method in body.split("\n    fn ").skip(1) {
             let name = method.split('(').next().unwrap();
-            let combines = method.contains("self.parts") || method.contains("self.asks");
+            let combines = method.contains("self.parts") || method.contains("self.estimate_calls");
             assert!(combines || name.starts_with("parts"), "{name}");
         }
     }

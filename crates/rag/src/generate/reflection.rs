@@ -99,9 +99,9 @@ impl Component for Config {
         let calls = 2 + 2 * u64::from(self.rounds);
         let settings = self.settings();
         // Every call reads the passages.
-        let whole = |ask: ModelCalls<'_>| ask.prompt_tokens + (calls - 1) * item.passage_tokens;
-        let asks = settings.estimate_calls(item, calls).into_iter();
-        asks.map(|ask| ModelCalls { model: &self.model, prompt_tokens: whole(ask), ..ask }).collect()
+        let prompt = |calls: ModelCalls<'_>| calls.prompt_tokens + (calls.calls - 1) * item.passage_tokens;
+        let estimate = settings.estimate_calls(item, calls).into_iter();
+        estimate.map(|calls| ModelCalls { model: &self.model, prompt_tokens: prompt(calls), ..calls }).collect()
     }
 }
 

@@ -34,11 +34,11 @@ impl<'a> AskSettings<'a> {
         }]
     }
 
-    /// [`asks`](Self::asks), where `readings` of the calls read all passages.
-    pub(crate) fn asks_about(&self, item: Item, calls: u64, readings: u64) -> Vec<ModelCalls<'a>> {
-        let mut asks = self.estimate_calls(item, calls);
-        asks.iter_mut().for_each(|ask| ask.prompt_tokens += readings * item.passage_tokens);
-        asks
+    /// [`estimate_calls`](Self::estimate_calls), where `readings` of the calls read all passages.
+    pub(crate) fn estimate_calls_about(&self, item: Item, calls: u64, readings: u64) -> Vec<ModelCalls<'a>> {
+        let mut estimate = self.estimate_calls(item, calls);
+        estimate.iter_mut().for_each(|calls| calls.prompt_tokens += readings * item.passage_tokens);
+        estimate
     }
 
     /// Checks the settings and joins them with their model.

@@ -88,7 +88,7 @@ impl Component for Config {
 
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let calls = 1 + self.tasks as u64;
-        self.ask_settings().asks_about(item, calls, calls)
+        self.ask_settings().estimate_calls_about(item, calls, calls)
     }
 
     fn searches_again(&self) -> bool {

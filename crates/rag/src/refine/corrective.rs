@@ -78,7 +78,7 @@ impl Config {
 impl Component for Config {
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
         let rounds = self.rounds as u64;
-        self.ask_settings().asks_about(item, 1 + 2 * rounds, 1 + rounds)
+        self.ask_settings().estimate_calls_about(item, 1 + 2 * rounds, 1 + rounds)
     }
 
     fn searches_again(&self) -> bool {

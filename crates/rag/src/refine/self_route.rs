@@ -68,7 +68,7 @@ impl Component for Config {
     }
 
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
-        self.ask_settings().asks_about(item, 1, 1)
+        self.ask_settings().estimate_calls_about(item, 1, 1)
     }
 }
 
