@@ -51,6 +51,17 @@ pub fn source(number: u32, passage: &Passage, text: &str) -> String {
     fenced
 }
 
+/// Numbered sources of all passages, which share `room` tokens evenly. A passage
+/// longer than its share is cut.
+pub(crate) fn sources(passages: &[Passage], room: usize, count: &dyn Fn(&str) -> usize) -> String {
+    let each = room / passages.len().max(1);
+    let cut = |(number, passage): (u32, &Passage)| {
+        let room = each.saturating_sub(count(&source(number, passage, "")));
+        source(number, passage, beginning(&passage.text, room, count))
+    };
+    (1u32..).zip(passages).map(cut).collect()
+}
+
 /// The end of the longest beginning of a text that is at most `limit` tokens:
 /// after a sentence if one fits, else after a word, else after a character.
 pub(crate) fn cut(text: &str, limit: usize, count: &dyn Fn(&str) -> usize) -> usize {

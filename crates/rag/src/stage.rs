@@ -28,14 +28,17 @@ pub enum Data {
     Answers,
 }
 
-/// Orders, cuts or changes the passages of one question.
+/// Orders, cuts or changes the passages of one question. A step implements one of
+/// the two methods.
 #[async_trait]
 pub trait PassageStep: Send + Sync {
     /// The passages, best first.
     ///
     /// # Errors
     /// If a model fails, or an index that the settings name is missing.
-    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error>;
+    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
+    }
 
     /// [`run`](Self::run) with remarks. By default there are none.
     ///

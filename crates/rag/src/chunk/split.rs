@@ -272,7 +272,7 @@ mod tests {
 
     fn sentences(text: &str, size: usize, overlap: usize) -> Vec<&str> {
         // The golden values were made with words.
-        let count = |text: &str, limit| Some(text.split_whitespace().count()).filter(|count| *count <= limit);
+        let count = |text: &str, limit: usize| Some(text.split_whitespace().count()).filter(|count| *count <= limit);
         let splitter = Splitter { cuts: Cut::of_sentences("\n\n\n", " "), size, overlap, count };
         let within = Span { start: 0, end: text.len() };
         splitter.split(text, within).into_iter().map(|span| &text[span.start..span.end]).collect()

@@ -70,10 +70,6 @@ struct Contextual {
 
 #[async_trait]
 impl Enricher for Contextual {
-    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
-        self.enrich_watched(document, chunks, &|| {}).await
-    }
-
     async fn enrich_watched(
         &self,
         document: &Document,

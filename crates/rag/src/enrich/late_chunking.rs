@@ -101,7 +101,7 @@ impl Config {
         let least = self.least_window;
         ensure(NAME, least >= 16, format!("`least_window` is {least}, but must be at least 16"))?;
         let embedder = cx.embedder(NAME)?;
-        let refused = |error| Error::Config { component: NAME, reason: format!("{error}; {INSTEAD}") };
+        let refused = |error: models::Error| Error::Config { component: NAME, reason: format!("{error}; {INSTEAD}") };
         let window = embedder.window().map_err(refused)?;
         let model = &embedder.identity().model;
         let reason = format!(

@@ -86,7 +86,8 @@ pub fn check(pipeline: &PipelineConfig, models: &dyn Models) -> Result<(), Error
     pipeline.enrich.build(&cx)?.suits(&pipeline.chunker)
 }
 
-/// Writes what is searched in place of chunks' texts.
+/// Writes what is searched in place of chunks' texts. An enricher implements one of
+/// the methods [`enrich`](Self::enrich) and [`enrich_watched`](Self::enrich_watched).
 ///
 /// An enricher whose settings name no model never waits: its future is ready
 /// when it is polled first.
@@ -98,7 +99,9 @@ pub trait Enricher: Send + Sync {
     ///
     /// # Errors
     /// If the run is ending.
-    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error>;
+    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
+        self.enrich_watched(document, chunks, &|| {}).await
+    }
 
     /// [`Enricher::enrich`] that calls `done` after each chunk. By default it is
     /// called at the end, which is soon if no model is asked.

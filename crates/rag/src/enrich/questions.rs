@@ -71,10 +71,6 @@ struct QuestionsReply {
 
 #[async_trait]
 impl Enricher for Questions {
-    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
-        self.enrich_watched(document, chunks, &|| {}).await
-    }
-
     async fn enrich_watched(
         &self,
         _: &Document,

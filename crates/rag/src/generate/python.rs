@@ -70,18 +70,14 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
-        self.check()?;
-        let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
-        let asker = self.settings.asker(NAME, cx)?.with_stop_texts(&[]);
-        Ok(Box::new(PythonGenerator { function, asker }))
-    }
-
-    fn check(&self) -> Result<(), Error> {
         let is_sound = self.settings.prompt == Prompt::default() && self.settings.context_tokens.is_none();
         ensure(NAME, is_sound, "`prompt` and `context_tokens` mean nothing here: the function writes it all")?;
         let refuse = |error: FunctionMistake| Error::Config { component: NAME, reason: error.to_string() };
         check_timeout(self.timeout_seconds).map_err(refuse)?;
-        self.settings.check(NAME)
+        self.settings.check(NAME)?;
+        let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
+        let asker = self.settings.asker(NAME, cx)?.with_stop_texts(&[]);
+        Ok(Box::new(PythonGenerator { function, asker }))
     }
 }
 

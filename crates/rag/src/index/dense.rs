@@ -12,7 +12,7 @@
 use super::{
     Index, MadeFrom, VectorWriter,
     coarse::Coarse,
-    dense_file::{DenseWriter, append_row, checksum, header, read_header},
+    dense_file::{DenseWriter, append_row, checksum, new_header, read_header},
     header::{HEADER_BYTES, IndexHeader, bad},
     kernel::{self, Kernel, QUERIES, ROWS},
     kind::only,
@@ -133,7 +133,7 @@ impl DenseIndex {
             append_row(&mut data, row, origin)?;
         }
         let (vectors, checksum) = (matrix.rows() as u64, checksum(&data));
-        let header = IndexHeader { vectors, checksum, ..header(matrix.columns, origin)? };
+        let header = IndexHeader { vectors, checksum, ..new_header(matrix.columns, origin)? };
         Ok(Self::new(origin.to_owned(), header, VectorData::Owned(data)))
     }
 

@@ -37,7 +37,7 @@ impl DenseWriter {
     /// If it cannot be created.
     pub fn create(path: &Path, dimensions: usize) -> Result<Self, Error> {
         let origin = path.display().to_string();
-        let header = header(dimensions, &origin)?;
+        let header = new_header(dimensions, &origin)?;
         // Two writers of the same index never use the same name, on any
         // machines; the one that finishes last wins, with the same content.
         let partial = store::staged_path(path);
@@ -108,7 +108,7 @@ impl Drop for DenseWriter {
 }
 
 /// The header of a file with vectors of this length, and none so far.
-pub(super) fn header(dimensions: usize, origin: &str) -> Result<IndexHeader, Error> {
+pub(super) fn new_header(dimensions: usize, origin: &str) -> Result<IndexHeader, Error> {
     let dimensions =
         u32::try_from(dimensions).map_err(|_| bad(origin, format!("{dimensions} dimensions are too many")))?;
     Ok(IndexHeader { dimensions, ..IndexHeader::default() })

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 /// PDFium's mark for a hyphen at the end of a line. It takes the line end with it.
 const BREAK: char = '\u{2}';
 const SOFT_HYPHEN: char = '\u{ad}';
+/// The letters of the ligatures U+FB00 to U+FB06: one glyph each, but search needs the letters.
+const LIGATURES: [&str; 7] = ["ff", "fi", "fl", "ffi", "ffl", "st", "st"];
 
 /// How often a document has the words that its broken words could be.
 #[derive(Debug, Default)]
@@ -94,7 +96,7 @@ pub(super) fn push_clean(output: &mut String, page: &str, vocabulary: &WordCount
                 rest = after.trim_start_matches(is_line_end);
                 continue;
             }
-            '\u{fb00}'..='\u{fb06}' => output.push_str(letters(character)),
+            '\u{fb00}'..='\u{fb06}' => output.push_str(LIGATURES[character as usize - 0xfb00]),
             '\u{a0}' => output.push(' '),
             '\t' => output.push('\t'),
             '\u{fffe}' | '\u{ffff}' | '\u{feff}' | '\u{200b}' => {}
@@ -130,18 +132,6 @@ fn is_inside_word(character: char) -> bool {
 
 fn is_line_end(character: char) -> bool {
     matches!(character, '\r' | '\n')
-}
-
-/// Ligatures are one glyph for several letters; search needs the letters.
-fn letters(ligature: char) -> &'static str {
-    match ligature {
-        '\u{fb00}' => "ff",
-        '\u{fb01}' => "fi",
-        '\u{fb02}' => "fl",
-        '\u{fb03}' => "ffi",
-        '\u{fb04}' => "ffl",
-        _ => "st",
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use super::{LoadError, ParseLimits, text};
 use quick_xml::Reader;
 use quick_xml::XmlVersion;
+use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesStart, Event};
 use std::borrow::Cow;
 
@@ -63,7 +64,7 @@ impl<'a> Xml<'a> {
                 Event::CData(text) => Node::Text(text.into_inner()),
                 Event::GeneralRef(reference) => match reference.resolve_char_ref().map_err(|error| broken(&error))? {
                     Some(character) => Node::Text(Cow::Owned(character.to_string())),
-                    None => match predefined(&reference) {
+                    None => match resolve_xml_entity(&reference) {
                         Some(text) => Node::Text(Cow::Borrowed(text)),
                         None => Node::Entity(reference.to_string()),
                     },
@@ -105,17 +106,6 @@ pub(super) fn attribute<'s>(start: &'s BytesStart<'_>, name: &str) -> Option<Cow
         // A reference that XML does not know stays as it was written.
         Err(_) => found.value,
     })
-}
-
-fn predefined(name: &str) -> Option<&'static str> {
-    match name {
-        "lt" => Some("<"),
-        "gt" => Some(">"),
-        "amp" => Some("&"),
-        "quot" => Some("\""),
-        "apos" => Some("'"),
-        _ => None,
-    }
 }
 
 fn broken(error: &quick_xml::Error) -> LoadError {

@@ -233,12 +233,7 @@ impl Asker {
         let end = format!("{more}{}", fence::question(question));
         let count = |text: &str| self.chat.count_tokens(text);
         let spent = TEMPLATE_TOKENS + self.max_tokens as usize + count(&system) + count(&end);
-        let each = self.chat.context_length().saturating_sub(spent) / passages.len().max(1);
-        let source = |(number, passage): (u32, &Passage)| {
-            let room = each.saturating_sub(count(&fence::source(number, passage, "")));
-            fence::source(number, passage, fence::beginning(&passage.text, room, &count))
-        };
-        let sources: String = (1u32..).zip(passages).map(source).collect();
+        let sources = fence::sources(passages, self.chat.context_length().saturating_sub(spent), &count);
         let messages = vec![Message::system(system), Message::user(sources + &end)];
         self.object(self.request_with(messages), schema).await
     }

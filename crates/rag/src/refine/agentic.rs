@@ -134,10 +134,6 @@ struct SubquestionResult {
 
 #[async_trait]
 impl PassageStep for Agentic {
-    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
-    }
-
     async fn run_with_remarks(
         &self,
         query: Query<'_>,

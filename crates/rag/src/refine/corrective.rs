@@ -112,10 +112,6 @@ struct QueryReply {
 
 #[async_trait]
 impl PassageStep for Corrective {
-    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
-    }
-
     async fn run_with_remarks(
         &self,
         query: Query<'_>,

@@ -199,10 +199,6 @@ struct StepSequence(Vec<(String, Box<dyn PassageStep>)>);
 
 #[async_trait]
 impl PassageStep for StepSequence {
-    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
-    }
-
     async fn run_with_remarks(
         &self,
         query: Query<'_>,

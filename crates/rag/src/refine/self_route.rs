@@ -84,10 +84,6 @@ struct Route {
 
 #[async_trait]
 impl PassageStep for SelfRoute {
-    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        Ok(self.run_with_remarks(query, corpus, passages).await?.passages)
-    }
-
     async fn run_with_remarks(
         &self,
         query: Query<'_>,
