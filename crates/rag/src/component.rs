@@ -273,24 +273,16 @@ pub fn without_settings(mut value: Value, name: &str, unkeyed: &[&str]) -> Value
     value
 }
 
-/// Hands out models by their names in the experiment.
+/// Hands out models by their names in the experiment. Each method fails if there is
+/// no model of this name, or the model cannot be made.
 pub trait Models: Send + Sync {
     /// A chat model.
-    ///
-    /// # Errors
-    /// If there is none of this name, or it cannot be made.
     fn chat(&self, name: &str) -> Result<Chat, Error>;
 
     /// An embedding model.
-    ///
-    /// # Errors
-    /// If there is none of this name, or it cannot be made.
     fn embedder(&self, name: &str) -> Result<Embedder, Error>;
 
     /// A rerank model.
-    ///
-    /// # Errors
-    /// If there is none of this name, or it cannot be made.
     fn reranker(&self, name: &str) -> Result<Reranker, Error>;
 }
 
@@ -357,11 +349,9 @@ impl Context<'_> {
     /// # Errors
     /// If there is none.
     pub fn embedder(&self, component: &'static str) -> Result<Embedder, Error> {
-        let missing = Error::Needs { component, part: "the trial's embedder" };
-        match (self.models, self.embedder) {
-            (Some(models), Some(name)) => models.embedder(name),
-            _ => Err(missing),
-        }
+        let given = self.models.zip(self.embedder);
+        let (models, name) = given.ok_or(Error::Needs { component, part: "the trial's embedder" })?;
+        models.embedder(name)
     }
 }
 
@@ -400,19 +390,19 @@ macro_rules! settings {
     (
         $(#[$meta:meta])*
         $visible:vis struct $Config:ident {
-            $( $(#[$about:meta])* $visible_field:vis $field:ident: $Type:ty = $default:expr, )+
+            $( $(#[$about:meta])* $visible_field:vis $field:ident: $Type:ty = $default:expr, )*
         }
     ) => {
         #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(default, deny_unknown_fields)]
         $(#[$meta])*
         $visible struct $Config {
-            $( $(#[$about])* $visible_field $field: $Type, )+
+            $( $(#[$about])* $visible_field $field: $Type, )*
         }
 
         impl Default for $Config {
             fn default() -> Self {
-                Self { $( $field: $default, )+ }
+                Self { $( $field: $default, )* }
             }
         }
     };

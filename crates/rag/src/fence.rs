@@ -102,7 +102,9 @@ pub fn neutral(text: &str) -> Cow<'_, str> {
 /// A text in which the brackets of everything that a pattern of [`marks`] finds
 /// are replaced by ones that look alike.
 pub fn without<'a>(text: &'a str, marks: &Regex) -> Cow<'a, str> {
-    marks.replace_all(text, |found: &Captures<'_>| replace_brackets(&found[0]))
+    marks.replace_all(text, |found: &Captures<'_>| {
+        found[0].replace('<', "‹").replace('>', "›").replace('[', "(").replace(']', ")")
+    })
 }
 
 /// Fences a question that the model works on instead of answering it.
@@ -161,10 +163,6 @@ pub(crate) fn latest_messages<'a>(history: &'a [Message], room: usize, count: &d
         }
     }
     &history[from..]
-}
-
-fn replace_brackets(text: &str) -> String {
-    text.replace('<', "‹").replace('>', "›").replace('[', "(").replace(']', ")")
 }
 
 /// One line without quotation marks or brackets.

@@ -98,29 +98,22 @@ enum Finder {
     Remote(Arc<dyn RemoteRetrieval>),
 }
 
-/// The chunks and indexes of a pipeline in another process, which searches them.
+/// The chunks and indexes of a pipeline in another process, which searches them. The
+/// methods also fail if that process cannot be reached.
 #[async_trait]
 pub trait RemoteChunks: Send + Sync {
     /// As [`Pipeline::find`].
-    ///
-    /// # Errors
-    /// As there, or if the other process cannot be reached.
     async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<RefinedPassages, Error>;
 
     /// As [`Pipeline::step`].
-    ///
-    /// # Errors
-    /// As there, or if the other process cannot be reached.
     async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<RefinedPassages, Error>;
 }
 
-/// All of a pipeline's retrieval in another process.
+/// All of a pipeline's retrieval in another process. It also fails if that process
+/// cannot be reached.
 #[async_trait]
 pub trait RemoteRetrieval: Send + Sync {
-    /// As [`Pipeline::found`].
-    ///
-    /// # Errors
-    /// As there, or if the other process cannot be reached.
+    /// As [`Pipeline::retrieve_question`].
     async fn retrieve_question(&self, question: AskedQuestion<'_>, at_most: usize) -> Result<Retrieval, Error>;
 }
 

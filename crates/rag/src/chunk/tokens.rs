@@ -78,12 +78,6 @@ impl TokenCounter {
     }
 }
 
-impl std::fmt::Debug for TokenCounter {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("TokenCounter").finish_non_exhaustive()
-    }
-}
-
 /// The text before the next marker, and the marker's length (0 at the end).
 fn next_marker(text: &str) -> (&str, usize) {
     let mut from = 0;

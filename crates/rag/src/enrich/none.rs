@@ -3,16 +3,15 @@
 //! The baseline that every other way must beat to be worth its calls.
 
 use super::{EnrichedText, Enricher};
-use crate::{Chunk, Component, Context, Document, Error};
+use crate::{Chunk, Component, Context, Document, Error, component::settings};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of `none`: there are none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {}
+settings! {
+    /// Settings of `none`: there are none.
+    pub struct Config {}
+}
 
 impl Component for Config {
     fn is_nothing(&self) -> bool {

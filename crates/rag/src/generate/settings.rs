@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Answer, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
     component::{check_sampling, ensure, settings},
-    prompt::{Instructions, NO_ANSWER, Prompt, PromptTask, Template},
+    prompt::{Instructions, NO_ANSWER, Prompt, PromptTask, Template, TemplateError},
 };
 use futures::StreamExt;
 use models::{AnswerPiece, Chat, ChatRequest, Finish, Message, ModelKind, Usage};
@@ -77,8 +77,9 @@ impl Settings {
     /// Checks the settings and joins them with their model.
     pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<AnswerModel, Error> {
         self.check(component)?;
+        let refuse = |error: TemplateError| Error::Config { component, reason: error.to_string() };
         let (instructions, stop) = match &self.template {
-            Some(template) => (Instructions::File(template.parse().map_err(|error| error.of(component))?), OWN_STOP),
+            Some(template) => (Instructions::File(template.parse().map_err(refuse)?), OWN_STOP),
             None => (Instructions::Named(self.prompt), STOP),
         };
         Ok(AnswerModel { settings: self.clone(), instructions, chat: cx.chat(component, &self.model)?, stop })

@@ -19,8 +19,8 @@ pub(super) fn is_left_out(around: Boilerplate, name: &str, attribute: Attributes
     is_in(&NEVER_CONTENT, name)
         || attribute("hidden").is_some()
         || attribute("style").is_some_and(|style| style.replace(' ', "").contains("display:none"))
-        || name == "a" && has_class(attribute, is_permalink)
-        || attribute("role").is_some_and(|role| is_navigation(&role))
+        || name == "a" && has_class(attribute, |class| PERMALINKS.contains(&class))
+        || attribute("role").is_some_and(|role| NAVIGATION.contains(&&*role))
         || around == Boilerplate::Page && surrounds_content(name, attribute)
 }
 
@@ -38,20 +38,15 @@ const NEVER_CONTENT: [&[&str]; 4] = [
     &["select", "datalist", "button", "input", "textarea"],
     &["rp", "annotation", "annotation-xml"],
 ];
+/// Classes of the mark that documentation generators put behind each heading.
+const PERMALINKS: [&str; 4] = ["headerlink", "anchorjs-link", "header-anchor", "permalink"];
+/// Roles of elements that are not content, on web pages and in books.
+const NAVIGATION: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
 /// Classes of what the generators of Debian's documentation put around the content: menus, headers and footers.
 const SURROUNDING: [&[&str]; 2] = [
     &["navheader", "navfooter", "navbar", "sphinxsidebar", "sidebar", "breadcrumb", "breadcrumbs"],
     &["skip-link", "cookie-banner", "site-header", "site-footer"],
 ];
-
-/// The mark that documentation generators put behind each heading.
-fn is_permalink(class: &str) -> bool {
-    matches!(class, "headerlink" | "anchorjs-link" | "header-anchor" | "permalink")
-}
-
-fn is_navigation(role: &str) -> bool {
-    matches!(role, "navigation" | "banner" | "contentinfo" | "search")
-}
 
 /// What web pages put around their content, by element, role and class.
 fn surrounds_content(name: &str, attribute: Attributes<'_, '_>) -> bool {

@@ -10,7 +10,7 @@ use super::lines::{self, WordCounts};
 use super::{LoadError, ParseLimits, Parsed, sniff};
 use crate::types::{Page, Span};
 use pdfium_render::prelude::{
-    PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfPageText, PdfRect, Pdfium, PdfiumError, PdfiumInternalError,
+    PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfRect, Pdfium, PdfiumError, PdfiumInternalError,
 };
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -146,11 +146,9 @@ fn page_text(page: &PdfPage<'_>) -> Option<String> {
     // `all()` drops text outside a box from (0, 0), so pages with other
     // coordinates would lose text.
     let all = text.inside_rect(PdfRect::new_from_values(-1e6, -1e6, 1e6, 1e6));
-    if all.is_empty() && !text.is_empty() { Some(by_character(&text)) } else { Some(all) }
-}
-
-/// If one half of a surrogate pair makes the text of a whole page undecodable,
-/// each character is read separately.
-fn by_character(text: &PdfPageText<'_>) -> String {
-    text.chars().iter().filter_map(|character| character.unicode_char()).collect()
+    if all.is_empty() && !text.is_empty() {
+        // Half of a surrogate pair makes the text of a whole page undecodable, so each character is read alone.
+        return Some(text.chars().iter().filter_map(|character| character.unicode_char()).collect());
+    }
+    Some(all)
 }

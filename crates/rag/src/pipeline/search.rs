@@ -264,22 +264,19 @@ pub async fn find(
 ) -> Result<Vec<RefinedPassages>, Error> {
     let queries = questions.concat();
     let mut found = retriever.retrieve(&queries, corpus).await?;
-    let mut remarks = Vec::with_capacity(queries.len());
-    for (query, hits) in queries.iter().zip(&mut found) {
-        let Some(filter) = query.filter else {
-            remarks.push(None);
-            continue;
-        };
+    let remark = |(query, hits): (&Query<'_>, &mut Vec<Hit>)| {
+        let Some(filter) = query.filter else { return Ok(None) };
         // A retriever of the user's own does not see the filter.
         let passing = corpus.table.passing(filter)?;
         hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
         let (left, all) = (passing.entries.len(), passing.mask.len());
         let is_narrow = left < all && hits.len() == left;
-        remarks.push(is_narrow.then(|| match left {
+        Ok(is_narrow.then(|| match left {
             0 => format!("no chunk passes the filter {filter}, so nothing was found"),
             _ => format!("the filter {filter} leaves {left} of {all} chunks, and all of them were taken"),
-        }));
-    }
+        }))
+    };
+    let remarks = queries.iter().zip(&mut found).map(remark).collect::<Result<Vec<_>, Error>>()?;
     let (mut found, mut remarks) = (found.into_iter(), remarks.into_iter());
     let joined = questions.iter().map(|queries| {
         let hits = join(found.by_ref().take(queries.len()).collect());

@@ -7,7 +7,7 @@ mod template;
 
 pub use instructions::{COMBINE, CORRECT, Prompt, REFINE};
 pub(crate) use instructions::{Instructions, PromptTask};
-pub(crate) use template::{ParsedTemplate, Template};
+pub(crate) use template::{ParsedTemplate, Template, TemplateError};
 
 use crate::{AxisValue, Choice, Component, Error, FileError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -37,13 +37,6 @@ pub enum PromptConfig {
     },
 }
 
-impl PromptConfig {
-    /// Built-in instructions by their name.
-    fn named(name: &str) -> Option<Self> {
-        Prompt::ALL.iter().find(|(known, _)| *known == name).map(|&(name, prompt)| Self::Named(prompt, name))
-    }
-}
-
 impl Serialize for PromptConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -61,8 +54,8 @@ impl<'de> Deserialize<'de> for PromptConfig {
             format!("there are {}, and files such as `prompts/short.toml`", names.join(", "))
         };
         match Value::deserialize(deserializer)? {
-            Value::String(text) => match Self::named(&text) {
-                Some(named) => Ok(named),
+            Value::String(text) => match Prompt::ALL.iter().find(|(name, _)| *name == text) {
+                Some(&(name, prompt)) => Ok(Self::Named(prompt, name)),
                 None if text.ends_with(".toml") => Ok(Self::File { path: text, template: Template::default() }),
                 None => Err(de::Error::custom(format!("unknown prompt `{text}`: {}", expected()))),
             },

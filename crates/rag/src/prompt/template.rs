@@ -28,7 +28,7 @@
 //! questions: the best of twenty is partly luck, which the report says.
 
 use super::NO_ANSWER;
-use crate::{Error, fence};
+use crate::fence;
 use models::Message;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -87,13 +87,6 @@ pub(crate) enum TemplateError {
         "line {line}: {slot} stands for nothing in `{key}`: there is {known}; write {{{slot}}} for the word in braces"
     )]
     UnknownSlot { line: usize, slot: String, key: String, known: String },
-}
-
-impl TemplateError {
-    /// The error of a component with this template.
-    pub(crate) fn of(&self, component: &'static str) -> Error {
-        Error::Config { component, reason: self.to_string() }
-    }
 }
 
 impl Template {

@@ -110,7 +110,8 @@ macro_rules! runs_function {
 
 pub(crate) use runs_function;
 
-/// A function that a component runs: errors have the component's name.
+/// A function that a component runs. The errors are those of [`Function`], with the
+/// component's name.
 pub(crate) struct StageFunction {
     /// Such as `chunker python`.
     component: &'static str,
@@ -119,9 +120,6 @@ pub(crate) struct StageFunction {
 
 impl StageFunction {
     /// A function that takes some of the `known` arguments. No process is started yet.
-    ///
-    /// # Errors
-    /// The errors of [`Function::new`].
     pub(crate) fn new(component: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, Error> {
         let stage = component.split_once(' ').map_or(component, |(stage, _)| stage);
         match Function::new(stage, script, known) {
@@ -136,17 +134,11 @@ impl StageFunction {
     }
 
     /// Calls it for a `subject` such as a document's path, and waits.
-    ///
-    /// # Errors
-    /// The errors of [`Function::call`].
     pub(crate) fn call(&self, arguments: &Value, subject: Option<&str>) -> Result<Value, Error> {
         self.function.call(arguments).map_err(|failure| self.failed(failure, subject))
     }
 
     /// Calls it on a thread for what blocks.
-    ///
-    /// # Errors
-    /// The errors of [`Function::call`].
     pub(crate) async fn call_beside(&self, arguments: Value) -> Result<Value, Error> {
         self.function.call_beside(arguments).await.map_err(|failure| self.failed(failure, None))
     }

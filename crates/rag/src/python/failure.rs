@@ -2,7 +2,6 @@
 //! models and providers.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// How it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +18,8 @@ pub enum FailureKind {
 }
 
 /// A failure of a user's function, with everything that its author needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("the function `{function}`{}: {message}", if file.is_empty() { String::new() } else { format!(" of {file}") })]
 pub struct Failure {
     /// What it is in the experiment: `chunker`, `retriever`, `reranker`,
     /// `generator` or `metric`; of a function that stands for a model `judge`
@@ -37,18 +37,6 @@ pub struct Failure {
     #[serde(default)]
     pub traceback: Option<String>,
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, file, message, .. } = self;
-        match file.as_str() {
-            "" => write!(f, "the function `{function}`: {message}"),
-            file => write!(f, "the function `{function}` of {file}: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
 
 impl Failure {
     /// The failure of a function that stands for the model in the part `judge` or

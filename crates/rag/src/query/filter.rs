@@ -13,24 +13,23 @@
 //! of its own, which holds whatever this axis says.
 
 use super::{QueryWriter, SearchQuery, WrittenQueries};
-use crate::{Component, Context, Error, Filter};
+use crate::{Component, Context, Error, Filter, component::settings};
 use async_trait::async_trait;
 use models::Message;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of `filter`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The conditions by field; all must hold. A condition is a value, a list
-    /// of values, or tests: `gt`, `ge`, `lt`, `le`, `ne`, `glob`.
-    #[serde(rename = "where")]
-    #[schemars(with = "Option<BTreeMap<String, Value>>", extend("default" = null))]
-    pub conditions: Filter,
+settings! {
+    /// Settings of `filter`.
+    pub struct Config {
+        /// The conditions by field; all must hold. A condition is a value, a list
+        /// of values, or tests: `gt`, `ge`, `lt`, `le`, `ne`, `glob`.
+        #[serde(rename = "where")]
+        #[schemars(with = "Option<BTreeMap<String, Value>>", extend("default" = null))]
+        pub conditions: Filter = Filter::default(),
+    }
 }
 
 impl Component for Config {

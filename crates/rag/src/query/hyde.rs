@@ -82,24 +82,16 @@ impl QueryWriter for Hyde {
                 Err(no_reply) => missing.push(no_reply),
             }
         }
-        // The end of the run comes first, then failures that a retry may fix.
-        let is_end = |no_reply: &&NoReply| matches!(no_reply, NoReply::Failed(error) if error.ends_work());
-        let may_retry = |no_reply: &&NoReply| matches!(no_reply, NoReply::Failed(_));
-        let worst = missing.iter().find(is_end).or_else(|| missing.iter().find(may_retry)).or(missing.first());
-        let fallback = match worst {
-            None => None,
-            Some(no_reply) => {
-                let searched = no_reply.search_unchanged(question)?;
-                if passages.is_empty() {
-                    return Ok(searched);
-                }
-                let with_count = |Fallback { reason, failed }| {
-                    let reason = format!("{} of {} passages are missing: {reason}", missing.len(), self.n);
-                    Fallback { reason, failed }
-                };
-                searched.fallback.map(with_count)
-            }
+        // The end of the run comes first, then failures that a retry may fix; of equals the first.
+        let severity = |no_reply: &&NoReply| match no_reply {
+            NoReply::Failed(error) => 1 + u8::from(error.ends_work()),
+            NoReply::Unusable(_) => 0,
         };
+        let worst = missing.iter().rev().max_by_key(severity);
+        let mut fallback = worst.map(NoReply::fallback).transpose()?;
+        if let Some(Fallback { reason, .. }) = fallback.as_mut().filter(|_| !passages.is_empty()) {
+            *reason = format!("{} of {} passages are missing: {reason}", missing.len(), self.n);
+        }
         let queries = vec![SearchQuery { passages, ..SearchQuery::from(question) }];
         Ok(WrittenQueries { queries, fallback })
     }

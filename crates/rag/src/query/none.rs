@@ -3,17 +3,16 @@
 //! The baseline that every other way must beat to be worth its calls.
 
 use super::{QueryWriter, WrittenQueries};
-use crate::{Component, Context, Error};
+use crate::{Component, Context, Error, component::settings};
 use async_trait::async_trait;
 use models::Message;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of `none`: there are none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {}
+settings! {
+    /// Settings of `none`: there are none.
+    pub struct Config {}
+}
 
 impl Component for Config {
     fn is_nothing(&self) -> bool {

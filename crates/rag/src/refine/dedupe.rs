@@ -12,12 +12,12 @@
 
 use crate::{
     Component, Context, Error, Passage, PassageStep,
-    component::ensure,
+    component::{ensure, settings},
     corpus::{Corpus, Query},
+    query::asker::one_line,
 };
 use async_trait::async_trait;
 use memchr::memmem::Finder;
-use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 pub(super) const VERSION: u32 = 1;
@@ -25,16 +25,16 @@ const NAME: &str = "refine dedupe";
 /// Words in a row that are compared.
 const WORDS: usize = 5;
 
-/// Settings of `dedupe`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// A passage goes too if it shares at least this share of its sequences of
-    /// five words with a better one (Jaccard similarity, without regard to
-    /// case): above 0, at most 1. Default: none, so that only equal and
-    /// contained texts go.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub similarity: Option<f64>,
+settings! {
+    /// Settings of `dedupe`.
+    pub struct Config {
+        /// A passage goes too if it shares at least this share of its sequences of
+        /// five words with a better one (Jaccard similarity, without regard to
+        /// case): above 0, at most 1. Default: none, so that only equal and
+        /// contained texts go.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub similarity: Option<f64> = None,
+    }
 }
 
 impl Component for Config {
@@ -57,7 +57,7 @@ impl PassageStep for Config {
         let mut texts: Vec<String> = Vec::with_capacity(passages.len());
         let mut sequences: Vec<HashSet<String>> = Vec::new();
         let mut is_new = |passage: &Passage| {
-            let text = folded(&passage.text);
+            let text = one_line(&passage.text);
             let finder = Finder::new(&text);
             if texts.iter().any(|better| holds(better, &finder)) {
                 return false;
@@ -82,11 +82,6 @@ impl PassageStep for Config {
         }
         Ok(kept)
     }
-}
-
-/// The text with one space for all white space between words.
-fn folded(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a better passage holds all of a text.

@@ -15,14 +15,14 @@
 use super::pieces::Sentences;
 use crate::{
     Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, PassageStep,
-    component::object_schema,
+    component::{object_schema, settings},
     corpus::{Corpus, Query},
     fence,
 };
 use async_trait::async_trait;
 use futures::future;
 use models::{Chat, ChatRequest, Message, ModelKind};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
@@ -37,12 +37,12 @@ const REPLY_TOKENS: u64 = 20;
 /// Tokens of a sentence for each token of its number, for estimates.
 const TOKENS_PER_SENTENCE: u64 = 8;
 
-/// Settings of `extract`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The name of the chat model.
-    pub model: String,
+settings! {
+    /// Settings of `extract`.
+    pub struct Config {
+        /// The name of the chat model.
+        pub model: String = String::new(),
+    }
 }
 
 impl Component for Config {

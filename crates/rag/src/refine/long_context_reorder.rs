@@ -11,17 +11,17 @@
 
 use crate::{
     Component, Context, Error, Passage, PassageStep,
+    component::settings,
     corpus::{Corpus, Query},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of `long_context_reorder`: there are none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {}
+settings! {
+    /// Settings of `long_context_reorder`: there are none.
+    pub struct Config {}
+}
 
 impl Component for Config {
     fn reads_chunks(&self) -> bool {

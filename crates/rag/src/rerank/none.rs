@@ -3,18 +3,20 @@
 //! The baseline that every other reranker must beat to be worth its time.
 
 use super::{Corpus, PassageReranker, Query, check_top_n};
-use crate::{Component, Context, Error, Item, Passage, component::limited_by};
+use crate::{
+    Component, Context, Error, Item, Passage,
+    component::{limited_by, settings},
+};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of `none`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The most passages to keep. Default: all.
-    pub top_n: Option<usize>,
+settings! {
+    /// Settings of `none`.
+    pub struct Config {
+        /// The most passages to keep. Default: all.
+        pub top_n: Option<usize> = None,
+    }
 }
 
 impl Component for Config {

@@ -4,17 +4,19 @@
 //! `no_retrieval`: such a generator makes one trial, whatever else is listed.
 
 use super::Retriever;
-use crate::corpus::{Corpus, Query};
-use crate::{Component, Context, Error, Hit, Item};
+use crate::{
+    Component, Context, Error, Hit, Item,
+    component::settings,
+    corpus::{Corpus, Query},
+};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of `none`: there are none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {}
+settings! {
+    /// Settings of `none`: there are none.
+    pub struct Config {}
+}
 
 impl Component for Config {
     fn estimate_output(&self, item: Item) -> Item {
