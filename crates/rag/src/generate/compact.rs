@@ -4,7 +4,7 @@
 //! The cheapest way and the default: nearly always one call.
 //! Source: LlamaIndex' response mode of that name.
 
-use super::{Answer, Generator, OnText, answer_settings, refine, settings::AnswerModel};
+use super::{Answer, Generator, OnText, refine, settings::AnswerModel};
 use crate::{Component, Context, Error, Item, ModelCalls, Passage};
 use async_trait::async_trait;
 

@@ -30,7 +30,6 @@ macro_rules! answer_settings {
         }
     };
 }
-use answer_settings;
 
 components! {
     /// Which way to answer, and its settings.

@@ -6,7 +6,7 @@
 //! answer on the way. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, OnText, answer_settings,
+    Answer, Generator, OnText,
     settings::{AnswerModel, Draft, Tally},
     settled::says_nothing,
 };

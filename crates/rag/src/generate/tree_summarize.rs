@@ -6,7 +6,7 @@
 //! `compact`. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator, OnText, answer_settings,
+    Answer, Generator, OnText,
     settings::{AnswerModel, Draft, ReplyWatch, Tally},
     settled::says_nothing,
 };
