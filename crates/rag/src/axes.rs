@@ -112,7 +112,10 @@ macro_rules! stages {
 
             /// The JSON Schema of its components and their settings; none if it has no settings.
             pub fn schema(self) -> Option<serde_json::Value> {
-                match self { $( Self::$Axis => $crate::axes::schema::<<$field as $crate::axes::Field>::Value>(), )+ }
+                match self { $( Self::$Axis => {
+                    type Value = <$field as $crate::axes::Field>::Value;
+                    Value::HAS_SETTINGS.then($crate::schema_of::<Value>)
+                } )+ }
             }
 
             /// The names of its components, each with the docs of its file.
@@ -219,11 +222,6 @@ macro_rules! stages {
     };
 }
 pub(crate) use stages;
-
-/// The JSON Schema (draft 2020-12) of the components of an axis, if they have settings.
-pub(crate) fn schema<T: AxisValue>() -> Option<Value> {
-    T::HAS_SETTINGS.then(schema_of::<T>)
-}
 
 /// Keys whose default is empty, but which no component accepts empty: they are required.
 const NEEDED: [&str; 6] = ["model", "file", "source", "criterion", "levels", "fields"];

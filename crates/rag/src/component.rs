@@ -45,9 +45,9 @@ impl Item {
     }
 
     pub(crate) fn limit_passages(self, passages: usize) -> Self {
-        let first = self.passages.min(passages as u64);
-        let passage_tokens = self.passage_tokens.saturating_mul(first) / self.passages.max(1);
-        Self { passages: first, passage_tokens, ..self }
+        let kept = self.passages.min(passages as u64);
+        let passage_tokens = self.passage_tokens.saturating_mul(kept) / self.passages.max(1);
+        Self { passages: kept, passage_tokens, ..self }
     }
 
     /// Estimates the chunks of its text for a chunk `size` and an `overlap`, in
@@ -360,18 +360,14 @@ pub(crate) fn default_candidates(top_k: usize) -> usize {
     top_k.saturating_mul(4).max(20)
 }
 
-/// Refuses the settings of a component unless a condition holds.
-///
-/// # Errors
-/// [`Error::Config`] with the reason.
+/// Refuses the settings of a component unless a condition holds: [`Error::Config`]
+/// with the reason.
 pub(crate) fn ensure(component: &'static str, holds: bool, reason: impl Into<String>) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(Error::Config { component, reason: reason.into() }) }
 }
 
-/// Checks the sampling settings of a component that a chat model writes for.
-///
-/// # Errors
-/// [`Error::Config`] for a limit of no tokens or an impossible temperature.
+/// Checks the sampling settings of a component that a chat model writes for: at
+/// least one token, and a temperature from 0 to 2.
 pub(crate) fn check_sampling(component: &'static str, max_tokens: u32, temperature: f32) -> Result<(), Error> {
     ensure(component, max_tokens > 0, "max_tokens must be at least 1")?;
     let reason = format!("temperature is {temperature}, but must be between 0 and 2");
@@ -425,18 +421,9 @@ macro_rules! limited_by {
 pub(crate) use limited_by;
 
 /// Declares the components of one stage: the registry of [`store::registry!`],
-/// and [`Component`] and [`Choice`] for its enum. `builds T, each Trait` names a
-/// trait over [`Component`] that every `Config` of the stage implements.
+/// and [`Component`] and [`Choice`] for its enum. `each Trait` names a trait over
+/// [`Component`], or `Component` itself, that every `Config` of the stage implements.
 macro_rules! components {
-    (
-        $(#[$meta:meta])*
-        $visibility:vis enum $Enum:ident builds $built:ty { $( $components:tt )+ }
-    ) => {
-        $crate::component::components! {
-            $(#[$meta])*
-            $visibility enum $Enum builds $built, each $crate::Component { $( $components )+ }
-        }
-    };
     (
         $(#[$meta:meta])*
         $visibility:vis enum $Enum:ident builds $built:ty, each $Settings:path {

@@ -157,10 +157,8 @@ impl Filter {
         }
     }
 
-    /// The entries that pass, in order, of indexes of these chunks.
-    ///
-    /// # Errors
-    /// If no chunk has a field that it names.
+    /// The entries that pass, in order, of indexes of these chunks. Fails if no chunk
+    /// has a field that the filter names.
     pub(crate) fn entries<'c>(&self, chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Result<Vec<u32>, Error> {
         let mut unknown: BTreeSet<&str> = self.fields().collect();
         let passes = self.matcher();

@@ -120,7 +120,7 @@ pub fn caller() -> Option<Arc<str>> {
     CALLER.try_with(Arc::clone).ok()
 }
 
-/// Runs work in which functions know the trials that they work for.
+/// Runs work on behalf of these trials: [`caller`] returns them inside.
 pub async fn on_behalf_of<T>(caller: Option<Arc<str>>, work: impl Future<Output = T>) -> T {
     match caller {
         Some(caller) => CALLER.scope(caller, work).await,
@@ -469,7 +469,7 @@ impl Function {
         }
     }
 
-    /// Its process, which is started if it has ended since its last call.
+    /// The running interpreter, which is started if there is none.
     fn live_interpreter(&self, caller: Option<Arc<str>>) -> Result<Arc<Interpreter>, Problem> {
         let mut state = lock(&self.process.state);
         match &*state {

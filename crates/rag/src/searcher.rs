@@ -17,10 +17,8 @@ pub(crate) struct Searcher {
 }
 
 impl Searcher {
-    /// The searcher of the pipeline that a step belongs to.
-    ///
-    /// # Errors
-    /// If there is no pipeline, or a model is missing.
+    /// The searcher of the pipeline that a step belongs to. Fails if there is no
+    /// pipeline, or a model is missing.
     pub(crate) fn new(component: &'static str, cx: &Context<'_>) -> Result<Self, Error> {
         let pipeline: &PipelineConfig =
             cx.pipeline.ok_or(Error::Needs { component, part: "the retriever of a pipeline, to search again" })?;
@@ -29,11 +27,8 @@ impl Searcher {
         Ok(Self { stages: SearchStages::new(pipeline, cx)?, embedder })
     }
 
-    /// The passages for a text, best first. Only chunks that pass the filter are
-    /// found.
-    ///
-    /// # Errors
-    /// If a model fails, or an index is missing.
+    /// The passages for a text, best first, from chunks that pass the filter. Fails if
+    /// a model fails, or an index is missing.
     pub(crate) async fn search(
         &self,
         text: &str,

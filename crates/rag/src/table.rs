@@ -123,10 +123,7 @@ impl ChunkTable {
         self.searchable.iter().map(|&row| self.chunk(row))
     }
 
-    /// The entries that pass a filter.
-    ///
-    /// # Errors
-    /// If no chunk has a field that the filter names.
+    /// The entries that pass a filter. Fails if no chunk has a field that it names.
     pub(crate) fn passing(&self, filter: &Filter) -> Result<Arc<Passing>, Error> {
         let known = || self.passing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, passing)) = known().iter().find(|(known, _)| known == filter) {

@@ -23,7 +23,7 @@ pub(crate) const WAITS: &str = "it waits for a model, which is not possible here
 components! {
     /// Which chunker, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum ChunkerConfig builds Box<dyn Chunker> {
+    pub enum ChunkerConfig builds Box<dyn Chunker>, each crate::Component {
         Sentence => sentence,
         SentenceWindow => sentence_window,
         Hierarchical => hierarchical,

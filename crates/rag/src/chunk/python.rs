@@ -91,7 +91,7 @@ fn spans(text: &str, parts: &Value) -> Result<Vec<Span>, PartError> {
             }
             // After the start of the one before: parts may overlap, and the
             // same words may come twice.
-            let after = spans.last().map_or(0, |before| next_character(text, before.start));
+            let after = spans.last().map_or(0, |before| text.ceil_char_boundary(before.start + 1));
             let found = text.get(after..).and_then(|rest| rest.find(part));
             let start = after + found.ok_or_else(|| wrong(i, "is not in the text after the one before"))?;
             Span { start, end: start + part.len() }
@@ -113,10 +113,6 @@ fn spans(text: &str, parts: &Value) -> Result<Vec<Span>, PartError> {
         spans.push(span);
     }
     Ok(spans)
-}
-
-fn next_character(text: &str, at: usize) -> usize {
-    text[at..].chars().next().map_or(at, |character| at + character.len_utf8())
 }
 
 #[cfg(test)]

@@ -125,10 +125,10 @@ fn outline(document: &Document, room: usize, count: &dyn Fn(&str) -> usize) -> S
 
 /// How many tokens of a document a prompt can show beside these texts.
 pub(super) fn room(chat: &Chat, window: usize, max_tokens: u32, chunks: &[&Chunk], instructions: &str) -> usize {
-    /// For the marks of chat templates and fences.
-    const MARKS: usize = 96;
+    /// Kept free for chat templates and fences.
+    const FRAME_TOKENS: usize = 96;
     let longest = chunks.iter().map(|chunk| chat.count_tokens(&chunk.text)).max().unwrap_or_default();
-    let spent = MARKS + max_tokens as usize + longest + chat.count_tokens(instructions);
+    let spent = FRAME_TOKENS + max_tokens as usize + longest + chat.count_tokens(instructions);
     window.min(chat.context_length().saturating_sub(spent))
 }
 

@@ -16,7 +16,7 @@ use models::Matrix;
 components! {
     /// What is written beside chunks, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum EnrichConfig builds Box<dyn Enricher> {
+    pub enum EnrichConfig builds Box<dyn Enricher>, each crate::Component {
         None => none,
         Heading => heading,
         Contextual => contextual,
@@ -47,10 +47,7 @@ impl EnrichedText {
         Self { text: chunk.text.clone(), fallback }
     }
 
-    /// The chunk alone, because a model failed.
-    ///
-    /// # Errors
-    /// If the run is ending: then nothing is written.
+    /// The chunk alone, because a model failed. Fails if the run is ending.
     fn after_failure(chunk: &Chunk, error: &models::Error) -> Result<Self, Error> {
         let fallback = Some(Fallback::after(error)?);
         Ok(Self { text: chunk.text.clone(), fallback })

@@ -90,10 +90,7 @@ impl Coarse {
     }
 
     /// Makes the copy, on the threads of the current rayon pool. `data` holds
-    /// whole rows of `columns` finite numbers.
-    ///
-    /// # Errors
-    /// If there is no memory for it.
+    /// whole rows of `columns` finite numbers. Fails if there is no memory for it.
     pub(super) fn new(data: &[f32], columns: usize) -> io::Result<Self> {
         let groups = columns.div_ceil(GROUP);
         let n_rows = data.len() / columns.max(1);

@@ -65,7 +65,7 @@ struct Book {
     /// The level of the last line of the table of contents.
     depth: u32,
     has_page_list: bool,
-    /// Where pages begin, and their numbers; none for a page with another mark.
+    /// Where pages begin, and their numbers; none for a page whose mark is no number.
     marks: Vec<(usize, Option<u32>)>,
 }
 

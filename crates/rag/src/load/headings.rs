@@ -13,9 +13,9 @@ pub(super) struct Contents {
     pub(super) title: String,
 }
 
-/// Merges a table of contents with the headings of a text. `depth` is the level
-/// of the last line of the table before this text, and afterwards of the last one
-/// in it; headings of the text are placed below it.
+/// Merges a table of contents with the headings of a text, which are placed below
+/// its lines. `depth` holds the level of the last line before this text, and
+/// afterwards the level of the last line in this text.
 pub(super) fn merge(text: &str, mut contents: Vec<Contents>, headings: Vec<Heading>, depth: &mut u32) -> Vec<Heading> {
     contents.sort_by_key(|entry| entry.start);
     let mut contents = contents.into_iter().peekable();

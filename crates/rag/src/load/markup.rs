@@ -35,7 +35,7 @@ pub(super) struct Writer<'w> {
     limits: &'w ParseLimits,
     /// Whether more was written than allowed: the rest is left out, and everything is refused.
     is_over: bool,
-    /// Whether a page's mark was opened that does not name its page; its text then does.
+    /// Whether the open page mark has no label; its text is the label then.
     break_is_unnamed: bool,
     /// Headings in cells of the outermost table; their places are found when
     /// the table is written.

@@ -35,7 +35,8 @@ pub struct SourceFile {
     pub path: String,
     /// Its size when it was listed.
     pub bytes: u64,
-    /// The path below the place's root, or the whole key in an object store.
+    /// Where it is read: the path below the root of the address, or the whole key in
+    /// an object store.
     location: String,
 }
 

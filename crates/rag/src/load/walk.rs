@@ -44,7 +44,7 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError>
             None => break,
             Some(Ok(entry)) => entry,
             Some(Err(error)) => {
-                seen.note(root, &error);
+                seen.record_failure(root, &error);
                 continue;
             }
         };
@@ -76,14 +76,14 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError>
         }
         match entry.metadata() {
             Ok(metadata) => seen.files.push((path, metadata.len())),
-            Err(error) => seen.note(root, &error),
+            Err(error) => seen.record_failure(root, &error),
         }
     }
     Ok(seen)
 }
 
 impl WalkResult {
-    fn note(&mut self, root: &Path, error: &walkdir::Error) {
+    fn record_failure(&mut self, root: &Path, error: &walkdir::Error) {
         // A link back to a folder that is being walked adds nothing.
         if error.loop_ancestor().is_some() {
             return;

@@ -180,10 +180,8 @@ pub(crate) struct SearchStages {
 }
 
 impl SearchStages {
-    /// Makes the stages of a pipeline.
-    ///
-    /// # Errors
-    /// Settings that cannot work, or a model that is missing.
+    /// Makes the stages of a pipeline. Fails if settings cannot work or a model is
+    /// missing.
     pub(crate) fn new(config: &PipelineConfig, cx: &Context<'_>) -> Result<Self, Error> {
         Ok(Self {
             chunker: config.chunker.build(cx)?.into(),
@@ -200,9 +198,6 @@ impl SearchStages {
     /// (`block_in_place`): waking another thread twice would take a tenth of the
     /// time of a search in 100,000 chunks. A batch and a user's function get a
     /// thread of their own.
-    ///
-    /// # Errors
-    /// As [`find`].
     pub(crate) async fn search(
         &self,
         corpus: Corpus<'_>,

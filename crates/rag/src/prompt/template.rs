@@ -94,10 +94,7 @@ impl Template {
         self.template.is_empty()
     }
 
-    /// The text of a file, checked.
-    ///
-    /// # Errors
-    /// What is wrong with it, with the line.
+    /// The text of a file, checked. The error says what is wrong, with the line.
     pub(crate) fn read(text: &str) -> Result<Self, TemplateError> {
         let template = Self { template: text.to_owned() };
         if text.trim().is_empty() {
@@ -106,10 +103,7 @@ impl Template {
         template.parse().map(|_| template)
     }
 
-    /// Parses and checks the text.
-    ///
-    /// # Errors
-    /// What is wrong with it, with the line.
+    /// Parses and checks the text. The error says what is wrong, with the line.
     pub(crate) fn parse(&self) -> Result<ParsedTemplate, TemplateError> {
         let parsed: ParsedTemplate = toml::from_str(&self.template).map_err(|error| {
             let line = error.span().map(|span| self.line(span.start)).unwrap_or_default();

@@ -107,10 +107,8 @@ impl From<models::Error> for NoReply {
 }
 
 impl NoReply {
-    /// Why less was done than wanted, and whether another try may give more.
-    ///
-    /// # Errors
-    /// If the run is ending.
+    /// Why less was done than wanted, and whether another try may give more. Fails if
+    /// the run is ending.
     pub(crate) fn fallback(&self) -> Result<Fallback, Error> {
         match self {
             Self::Unusable(reason) => Ok(Fallback { reason: reason.clone(), failed: false }),
@@ -146,10 +144,8 @@ impl From<Error> for EarlyEnd {
 }
 
 impl EarlyEnd {
-    /// Why the step leaves what was found until then.
-    ///
-    /// # Errors
-    /// If the run is ending, or something other than a model failed.
+    /// Why the step leaves what was found until then. Fails if the run is ending, or
+    /// something other than a model failed.
     pub(crate) fn fallback(self) -> Result<Fallback, Error> {
         match self {
             Self::Model(no_reply) => no_reply.fallback(),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 components! {
     /// Which way to write queries, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum QueryConfig builds Box<dyn QueryWriter> {
+    pub enum QueryConfig builds Box<dyn QueryWriter>, each crate::Component {
         None => none,
         Filter => filter,
         SelfQuery => self_query,
@@ -71,10 +71,7 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// The fallback after a model failed.
-    ///
-    /// # Errors
-    /// If the run is ending: then there is nothing to fall back to.
+    /// The fallback after a model failed. Fails if the run is ending.
     pub(crate) fn after(error: &models::Error) -> Result<Self, Error> {
         if error.ends_work() {
             return Err(error.clone().into());

@@ -24,7 +24,7 @@ use tracing::Span;
 components! {
     /// One step, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum RefinerConfig builds Box<dyn PassageStep> {
+    pub enum RefinerConfig builds Box<dyn PassageStep>, each crate::Component {
         None => none,
         Threshold => threshold,
         ScoreGap => score_gap,

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 components! {
     /// Which reranker, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum RerankerConfig builds Box<dyn PassageReranker> {
+    pub enum RerankerConfig builds Box<dyn PassageReranker>, each crate::Component {
         None => none,
         CrossEncoder => cross_encoder,
         LateInteraction => late_interaction,

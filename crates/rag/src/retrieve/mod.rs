@@ -18,7 +18,7 @@ use rayon::prelude::*;
 components! {
     /// Which retriever, and its settings.
     #[derive(schemars::JsonSchema)]
-    pub enum RetrieverConfig builds Box<dyn Retriever> {
+    pub enum RetrieverConfig builds Box<dyn Retriever>, each crate::Component {
         Dense => dense,
         Bm25 => bm25,
         Hybrid => hybrid,
