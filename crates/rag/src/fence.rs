@@ -38,17 +38,11 @@ static CONVERSATION_MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&["question"
 
 /// A numbered source: a passage between marks, with its title, heading and page.
 pub fn source(number: u32, passage: &Passage, text: &str) -> String {
-    let mut fenced = format!("<source id=\"{number}\"");
-    let title = passage.book.as_deref().unwrap_or(&passage.document);
-    fenced.push_str(&format!(" title=\"{}\"", attribute(title)));
-    if let Some(heading) = &passage.heading {
-        fenced.push_str(&format!(" section=\"{}\"", attribute(heading)));
-    }
-    if let Some(page) = passage.page {
-        fenced.push_str(&format!(" page=\"{page}\""));
-    }
-    fenced.push_str(&format!(">\n{}\n</source>\n", neutral(text.trim())));
-    fenced
+    let title = attribute(passage.book.as_deref().unwrap_or(&passage.document));
+    let section = passage.heading.as_ref().map(|heading| format!(" section=\"{}\"", attribute(heading)));
+    let page = passage.page.map(|page| format!(" page=\"{page}\""));
+    let (section, page) = (section.unwrap_or_default(), page.unwrap_or_default());
+    format!("<source id=\"{number}\" title=\"{title}\"{section}{page}>\n{}\n</source>\n", neutral(text.trim()))
 }
 
 /// Numbered sources of all passages, which share `room` tokens evenly. A passage

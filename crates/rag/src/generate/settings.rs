@@ -253,9 +253,8 @@ impl AnswerModel {
             );
             return Err(models::Error::NoText { model: self.settings.model.clone(), reason }.into());
         }
-        let text = &draft.text;
         let seen = &passages[..passages.len().saturating_sub(dropped as usize)];
-        let (mut text, mut citations) = citation::resolve(text, self.n_sources(passages, dropped));
+        let (mut text, mut citations) = citation::resolve(&draft.text, self.n_sources(passages, dropped));
         let mut finish = draft.finish;
         if says_nothing(&text) {
             text = NO_ANSWER.to_owned();

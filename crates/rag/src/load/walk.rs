@@ -39,15 +39,8 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError>
     let mut seen = WalkResult::default();
     let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
     let mut walk = WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
-    loop {
-        let entry = match walk.next() {
-            None => break,
-            Some(Ok(entry)) => entry,
-            Some(Err(error)) => {
-                seen.record_failure(root, &error);
-                continue;
-            }
-        };
+    while let Some(entry) = walk.next() {
+        let Ok(entry) = entry.map_err(|error| seen.record_failure(root, &error)) else { continue };
         let is_folder = entry.file_type().is_dir();
         if entry.depth() > 0 && hidden(entry.file_name()) {
             if is_folder {

@@ -97,14 +97,13 @@ impl Search {
         let question = SearchableQuestion::new(self.rewrites_question, asked, queries);
         let QuestionVectors { searches, standalone } = self.embed(&question).await?;
         let searching = trace::retrieval(&self.names.retriever, &question.standalone, question.queries.len());
-        let RefinedPassages { mut passages, mut remarks, .. } = match &self.chunks {
-            ChunkAccess::Here(corpus) => {
-                in_span(searching.clone(), self.find(corpus, question.queries.clone(), searches)).await?
-            }
-            ChunkAccess::Remote(chunks) => {
-                in_span(searching.clone(), chunks.find(&question.queries, searches.as_ref())).await?
+        let find = async {
+            match &self.chunks {
+                ChunkAccess::Here(corpus) => self.find(corpus, question.queries.clone(), searches).await,
+                ChunkAccess::Remote(chunks) => chunks.find(&question.queries, searches.as_ref()).await,
             }
         };
+        let RefinedPassages { mut passages, mut remarks, .. } = in_span(searching.clone(), find).await?;
         trace::record_output(&searching, &passages);
         drop(searching);
         let nothing = Arc::new(ChunkTable::default());

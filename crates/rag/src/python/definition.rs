@@ -241,13 +241,16 @@ impl<'a> PythonTokens<'a> {
                         self.at += 1;
                     }
                 }
-                b'\\' => {
-                    let is_pair = self.byte(self.at + 1) == Some(b'\r') && self.byte(self.at + 2) == Some(b'\n');
-                    self.at += if is_pair { 3 } else { 2 };
-                }
+                b'\\' => self.skip_escaped(),
                 _ => return,
             }
         }
+    }
+
+    /// Skips a backslash with the character behind it, or with the line end of one or two characters.
+    fn skip_escaped(&mut self) {
+        let is_pair = self.byte(self.at + 1) == Some(b'\r') && self.byte(self.at + 2) == Some(b'\n');
+        self.at += if is_pair { 3 } else { 2 };
     }
 
     fn read_token(&mut self) -> Option<PythonToken<'a>> {
@@ -298,11 +301,7 @@ impl<'a> PythonTokens<'a> {
         while let Some(byte) = self.byte(self.at) {
             let next = self.byte(self.at + 1);
             match byte {
-                b'\\' if !is_formatted || !matches!(next, Some(b'{' | b'}')) => {
-                    // A line that is continued in a string may end with two characters.
-                    let is_pair = next == Some(b'\r') && self.byte(self.at + 2) == Some(b'\n');
-                    self.at += if is_pair { 3 } else { 2 };
-                }
+                b'\\' if !is_formatted || !matches!(next, Some(b'{' | b'}')) => self.skip_escaped(),
                 b'\n' | b'\r' if !is_triple => return,
                 b'{' if is_formatted && next == Some(b'{') && !is_format => self.at += 2,
                 b'{' if is_formatted => {

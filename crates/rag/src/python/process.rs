@@ -262,10 +262,7 @@ fn read_replies(shared: &InterpreterProcess, output: Option<impl BufRead>) {
     let Some(mut output) = output else { return shared.fail_all("its interpreter has no output".to_owned()) };
     let mut line = String::new();
     while matches!(output.read_line(&mut line), Ok(1..)) {
-        let reply = match serde_json::from_str(&line) {
-            Ok(Value::Object(reply)) => Some(reply),
-            _ => None,
-        };
+        let reply: Option<Map<String, Value>> = serde_json::from_str(&line).ok();
         let number = reply.as_ref().and_then(|reply| reply.get("call")?.as_u64());
         let Some((number, reply)) = number.zip(reply) else {
             shared.fail_all(format!("its interpreter answered `{}`, which is no reply", beginning(line.trim())));

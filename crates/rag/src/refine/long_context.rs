@@ -115,10 +115,7 @@ impl PassageStep for Config {
 
 /// What was cut, in words.
 fn missing(tokens: usize, rest: bool, documents: usize) -> String {
-    let others = match documents {
-        1 => "1 more document".to_owned(),
-        n => format!("{n} more documents"),
-    };
+    let others = format!("{documents} more document{}", if documents == 1 { "" } else { "s" });
     let what = match (rest, documents) {
         (true, 0) => "the rest of this document".to_owned(),
         (true, _) => format!("the rest of this document and {others}"),
