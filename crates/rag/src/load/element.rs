@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Looks up an attribute of an element by its name.
-pub(super) type Attributes<'a, 'e> = &'a dyn Fn(&str) -> Option<Cow<'e, str>>;
+pub(super) type ElementAttributes<'a, 'e> = &'a dyn Fn(&str) -> Option<Cow<'e, str>>;
 
 /// The kinds of elements around the content that are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum Boilerplate {
 }
 
 /// Whether an element is left out with everything in it.
-pub(super) fn is_left_out(around: Boilerplate, name: &str, attribute: Attributes<'_, '_>) -> bool {
+pub(super) fn is_left_out(around: Boilerplate, name: &str, attribute: ElementAttributes<'_, '_>) -> bool {
     is_in(&NEVER_CONTENT, name)
         || attribute("hidden").is_some()
         || attribute("style").is_some_and(|style| style.replace(' ', "").contains("display:none"))
@@ -25,7 +25,7 @@ pub(super) fn is_left_out(around: Boilerplate, name: &str, attribute: Attributes
 }
 
 /// The language of a code block, where its class names one.
-pub(super) fn language(attribute: Attributes<'_, '_>) -> Option<String> {
+pub(super) fn language(attribute: ElementAttributes<'_, '_>) -> Option<String> {
     let classes = attribute("class")?;
     let found = classes.split_whitespace().find_map(|class| class.strip_prefix("language-"));
     found.map(str::to_owned)
@@ -49,7 +49,7 @@ const SURROUNDING: [&[&str]; 2] = [
 ];
 
 /// What web pages put around their content, by element, role and class.
-fn surrounds_content(name: &str, attribute: Attributes<'_, '_>) -> bool {
+fn surrounds_content(name: &str, attribute: ElementAttributes<'_, '_>) -> bool {
     matches!(name, "nav" | "footer" | "aside")
         || attribute("role").is_some_and(|role| role == "complementary")
         || has_class(attribute, |class| is_in(&SURROUNDING, class))
@@ -59,6 +59,6 @@ fn is_in(groups: &[&[&str]], name: &str) -> bool {
     groups.iter().any(|group| group.contains(&name))
 }
 
-fn has_class(attribute: Attributes<'_, '_>, is_one: impl Fn(&str) -> bool) -> bool {
+fn has_class(attribute: ElementAttributes<'_, '_>, is_one: impl Fn(&str) -> bool) -> bool {
     attribute("class").is_some_and(|classes| classes.split_whitespace().any(is_one))
 }

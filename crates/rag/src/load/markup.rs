@@ -7,7 +7,7 @@
 //! escaped: the text is searched, quoted and compared, and `dpkg\_deb` is not
 //! what the page says.
 
-use super::element::{self, Attributes, Boilerplate};
+use super::element::{self, Boilerplate, ElementAttributes};
 use super::headings::clip_title;
 use super::table::Table;
 use super::{LoadError, ParseLimits};
@@ -207,7 +207,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    fn note_break(&mut self, attribute: Attributes<'_, '_>) {
+    fn note_break(&mut self, attribute: ElementAttributes<'_, '_>) {
         // In a tree the name has its prefix; in a stream it does not.
         let kind = attribute("epub:type").or_else(|| attribute("type"));
         let is_break = kind.is_some_and(|kind| kind.split_whitespace().any(|one| one == "pagebreak"))
@@ -220,7 +220,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    fn note_anchor(&mut self, name: &str, attribute: Attributes<'_, '_>) {
+    fn note_anchor(&mut self, name: &str, attribute: ElementAttributes<'_, '_>) {
         if self.wanted.is_empty() {
             return;
         }
@@ -232,7 +232,7 @@ impl<'w> Writer<'w> {
     }
 
     /// Writes what comes before an element's content, and returns what to do at its end.
-    fn frame(&mut self, name: &str, attribute: Attributes<'_, '_>) -> ElementFrame {
+    fn frame(&mut self, name: &str, attribute: ElementAttributes<'_, '_>) -> ElementFrame {
         if self.verbatim.is_some() {
             return self.open_in_verbatim(name, attribute);
         }
@@ -302,7 +302,7 @@ impl<'w> Writer<'w> {
     }
 
     /// Inside code, only line breaks and the language of the code count.
-    fn open_in_verbatim(&mut self, name: &str, attribute: Attributes<'_, '_>) -> ElementFrame {
+    fn open_in_verbatim(&mut self, name: &str, attribute: ElementAttributes<'_, '_>) -> ElementFrame {
         match name {
             "br" => self.text("\n"),
             "code" => self.note_language(attribute),
@@ -362,7 +362,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    fn note_language(&mut self, attribute: Attributes<'_, '_>) {
+    fn note_language(&mut self, attribute: ElementAttributes<'_, '_>) {
         if let (Some(found), Some(ElementFrame::Verbatim { language })) =
             (element::language(attribute), self.frames.last_mut())
             && language.is_empty()
