@@ -121,7 +121,8 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
         if !store.scan(&object.name, |piece| _ = hasher.update(piece)).await? {
             return Ok(None);
         }
-        let is_damaged = store.judge(&object.name, &Checksum::from(hasher.finalize())).await? == ChecksumMatch::Damaged;
+        let is_damaged =
+            store.compare_checksum(&object.name, &Checksum::from(hasher.finalize())).await? == ChecksumMatch::Damaged;
         return Ok(is_damaged.then(|| match length {
             0 => "it is empty, and does not match its checksum".to_owned(),
             _ => "its content does not match its checksum".to_owned(),
