@@ -14,7 +14,7 @@
 //! `min_overlap` of an item, or if at least `min_overlap` of the passage lies
 //! within an item: a sentence out of a long piece of evidence is not noise.
 
-use super::{Error, Sample};
+use super::{Error, Sample, refuse};
 use crate::Missing;
 use rag::Span;
 use serde_json::{Value, json};
@@ -86,17 +86,18 @@ pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<GoldenSpan<'a>>, Mis
 
 /// Refuses a number of passages that leaves none.
 pub(super) fn check_k(metric: &'static str, k: Option<u32>) -> Result<(), Error> {
-    let reason = "k must be at least 1; leave it out to count all retrieved passages".to_owned();
-    if k == Some(0) { Err(Error::Config { metric, reason }) } else { Ok(()) }
+    match k {
+        Some(0) => refuse(metric, "k must be at least 1; leave it out to count all retrieved passages"),
+        _ => Ok(()),
+    }
 }
 
 impl Cutoff {
     /// Checks the settings that all retrieval metrics share.
     pub(super) fn new(metric: &'static str, k: Option<u32>, min_overlap: f64) -> Result<Self, Error> {
-        let refuse = |reason: String| Err(Error::Config { metric, reason });
         check_k(metric, k)?;
         if !(min_overlap > 0.0 && min_overlap <= 1.0) {
-            return refuse(format!("min_overlap must be above 0 and at most 1, not {min_overlap}"));
+            return refuse(metric, format!("min_overlap must be above 0 and at most 1, not {min_overlap}"));
         }
         Ok(Self { k: k.map(|k| k as usize), min_overlap })
     }

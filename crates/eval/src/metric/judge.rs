@@ -336,28 +336,13 @@ pub(crate) struct Sampling {
 }
 
 fn verdict_schema(n: usize) -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "verdicts": {
-                "type": "array",
-                "minItems": n,
-                "maxItems": n,
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "number": { "type": "integer" },
-                        "reason": { "type": "string" },
-                        "verdict": { "type": "string", "enum": YES_NO }
-                    },
-                    "required": ["number", "reason", "verdict"],
-                    "additionalProperties": false
-                }
-            }
-        },
-        "required": ["verdicts"],
-        "additionalProperties": false
-    })
+    let verdict = prompt::object_schema(json!({
+        "number": { "type": "integer" },
+        "reason": { "type": "string" },
+        "verdict": { "type": "string", "enum": YES_NO },
+    }));
+    let verdicts = json!({ "type": "array", "minItems": n, "maxItems": n, "items": verdict });
+    prompt::object_schema(json!({ "verdicts": verdicts }))
 }
 
 /// Matches verdicts to the numbers 1 to n. A number with two verdicts that
@@ -446,13 +431,12 @@ pub(super) fn check_threshold(metric: &'static str, threshold: f64) -> Result<()
     if threshold > 0.0 && threshold < 1.0 {
         return Ok(());
     }
-    Err(super::Error::Config { metric, reason: format!("threshold must be between 0 and 1, not {threshold}") })
+    super::refuse(metric, format!("threshold must be between 0 and 1, not {threshold}"))
 }
 
 /// Refuses a setting of 0.
 pub(super) fn check_not_zero(metric: &'static str, setting: &str, value: u32) -> Result<(), super::Error> {
-    let reason = || format!("{setting} must be at least 1");
-    if value > 0 { Ok(()) } else { Err(super::Error::Config { metric, reason: reason() }) }
+    if value > 0 { Ok(()) } else { super::refuse(metric, format!("{setting} must be at least 1")) }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! gave a number: two of them seldom write the same one.
 
 use super::{Judge, PanelMember, Sampling, Transcript, VerdictForm, has_probabilities, panel};
-use crate::{Missing, words};
+use crate::{Missing, prompt, words};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 
@@ -187,12 +187,8 @@ impl PanelMember {
             return Ok(choice);
         }
         let (values, (kind, data_type)) = (options.values(), options.kind());
-        let schema = json!({
-            "type": "object",
-            "properties": { "reason": { "type": "string" }, "choice": { "type": data_type, "enum": values } },
-            "required": ["reason", "choice"],
-            "additionalProperties": false
-        });
+        let choice = json!({ "type": data_type, "enum": values });
+        let schema = prompt::object_schema(json!({ "reason": { "type": "string" }, "choice": choice }));
         let prompt =
             format!("{prompt} Give a reason in at most 25 words, then your choice, one {kind}: {}.", options.list());
         let sampling = Sampling { max_tokens: MAX_TOKENS, temperature: 0.0, seed: 0 };
@@ -236,12 +232,8 @@ impl PanelMember {
         transcript: &mut Transcript,
     ) -> Result<Measure, Missing> {
         // Grammars keep no bounds of fractions, so they are checked here.
-        let schema = json!({
-            "type": "object",
-            "properties": { "reason": { "type": "string" }, "number": { "type": "number" } },
-            "required": ["reason", "number"],
-            "additionalProperties": false
-        });
+        let properties = json!({ "reason": { "type": "string" }, "number": { "type": "number" } });
+        let schema = prompt::object_schema(properties);
         let prompt = format!("{prompt} Give a reason in at most 25 words, then a number from {low} to {high}.");
         let sampling = Sampling { max_tokens: MAX_TOKENS, temperature: 0.0, seed: 0 };
         let object = self.object(purpose, prompt, schema, sampling, transcript).await?;

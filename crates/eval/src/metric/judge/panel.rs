@@ -84,14 +84,8 @@ impl Judge {
         limit: usize,
         transcript: &mut Transcript,
     ) -> Result<Vec<String>, Missing> {
-        let schema = json!({
-            "type": "object",
-            "properties": {
-                purpose: { "type": "array", "items": { "type": "string" }, "maxItems": limit }
-            },
-            "required": [purpose],
-            "additionalProperties": false
-        });
+        let list = json!({ "type": "array", "items": { "type": "string" }, "maxItems": limit });
+        let schema = prompt::object_schema(json!({ purpose: list }));
         let max_tokens = (length as u32 / 2).saturating_add(200).min(2_000);
         let sampling = Sampling { max_tokens, temperature: 0.0, seed: 0 };
         let object = self.object(purpose, prompt, schema, sampling, transcript).await?;
