@@ -7,7 +7,6 @@
 
 pub(crate) mod checksum;
 mod files;
-mod folder;
 mod transfer;
 
 use crate::{
@@ -19,13 +18,19 @@ use crate::{
 };
 use bytes::Bytes;
 use checksum::{Checksum, ChecksumMatch};
-use folder::OpenFolder;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
     ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path as ObjectPath,
     prefix::PrefixStore,
 };
-use std::{collections::BTreeSet, io, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use transfer::UploadContent;
 
@@ -242,7 +247,7 @@ impl ArtifactStore {
     async fn fetch(&self, name: &str) -> Result<Option<Bytes>, Error> {
         let path = object_path(name)?;
         let found = retry(|| async { self.objects.get(&path).await?.bytes().await }).await;
-        self.if_there("read", name, found)
+        self.none_if_missing("read", name, found)
     }
 
     /// Moves a damaged output of a task below `damaged/`, where nothing looks
@@ -409,7 +414,7 @@ impl ArtifactStore {
     /// If the object cannot be read.
     pub async fn scan(&self, name: &str, mut each: impl FnMut(&[u8])) -> Result<bool, Error> {
         let path = object_path(name)?;
-        let Some(found) = self.if_there("read", name, retry(|| self.objects.get(&path)).await)? else {
+        let Some(found) = self.none_if_missing("read", name, retry(|| self.objects.get(&path)).await)? else {
             return Ok(false);
         };
         let mut pieces = found.into_stream();
@@ -437,7 +442,7 @@ impl ArtifactStore {
         if self.reading {
             return Err(Error::ReadOnly { path: self.location.to_string() });
         }
-        self.folder.as_ref().map_or(Ok(()), |folder| folder.is_there())
+        self.folder.as_ref().map_or(Ok(()), |folder| folder.check_exists())
     }
 
     /// The beginning of an object, at most so many bytes, or `None` if there is no such object. They are counted as they
@@ -452,7 +457,7 @@ impl ArtifactStore {
             self.copy_at_most(&path, bytes, &mut content).await?;
             Ok(content)
         });
-        self.if_there("read", name, found.await)
+        self.none_if_missing("read", name, found.await)
     }
 
     /// [`ArtifactStore::get_at_most`] into a file, which is made. `false` if there is no such object.
@@ -465,7 +470,7 @@ impl ArtifactStore {
             let mut target = tokio::fs::File::create(file).await.map_err(not_written)?;
             self.copy_at_most(&path, bytes, &mut target).await
         });
-        Ok(self.if_there("copy", name, saved.await)?.is_some())
+        Ok(self.none_if_missing("copy", name, saved.await)?.is_some())
     }
 
     async fn copy_at_most(
@@ -493,11 +498,11 @@ impl ArtifactStore {
     pub async fn size(&self, name: &str) -> Result<Option<u64>, Error> {
         let path = object_path(name)?;
         let found = retry(|| self.objects.head(&path)).await.map(|found| found.size);
-        self.if_there("read", name, found)
+        self.none_if_missing("read", name, found)
     }
 
     /// `None` if the object does not exist. A missing bucket is an error.
-    fn if_there<T>(
+    fn none_if_missing<T>(
         &self,
         operation: &'static str,
         name: &str,
@@ -527,6 +532,30 @@ impl ArtifactStore {
         }
         let Location::Url(url) = &*self.location else { return object_error(operation, name, source) };
         access::advice(url, &source).unwrap_or_else(|| object_error(operation, name, source))
+    }
+}
+
+/// An open folder.
+#[derive(Debug)]
+struct OpenFolder {
+    path: PathBuf,
+    /// Kept open: it shows that the folder was removed even if another one was
+    /// made in its place.
+    handle: File,
+}
+
+impl OpenFolder {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let handle = File::open(path).map_err(|source| file_error("open", path, source))?;
+        Ok(Self { path: path.to_owned(), handle })
+    }
+
+    /// # Errors
+    /// [`Error::Gone`] if the folder was removed. Writing would make a new one
+    /// that lacks everything else.
+    fn check_exists(&self) -> Result<(), Error> {
+        let removed = self.handle.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
+        if removed || !self.path.is_dir() { Err(Error::Gone { path: self.path.display().to_string() }) } else { Ok(()) }
     }
 }
 

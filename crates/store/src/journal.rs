@@ -214,7 +214,7 @@ impl Journal {
         calls: impl IntoIterator<Item = (&'a Key, &'a JournalEntry)> + Clone,
         more: impl Fn(&Connection, &Key) -> rusqlite::Result<()>,
     ) -> Result<u64, Error> {
-        self.writable()?;
+        self.check_writable()?;
         if let Some(flusher) = &self.inner.flusher {
             flusher.check()?;
         }
@@ -244,7 +244,7 @@ impl Journal {
 
     /// Checks that what is written now will be found again: SQLite continues
     /// with a file even if it was removed.
-    fn writable(&self) -> Result<(), Error> {
+    fn check_writable(&self) -> Result<(), Error> {
         // Absolute, because the reader of the message may not know the working directory.
         let path = || std::path::absolute(&self.inner.path).as_ref().unwrap_or(&self.inner.path).display().to_string();
         let Some(opened) = self.inner.file else { return Err(Error::ReadOnly { path: path() }) };

@@ -82,9 +82,8 @@ impl DatasetReport {
     }
 }
 
-/// Refuses columns that are nearly known ones, that exclude each other, or that
-/// lack the question. A row may have one column of each group; the second group
-/// is the question.
+/// Reports misspelt names of columns, columns that exclude each other, and a missing
+/// question. A row may have one column of each group; the second group is the question.
 pub(super) fn check(
     fields: &Map<String, Value>,
     groups: &[&[&str]; 5],

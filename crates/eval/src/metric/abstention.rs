@@ -104,7 +104,7 @@ impl JudgedMetric for Abstention {
                 let verdicts = judge.verdicts(&inquiry, transcript).await?;
                 by("judge", transcript);
                 transcript.show("answers", judge::table(&items, &verdicts));
-                judge::complete(&verdicts)?.first().copied().unwrap_or_default()
+                judge::require_all(&verdicts)?.first().copied().unwrap_or_default()
             }
         };
         transcript.show("abstained", json!(abstained));

@@ -143,7 +143,7 @@ impl AnswerCorrectness {
         let present = judge.verdicts(&against_answer, transcript).await?;
         transcript.show("answer_statements", judge::table(&said, &supported));
         transcript.show("reference_statements", judge::table(&wanted, &present));
-        let (supported, present) = (judge::complete(&supported)?, judge::complete(&present)?);
+        let (supported, present) = (judge::require_all(&supported)?, judge::require_all(&present)?);
         if said.is_empty() && wanted.is_empty() {
             return Ok(1.0);
         }

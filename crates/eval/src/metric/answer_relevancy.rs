@@ -137,7 +137,7 @@ impl AnswerRelevancy {
         };
         if self.judge.is_panel() {
             let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
-            return Ok(judge::complete(&verdicts)?.first().copied());
+            return Ok(judge::require_all(&verdicts)?.first().copied());
         }
         let verdict = self.judge.probable_verdict(&inquiry, answer, transcript).await?;
         Ok(verdict.and_then(|verdict| verdict.yes))

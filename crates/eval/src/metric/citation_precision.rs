@@ -118,7 +118,7 @@ impl Judged<Config> {
         let verdicts = citation::verify(&self.judge, sample, cited, transcript).await?;
         let shown: Vec<String> = cited.iter().map(|(sentence, numbers)| format!("{sentence} {numbers:?}")).collect();
         transcript.show(purpose, judge::table(&shown, &verdicts));
-        judge::complete(&verdicts)
+        judge::require_all(&verdicts)
     }
 }
 

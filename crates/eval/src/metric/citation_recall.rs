@@ -63,7 +63,7 @@ impl JudgedMetric for Judged<Config> {
         let (sentences, numbers): (Vec<String>, Vec<Vec<u32>>) = cited.into_iter().unzip();
         transcript.show("sentences", judge::table(&sentences, &verdicts));
         transcript.show("citations", json!(numbers));
-        judge::share(&judge::complete(&verdicts)?)
+        judge::share(&judge::require_all(&verdicts)?)
     }
 }
 

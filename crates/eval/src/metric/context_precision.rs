@@ -94,7 +94,7 @@ impl JudgedMetric for Judged<Config> {
             .map(|passage| format!("{} {}..{}", passage.document, passage.span.start, passage.span.end))
             .collect();
         transcript.show("passages", judge::table(&names, &verdicts));
-        Ok(average_precision(&judge::complete(&verdicts)?))
+        Ok(average_precision(&judge::require_all(&verdicts)?))
     }
 }
 

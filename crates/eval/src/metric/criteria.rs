@@ -115,7 +115,7 @@ impl Describe for Config {
 impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
-        let shown = sample.shown(self.config.reference, self.config.passages)?;
+        let shown = sample.fenced_texts(self.config.reference, self.config.passages)?;
         let criterion = self.config.criterion.trim();
         match self.config.scale {
             CriterionScale::YesNo => {

@@ -59,7 +59,7 @@ pub(super) struct GoldenSpan<'a> {
 /// The golden evidence of a question, with its places. An error if the question has
 /// no evidence, or if evidence or a passage has no place in a document: guessing
 /// would blame the retriever for a fault of the dataset.
-pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<GoldenSpan<'a>>, Missing> {
+pub(super) fn golden_spans<'a>(sample: &Sample<'a>) -> Result<Vec<GoldenSpan<'a>>, Missing> {
     if sample.question.evidence.is_empty() {
         return Err(Missing::NotApplicable("the question has no golden evidence".into()));
     }
@@ -102,9 +102,9 @@ impl Cutoff {
         Ok(Self { k: k.map(|k| k as usize), min_overlap })
     }
 
-    /// Walks down a sample's passages. An error in the cases of [`golden`].
+    /// Walks down a sample's passages. An error in the cases of [`golden_spans`].
     pub(super) fn walk<'a>(&self, sample: &Sample<'a>) -> Result<Walk<'a>, Missing> {
-        let golden = golden(sample)?;
+        let golden = golden_spans(sample)?;
         let item = |golden: GoldenSpan<'a>| EvidenceCoverage {
             document: golden.document,
             span: golden.span,

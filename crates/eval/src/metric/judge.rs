@@ -203,7 +203,7 @@ impl PanelMember {
     }
 
     /// [`Self::form`], noted in the transcript of a score.
-    async fn noted_form(&self, transcript: &mut Transcript) -> Result<VerdictForm, Missing> {
+    async fn record_form(&self, transcript: &mut Transcript) -> Result<VerdictForm, Missing> {
         let form = self.form().await?;
         transcript.forms.insert(self.name.clone(), form);
         Ok(form)
@@ -238,7 +238,7 @@ impl PanelMember {
         item: &str,
         transcript: &mut Transcript,
     ) -> Result<Option<ItemVerdict>, Missing> {
-        if self.noted_form(transcript).await? == VerdictForm::Words {
+        if self.record_form(transcript).await? == VerdictForm::Words {
             return Ok(None);
         }
         let request = self.yes_no_request(inquiry, item);
@@ -380,7 +380,7 @@ fn yes_or_no(text: &str) -> Option<bool> {
 }
 
 /// All verdicts; an error if an item has none.
-pub(crate) fn complete(verdicts: &[ItemVerdict]) -> Result<Vec<bool>, Missing> {
+pub(crate) fn require_all(verdicts: &[ItemVerdict]) -> Result<Vec<bool>, Missing> {
     let known: Vec<bool> = verdicts.iter().filter_map(|verdict| verdict.yes).collect();
     if known.len() == verdicts.len() {
         return Ok(known);

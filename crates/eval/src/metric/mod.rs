@@ -239,7 +239,7 @@ impl MetricConfig {
         if let Some(scored) = self.compute(metric, sample) {
             return scored;
         }
-        self.with_worst(metric.score(sample).await, sample)
+        self.worst_if_empty(metric.score(sample).await, sample)
     }
 
     /// The same score without waiting; `None` if the metric asks a model or a function
@@ -247,12 +247,12 @@ impl MetricConfig {
     pub fn compute(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Option<Scored> {
         match self.applies(sample.question) {
             Err(missing) => Some(Scored::missing(missing)),
-            Ok(()) => metric.compute(sample).map(|scored| self.with_worst(scored, sample)),
+            Ok(()) => metric.compute(sample).map(|scored| self.worst_if_empty(scored, sample)),
         }
     }
 
     /// The score, or the worst value if there was nothing to score.
-    fn with_worst(&self, mut scored: Scored, sample: &Sample<'_>) -> Scored {
+    fn worst_if_empty(&self, mut scored: Scored, sample: &Sample<'_>) -> Scored {
         let is_answered = sample.answer.is_some() || !self.needs().answer;
         if let Score::Missing(Missing::EmptyInput(reason)) = &scored.score
             && is_answered
@@ -444,7 +444,7 @@ impl<'a> Sample<'a> {
 
     /// The fenced texts for a judge of the user's own criteria, apart from the answer:
     /// the question, and the reference and the passages if wanted.
-    fn shown(&self, reference: bool, passages: bool) -> Result<String, Missing> {
+    fn fenced_texts(&self, reference: bool, passages: bool) -> Result<String, Missing> {
         let mut shown = Vec::new();
         if passages {
             shown.push(self.fenced_context());

@@ -159,7 +159,7 @@ impl Judged<Config> {
         let inquiry = Inquiry::of_statements(prompt::fence("passage", passage), statements, question);
         let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
         *detail = judge::table(statements, &verdicts);
-        judge::complete(&verdicts)
+        judge::require_all(&verdicts)
     }
 }
 

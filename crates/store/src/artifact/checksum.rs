@@ -97,15 +97,13 @@ impl ArtifactStore {
         let noted = checksum.name(name);
         if let Some(file) = self.local_path(&noted) {
             // The name holds everything, so there is nothing to flush.
-            let create = || {
-                match File::create(&file) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    other => return other,
+            let created = File::create(&file).or_else(|error| match (error.kind(), file.parent()) {
+                (std::io::ErrorKind::NotFound, Some(folder)) => {
+                    std::fs::create_dir_all(folder).and_then(|()| File::create(&file))
                 }
-                std::fs::create_dir_all(file.parent().unwrap_or(&file))?;
-                File::create(&file)
-            };
-            return create().map(drop).map_err(|source| file_error("write", &file, source));
+                _ => Err(error),
+            });
+            return created.map(drop).map_err(|source| file_error("write", &file, source));
         }
         let path = object_path(&noted)?;
         let put = || self.objects.put_opts(&path, PutPayload::new(), PutMode::Overwrite.into());
@@ -154,7 +152,7 @@ impl ArtifactStore {
     pub(super) async fn delete(&self, name: &str) -> Result<(), Error> {
         let path = object_path(name)?;
         let removed = retry(|| self.objects.delete(&path)).await;
-        self.if_there("remove", name, removed).map(drop)
+        self.none_if_missing("remove", name, removed).map(drop)
     }
 
     /// Moves an object; a folder's file is renamed.

@@ -204,7 +204,7 @@ impl Journal {
     /// # Errors
     /// If the database cannot be written.
     pub fn remove(&self, selection: &Selection) -> Result<Sweep, Error> {
-        self.writable()?;
+        self.check_writable()?;
         self.with(|connection| {
             // Found and removed in one transaction, so that no process can
             // replace a damaged entry in between.

@@ -112,9 +112,9 @@ pub(super) fn finish(path: &Path, watch: StepWatch<'_>) -> Result<Option<PathBuf
     }
     watch(SalvageStep::Linked)?;
     // SQLite would apply this log to whatever file has the name.
-    if_there(std::fs::rename(with_suffix(path, "-wal"), with_suffix(&aside, "-wal"))).map_err(failed)?;
+    ignore_missing(std::fs::rename(with_suffix(path, "-wal"), with_suffix(&aside, "-wal"))).map_err(failed)?;
     watch(SalvageStep::LogMoved)?;
-    if_there(std::fs::remove_file(with_suffix(path, "-shm"))).map_err(failed)?;
+    ignore_missing(std::fs::remove_file(with_suffix(path, "-shm"))).map_err(failed)?;
     watch(SalvageStep::Cleared)?;
     std::fs::rename(&replacement, path).map_err(failed)?;
     flush_folder(path)?;
@@ -139,9 +139,9 @@ pub(super) fn take_over(journal: &Journal) -> Result<(), Error> {
     drop(source);
     let failed = |source| file_error("set aside", &left, source);
     let aside = place_aside(path);
-    if_there(std::fs::rename(with_suffix(&left, "-wal"), with_suffix(&aside, "-wal"))).map_err(failed)?;
+    ignore_missing(std::fs::rename(with_suffix(&left, "-wal"), with_suffix(&aside, "-wal"))).map_err(failed)?;
     std::fs::rename(&left, &aside).map_err(failed)?;
-    if_there(std::fs::remove_file(with_suffix(&left, "-shm"))).map_err(failed)
+    ignore_missing(std::fs::remove_file(with_suffix(&left, "-shm"))).map_err(failed)
 }
 
 /// Builds a complete journal in a file of its own. Returns how many entries it
@@ -287,7 +287,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn if_there(done: io::Result<()>) -> io::Result<()> {
+fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

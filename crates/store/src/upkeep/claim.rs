@@ -135,7 +135,7 @@ pub(super) struct ClaimedObjects {
 }
 
 /// Reads all claims.
-pub(super) async fn claimed(store: &ArtifactStore) -> Result<ClaimedObjects, Error> {
+pub(super) async fn read_claims(store: &ArtifactStore) -> Result<ClaimedObjects, Error> {
     let mut claims: BTreeMap<String, (i64, Vec<String>)> = BTreeMap::new();
     for object in store.objects(FOLDER).await? {
         let mut parts = object.name.split('/').skip(1);

@@ -61,7 +61,7 @@ pub async fn verify(
     }
     let checks = objects.iter().filter(|object| store.object(&object.name).is_verified()).map(|object| {
         let known = checksums.get(object.name.as_str()).map_or(&[][..], Vec::as_slice);
-        async move { problem(store, object, known).await.map(|problem| (object, !known.is_empty(), problem)) }
+        async move { find_problem(store, object, known).await.map(|problem| (object, !known.is_empty(), problem)) }
     });
     let mut checks = stream::iter(checks).buffered(AT_ONCE);
     while let Some(checked) = checks.next().await {
@@ -86,7 +86,11 @@ pub async fn verify(
 }
 
 /// What is wrong with an object.
-async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum]) -> Result<Option<String>, Error> {
+async fn find_problem(
+    store: &ArtifactStore,
+    object: &StoredObject,
+    known: &[Checksum],
+) -> Result<Option<String>, Error> {
     let what = store.object(&object.name);
     let is_json = match &what {
         Object::Call(_) => true,

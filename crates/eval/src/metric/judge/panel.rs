@@ -157,7 +157,7 @@ impl Judge {
     ) -> Result<Vec<bool>, Missing> {
         let verdicts = self.verdicts(inquiry, transcript).await?;
         transcript.show(name, super::table(inquiry.items, &verdicts));
-        super::complete(&verdicts)
+        super::require_all(&verdicts)
     }
 
     /// A verdict by token probabilities; none if the judge is measured by words.
