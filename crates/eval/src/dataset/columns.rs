@@ -15,9 +15,9 @@ pub(super) const DOCUMENT: &[&str] = &["document", "evidence_document"];
 /// Common names of columns in other files, and the hint for each.
 const ALIASES: &[(&str, &str)] = &[
     (
-        "quotes context passage passages excerpt snippet citation chunk chunk_text source_text source_quote supporting_text \
-         supporting_fact supporting_facts gold_context golden_context ground_truth_context relevant_passage relevant_text \
-         reference_context",
+        "quotes context passage passages excerpt snippet citation chunk chunk_text source_text source_quote \
+         supporting_text supporting_fact supporting_facts gold_context golden_context ground_truth_context \
+         relevant_passage relevant_text reference_context",
         "if it holds the words of the evidence, name it `quote`",
     ),
     (
@@ -26,8 +26,8 @@ const ALIASES: &[(&str, &str)] = &[
         "if it names the document of the evidence, name it `document`, beside a column `quote` with the words there",
     ),
     (
-        "expected expected_answer expected_output gold_answer golden_answer correct_answer answers reference_answer target \
-         solution label",
+        "expected expected_answer expected_output gold_answer golden_answer correct_answer answers reference_answer \
+         target solution label",
         "if it holds the right answer, name it `reference`",
     ),
     ("query prompt input", "if it holds the question, name it `question`"),

@@ -164,7 +164,7 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
         });
         let place = *places.entry((turns_text(&turns), normalize(&line.question))).or_insert_with(|| {
             let question = line.question.trim().to_owned();
-            asked.push(CountedQuestion { question, turns, ..CountedQuestion::default() });
+            asked.push(CountedQuestion::new(question, turns));
             asked.len() - 1
         });
         asked[place].add(verdict, line.answer);
@@ -312,7 +312,7 @@ mod tests {
                 .iter()
                 .map(|question| {
                     let question = question.question.clone();
-                    Features::of(&CountedQuestion { question, ..CountedQuestion::default() })
+                    Features::of(&CountedQuestion::new(question, Vec::new()))
                 })
                 .collect();
             for (i, one) in kept.iter().enumerate() {

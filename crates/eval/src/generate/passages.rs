@@ -7,8 +7,8 @@ use rag::Chunk;
 use std::collections::{BTreeMap, HashSet};
 
 /// Headings of sections without content, between commas.
-const EMPTY_HEADINGS: &str = "contents,table of contents,index,list of figures,list of tables,copyright,copyright notice,\
-                              bibliography,references,acknowledgements,acknowledgments";
+const EMPTY_HEADINGS: &str = "contents,table of contents,index,list of figures,list of tables,copyright,\
+                              copyright notice,bibliography,references,acknowledgements,acknowledgments";
 
 /// The suitable passages, in the order of trying, and the rejected ones. Documents
 /// alternate, so that a long book does not dominate; within a document the order is

@@ -17,8 +17,8 @@ use std::{
 /// A question with the number of times it was asked.
 #[derive(Default)]
 pub(super) struct CountedQuestion {
-    pub(super) question: String,
-    pub(super) turns: Vec<Message>,
+    question: String,
+    turns: Vec<Message>,
     times: usize,
     ups: usize,
     downs: usize,
@@ -27,6 +27,10 @@ pub(super) struct CountedQuestion {
 }
 
 impl CountedQuestion {
+    pub(super) fn new(question: String, turns: Vec<Message>) -> Self {
+        Self { question, turns, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, verdict: Option<UserVerdict>, answer: Option<String>) {
         let [is_good, is_bad] = [UserVerdict::Up, UserVerdict::Down].map(|one| verdict == Some(one));
         self.times += 1;
