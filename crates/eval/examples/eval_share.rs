@@ -101,11 +101,7 @@ fn sample(i: usize) -> (Question, Vec<Passage>, Answer) {
         span: Span { start: 0, end: 900 },
         text: format!("Passage {k} of question {i}. ").repeat(40),
         score: 1.0,
-        page: None,
-        book: None,
-        heading: None,
-        rows: Vec::new(),
-        parts: Vec::new(),
+        ..Passage::default()
     };
     let question = Question {
         id: i.to_string(),
@@ -115,8 +111,6 @@ fn sample(i: usize) -> (Question, Vec<Passage>, Answer) {
     };
     let answer = Answer {
         text: format!("Thing {i} is large. It is blue. It was made in 1991. It is old. It is cheap."),
-        citations: Vec::new(),
-        dropped_passages: 0,
         calls: 1,
         seconds: 1.0,
         ..Answer::default()

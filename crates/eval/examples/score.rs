@@ -255,27 +255,17 @@ async fn score(request: Request) -> Result<Score, Failure> {
     });
     let (id, evidence) = ("case".to_owned(), evidence.collect());
     let question = Question { id, question, reference, evidence, ..Question::default() };
-    let passages: Vec<Passage> = passages.into_iter().map(passage).collect();
-    let answer = answer.map(|text| Answer { text, citations, dropped_passages: 0, calls: 1, ..Answer::default() });
-    let metric = metric.build(&context)?;
-    Ok(metric
-        .score(&Sample { question: &question, passages: &passages, answer: answer.as_ref(), columns: None })
-        .await
-        .score)
-}
-
-fn passage(place: Place) -> Passage {
-    Passage {
+    let passage = |place: Place| Passage {
         document: place.document,
         span: Span { start: place.start, end: place.end },
         text: place.text,
-        score: 0.0,
-        page: None,
-        book: None,
-        heading: None,
-        rows: Vec::new(),
-        parts: Vec::new(),
-    }
+        ..Passage::default()
+    };
+    let passages: Vec<Passage> = passages.into_iter().map(passage).collect();
+    let answer = answer.map(|text| Answer { text, citations, calls: 1, ..Answer::default() });
+    let metric = metric.build(&context)?;
+    let sample = Sample { question: &question, passages: &passages, answer: answer.as_ref(), columns: None };
+    Ok(metric.score(&sample).await.score)
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -234,7 +234,11 @@ pub struct GeneratedQuestions {
 impl GeneratedQuestions {
     /// How often each reason led to a rejection.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
-        rejected::counts(&self.rejected)
+        let mut counts = BTreeMap::new();
+        for rejection in &self.rejected {
+            *counts.entry(rejection.reason.name()).or_default() += 1;
+        }
+        counts
     }
 
     /// Whether generation stopped because the user's function always raised.
@@ -257,7 +261,7 @@ impl GeneratedQuestions {
     }
 
     /// Adds the outcome of a scenario: a new question, or a rejection.
-    fn take(&mut self, scenario: &Scenario<'_>, outcome: AttemptOutcome) {
+    fn add(&mut self, scenario: &Scenario<'_>, outcome: AttemptOutcome) {
         self.attempts += 1;
         self.raised_in_a_row = match &outcome {
             Err((RejectionReason::Function(failure), _)) if failure.kind == FailureKind::Raised => {
@@ -328,7 +332,7 @@ pub async fn generate(
         given => given.to_vec(),
     };
     let writer = QuestionWriter { options, graph: &graph, chat, judge: Judge::new(chat, &[], options.threshold) };
-    let mut deck = Deck { singles: passages.clone(), taken: 0 };
+    let mut pool = PassagePool { singles: passages.clone(), taken: 0 };
     let mut open = options.quotas();
     let attempts: usize = open.iter().map(|(_, quota)| options.attempts(*quota)).sum();
     open.retain(|(_, quota)| *quota > 0);
@@ -341,7 +345,7 @@ pub async fn generate(
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);
         let voices = Voices::new(options, &generated.personas, seed);
         let may_try = if generated.is_stopped_by_function() { 0 } else { may_try };
-        let scenarios = deck.scenarios(kind, &graph, seed, may_try, voices);
+        let scenarios = pool.scenarios(kind, &graph, seed, may_try, voices);
         let before = generated.dataset.questions.len();
         let wanted = before + quota;
         let report = |generated: &GeneratedQuestions| {
@@ -349,7 +353,7 @@ pub async fn generate(
             on_progress(GenerateProgress { accepted, size: options.size, attempted: generated.attempts, attempts });
         };
         let tried = writer.write(&scenarios, wanted, &mut generated, report).await?;
-        deck.advance(kind, tried);
+        pool.advance(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
         // Counts its own share only: what it fills up is lacking at the other kinds.
         let of_share = shares[i].1.saturating_sub(generated.dataset.questions.len() - before);
@@ -364,12 +368,12 @@ pub async fn generate(
 }
 
 /// The passages; each is used for at most one question about one passage.
-struct Deck<'a> {
+struct PassagePool<'a> {
     singles: Vec<&'a Chunk>,
     taken: usize,
 }
 
-impl<'a> Deck<'a> {
+impl<'a> PassagePool<'a> {
     /// The scenarios of a kind, in the order of trying.
     fn scenarios(
         &self,
@@ -427,7 +431,7 @@ impl QuestionWriter<'_> {
         let mut tried = 0;
         while generated.dataset.questions.len() < wanted && !generated.is_stopped_by_function() {
             let Some(outcome) = outcomes.next().await else { break };
-            generated.take(&scenarios[tried], outcome?);
+            generated.add(&scenarios[tried], outcome?);
             tried += 1;
             on_progress(generated);
         }
@@ -443,7 +447,10 @@ impl QuestionWriter<'_> {
             Err(error @ models::Error::SchemaMismatch { .. }) => {
                 return Ok(Err((RejectionReason::Unreadable(error.to_string()), None)));
             }
-            Err(models::Error::Function(failed)) => return Ok(Err((RejectionReason::of_function(*failed), None))),
+            Err(models::Error::Function(failed)) => {
+                let failure = Failure::of_model(rejected::WRITER, *failed);
+                return Ok(Err((RejectionReason::Function(Box::new(failure)), None)));
+            }
             Err(error) if concerns_one_passage(&error) => {
                 return Ok(Err((RejectionReason::Model(error.to_string()), None)));
             }

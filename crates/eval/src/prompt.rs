@@ -7,33 +7,15 @@
 
 use rag::fence::marks;
 use regex::{Captures, Regex};
+use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
-/// The tags of all prompts here.
-const TAGS: [&str; 18] = [
-    "context",
-    "contexts",
-    "passage",
-    "passages",
-    "question",
-    "questions",
-    "answer",
-    "answers",
-    "reference",
-    "references",
-    "statement",
-    "statements",
-    "entity",
-    "entities",
-    // The tag of the list of entities: the item tag with an `s`.
-    "entitys",
-    "text",
-    "texts",
-    "data",
-];
+/// The tags of all prompts here; the tag of a list is that of its items with an `s`.
+const TAGS: &str = "context contexts passage passages question questions answer answers reference references statement \
+                    statements entity entities entitys text texts data";
 
 /// Text that could end a fence or a chat turn.
-static MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&TAGS, &[]));
+static MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&TAGS.split(' ').collect::<Vec<_>>(), &[]));
 
 /// Text between `<tag>` and `</tag>`.
 pub(crate) fn fence(tag: &str, text: &str) -> String {
@@ -54,6 +36,12 @@ pub(crate) fn fence_all<'a>(tag: &str, item: &str, texts: impl IntoIterator<Item
 fn escape(text: &str) -> String {
     let harmless = |found: &Captures<'_>| found[0].replace('<', "&lt;").replace('[', "(").replace(']', ")");
     MARKS.replace_all(text, harmless).into_owned()
+}
+
+/// The JSON Schema of an object with all of these properties, in their order, and no others.
+pub(crate) fn object_schema(properties: Value) -> Value {
+    let required: Vec<&String> = properties.as_object().into_iter().flat_map(Map::keys).collect();
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
 /// The beginning and the end of a text, so that a reader recognises it.

@@ -125,14 +125,14 @@ pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     cases
 }
 
-async fn verdict(judge: &Judge, case: &Case, known: bool) -> Result<ItemVerdict, Missing> {
+async fn verdict(judge: &Judge, case: &Case, has_answered: bool) -> Result<ItemVerdict, Missing> {
     let items = [case.item.clone()];
     let inquiry = case.kind.inquiry(case, &items);
     match judge.verdicts(&inquiry, &mut Transcript::default()).await {
         Ok(mut verdicts) => Ok(verdicts.pop().unwrap_or_default()),
         // An unreadable reply counts against the judge.
         Err(Missing::JudgeUnparsable(_)) => Ok(ItemVerdict::default()),
-        Err(Missing::FunctionError(failure)) if known && failure.kind == FailureKind::Returned => {
+        Err(Missing::FunctionError(failure)) if has_answered && failure.kind == FailureKind::Returned => {
             Ok(ItemVerdict::default())
         }
         Err(missing) => Err(missing),

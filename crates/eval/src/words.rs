@@ -12,8 +12,14 @@ use regex::Regex;
 use rust_stemmers::{Algorithm, Stemmer};
 use std::{collections::HashSet, sync::LazyLock};
 
-/// A constant pattern. It is never `None`; a `None` would find nothing.
-pub(crate) type Pattern = LazyLock<Option<Regex>>;
+/// A constant pattern, compiled when it is first used.
+pub(crate) type Pattern = LazyLock<Regex>;
+
+/// Compiles a constant pattern.
+#[expect(clippy::expect_used, reason = "constant patterns, which the tests compile")]
+pub(crate) fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is valid")
+}
 
 /// The highest number that counts as a citation. No model gets more passages.
 const MOST_PASSAGES: u32 = 99;
@@ -37,8 +43,7 @@ fn take_citations(text: &str, citations: &[u32]) -> (String, Vec<(usize, u32)>) 
             && let Some(length) = citation_length(rest, citations)
         {
             out.truncate(out.trim_end().len());
-            let numbers = rest[1..length - 1].split([',', ';']).filter_map(|number| number.trim().parse().ok());
-            taken.extend(numbers.map(|number| (out.len(), number)));
+            taken.extend(numbers(&rest[..length]).flatten().map(|number| (out.len(), number)));
             rest = &rest[length..];
             continue;
         }
@@ -74,13 +79,12 @@ pub(crate) fn cited_sentences(text: &str, citations: &[u32]) -> Vec<(String, Vec
 /// there is a passage, not within backticks; each once, in order.
 pub(crate) fn citations(text: &str, n_passages: usize) -> Vec<u32> {
     let possible: Vec<u32> = (1..=u32::try_from(n_passages).unwrap_or(u32::MAX)).collect();
-    let mut cited = Vec::new();
-    for (_, number) in take_citations(text, &possible).1 {
-        if !cited.contains(&number) {
-            cited.push(number);
-        }
-    }
-    cited
+    each_once(take_citations(text, &possible).1.into_iter().map(|(_, number)| number))
+}
+
+fn each_once(numbers: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    let mut seen = HashSet::new();
+    numbers.into_iter().filter(|number| seen.insert(*number)).collect()
 }
 
 /// [`citations`] if the passages are unknown: numbers up to [`MOST_PASSAGES`] in
@@ -98,23 +102,22 @@ pub(crate) fn unchecked_citations(text: &str) -> Vec<u32> {
             && !text[..at].trim().is_empty()
             && let Some(length) = citation_length(&text[at..], &possible)
         {
-            let numbers = text[at + 1..at + length - 1].split([',', ';']);
-            for number in numbers.filter_map(|number| number.trim().parse().ok()) {
-                if !cited.contains(&number) {
-                    cited.push(number);
-                }
-            }
+            cited.extend(numbers(&text[at..at + length]).flatten());
         }
         before = Some(next);
     }
-    cited
+    each_once(cited)
 }
 
 /// The length of the citation with which a text begins.
 fn citation_length(text: &str, citations: &[u32]) -> Option<usize> {
-    let end = text.find(']')?;
-    let cites = |number: &str| number.trim().parse().is_ok_and(|number: u32| citations.contains(&number));
-    text[1..end].split([',', ';']).all(cites).then_some(end + 1)
+    let length = text.find(']')? + 1;
+    numbers(&text[..length]).all(|number| number.is_some_and(|number| citations.contains(&number))).then_some(length)
+}
+
+/// The numbers of a citation; `None` for what is no number.
+fn numbers(citation: &str) -> impl Iterator<Item = Option<u32>> {
+    citation[1..citation.len() - 1].split([',', ';']).map(|number| number.trim().parse().ok())
 }
 
 /// `a, b or c`.

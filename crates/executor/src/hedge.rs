@@ -58,7 +58,7 @@ impl Latencies {
     }
 
     /// After which time an attempt is late; `None` while too little is known.
-    pub(crate) fn late(&self, hedge: &Hedge) -> Option<Duration> {
+    pub(crate) fn late_after(&self, hedge: &Hedge) -> Option<Duration> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.recent.len() < NEEDED {
             return None;
@@ -71,7 +71,7 @@ impl Latencies {
     }
 
     /// Takes the right to a second attempt, if the bound leaves one.
-    pub(crate) fn take(&self, hedge: &Hedge) -> bool {
+    pub(crate) fn allow_hedge(&self, hedge: &Hedge) -> bool {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let allowed = (seen.hedged + 1) as f64 <= hedge.extra_share * seen.calls as f64;
         seen.hedged += u64::from(allowed);

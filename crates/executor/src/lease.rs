@@ -104,12 +104,14 @@ impl Authority {
         let needs = report.in_flight + report.waiting;
         // Calls that began under a larger share keep their places.
         let taken: usize = self.others(process).map(|member| member.granted.max(member.in_flight)).sum();
-        let even = self.even_share(process, needs);
-        // Shares that other processes may still ask for are kept for them.
+        // Shares that other processes may still ask for are kept for them: rounded down, so
+        // that all can have them.
+        let even = self.share(process, needs, |left, count| left / count);
         let kept: usize =
             self.others(process).map(|member| even.min(member.needs).saturating_sub(member.granted)).sum();
         let free = self.target().saturating_sub(taken + kept);
-        let granted = self.fair_share(process, needs).min(free);
+        // Rounded up, so that the remainder is used too; the free places bound it.
+        let granted = self.share(process, needs, usize::div_ceil).min(needs).min(free);
         let (requests, tokens) = self.limit.rates();
         let part = granted as f64 / (taken + granted).max(1) as f64;
         let rate = |limit: Option<f64>, used: f64| limit.map(|limit| (limit * part).min(limit - used).max(0.0));
@@ -155,18 +157,8 @@ impl Authority {
         self.members.iter().filter(move |(other, _)| **other != process).map(|(_, member)| member)
     }
 
-    /// The max–min fair share of the whole limit, rounded up so that the
-    /// remainder is used too; the free places bound it.
-    fn fair_share(&self, process: u64, needs: usize) -> usize {
-        self.share(process, needs, usize::div_ceil).min(needs)
-    }
-
-    /// The share of a process that needs more than there is, rounded down, so
-    /// that all processes can have it.
-    fn even_share(&self, process: u64, needs: usize) -> usize {
-        self.share(process, needs, |left, count| left / count)
-    }
-
+    /// The max–min fair share of a process with these needs; no bound if there is enough
+    /// for all. `divide` divides what is left among the other processes.
     fn share(&self, process: u64, needs: usize, divide: fn(usize, usize) -> usize) -> usize {
         let mut all: Vec<usize> = self.others(process).map(|member| member.needs).chain([needs]).collect();
         all.sort_unstable();

@@ -165,7 +165,7 @@ impl Limiter {
                 () = cancel.cancelled() => None,
             };
             let latency = started.elapsed();
-            let failure = match ended {
+            let (error, kind, class, retry_after) = match ended {
                 None => return Err(Error::Cancelled),
                 Some(Attempt::Finished(Ok(output))) => {
                     if self.hedge.is_some() {
@@ -174,53 +174,42 @@ impl Limiter {
                     slot.finish(Outcome::new(OutcomeKind::Completed, latency));
                     return Ok(output);
                 }
-                Some(Attempt::Finished(Err(error))) => AttemptFailure {
-                    kind: match error.is_timeout() {
-                        true => OutcomeKind::TimedOut,
-                        false => OutcomeKind::Failed(error.class()),
-                    },
-                    class: error.class(),
-                    retry_after: error.retry_after(),
-                    text: error.to_string(),
-                    error: Error::Failed(error),
-                },
-                Some(Attempt::TimedOut(after)) => AttemptFailure {
-                    kind: OutcomeKind::TimedOut,
-                    class: ErrorClass::Transient,
-                    retry_after: None,
-                    text: format!("no result within {after:?}"),
-                    error: Error::TimedOut { after },
-                },
-                Some(Attempt::Panicked(message)) => AttemptFailure {
-                    kind: OutcomeKind::Failed(ErrorClass::Permanent),
-                    class: ErrorClass::Permanent,
-                    retry_after: None,
-                    text: format!("the task panicked: {message}"),
-                    error: Error::Panicked { message },
-                },
+                Some(Attempt::Finished(Err(error))) => {
+                    let (class, retry_after) = (error.class(), error.retry_after());
+                    let kind = if error.is_timeout() { OutcomeKind::TimedOut } else { OutcomeKind::Failed(class) };
+                    (Error::Failed(error), kind, class, retry_after)
+                }
+                Some(Attempt::TimedOut(after)) => {
+                    (Error::TimedOut { after }, OutcomeKind::TimedOut, ErrorClass::Transient, None)
+                }
+                Some(Attempt::Panicked(message)) => {
+                    let class = ErrorClass::Permanent;
+                    (Error::Panicked { message }, OutcomeKind::Failed(class), class, None)
+                }
             };
-            let is_refusal = failure.kind.is_refusal();
+            let text = error.to_string();
+            let is_refusal = kind.is_refusal();
             let tries = if is_refusal { &mut refusals } else { &mut failures };
             *tries += 1;
-            let delay = self.retry.delay(failure.class, failure.retry_after, *tries, number);
-            at_the_end |= self.retry.exceeds(failure.retry_after);
+            let delay = self.retry.delay(class, retry_after, *tries, number);
+            at_the_end |= self.retry.exceeds(retry_after);
             // A wait that ends after the deadline would be useless.
             let delay = delay.filter(|delay| call.deadline.is_none_or(|deadline| Instant::now() + *delay < deadline));
             let gives_up = is_refusal && delay.is_some() && {
                 refused.get_or_insert_with(|| self.slots.refusals.enter());
-                self.slots.give_up(self.retry.max_refused, &failure.text)
+                self.slots.give_up(self.retry.max_refused, &text)
             };
             // The slot is given back here: a call that waits holds none.
             slot.finish(Outcome {
-                retry_after: failure.retry_after,
+                retry_after,
                 will_retry: delay.is_some() && !gives_up,
-                ..Outcome::new(failure.kind, latency)
+                ..Outcome::new(kind, latency)
             });
             if gives_up {
-                return Err(self.stalled(failure.text));
+                return Err(self.stalled(text));
             }
-            let Some(delay) = delay else { return Err(failure.error) };
-            *last = Some(failure.text);
+            let Some(delay) = delay else { return Err(error) };
+            *last = Some(text);
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(Error::Cancelled),
@@ -243,7 +232,7 @@ impl Limiter {
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let late = self.hedge.and_then(|hedge| Some((hedge, self.latencies.late(&hedge)?)));
+        let late = self.hedge.and_then(|hedge| Some((hedge, self.latencies.late_after(&hedge)?)));
         let Some((hedge, late)) = late else {
             return attempt(task, self.attempt_timeout).await;
         };
@@ -272,21 +261,12 @@ impl Limiter {
 
     fn second_slot(&self, call: &Call, hedge: &Hedge) -> Option<Slot> {
         let slot = self.slots.try_acquire(call)?;
-        if !self.latencies.take(hedge) {
+        if !self.latencies.allow_hedge(hedge) {
             return None;
         }
         self.slots.counters.hedged.fetch_add(1, Ordering::Relaxed);
         Some(slot)
     }
-}
-
-/// An attempt without a result.
-struct AttemptFailure<E> {
-    kind: OutcomeKind,
-    class: ErrorClass,
-    retry_after: Option<Duration>,
-    text: String,
-    error: Error<E>,
 }
 
 /// The present state of a limiter, and counts of how attempts ended. The

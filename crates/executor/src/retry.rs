@@ -4,7 +4,7 @@ use crate::ErrorClass;
 use std::time::Duration;
 
 /// A `Retry-After` shorter than this is ignored.
-const SHORTEST_WISH: Duration = Duration::from_millis(10);
+const SHORTEST_RETRY_AFTER: Duration = Duration::from_millis(10);
 
 /// What is tried again, how often, and after which wait.
 ///
@@ -74,7 +74,7 @@ impl RetryPolicy {
             return None;
         }
         // A request that all calls come back at once cannot be meant.
-        let is_meant = |wait: &Duration| (SHORTEST_WISH..=self.longest_wish()).contains(wait);
+        let is_meant = |wait: &Duration| (SHORTEST_RETRY_AFTER..=self.longest_retry_after()).contains(wait);
         if let Some(wait) = retry_after.filter(is_meant) {
             return Some(wait);
         }
@@ -92,10 +92,10 @@ impl RetryPolicy {
 
     /// Whether the other side asks for a longer wait than is allowed.
     pub(crate) fn exceeds(&self, retry_after: Option<Duration>) -> bool {
-        retry_after.is_some_and(|wait| wait > self.longest_wish())
+        retry_after.is_some_and(|wait| wait > self.longest_retry_after())
     }
 
-    fn longest_wish(&self) -> Duration {
+    fn longest_retry_after(&self) -> Duration {
         self.max_retry_after.min(self.max_refused)
     }
 }

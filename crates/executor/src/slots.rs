@@ -23,7 +23,7 @@ use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 #[derive(Debug)]
 pub(crate) struct Slots {
     controller: Arc<dyn Controller>,
-    line: Mutex<CallQueue>,
+    queue: Mutex<CallQueue>,
     /// Changed only while the queue is locked.
     in_flight: AtomicUsize,
     calls: AtomicU64,
@@ -95,7 +95,7 @@ impl Slots {
     pub(crate) fn new(controller: Arc<dyn Controller>) -> Arc<Self> {
         let slots = Arc::new_cyclic(|this: &Weak<Self>| Self {
             controller,
-            line: Mutex::default(),
+            queue: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             calls: AtomicU64::new(0),
             counters: Counters::default(),
@@ -106,7 +106,7 @@ impl Slots {
         let weak = slots.this.clone();
         slots.controller.on_change(Arc::new(move || {
             if let Some(slots) = weak.upgrade() {
-                slots.admit(&mut slots.line());
+                slots.admit(&mut slots.queue());
             }
         }));
         slots
@@ -123,14 +123,14 @@ impl Slots {
 
     /// The numbers of calls in flight and in the queue.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let line = self.line();
-        (self.in_flight.load(Ordering::Relaxed), line.waiting.len())
+        let queue = self.queue();
+        (self.in_flight.load(Ordering::Relaxed), queue.waiting.len())
     }
 
     /// Passes an announcement about limits on to the controller.
     pub(crate) fn hear(&self, hints: &RateHints) {
         self.controller.hear(hints);
-        self.admit(&mut self.line());
+        self.admit(&mut self.queue());
     }
 
     /// Waits in the queue for a slot, which may be free at once. Dropping the
@@ -146,29 +146,29 @@ impl Slots {
         at_the_end: bool,
     ) -> Result<Slot, Arc<str>> {
         let mut waiting = {
-            let mut line = self.line();
-            let round = line.turns.get(&call.group).copied().unwrap_or_default().max(line.round);
-            line.turns.insert(call.group, round + 1);
+            let mut queue = self.queue();
+            let round = queue.turns.get(&call.group).copied().unwrap_or_default().max(queue.round);
+            queue.turns.insert(call.group, round + 1);
             let place = QueuePosition {
                 priority: Reverse(call.priority),
                 at_the_end,
                 attempts: Reverse(attempts),
                 round,
-                sequence: line.sequence,
+                sequence: queue.sequence,
             };
-            line.sequence += 1;
-            line.runtime = Handle::try_current().ok();
+            queue.sequence += 1;
+            queue.runtime = Handle::try_current().ok();
             let (sender, receiver) = oneshot::channel();
-            line.waiting.insert(place, QueueEntry { cost: call.cost, sender });
+            queue.waiting.insert(place, QueueEntry { cost: call.cost, sender });
             self.controller.queued();
-            self.admit(&mut line);
+            self.admit(&mut queue);
             QueuedCall { slots: self, place, receiver, is_over: false }
         };
         // The sender is never dropped without sending while a call waits.
         let turn = (&mut waiting.receiver).await;
         waiting.is_over = true;
         match turn.unwrap_or_else(|_| QueueTurn::Admitted(Admission { at: Instant::now(), in_flight: 1 })) {
-            QueueTurn::Admitted(admitted) => Ok(Slot::new(self.clone(), call.cost, admitted)),
+            QueueTurn::Admitted(admitted) => Ok(Slot { slots: self.clone(), cost: call.cost, admitted }),
             QueueTurn::GivenUp(refusal) => Err(refusal),
         }
     }
@@ -182,13 +182,13 @@ impl Slots {
             Patience::AlreadyExhausted => {}
             Patience::JustExhausted => {
                 let refusal: Arc<str> = refusal.into();
-                let mut line = self.line();
-                for (_, waiter) in std::mem::take(&mut line.waiting) {
-                    // Never fails: a call that stops waiting leaves the line first.
+                let mut queue = self.queue();
+                for (_, waiter) in std::mem::take(&mut queue.waiting) {
+                    // Never fails: a call that stops waiting leaves the queue first.
                     let _ = waiter.sender.send(QueueTurn::GivenUp(refusal.clone()));
                 }
-                line.turns.clear();
-                line.round = 0;
+                queue.turns.clear();
+                queue.round = 0;
             }
         }
         true
@@ -196,10 +196,10 @@ impl Slots {
 
     /// A slot, if one is free and no call waits for it.
     pub(crate) fn try_acquire(self: &Arc<Self>, call: &Call) -> Option<Slot> {
-        let line = self.line();
-        let admitted = line.waiting.is_empty().then(|| self.try_admit(call.cost))??;
-        drop(line);
-        Some(Slot::new(self.clone(), call.cost, admitted))
+        let queue = self.queue();
+        let admitted = queue.waiting.is_empty().then(|| self.try_admit(call.cost))??;
+        drop(queue);
+        Some(Slot { slots: self.clone(), cost: call.cost, admitted })
     }
 
     fn target(&self) -> usize {
@@ -219,60 +219,60 @@ impl Slots {
     }
 
     /// Lets in as many waiting calls as there is room for.
-    fn admit(&self, line: &mut CallQueue) {
-        if line.waiting.is_empty() {
+    fn admit(&self, queue: &mut CallQueue) {
+        if queue.waiting.is_empty() {
             return;
         }
         let (target, now) = (self.target(), Instant::now());
         while self.in_flight.load(Ordering::Relaxed) < target
-            && let Some(first) = line.waiting.first_entry()
+            && let Some(first) = queue.waiting.first_entry()
         {
             if let Err(at) = self.controller.admit(first.get().cost, now) {
-                self.wake_at(line, at.max(now));
+                self.wake_at(queue, at.max(now));
                 return;
             }
             let (place, waiter) = first.remove_entry();
-            line.round = line.round.max(place.round);
+            queue.round = queue.round.max(place.round);
             let in_flight = self.in_flight.load(Ordering::Relaxed) + 1;
-            // Never fails: a call that stops waiting leaves the line first.
+            // Never fails: a call that stops waiting leaves the queue first.
             if waiter.sender.send(QueueTurn::Admitted(Admission { at: now, in_flight })).is_ok() {
                 self.in_flight.store(in_flight, Ordering::Relaxed);
             }
         }
-        if line.waiting.is_empty() {
-            line.turns.clear();
-            line.round = 0;
+        if queue.waiting.is_empty() {
+            queue.turns.clear();
+            queue.round = 0;
         }
     }
 
     /// Makes sure that the queue is looked at again by that time.
-    fn wake_at(&self, line: &mut CallQueue, at: Instant) {
-        if line.wake.is_some_and(|wake| wake <= at) {
+    fn wake_at(&self, queue: &mut CallQueue, at: Instant) {
+        if queue.wake.is_some_and(|wake| wake <= at) {
             return;
         }
-        let Some(runtime) = &line.runtime else { return };
-        line.wake = Some(at);
+        let Some(runtime) = &queue.runtime else { return };
+        queue.wake = Some(at);
         let weak = self.this.clone();
         drop(runtime.spawn(async move {
             tokio::time::sleep_until(at).await;
             if let Some(slots) = weak.upgrade() {
-                let mut line = slots.line();
-                if line.wake.is_some_and(|wake| wake <= at) {
-                    line.wake = None;
+                let mut queue = slots.queue();
+                if queue.wake.is_some_and(|wake| wake <= at) {
+                    queue.wake = None;
                 }
-                slots.admit(&mut line);
+                slots.admit(&mut queue);
             }
         }));
     }
 
     fn release(&self) {
-        let mut line = self.line();
+        let mut queue = self.queue();
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.admit(&mut line);
+        self.admit(&mut queue);
     }
 
-    fn line(&self) -> MutexGuard<'_, CallQueue> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, CallQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -285,10 +285,6 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn new(slots: Arc<Slots>, cost: u64, admitted: Admission) -> Self {
-        Self { slots, cost, admitted }
-    }
-
     /// When the slot was given.
     pub(crate) fn since(&self) -> Instant {
         self.admitted.at
@@ -341,8 +337,8 @@ impl Drop for QueuedCall<'_> {
         if self.is_over {
             return;
         }
-        let left_line = self.slots.line().waiting.remove(&self.place).is_some();
-        if !left_line && !matches!(self.receiver.try_recv(), Ok(QueueTurn::GivenUp(_))) {
+        let left_queue = self.slots.queue().waiting.remove(&self.place).is_some();
+        if !left_queue && !matches!(self.receiver.try_recv(), Ok(QueueTurn::GivenUp(_))) {
             // The call was let in just now, but is dropped and cannot use the slot.
             self.slots.release();
         }

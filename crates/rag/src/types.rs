@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// A half-open range of bytes in a document's text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Span {
     /// The first byte.
     pub start: usize,
@@ -126,7 +126,7 @@ pub struct Hit {
 }
 
 /// Retrieved text as it is shown to a model and to a person.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Passage {
     /// The document's path.
     pub document: String,

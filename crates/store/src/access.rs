@@ -150,14 +150,14 @@ fn has_keys(options: &[(String, String)]) -> bool {
 /// Repeats a request that broke off on the way, for as long as a store may be
 /// away. The client itself repeats only requests that it knows to be harmless;
 /// here all requests are, because names are written only once.
-pub(crate) async fn patiently<T, Fut>(work: impl Fn() -> Fut) -> object_store::Result<T>
+pub(crate) async fn retry<T, Fut>(work: impl Fn() -> Fut) -> object_store::Result<T>
 where
     Fut: Future<Output = object_store::Result<T>>,
 {
     let (start, mut wait) = (Instant::now(), SHORTEST_WAIT);
     loop {
         match work().await {
-            Err(error) if broke_off(&error) && start.elapsed() < PATIENCE => {
+            Err(error) if is_disconnect(&error) && start.elapsed() < PATIENCE => {
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
@@ -169,7 +169,7 @@ where
 /// Whether the error is one of the connection, not of the store. It also covers
 /// requests that the client gave up after its own retries, which ended some
 /// time ago.
-fn broke_off(error: &object_store::Error) -> bool {
+fn is_disconnect(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.is::<HttpError>() {
@@ -214,7 +214,7 @@ pub(crate) fn advice(url: &Url, error: &object_store::Error) -> Option<Error> {
         format!("access is denied: the keys must allow reading, writing and listing `{bucket}`; check {keys}")
     } else if let Some(advice) = certificate::advice(&text) {
         advice.to_owned()
-    } else if broke_off(error) {
+    } else if is_disconnect(error) {
         format!(
             "the store cannot be reached: check {}, and whether it runs",
             if keys.starts_with("AWS") { "AWS_ENDPOINT_URL" } else { "the network" }

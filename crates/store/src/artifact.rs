@@ -7,25 +7,30 @@
 
 pub(crate) mod checksum;
 mod files;
-mod folder;
 mod transfer;
 
 use crate::{
     DamageOutcome, Error, Layout, Location,
-    access::{self, patiently},
+    access::{self, retry},
     names::{self, DAMAGED, Object},
     space,
     staged::{file_error, is_staged, unique_token},
 };
 use bytes::Bytes;
 use checksum::{Checksum, ChecksumMatch};
-use folder::OpenFolder;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
     ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path as ObjectPath,
     prefix::PrefixStore,
 };
-use std::{collections::BTreeMap, io, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use transfer::UploadContent;
 
@@ -88,7 +93,7 @@ pub struct ArtifactStore {
     /// Whether the store is only read.
     reading: bool,
     /// A store that is read if this one lacks an object; it is never written.
-    under: Option<Arc<Self>>,
+    base: Option<Arc<Self>>,
 }
 
 impl ArtifactStore {
@@ -131,7 +136,7 @@ impl ArtifactStore {
             address: crate::without_secrets(address),
             reason: error.to_string(),
         };
-        match Location::parse(address)? {
+        let (objects, location, folder): (Arc<dyn ObjectStore>, _, _) = match Location::parse(address)? {
             Location::Folder(folder) => {
                 if !reading {
                     std::fs::create_dir_all(&folder).map_err(|source| file_error("create", &folder, source))?;
@@ -140,27 +145,14 @@ impl ArtifactStore {
                 let folder = folder.canonicalize().map_err(|source| file_error("open", &folder, source))?;
                 let objects = LocalFileSystem::new_with_prefix(&folder).map_err(refuse)?.with_fsync(true);
                 let open = OpenFolder::open(&folder)?;
-                Ok(Self {
-                    objects: Arc::new(objects),
-                    location: Arc::new(Location::Folder(folder)),
-                    layout,
-                    folder: Some(Arc::new(open)),
-                    reading,
-                    under: None,
-                })
+                (Arc::new(objects), Location::Folder(folder), Some(Arc::new(open)))
             }
             Location::Url(url) => {
                 let (objects, prefix) = access::open(&url, options).map_err(refuse)?;
-                Ok(Self {
-                    objects: Arc::new(PrefixStore::new(objects, prefix)),
-                    location: Arc::new(Location::Url(url)),
-                    layout,
-                    folder: None,
-                    reading,
-                    under: None,
-                })
+                (Arc::new(PrefixStore::new(objects, prefix)), Location::Url(url), None)
             }
-        }
+        };
+        Ok(Self { objects, location: Arc::new(location), layout, folder, reading, base: None })
     }
 
     /// Combines this store, which is only read, with a folder of the caller's
@@ -171,8 +163,8 @@ impl ArtifactStore {
     /// If the folder cannot be made.
     pub fn with_scratch(&self, scratch: &Path) -> Result<Self, Error> {
         let upper = Self::open(&scratch.to_string_lossy(), &[], self.layout)?;
-        let under = Some(Arc::new(Self { reading: true, ..self.clone() }));
-        Ok(Self { under, ..upper })
+        let base = Some(Arc::new(Self { reading: true, ..self.clone() }));
+        Ok(Self { base, ..upper })
     }
 
     /// What an object is, by its name.
@@ -187,7 +179,7 @@ impl ArtifactStore {
 
     /// Where the store is; a folder's path is absolute.
     pub fn location(&self) -> &Location {
-        self.under.as_ref().map_or(&self.location, |under| under.location())
+        self.base.as_ref().map_or(&self.location, |base| base.location())
     }
 
     /// Asks an object store for the first of its names, so that a wrong key or
@@ -196,8 +188,8 @@ impl ArtifactStore {
     /// # Errors
     /// [`Error::Access`] with what to do.
     pub async fn probe(&self) -> Result<(), Error> {
-        if let Some(under) = &self.under {
-            return Box::pin(under.probe()).await;
+        if let Some(base) = &self.base {
+            return Box::pin(base.probe()).await;
         }
         if let Location::Folder(_) = &*self.location {
             return Ok(());
@@ -214,8 +206,8 @@ impl ArtifactStore {
         if self.size(name).await?.is_some() {
             return Ok(true);
         }
-        match &self.under {
-            Some(under) => Box::pin(under.exists(name)).await,
+        match &self.base {
+            Some(base) => Box::pin(base.exists(name)).await,
             None => Ok(false),
         }
     }
@@ -238,12 +230,12 @@ impl ArtifactStore {
         // Two tries before it counts as damaged: it may just have been replaced.
         for _ in 0..2 {
             let Some(content) = self.fetch(name).await? else {
-                return match &self.under {
-                    Some(under) => Box::pin(under.read(name)).await,
+                return match &self.base {
+                    Some(base) => Box::pin(base.read(name)).await,
                     None => Ok(None),
                 };
             };
-            match self.judge(name, &Checksum::of(&content).await?).await? {
+            match self.compare_checksum(name, &Checksum::of(&content).await?).await? {
                 ChecksumMatch::Damaged => {}
                 verdict => return Ok(Some(CheckedContent { content, is_checked: verdict == ChecksumMatch::Intact })),
             }
@@ -254,8 +246,8 @@ impl ArtifactStore {
     /// The bytes of an object of this store, whatever they are.
     async fn fetch(&self, name: &str) -> Result<Option<Bytes>, Error> {
         let path = object_path(name)?;
-        let found = patiently(|| async { self.objects.get(&path).await?.bytes().await }).await;
-        self.if_there("read", name, found)
+        let found = retry(|| async { self.objects.get(&path).await?.bytes().await }).await;
+        self.none_if_missing("read", name, found)
     }
 
     /// Moves a damaged output of a task below `damaged/`, where nothing looks
@@ -265,8 +257,8 @@ impl ArtifactStore {
     /// Returns the error to report: [`Error::Damaged`] with the name, the
     /// damage and what was done.
     pub async fn set_aside(&self, name: &str, problem: &str) -> Error {
-        if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
-            return Box::pin(under.set_aside(name, problem)).await;
+        if let Some(base) = self.base.as_ref().filter(|_| !self.is_own(name)) {
+            return Box::pin(base.set_aside(name, problem)).await;
         }
         let outcome = match self.object(name) {
             object if object.is_output() && self.reading => DamageOutcome::ReadOnly,
@@ -299,16 +291,11 @@ impl ArtifactStore {
     /// # Errors
     /// If the store cannot be listed.
     pub async fn lost(&self) -> Result<Vec<String>, Error> {
-        let mut names = BTreeMap::new();
-        for name in self.list(DAMAGED).await? {
-            if let Some(of) = names::parse_set_aside(&name) {
-                names.insert(of.to_owned(), ());
-            }
-        }
+        let aside = self.list(DAMAGED).await?;
         let mut lost = Vec::new();
-        for name in names.into_keys() {
-            if !self.exists(&name).await? {
-                lost.push(name);
+        for name in aside.iter().filter_map(|name| names::parse_set_aside(name)).collect::<BTreeSet<_>>() {
+            if !self.exists(name).await? {
+                lost.push(name.to_owned());
             }
         }
         Ok(lost)
@@ -327,17 +314,17 @@ impl ArtifactStore {
         let bytes = bytes.into();
         if self.object(name).has_checksum() {
             self.writable()?;
-            self.note(name, &Checksum::of(&bytes).await?).await?;
+            self.write_checksum(name, &Checksum::of(&bytes).await?).await?;
         }
-        self.put_noted(name, bytes).await
+        self.put_object(name, bytes).await
     }
 
     /// [`ArtifactStore::put`] of an object whose checksum, if it has one, was written already.
-    async fn put_noted(&self, name: &str, bytes: Bytes) -> Result<bool, Error> {
+    async fn put_object(&self, name: &str, bytes: Bytes) -> Result<bool, Error> {
         self.writable()?;
         let path = object_path(name)?;
-        if let Some(under) = &self.under
-            && Box::pin(under.exists(name)).await?
+        if let Some(base) = &self.base
+            && Box::pin(base.exists(name)).await?
         {
             return Ok(false);
         }
@@ -345,7 +332,7 @@ impl ArtifactStore {
             transfer::upload(&*self.objects, &path, &UploadContent::Memory(bytes)).await
         } else {
             let payload = PutPayload::from(bytes);
-            patiently(|| self.objects.put_opts(&path, payload.clone(), PutMode::Create.into())).await.map(|_| true)
+            retry(|| self.objects.put_opts(&path, payload.clone(), PutMode::Create.into())).await.map(|_| true)
         };
         match put {
             Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
@@ -363,16 +350,16 @@ impl ArtifactStore {
         self.writable()?;
         let (path, bytes) = (object_path(name)?, bytes.into());
         let checksum = Checksum::of(&bytes).await?;
-        self.note(name, &checksum).await?;
+        self.write_checksum(name, &checksum).await?;
         let payload = PutPayload::from(bytes);
-        let put = patiently(|| self.objects.put_opts(&path, payload.clone(), PutMode::Overwrite.into())).await;
+        let put = retry(|| self.objects.put_opts(&path, payload.clone(), PutMode::Overwrite.into())).await;
         put.map_err(|source| self.error("write", name, source))?;
         self.forget_replaced(name, &checksum).await
     }
 
     /// Removes the checksums of objects that were replaced some time ago.
     async fn forget_replaced(&self, name: &str, now: &Checksum) -> Result<(), Error> {
-        let noted = if self.object(name).has_checksum() { self.noted(name).await? } else { Vec::new() };
+        let noted = if self.object(name).has_checksum() { self.checksums_of(name).await? } else { Vec::new() };
         let newest = noted.iter().map(|(object, _)| object.modified_unix_ms).max().unwrap_or_default();
         for (object, checksum) in noted {
             if checksum != *now && object.modified_unix_ms < newest - REPLACED_MS {
@@ -409,9 +396,9 @@ impl ArtifactStore {
     pub async fn objects(&self, prefix: &str) -> Result<Vec<StoredObject>, Error> {
         let path = if prefix.is_empty() { None } else { Some(object_path(prefix)?) };
         let list = || self.objects.list(path.as_ref()).map_ok(StoredObject::from).try_collect::<Vec<_>>();
-        let mut found = patiently(list).await.map_err(|source| self.error("list", prefix, source))?;
-        if let Some(under) = &self.under {
-            found.extend(Box::pin(under.objects(prefix)).await?);
+        let mut found = retry(list).await.map_err(|source| self.error("list", prefix, source))?;
+        if let Some(base) = &self.base {
+            found.extend(Box::pin(base.objects(prefix)).await?);
         }
         // Skips the staged files of killed writers; a listing may have encoded their mark.
         found.retain(|object| !is_staged(Path::new(&object.name.replace("%23", "#"))));
@@ -427,7 +414,7 @@ impl ArtifactStore {
     /// If the object cannot be read.
     pub async fn scan(&self, name: &str, mut each: impl FnMut(&[u8])) -> Result<bool, Error> {
         let path = object_path(name)?;
-        let Some(found) = self.if_there("read", name, patiently(|| self.objects.get(&path)).await)? else {
+        let Some(found) = self.none_if_missing("read", name, retry(|| self.objects.get(&path)).await)? else {
             return Ok(false);
         };
         let mut pieces = found.into_stream();
@@ -444,7 +431,7 @@ impl ArtifactStore {
 
     /// Whether the store was opened only to read.
     pub fn is_reading(&self) -> bool {
-        self.reading || self.under.is_some()
+        self.reading || self.base.is_some()
     }
 
     /// Whether the store can be written to and is still where it was opened.
@@ -455,7 +442,7 @@ impl ArtifactStore {
         if self.reading {
             return Err(Error::ReadOnly { path: self.location.to_string() });
         }
-        self.folder.as_ref().map_or(Ok(()), |folder| folder.is_there())
+        self.folder.as_ref().map_or(Ok(()), |folder| folder.check_exists())
     }
 
     /// The beginning of an object, at most so many bytes, or `None` if there is no such object. They are counted as they
@@ -465,12 +452,12 @@ impl ArtifactStore {
     /// If the object cannot be read.
     pub async fn get_at_most(&self, name: &str, bytes: u64) -> Result<Option<Vec<u8>>, Error> {
         let path = object_path(name)?;
-        let found = patiently(|| async {
+        let found = retry(|| async {
             let mut content = Vec::new();
             self.copy_at_most(&path, bytes, &mut content).await?;
             Ok(content)
         });
-        self.if_there("read", name, found.await)
+        self.none_if_missing("read", name, found.await)
     }
 
     /// [`ArtifactStore::get_at_most`] into a file, which is made. `false` if there is no such object.
@@ -479,11 +466,11 @@ impl ArtifactStore {
     /// If the object cannot be read, or the file not be written.
     pub async fn save_at_most(&self, name: &str, bytes: u64, file: &Path) -> Result<bool, Error> {
         let path = object_path(name)?;
-        let saved = patiently(|| async {
+        let saved = retry(|| async {
             let mut target = tokio::fs::File::create(file).await.map_err(not_written)?;
             self.copy_at_most(&path, bytes, &mut target).await
         });
-        Ok(self.if_there("copy", name, saved.await)?.is_some())
+        Ok(self.none_if_missing("copy", name, saved.await)?.is_some())
     }
 
     async fn copy_at_most(
@@ -510,12 +497,12 @@ impl ArtifactStore {
     /// If the store does not say.
     pub async fn size(&self, name: &str) -> Result<Option<u64>, Error> {
         let path = object_path(name)?;
-        let found = patiently(|| self.objects.head(&path)).await.map(|found| found.size);
-        self.if_there("read", name, found)
+        let found = retry(|| self.objects.head(&path)).await.map(|found| found.size);
+        self.none_if_missing("read", name, found)
     }
 
     /// `None` if the object does not exist. A missing bucket is an error.
-    fn if_there<T>(
+    fn none_if_missing<T>(
         &self,
         operation: &'static str,
         name: &str,
@@ -545,6 +532,30 @@ impl ArtifactStore {
         }
         let Location::Url(url) = &*self.location else { return object_error(operation, name, source) };
         access::advice(url, &source).unwrap_or_else(|| object_error(operation, name, source))
+    }
+}
+
+/// An open folder.
+#[derive(Debug)]
+struct OpenFolder {
+    path: PathBuf,
+    /// Kept open: it shows that the folder was removed even if another one was
+    /// made in its place.
+    handle: File,
+}
+
+impl OpenFolder {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let handle = File::open(path).map_err(|source| file_error("open", path, source))?;
+        Ok(Self { path: path.to_owned(), handle })
+    }
+
+    /// # Errors
+    /// [`Error::Gone`] if the folder was removed. Writing would make a new one
+    /// that lacks everything else.
+    fn check_exists(&self) -> Result<(), Error> {
+        let removed = self.handle.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
+        if removed || !self.path.is_dir() { Err(Error::Gone { path: self.path.display().to_string() }) } else { Ok(()) }
     }
 }
 

@@ -5,7 +5,7 @@
 //! line being written; a power cut may lose the last lines.
 
 use crate::{Error, staged::file_error};
-use serde::{Deserialize, Serialize, de::DeserializeOwned, ser::SerializeMap};
+use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::{
     fs::{File, OpenOptions},
@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Something that happened, written as `{"time_ms":…,"kind":"…",…fields}`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// When, in milliseconds since 1970 (UTC), as the caller's clock had it.
     pub time_ms: i64,
@@ -23,6 +23,7 @@ pub struct Event {
     pub kind: String,
     /// The rest. Fields called `time_ms` or `kind` are not written: those
     /// names are the event's own.
+    #[serde(flatten, serialize_with = "other_fields")]
     pub fields: Map<String, Value>,
 }
 
@@ -55,35 +56,9 @@ impl Event {
     }
 }
 
-impl Serialize for Event {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("time_ms", &self.time_ms)?;
-        map.serialize_entry("kind", &self.kind)?;
-        for (name, value) in &self.fields {
-            if name != "time_ms" && name != "kind" {
-                map.serialize_entry(name, value)?;
-            }
-        }
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Event {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error as _;
-        let mut fields = Map::deserialize(deserializer)?;
-        let time_ms = fields.shift_remove("time_ms").and_then(|value| value.as_i64());
-        let kind = match fields.shift_remove("kind") {
-            Some(Value::String(kind)) => Some(kind),
-            _ => None,
-        };
-        Ok(Self {
-            time_ms: time_ms.ok_or_else(|| D::Error::custom("`time_ms` must be an integer"))?,
-            kind: kind.ok_or_else(|| D::Error::custom("`kind` must be a text"))?,
-            fields,
-        })
-    }
+/// Leaves out the fields with the names of the event's own.
+fn other_fields<S: Serializer>(fields: &Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().filter(|(name, _)| !["time_ms", "kind"].contains(&name.as_str())))
 }
 
 /// A log that is open for appending. Threads may share it, and so may

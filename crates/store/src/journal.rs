@@ -174,7 +174,7 @@ impl Journal {
     pub fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
         let stored = self.with(|connection| stored(connection, key))?;
         match &stored {
-            Some(Ok(entry)) => self.reused(entry),
+            Some(Ok(entry)) => self.count_reuse(entry),
             Some(Err(_)) => _ = self.inner.damaged.fetch_add(1, Ordering::Relaxed),
             None => {}
         }
@@ -214,7 +214,7 @@ impl Journal {
         calls: impl IntoIterator<Item = (&'a Key, &'a JournalEntry)> + Clone,
         more: impl Fn(&Connection, &Key) -> rusqlite::Result<()>,
     ) -> Result<u64, Error> {
-        self.writable()?;
+        self.check_writable()?;
         if let Some(flusher) = &self.inner.flusher {
             flusher.check()?;
         }
@@ -225,7 +225,7 @@ impl Journal {
                 let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
                 let mut written = 0;
                 for (key, entry) in calls.clone() {
-                    written += u64::from(write_if_new(&transaction, key, &StoredCall::new(key, entry))?);
+                    written += u64::from(write_if_new(&transaction, key, entry)?);
                     more(&transaction, key)?;
                 }
                 transaction.commit()?;
@@ -244,7 +244,7 @@ impl Journal {
 
     /// Checks that what is written now will be found again: SQLite continues
     /// with a file even if it was removed.
-    fn writable(&self) -> Result<(), Error> {
+    fn check_writable(&self) -> Result<(), Error> {
         // Absolute, because the reader of the message may not know the working directory.
         let path = || std::path::absolute(&self.inner.path).as_ref().unwrap_or(&self.inner.path).display().to_string();
         let Some(opened) = self.inner.file else { return Err(Error::ReadOnly { path: path() }) };
@@ -278,27 +278,27 @@ impl JournalInner {
 }
 
 /// Writes an entry unless there is an intact one; returns whether it wrote.
-fn write_if_new(connection: &Connection, key: &Key, entry: &StoredCall<'_, &str>) -> rusqlite::Result<bool> {
+fn write_if_new(connection: &Connection, key: &Key, entry: &JournalEntry) -> rusqlite::Result<bool> {
     let is_new = !matches!(stored(connection, key)?, Some(Ok(_)));
     if is_new {
-        write(connection, entry)?;
+        write(connection, key, entry)?;
     }
     Ok(is_new)
 }
 
-fn write(connection: &Connection, entry: &StoredCall<'_, &str>) -> rusqlite::Result<()> {
+fn write(connection: &Connection, key: &Key, entry: &JournalEntry) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     connection.prepare_cached(sql)?.execute(params![
-        entry.key,
+        key.bytes(),
         entry.model,
         entry.kind,
         entry.response,
-        entry.prompt_tokens,
-        entry.completion_tokens,
+        signed(entry.prompt_tokens),
+        signed(entry.completion_tokens),
         entry.cost_usd,
         entry.seconds,
         entry.created_unix_ms,
-        &entry.checksum()[..],
+        checksum(key.bytes(), entry),
     ])?;
     Ok(())
 }
@@ -348,82 +348,59 @@ fn intact(row: &Row<'_>) -> Result<JournalEntry, DamagedEntry> {
     let key: Vec<u8> = row.get(0).unwrap_or_default();
     let damaged = |reason: String| DamagedEntry { key: hex(&key), reason };
     let read = || {
-        Ok(StoredCall {
-            key: &key,
+        Ok(JournalEntry {
             model: row.get(1)?,
             kind: row.get(2)?,
             response: row.get(3)?,
-            prompt_tokens: row.get(4)?,
-            completion_tokens: row.get(5)?,
+            prompt_tokens: unsigned(row.get(4)?),
+            completion_tokens: unsigned(row.get(5)?),
             cost_usd: row.get(6)?,
             seconds: row.get(7)?,
             created_unix_ms: row.get(8)?,
         })
     };
-    let stored: StoredCall<'_, String> = read().map_err(|error: rusqlite::Error| damaged(error.to_string()))?;
-    let checksum: Vec<u8> = row.get(9).unwrap_or_default();
-    if checksum != stored.checksum() {
+    let entry: JournalEntry = read().map_err(|error: rusqlite::Error| damaged(error.to_string()))?;
+    if row.get::<_, Vec<u8>>(9).unwrap_or_default() != checksum(&key, &entry) {
         return Err(damaged("its content does not match its checksum".to_owned()));
     }
-    Ok(JournalEntry {
-        prompt_tokens: unsigned(stored.prompt_tokens),
-        completion_tokens: unsigned(stored.completion_tokens),
-        model: stored.model,
-        kind: stored.kind,
-        response: stored.response,
-        cost_usd: stored.cost_usd,
-        seconds: stored.seconds,
-        created_unix_ms: stored.created_unix_ms,
-    })
+    Ok(entry)
 }
 
-/// An entry exactly as the database gives it back, so that the checksum is
-/// the same on both sides: its integers are signed and it knows no -0.0.
-struct StoredCall<'a, Text> {
-    key: &'a [u8],
-    model: Text,
-    kind: Text,
-    response: Text,
-    prompt_tokens: i64,
-    completion_tokens: i64,
-    cost_usd: f64,
-    seconds: f64,
-    created_unix_ms: i64,
-}
-
-impl<'a> StoredCall<'a, &'a str> {
-    fn new(key: &'a Key, entry: &'a JournalEntry) -> Self {
-        Self {
-            key: key.bytes(),
-            model: &entry.model,
-            kind: &entry.kind,
-            response: &entry.response,
-            prompt_tokens: signed(entry.prompt_tokens),
-            completion_tokens: signed(entry.completion_tokens),
-            cost_usd: entry.cost_usd + 0.0,
-            seconds: entry.seconds + 0.0,
-            created_unix_ms: entry.created_unix_ms,
-        }
+/// The checksum of an entry as the database gives it back: its integers are signed and
+/// it knows no -0.0. The key is part of it: an entry under the wrong key is damaged.
+fn checksum(key: &[u8], entry: &JournalEntry) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for bytes in [key, entry.model.as_bytes(), entry.kind.as_bytes(), entry.response.as_bytes()] {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
     }
+    for number in [signed(entry.prompt_tokens), signed(entry.completion_tokens), entry.created_unix_ms] {
+        hasher.update(&number.to_le_bytes());
+    }
+    for number in [entry.cost_usd, entry.seconds] {
+        hasher.update(&(number + 0.0).to_bits().to_le_bytes());
+    }
+    *hasher.finalize().as_bytes()
 }
 
-impl<Text: AsRef<str>> StoredCall<'_, Text> {
-    /// The key is part of it: an entry under the wrong key is damaged.
-    fn checksum(&self) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new();
-        let texts = [&self.model, &self.kind, &self.response].map(|text| text.as_ref().as_bytes());
-        for bytes in [self.key].into_iter().chain(texts) {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
-        }
-        for number in [self.prompt_tokens, self.completion_tokens, self.created_unix_ms] {
-            hasher.update(&number.to_le_bytes());
-        }
-        for number in [self.cost_usd, self.seconds] {
-            hasher.update(&number.to_bits().to_le_bytes());
-        }
-        *hasher.finalize().as_bytes()
-    }
+/// The keys that a query selects, in its order.
+fn select_keys(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+) -> rusqlite::Result<Vec<Vec<u8>>> {
+    connection.prepare_cached(sql)?.query_map(parameters, |row| row.get(0))?.collect()
+}
+
+/// Runs work on the file outside the threads that wait for the network. Work that has
+/// begun is finished even if its caller is gone.
+async fn on_disk<T: Send + 'static>(
+    journal: &Journal,
+    work: impl FnOnce(&Journal) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let shared = journal.clone();
+    let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+    done.map_err(|error| file_error("use", journal.path(), std::io::Error::other(error)))?
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -50,6 +50,11 @@ impl Key {
         &self.0
     }
 
+    /// Reads 32 bytes.
+    pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
     /// The key of a part of what this is the key of: its first 24 bytes are the
     /// same, and the last 8 say which part.
     #[must_use]

@@ -14,7 +14,7 @@ pub fn is_url(address: &str) -> bool {
 /// each of which may hold a secret. A path is not changed.
 pub fn without_secrets(address: &str) -> String {
     let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
-    // One letter is a drive.
+    // A single letter before the colon is a Windows drive.
     let has_scheme = scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     if is_url(address) || address.starts_with("file:") {
         let cleaned = Url::parse(address).ok().and_then(|mut url| {

@@ -2,7 +2,23 @@
 //! one line in its folder's `mod.rs`.
 
 /// Reads a file that settings name, given its path as the settings write it.
-pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, SettingsFileError>;
+
+/// Why a file that settings name cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsFileError {
+    /// The experiment is in a bundle, which lacks the file of this path.
+    #[error("{0} is not in the bundle, which holds what its experiment needs")]
+    NotInBundle(String),
+    /// The system does not read it.
+    #[error("{path} cannot be read: {source}")]
+    Unreadable {
+        /// Its path on this machine.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
 
 /// The docs at the top of a file of Rust: its lines with `//!`, a blank line
 /// between paragraphs, without links to other items.

@@ -8,9 +8,9 @@ use std::{
 
 /// `O_NONBLOCK`, which has no effect on regular files.
 #[cfg(target_os = "linux")]
-const NOT_WAITING: i32 = 0o4000;
+const NONBLOCK: i32 = 0o4000;
 #[cfg(target_os = "macos")]
-const NOT_WAITING: i32 = 4;
+const NONBLOCK: i32 = 4;
 
 /// Opens a regular file to read it. To open a pipe or a device could block, or
 /// deliver bytes without end.
@@ -26,7 +26,7 @@ pub fn open_regular(path: &Path) -> Result<File> {
     options.read(true);
     // If it becomes a pipe in this moment, opening it does not wait for a writer.
     #[cfg(any(target_os = "linux", target_os = "macos"))]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, NOT_WAITING);
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, NONBLOCK);
     let file = options.open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),

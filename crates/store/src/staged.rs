@@ -58,7 +58,7 @@ impl StagedFile {
     }
 
     /// Gives the file its name, flushed to the disk, unless the name is taken.
-    pub(crate) async fn arrive(self, path: &Path) -> Result<bool, Error> {
+    pub(crate) async fn link(self, path: &Path) -> Result<bool, Error> {
         let linked = async {
             tokio::fs::File::open(&self.0).await?.sync_all().await?;
             tokio::fs::hard_link(&self.0, path).await

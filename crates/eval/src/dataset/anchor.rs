@@ -74,13 +74,13 @@ enum Fold {
 /// A text to search in, with its folded forms, which are made on demand.
 struct Haystack<'a> {
     text: &'a str,
-    typography: OnceCell<String>,
-    hyphens: OnceCell<String>,
+    /// By level of folding.
+    folded: [OnceCell<String>; 2],
 }
 
 impl<'a> Haystack<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, typography: OnceCell::new(), hyphens: OnceCell::new() }
+        Self { text, folded: [const { OnceCell::new() }; 2] }
     }
 
     fn find(&self, quote: &str, hint: Option<Span>) -> Option<Span> {
@@ -104,11 +104,7 @@ impl<'a> Haystack<'a> {
     }
 
     fn find_folded(&self, quote: &str, hint: Option<usize>, level: Fold) -> Option<Span> {
-        let cell = match level {
-            Fold::Typography => &self.typography,
-            Fold::Hyphens => &self.hyphens,
-        };
-        let haystack = cell.get_or_init(|| folded(self.text, level));
+        let haystack = self.folded[level as usize].get_or_init(|| folded(self.text, level));
         let needle = folded(quote, level);
         if needle.is_empty() {
             return None;

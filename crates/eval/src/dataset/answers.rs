@@ -27,15 +27,15 @@
 //! Other columns are passed to metrics that are the user's own functions. A
 //! misspelt column is an error.
 
-use super::cells::{is_blank, text, texts};
+use super::cells::{find_filled, is_blank, text, texts};
 use super::fault::{ImportError, RecordError, RowError};
 use super::format::{self, FileContent};
-use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
+use super::import::{read_answerable, read_own_evidence, read_tags};
 use super::places::{self, DocumentTexts, PassagesError};
 use super::rows::Numbering;
 use super::{Dataset, Question, columns, rows};
 use crate::words;
-use rag::{Answer, Document, Passage, Span};
+use rag::{Answer, Document, Passage};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -107,7 +107,7 @@ fn read_all(
     mut faults: Vec<RowError>,
 ) -> Result<Vec<AnsweredRow>, Vec<RowError>> {
     if let Some((_, fields)) = records.first().filter(|_| has_header) {
-        columns::check(fields, &GROUPS, &[OTHER, IGNORED], numbering.first(), &mut faults);
+        columns::check(fields, &GROUPS, &[OTHER], numbering.first(), &mut faults);
     }
     let mut answered: Vec<AnsweredRow> = Vec::new();
     let texts = DocumentTexts::of(documents);
@@ -115,7 +115,7 @@ fn read_all(
     for (line, fields) in records {
         let line = *line;
         if !has_header {
-            columns::check(fields, &GROUPS, &[OTHER, IGNORED], line, &mut faults);
+            columns::check(fields, &GROUPS, &[OTHER], line, &mut faults);
         }
         let read = read(fields, line, numbering, &texts, &mut faults);
         let id = &read.question.id;
@@ -193,18 +193,11 @@ fn read(
         let read = read_passages(value, numbering, documents);
         read.map_err(|cause| fault(RecordError::Passages { column: name, cause })).ok()
     });
-    let evidence = match fields
-        .get("evidence")
-        .filter(|value| !is_blank(value))
-        .map(|value| read_own_evidence(value, numbering))
-    {
-        Some(Ok(evidence)) => evidence,
-        Some(Err(reasons)) => {
-            reasons.into_iter().for_each(&mut fault);
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
+    let evidence = find_filled(fields, &["evidence"]).map(|(_, value)| read_own_evidence(value, numbering));
+    let evidence = evidence.unwrap_or(Ok(Vec::new())).unwrap_or_else(|reasons| {
+        reasons.into_iter().for_each(&mut fault);
+        Vec::new()
+    });
     let tags = read_tags(fields).map_err(&mut fault).unwrap_or_default();
     let answerable = read_answerable(fields).map_err(&mut fault).unwrap_or(true);
     let citations = |text: &str| match &passages {
@@ -260,17 +253,7 @@ fn passage(
     numbering: Numbering,
     documents: &DocumentTexts<'_>,
 ) -> Result<Passage, PassagesError> {
-    let plain = |text: String| Passage {
-        document: String::new(),
-        span: Span { start: 0, end: 0 },
-        text,
-        score: 0.0,
-        page: None,
-        book: None,
-        heading: None,
-        rows: Vec::new(),
-        parts: Vec::new(),
-    };
+    let plain = |text: String| Passage { text, ..Passage::default() };
     let Value::Object(fields) = item else {
         return text(item).map(plain).map_err(|cause| PassagesError::Text { number, cause });
     };

@@ -4,7 +4,7 @@
 //! The text of an error follows the column's name.
 
 use super::literal::{self, LiteralError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Why a cell cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,14 @@ pub(super) fn is_blank(value: &Value) -> bool {
         Value::String(text) => text.trim().is_empty() || text.trim().eq_ignore_ascii_case("nan"),
         _ => false,
     }
+}
+
+/// The first of some columns that is not blank.
+pub(super) fn find_filled<'a>(
+    fields: &'a Map<String, Value>,
+    names: &[&'static str],
+) -> Option<(&'static str, &'a Value)> {
+    names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)))
 }
 
 /// A text, trimmed; a number counts as one (ids often are).
@@ -68,26 +76,6 @@ pub(super) fn cell(value: Option<&Value>) -> String {
     }
 }
 
-/// The Damerau-Levenshtein distance: letters inserted, removed, replaced, or
-/// swapped with their neighbour.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
-    for i in 1..=left.len() {
-        let mut row = vec![i];
-        for j in 1..=right.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(left[i - 1] != right[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[left.len()][right.len()]
-}
-
 /// Yes or no, as JSON, Python and spreadsheets write it.
 pub(super) fn boolean(value: &Value) -> Result<bool, CellError> {
     let word = match value {
@@ -103,12 +91,12 @@ pub(super) fn boolean(value: &Value) -> Result<bool, CellError> {
 }
 
 /// The known name that a column's name misspells; `None` if it is a known name.
-pub(super) fn nearly<'a>(column: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(super) fn misspelled_name<'a>(column: &str, known: &[&'a str]) -> Option<&'a str> {
     if known.contains(&column) || column.chars().count() <= 3 {
         return None;
     }
     let column = column.to_lowercase();
-    known.iter().find(|known| edit_distance(known, &column) <= 1 + known.len() / 8).copied()
+    known.iter().find(|known| strsim::osa_distance(known, &column) <= 1 + known.len() / 8).copied()
 }
 
 #[cfg(test)]
@@ -117,19 +105,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn edit_distances_count_letters() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "ab"), 2);
-        assert_eq!(edit_distance("é", "e"), 1);
-        assert_eq!(edit_distance("anwser", "answer"), 1);
-    }
-
-    #[test]
     fn names_are_near_if_few_letters_differ() {
         let known = ["question", "id", "reference_contexts"];
-        assert_eq!(nearly("Qestion", &known), Some("question"));
-        assert_eq!(nearly("question", &known), None);
-        assert_eq!((nearly("ids", &known), nearly("notes", &known)), (None, None));
+        assert_eq!(misspelled_name("Qestion", &known), Some("question"));
+        assert_eq!(misspelled_name("question", &known), None);
+        assert_eq!((misspelled_name("ids", &known), misspelled_name("notes", &known)), (None, None));
     }
 
     #[test]

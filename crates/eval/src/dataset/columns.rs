@@ -1,7 +1,7 @@
 //! Reports on a file of questions: counts, and the columns that are not used, each
 //! with a hint.
 
-use super::cells::{is_blank, nearly};
+use super::cells::{is_blank, misspelled_name};
 use super::{Dataset, fault::RowError, rows::FileRecord};
 use crate::Question;
 use serde::{Deserialize, Serialize};
@@ -13,73 +13,31 @@ pub(super) const QUOTE: &[&str] = &["quote", "evidence_quote", "evidence_text"];
 pub(super) const DOCUMENT: &[&str] = &["document", "evidence_document"];
 
 /// Common names of columns in other files, and the hint for each.
-const ALIASES: &[(&[&str], &str)] = &[
+const ALIASES: &[(&str, &str)] = &[
     (
-        &[
-            "quotes",
-            "context",
-            "passage",
-            "passages",
-            "excerpt",
-            "snippet",
-            "citation",
-            "chunk",
-            "chunk_text",
-            "source_text",
-            "source_quote",
-            "supporting_text",
-            "supporting_fact",
-            "supporting_facts",
-            "gold_context",
-            "golden_context",
-            "ground_truth_context",
-            "relevant_passage",
-            "relevant_text",
-            "reference_context",
-        ],
+        "quotes context passage passages excerpt snippet citation chunk chunk_text source_text source_quote \
+         supporting_text supporting_fact supporting_facts gold_context golden_context ground_truth_context \
+         relevant_passage relevant_text reference_context",
         "if it holds the words of the evidence, name it `quote`",
     ),
     (
-        &[
-            "documents",
-            "doc",
-            "docs",
-            "doc_name",
-            "doc_id",
-            "document_name",
-            "document_id",
-            "document_path",
-            "source",
-            "sources",
-            "source_document",
-            "source_file",
-            "file",
-            "file_name",
-            "filename",
-            "path",
-            "url",
-        ],
+        "documents doc docs doc_name doc_id document_name document_id document_path source sources source_document \
+         source_file file file_name filename path url",
         "if it names the document of the evidence, name it `document`, beside a column `quote` with the words there",
     ),
     (
-        &[
-            "expected",
-            "expected_answer",
-            "expected_output",
-            "gold_answer",
-            "golden_answer",
-            "correct_answer",
-            "answers",
-            "reference_answer",
-            "target",
-            "solution",
-            "label",
-        ],
+        "expected expected_answer expected_output gold_answer golden_answer correct_answer answers reference_answer \
+         target solution label",
         "if it holds the right answer, name it `reference`",
     ),
-    (&["query", "prompt", "input"], "if it holds the question, name it `question`"),
-    (&["tag", "type", "category", "topic", "kind", "difficulty"], "to group by it, name it `tags`"),
+    ("query prompt input", "if it holds the question, name it `question`"),
+    ("tag type category topic kind difficulty", "to group by it, name it `tags`"),
 ];
+
+/// Columns of Ragas that are no part of a golden dataset, and no misspelling.
+const NO_MISSPELLING: &str = "answer response retrieved_contexts retrieved_context_ids reference_context_ids \
+                              multi_responses rubrics rubric reference_topics metadata episode_done persona_name \
+                              query_style query_length";
 
 /// A column that is not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,9 +82,8 @@ impl DatasetReport {
     }
 }
 
-/// Refuses columns that are nearly known ones, that exclude each other, or that
-/// lack the question. A row may have one column of each group; the second group
-/// is the question.
+/// Reports misspelt names of columns, columns that exclude each other, and a missing
+/// question. A row may have one column of each group; the second group is the question.
 pub(super) fn check(
     fields: &Map<String, Value>,
     groups: &[&[&str]; 5],
@@ -134,9 +91,10 @@ pub(super) fn check(
     number: usize,
     faults: &mut Vec<RowError>,
 ) {
-    let known: Vec<&str> = groups.iter().chain(others).copied().flatten().copied().collect();
+    let known = groups.iter().chain(others).copied().flatten().copied();
+    let known: Vec<&str> = known.chain(NO_MISSPELLING.split(' ')).collect();
     for column in fields.keys() {
-        if let Some(near) = nearly(column, &known) {
+        if let Some(near) = misspelled_name(column, &known) {
             faults.push(RowError::new(number, format!("has a column `{column}`: write `{near}`, or rename it")));
         }
     }
@@ -175,18 +133,16 @@ pub(super) fn ignored(
 
 fn hint(name: &str, known: &[&str]) -> Option<String> {
     let plain = name.trim().to_lowercase().replace([' ', '-'], "_");
-    let by_alias =
-        || ALIASES.iter().find(|(names, _)| names.contains(&plain.as_str())).map(|(_, hint)| (*hint).to_owned());
+    let holds_name = |names: &str| names.split(' ').any(|name| name == plain);
+    let by_alias = || ALIASES.iter().find(|(names, _)| holds_name(names)).map(|(_, hint)| (*hint).to_owned());
     let by_case = || known.iter().find(|known| **known == plain).map(|known| format!("name it `{known}` to use it"));
     let of_answers = || {
-        let names = ["answer", "response", "retrieved_contexts", "contexts"];
-        names
-            .contains(&plain.as_str())
+        holds_name("answer response retrieved_contexts contexts")
             .then(|| "what a system made of the question is no part of a golden dataset".to_owned())
     };
     let near = || {
         let names: Vec<&str> = QUOTE.iter().chain(DOCUMENT).copied().collect();
-        nearly(&plain, &names).map(|near| format!("did you mean `{near}`?"))
+        misspelled_name(&plain, &names).map(|near| format!("did you mean `{near}`?"))
     };
     // A document alone says nothing: evidence is words.
     let alone =

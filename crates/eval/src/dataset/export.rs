@@ -12,8 +12,7 @@
 //! Only our own columns hold earlier messages of a conversation
 //! ([`ColumnSet::hold_turns`]).
 
-use super::{Dataset, DatasetFormat, Question, format::WriteError};
-use crate::dataset::QuestionKind;
+use super::{Dataset, DatasetFormat, Question, QuestionKind, QuestionStyle, format::WriteError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -32,22 +31,19 @@ pub enum ColumnSet {
 impl ColumnSet {
     /// Whether they hold earlier messages of a conversation.
     pub fn hold_turns(self) -> bool {
-        names(self).contains(&"turns")
+        names(self).any(|name| name == "turns")
     }
 }
 
-/// Why a dataset was not written.
+/// The table of a dataset could not be built.
 #[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// The table could not be built.
-    #[error("the table cannot be written as {format:?}")]
-    Table {
-        /// The format.
-        format: DatasetFormat,
-        /// The cause.
-        #[source]
-        cause: WriteError,
-    },
+#[error("the table cannot be written as {format:?}")]
+pub struct ExportError {
+    /// The format.
+    pub format: DatasetFormat,
+    /// The cause.
+    #[source]
+    pub cause: WriteError,
 }
 
 impl Dataset {
@@ -65,41 +61,24 @@ impl Dataset {
             "draft" => !has(|question| question.draft.is_some()),
             _ => false,
         };
-        let names: Vec<&str> = names(columns).iter().copied().filter(|name| !is_left_out(name)).collect();
-        format.file().write(&rows, &names).map_err(|cause| ExportError::Table { format, cause })
+        let names: Vec<&str> = names(columns).filter(|name| !is_left_out(name)).collect();
+        (format.file().write)(&rows, &names).map_err(|cause| ExportError { format, cause })
     }
 }
 
 /// The names of the columns, in order. A dataset without conversations is
 /// written without `turns`; the same goes for `draft`, `filter` and `attack`.
-fn names(columns: ColumnSet) -> &'static [&'static str] {
-    match columns {
-        ColumnSet::Reverie => &[
-            "id",
-            "question",
-            "turns",
-            "reference",
-            "evidence",
-            "tags",
-            "answerable",
-            "origin",
-            "split",
-            "review",
-            "draft",
-            "filter",
-            "attack",
-        ],
-        ColumnSet::Ragas => &[
-            "user_input",
-            "reference_contexts",
-            "reference",
-            "synthesizer_name",
-            "persona_name",
-            "query_style",
-            "query_length",
-        ],
-        ColumnSet::Dream => &["question", "contexts", "ground_truth", "evolution_type", "metadata", "episode_done"],
-    }
+fn names(columns: ColumnSet) -> impl Iterator<Item = &'static str> {
+    let names = match columns {
+        ColumnSet::Reverie => {
+            "id question turns reference evidence tags answerable origin split review draft filter attack"
+        }
+        ColumnSet::Ragas => {
+            "user_input reference_contexts reference synthesizer_name persona_name query_style query_length"
+        }
+        ColumnSet::Dream => "question contexts ground_truth evolution_type metadata episode_done",
+    };
+    names.split(' ')
 }
 
 /// A question in these columns; missing values are null.
@@ -144,8 +123,7 @@ fn synthesizer(kind: QuestionKind) -> &'static str {
     }
 }
 
-fn style(style: crate::dataset::QuestionStyle) -> &'static str {
-    use crate::dataset::QuestionStyle;
+fn style(style: QuestionStyle) -> &'static str {
     match style {
         QuestionStyle::Plain => "PERFECT_GRAMMAR",
         QuestionStyle::WebSearch => "WEB_SEARCH_LIKE",
@@ -246,11 +224,8 @@ mod tests {
                 ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).unwrap().build().unwrap();
             let batch = reader.next().unwrap().unwrap();
             let fields: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-            let names: Vec<&str> = names(columns)
-                .iter()
-                .copied()
-                .filter(|name| !["turns", "draft", "filter", "attack"].contains(name))
-                .collect();
+            let names: Vec<&str> =
+                names(columns).filter(|name| !["turns", "draft", "filter", "attack"].contains(name)).collect();
             assert_eq!(fields, names);
             assert_eq!(batch.num_rows(), 2);
             if columns == ColumnSet::Ragas {

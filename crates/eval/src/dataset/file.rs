@@ -19,17 +19,11 @@ use std::collections::HashMap;
 #[non_exhaustive]
 pub enum UnwritableFile {
     /// The format cannot be changed in place.
-    #[error("{file}: a file of this format is only read: write the questions as {}", super::DatasetFormat::kept().titles())]
-    NotInPlace {
-        /// The file.
-        file: String,
-    },
+    #[error("{0}: a file of this format is only read: write the questions as {formats}", formats = super::DatasetFormat::kept().titles())]
+    NotInPlace(String),
     /// No question is left.
-    #[error("{file}: no question would be left in it: remove the file yourself")]
-    Empty {
-        /// The file.
-        file: String,
-    },
+    #[error("{0}: no question would be left in it: remove the file yourself")]
+    Empty(String),
     /// The format or the columns cannot hold some fields.
     #[error("{file}: {fields} of question `{question}` cannot be kept in this file")]
     Fields {
@@ -41,11 +35,8 @@ pub enum UnwritableFile {
         question: String,
     },
     /// Questions would be lost when the file is read again.
-    #[error("{file}: some questions would be lost")]
-    Questions {
-        /// The file.
-        file: String,
-    },
+    #[error("{0}: some questions would be lost")]
+    Questions(String),
     /// The new bytes could not be read.
     #[error("{file}: what would be written could not be read again")]
     Unreadable {
@@ -107,8 +98,8 @@ impl DatasetFile {
             let row = known.get(question.id.as_str()).copied();
             changed.push((row, row.map_or_else(|| all_fields(question), |i| self.changes(i, question))));
         }
-        let Some(rewrite) = self.layout.format.file().rewrite() else {
-            return Err(UnwritableFile::NotInPlace { file: self.name.clone() });
+        let Some(rewrite) = self.layout.format.file().rewrite else {
+            return Err(UnwritableFile::NotInPlace(self.name.clone()));
         };
         let bytes = rewrite(&OriginalFile { rows: &self.rows, layout: &self.layout }, &changed)
             .map_err(|cause| UnwritableFile::Write { file: self.name.clone(), cause })?;
@@ -163,7 +154,7 @@ impl DatasetFile {
     fn verify(&self, bytes: &[u8]) -> Result<(), UnwritableFile> {
         let file = || self.name.clone();
         if self.dataset.questions.is_empty() {
-            return Err(UnwritableFile::Empty { file: file() });
+            return Err(UnwritableFile::Empty(file()));
         }
         let read = import::read_file(&self.name, bytes)
             .map_err(|mistakes| UnwritableFile::Unreadable { file: file(), first: mistakes.into_iter().next() })?;
@@ -175,7 +166,7 @@ impl DatasetFile {
                 question: wanted.id.clone(),
             }),
             None if read.dataset.questions.len() != self.dataset.questions.len() => {
-                Err(UnwritableFile::Questions { file: file() })
+                Err(UnwritableFile::Questions(file()))
             }
             None => Ok(()),
         }

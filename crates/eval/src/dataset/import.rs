@@ -25,7 +25,7 @@
 //! Unknown columns are listed in [`FileQuestions::ignored`]; a misspelt column is an
 //! error. In CSV, lists are JSON or Python literals.
 
-use super::cells::{CellError, boolean, is_blank, text, texts};
+use super::cells::{CellError, boolean, find_filled, is_blank, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
 use super::fault::{ImportError, RecordError, RowError};
 use super::format::{self, FileContent};
@@ -46,24 +46,6 @@ const GROUPS: [&[&str]; 5] = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE];
 const OTHER: &[&str] =
     &["evidence", "reference_contexts", "contexts", "draft", "tags", "origin", "split", "review", "filter", "attack"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
-/// Columns of Ragas that are no part of a golden dataset, and no misspelling.
-pub(super) const IGNORED: &[&str] = &[
-    "answer",
-    "response",
-    "retrieved_contexts",
-    "retrieved_context_ids",
-    "reference_context_ids",
-    "multi_responses",
-    "rubrics",
-    "rubric",
-    "reference_topics",
-    "metadata",
-    "episode_done",
-    "persona_name",
-    "query_style",
-    "query_length",
-];
-
 /// Reads a file of golden questions. Its name decides the format (`.jsonl`,
 /// `.csv`, `.tsv`), or its content if the name is another.
 ///
@@ -133,12 +115,12 @@ fn read_rows(
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     if let Some(first) = rows.first().filter(|_| has_header) {
         // Every row has the header's columns: their errors are reported once.
-        columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS, IGNORED], numbering.first(), &mut faults);
+        columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS], numbering.first(), &mut faults);
     }
     for row in &rows {
         let n_faults = faults.len();
         if !has_header {
-            columns::check(&row.fields, &GROUPS, &[OTHER, EXTRA_TAGS, IGNORED], row.line, &mut faults);
+            columns::check(&row.fields, &GROUPS, &[OTHER, EXTRA_TAGS], row.line, &mut faults);
         }
         let question = read_question(&row.fields, row.line, numbering, &mut faults);
         if let Some(known) = lines_of_ids.get(&question.id) {
@@ -208,8 +190,7 @@ fn read_question(
         // Reported with the columns.
         None => String::new(),
     };
-    let said = TURNS.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
-    let turns = said.map_or(Ok(Vec::new()), |(name, value)| {
+    let turns = find_filled(fields, TURNS).map_or(Ok(Vec::new()), |(name, value)| {
         super::turns::read(value).map_err(|cause| RecordError::Turns { column: name, cause })
     });
     let turns = turns.map_err(&mut fault).unwrap_or_default();
@@ -233,14 +214,15 @@ fn read_question(
     if !answerable && !evidence.is_empty() {
         fault("is marked as unanswerable, but has evidence: remove one of them".into());
     }
-    let origin = own(fields, "origin", &mut fault);
-    let draft = fields.get("draft").filter(|value| !is_blank(value));
-    let draft = draft.map(text).transpose().map_err(RecordError::in_column("draft")).map_err(&mut fault);
+    let origin = read_own_field(fields, "origin", &mut fault);
+    let draft = find_filled(fields, &["draft"]);
+    let draft =
+        draft.map(|(_, draft)| text(draft)).transpose().map_err(RecordError::in_column("draft")).map_err(&mut fault);
     let draft = draft.unwrap_or_default();
-    let split = own(fields, "split", &mut fault);
-    let review = own(fields, "review", &mut fault);
-    let filter = own(fields, "filter", &mut fault);
-    let attack = own(fields, "attack", &mut fault);
+    let split = read_own_field(fields, "split", &mut fault);
+    let review = read_own_field(fields, "review", &mut fault);
+    let filter = read_own_field(fields, "filter", &mut fault);
+    let attack = read_own_field(fields, "attack", &mut fault);
     Question {
         id,
         question,
@@ -266,7 +248,11 @@ pub(super) fn id_of(turns: &[Message], question: &str) -> String {
 }
 
 /// A field that this program writes: JSON, or JSON in a cell.
-fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut impl FnMut(RecordError)) -> Option<T> {
+fn read_own_field<T: DeserializeOwned>(
+    fields: &Map<String, Value>,
+    name: &str,
+    fault: &mut impl FnMut(RecordError),
+) -> Option<T> {
     let value = fields.get(name).filter(|value| !is_blank(value))?;
     let read = serde_json::from_value(value.clone()).or_else(|error| match value {
         Value::String(cell) => serde_json::from_str(cell).map_err(|_| error),
@@ -277,8 +263,7 @@ fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut
 
 /// Whether the documents hold an answer; the default is yes.
 pub(super) fn read_answerable(fields: &Map<String, Value>) -> Result<bool, RecordError> {
-    let given = ANSWERABLE.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
-    let Some((name, value)) = given else { return Ok(true) };
+    let Some((name, value)) = find_filled(fields, ANSWERABLE) else { return Ok(true) };
     let value = boolean(value).map_err(RecordError::in_column(name))?;
     Ok(value == (name == "answerable"))
 }
@@ -297,7 +282,7 @@ fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, RecordE
 }
 
 fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<RecordError>> {
-    if let Some(value) = fields.get("evidence").filter(|value| !is_blank(value)) {
+    if let Some((_, value)) = find_filled(fields, &["evidence"]) {
         return read_own_evidence(value, Numbering::Line);
     }
     if let Some((name, value)) =
@@ -306,11 +291,8 @@ fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<Recor
         return read_quotes(fields, name, value).map_err(|reason| vec![reason]);
     }
     let is_golden = !fields.contains_key("answer") && !fields.contains_key("response");
-    let given = ["reference_contexts", "contexts"]
-        .into_iter()
-        .filter(|name| *name == "reference_contexts" || is_golden)
-        .find_map(|name| fields.get(name).filter(|value| !is_blank(value)).map(|value| (name, value)));
-    let Some((name, value)) = given else { return Ok(Vec::new()) };
+    let names: &[&str] = if is_golden { &["reference_contexts", "contexts"] } else { &["reference_contexts"] };
+    let Some((name, value)) = find_filled(fields, names) else { return Ok(Vec::new()) };
     let contexts = texts(value).map_err(|cause| vec![RecordError::in_column(name)(cause)])?;
     let quotes = contexts.iter().map(|context| without_hop(context)).filter(|quote| !quote.is_empty());
     Ok(quotes.map(|quote| Evidence { document: String::new(), quote: quote.to_owned(), span: None }).collect())
@@ -319,11 +301,10 @@ fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<Recor
 /// Quotes in a column of their own, with their documents in another.
 fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result<Vec<Evidence>, RecordError> {
     let quotes = texts(value).map_err(RecordError::in_column(name))?;
-    let documents =
-        match DOCUMENT.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?))) {
-            Some((name, value)) => texts(value).map_err(RecordError::in_column(name))?,
-            None => vec![String::new()],
-        };
+    let documents = match find_filled(fields, DOCUMENT) {
+        Some((name, value)) => texts(value).map_err(RecordError::in_column(name))?,
+        None => vec![String::new()],
+    };
     if documents.len() != 1 && documents.len() != quotes.len() {
         let (quotes, documents) = (quotes.len(), documents.len());
         let rule = "give one document, or one for each quote";

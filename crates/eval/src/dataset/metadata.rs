@@ -4,6 +4,7 @@
 use super::{
     fault::{ImportError, RowError},
     format::{self, DatasetFormat, FileContent},
+    rows::FileRecord,
 };
 use rag::Metadata;
 use serde_json::{Number, Value};
@@ -35,45 +36,34 @@ pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Metada
     let (records, mut faults) = format::read(name, bytes, FileContent::Answers);
     let is_text = DatasetFormat::of_file(name, bytes) == DatasetFormat::Csv;
     let mut found: BTreeMap<String, MetadataRow> = BTreeMap::new();
-    for row in records {
-        let mut fields = row.fields;
+    for FileRecord { line, mut fields, .. } in records {
+        let mut fault = |reason: String| faults.push(RowError::new(line, reason));
         let path = fields.remove(PATH).and_then(|path| path.as_str().map(|path| path.trim().to_owned()));
         let Some(path) = path.filter(|path| !path.is_empty()) else {
-            faults.push(RowError::new(
-                row.line,
-                format!("names no document: give its path below the corpus in the column `{PATH}`"),
-            ));
+            fault(format!("names no document: give its path below the corpus in the column `{PATH}`"));
             continue;
         };
         let mut metadata = Metadata::new();
         for (column, value) in fields {
             if OWN.contains(&column.as_str()) {
-                faults.push(RowError::new(
-                    row.line,
-                    format!("`{column}` is what the document itself says: give the column another name"),
-                ));
+                fault(format!("`{column}` is what the document itself says: give the column another name"));
                 continue;
             }
             match check_value(value) {
                 Ok(None) => {}
                 Ok(Some(value)) => drop(metadata.insert(column, value)),
-                Err(reason) => faults.push(RowError::new(row.line, format!("`{column}` {reason}"))),
+                Err(reason) => fault(format!("`{column}` {reason}")),
             }
         }
         if let Some(earlier) = found.get(&path) {
-            faults.push(RowError::new(
-                row.line,
-                format!("`{path}` has a row already, in line {}: remove one", earlier.line),
-            ));
+            fault(format!("`{path}` has a row already, in line {}: remove one", earlier.line));
             continue;
         }
-        found.insert(path, MetadataRow { line: row.line, metadata });
+        found.insert(path, MetadataRow { line, metadata });
     }
     if found.is_empty() && faults.is_empty() {
-        faults.push(RowError::new(
-            1,
-            format!("holds no row: write a header with the column `{PATH}`, and a row for each document"),
-        ));
+        let reason = format!("holds no row: write a header with the column `{PATH}`, and a row for each document");
+        faults.push(RowError::new(1, reason));
     }
     if !faults.is_empty() {
         faults.sort_by_key(|fault| (fault.number, fault.to_string()));

@@ -3,30 +3,22 @@
 //! When to use it: for the lines that `serve --traffic` kept, with the feedback of
 //! users. A pipeline should be chosen by what is asked in production.
 //!
-//! Equal and nearly equal questions are merged. Nearly equal questions share most of
-//! their words and of their pairs of neighbouring words (Broder, On the resemblance
-//! and containment of documents, 1997). Questions with different numbers or signs
-//! (`2.4` and `2.6`, `C` and `C++`) or different earlier messages stay apart.
+//! Equal and nearly equal questions are merged; see `traffic/selection.rs`.
 //!
 //! The answer of the service is at most a draft for the reviewer of the question,
 //! and its passages are no evidence: otherwise the system would be its own judge.
 
+mod selection;
+
 use super::{
     Dataset, Question,
-    import::id_of,
     turns::{self, TurnsError},
 };
-use crate::words::tokens;
 use models::Message;
+use selection::{CountedQuestion, normalize, select, turns_text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{
-    cmp::Reverse,
-    collections::{BTreeSet, HashMap, HashSet},
-};
-
-/// The tag of all questions from traffic.
-const TAG: &str = "traffic";
+use std::collections::{HashMap, HashSet};
 
 /// The feedback of a user on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,15 +28,6 @@ pub enum UserVerdict {
     Up,
     /// The answer did not help.
     Down,
-}
-
-impl UserVerdict {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        }
-    }
 }
 
 /// Which questions are selected.
@@ -128,14 +111,11 @@ pub struct TrafficQuestions {
 /// The fields of a line of traffic that are used.
 #[derive(Deserialize)]
 struct TrafficLine {
-    #[serde(default)]
     id: Option<String>,
     question: String,
     #[serde(default)]
     turns: Value,
-    #[serde(default)]
     answer: Option<String>,
-    #[serde(default)]
     role: Option<String>,
 }
 
@@ -143,17 +123,6 @@ struct TrafficLine {
 struct FeedbackLine {
     request_id: String,
     verdict: UserVerdict,
-}
-
-/// A question with the number of times it was asked.
-struct CountedQuestion {
-    question: String,
-    turns: Vec<Message>,
-    times: usize,
-    ups: usize,
-    downs: usize,
-    /// The answer that may become a draft, and whether a user praised it.
-    answer: Option<(String, bool)>,
 }
 
 /// Makes questions from lines of traffic and of feedback. Lines that cannot be used
@@ -195,65 +164,19 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
         });
         let place = *places.entry((turns_text(&turns), normalize(&line.question))).or_insert_with(|| {
             let question = line.question.trim().to_owned();
-            asked.push(CountedQuestion { question, turns, times: 0, ups: 0, downs: 0, answer: None });
+            asked.push(CountedQuestion::new(question, turns));
             asked.len() - 1
         });
         asked[place].add(verdict, line.answer);
     }
     report.feedback_elsewhere = verdicts.keys().filter(|id| !known.contains(*id)).count();
     report.equal = report.lines - report.bad_lines.len() - report.shadows - asked.len();
-    // Nearly equal questions take the words of the first one.
-    asked.sort_by_key(|asked| (Reverse(asked.downs), Reverse(asked.times)));
-    let all = asked.len();
-    let mut asked = merge_similar(asked, choice.similarity);
-    report.similar = all - asked.len();
-    asked.sort_by_key(|(asked, _)| (Reverse(asked.downs), Reverse(asked.times)));
-    let all = asked.len();
-    asked.retain(|(asked, _)| match choice.only {
-        None => true,
-        Some(UserVerdict::Up) => asked.ups > 0,
-        Some(UserVerdict::Down) => asked.downs > 0,
-    });
-    report.without_verdict = all - asked.len();
-    let all = asked.len();
-    if let Some(size) = choice.size {
-        asked = if choice.spread { spread_out(asked, size) } else { asked.into_iter().take(size).collect() };
-    }
-    report.beyond_size = all - asked.len();
-    let questions: Vec<Question> = asked.into_iter().map(|(asked, _)| asked.into_question(choice.drafts)).collect();
+    let asked = select(asked, choice, &mut report);
+    let questions: Vec<Question> = asked.into_iter().map(|asked| asked.into_question(choice.drafts)).collect();
     report.questions = questions.len();
     report.follow_ups = questions.iter().filter(|question| !question.turns.is_empty()).count();
     report.drafts = questions.iter().filter(|question| question.draft.is_some()).count();
     TrafficQuestions { dataset: Dataset { questions }, report }
-}
-
-impl CountedQuestion {
-    fn add(&mut self, verdict: Option<UserVerdict>, answer: Option<String>) {
-        self.times += 1;
-        self.ups += usize::from(verdict == Some(UserVerdict::Up));
-        self.downs += usize::from(verdict == Some(UserVerdict::Down));
-        let praised = verdict == Some(UserVerdict::Up);
-        let is_better = self.answer.as_ref().is_none_or(|(_, known)| praised || !known);
-        if let Some(answer) = answer.filter(|answer| !answer.trim().is_empty())
-            && verdict != Some(UserVerdict::Down)
-            && is_better
-        {
-            self.answer = Some((answer.trim().to_owned(), praised));
-        }
-    }
-
-    fn into_question(self, drafts: bool) -> Question {
-        let voted = [(UserVerdict::Down, self.downs), (UserVerdict::Up, self.ups)];
-        let voted = voted.into_iter().filter(|(_, times)| *times > 0).map(|(verdict, _)| verdict.name());
-        Question {
-            id: id_of(&self.turns, &self.question),
-            tags: [TAG].into_iter().chain(voted).map(str::to_owned).collect(),
-            draft: self.answer.filter(|_| drafts).map(|(answer, _)| answer),
-            question: self.question,
-            turns: self.turns,
-            ..Question::default()
-        }
-    }
 }
 
 /// Why a line cannot be used.
@@ -295,118 +218,9 @@ fn request_id(id: &str) -> &str {
     id.find("req-").map_or(id, |at| &id[at..])
 }
 
-/// The earlier messages as one text.
-fn turns_text(turns: &[Message]) -> String {
-    turns.iter().map(|message| format!("{:?} {}\n", message.role, normalize(&message.content))).collect()
-}
-
-/// A text in lower case, with single spaces, without its last punctuation.
-fn normalize(text: &str) -> String {
-    let lower = text.to_lowercase();
-    let words: Vec<&str> = lower.split_whitespace().collect();
-    words.join(" ").trim_end_matches(['?', '.', '!', '…', ' ']).to_owned()
-}
-
-/// What two questions are compared by.
-#[derive(Clone)]
-struct Features {
-    /// Stems, and pairs of neighbouring stems.
-    words: BTreeSet<String>,
-    /// What must be equal: words with digits, and signs that are not punctuation.
-    marks: Vec<String>,
-    /// The earlier messages.
-    turns: String,
-}
-
-impl Features {
-    fn of(asked: &CountedQuestion) -> Self {
-        let stems = tokens(&asked.question, true);
-        let pairs = stems.windows(2).map(|pair| pair.join(" "));
-        let lower = asked.question.to_lowercase();
-        let numbers = lower.split_whitespace().filter(|word| word.contains(|c: char| c.is_numeric()));
-        let numbers = numbers.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
-        let is_sign = |c: &char| !c.is_alphanumeric() && !c.is_whitespace() && !"?.!,;:'\"()-–…“”‘’„¿¡".contains(*c);
-        let mut marks: Vec<String> = numbers.chain(lower.chars().filter(is_sign).map(String::from)).collect();
-        marks.sort_unstable();
-        Self { words: pairs.chain(stems.iter().cloned()).collect(), marks, turns: turns_text(&asked.turns) }
-    }
-
-    fn similarity(&self, other: &Self) -> f64 {
-        let shared = self.words.intersection(&other.words).count();
-        shared as f64 / (self.words.len() + other.words.len() - shared).max(1) as f64
-    }
-
-    fn is_nearly_equal(&self, other: &Self, similarity: f64) -> bool {
-        self.marks == other.marks && self.turns == other.turns && self.similarity(other) >= similarity
-    }
-}
-
-/// Merges each question into the first earlier one that is nearly equal.
-fn merge_similar(asked: Vec<CountedQuestion>, similarity: f64) -> Vec<(CountedQuestion, Features)> {
-    let features: Vec<Features> = asked.iter().map(Features::of).collect();
-    let mut frequency: HashMap<&str, usize> = HashMap::new();
-    for word in features.iter().flat_map(|features| &features.words) {
-        *frequency.entry(word).or_default() += 1;
-    }
-    // Two sets that share this much share one of their rarest words, so only a few
-    // sets must be compared.
-    let rarest = |features: &Features| {
-        let mut words: Vec<(usize, String)> =
-            features.words.iter().map(|word| (frequency[word.as_str()], word.clone())).collect();
-        words.sort_unstable();
-        let shared = (similarity * words.len() as f64 - 1e-9).ceil() as usize;
-        words.truncate(words.len() + 1 - shared.clamp(1, words.len().max(1)));
-        words.into_iter().map(|(_, word)| word).collect::<Vec<_>>()
-    };
-    let mut holding: HashMap<String, Vec<usize>> = HashMap::new();
-    let mut kept: Vec<(CountedQuestion, Features)> = Vec::new();
-    for (asked, features) in asked.into_iter().zip(&features) {
-        let words = rarest(features);
-        let near: BTreeSet<usize> = words.iter().filter_map(|word| holding.get(word)).flatten().copied().collect();
-        match near.into_iter().find(|at| kept[*at].1.is_nearly_equal(features, similarity)) {
-            Some(at) => {
-                let known = &mut kept[at].0;
-                known.times += asked.times;
-                known.ups += asked.ups;
-                known.downs += asked.downs;
-            }
-            None => {
-                for word in words {
-                    holding.entry(word).or_default().push(kept.len());
-                }
-                kept.push((asked, features.clone()));
-            }
-        }
-    }
-    kept
-}
-
-/// Selects `size` questions, each as far as possible from those before it; the
-/// first stays the first. Source: Gonzalez, Clustering to minimize the maximum
-/// intercluster distance, 1985.
-fn spread_out(asked: Vec<(CountedQuestion, Features)>, size: usize) -> Vec<(CountedQuestion, Features)> {
-    let mut left: Vec<((CountedQuestion, Features), f64)> = asked.into_iter().map(|one| (one, 0.0)).collect();
-    let mut chosen = Vec::new();
-    while chosen.len() < size && !left.is_empty() {
-        // The first of several at the same distance.
-        let mut next = 0;
-        for (at, (_, nearest)) in left.iter().enumerate() {
-            if *nearest < left[next].1 {
-                next = at;
-            }
-        }
-        let (one, _) = left.remove(next);
-        for ((_, features), nearest) in &mut left {
-            *nearest = nearest.max(features.similarity(&one.1));
-        }
-        chosen.push(one);
-    }
-    chosen
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{selection::Features, *};
     use serde_json::json;
 
     fn file(lines: &[Value]) -> Vec<u8> {
@@ -481,7 +295,7 @@ mod tests {
 
     #[test]
     fn no_question_is_missed_that_is_nearly_equal_to_one_before_it() {
-        // Every pair is compared here, where `joined` looks at a few.
+        // Every pair is compared here, where `merge_similar` looks at a few.
         let words = ["mill", "barn", "owl", "roof", "old", "new", "door", "wall", "wheel", "grain", "wind", "stone"];
         let text = |seed: usize| -> String {
             let word = |i: usize| words[(seed * 7 + i * (1 + seed % 5) + (seed * i) / 9) % words.len()];
@@ -497,8 +311,8 @@ mod tests {
                 .questions
                 .iter()
                 .map(|question| {
-                    let (question, turns) = (question.question.clone(), Vec::new());
-                    Features::of(&CountedQuestion { question, turns, times: 1, ups: 0, downs: 0, answer: None })
+                    let question = question.question.clone();
+                    Features::of(&CountedQuestion::new(question, Vec::new()))
                 })
                 .collect();
             for (i, one) in kept.iter().enumerate() {

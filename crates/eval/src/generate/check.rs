@@ -2,11 +2,9 @@
 
 use super::{QuestionDraft, RejectionReason};
 use crate::Question;
-use crate::dataset::QuestionKind;
-use crate::dataset::anchor;
-use crate::words::{Pattern, content_stems, sentences};
+use crate::dataset::{QuestionKind, anchor};
+use crate::words::{Pattern, content_stems, pattern, sentences};
 use rag::Span;
-use regex::Regex;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -21,28 +19,26 @@ const SAME: f64 = 0.8;
 
 /// Words that refer to the passage, which the reader does not see.
 static SPEAKS_OF_PASSAGE: Pattern = LazyLock::new(|| {
-    Regex::new(
+    pattern(
         r"(?ix)
         \b(this|above|following|given|provided|preceding|previous)\s+
           (passage|text|excerpt|section|paragraph|document|chapter|context|article|table|figure|page|example|sentence|author|information)s?\b
         | \bthe\s+(passage|text|excerpt|paragraph|context|author|sentence|writer|article)s?\b
         | \b(mentioned|described|discussed|listed|shown)\s+(above|below|here)\b",
     )
-    .ok()
 });
 
 /// A short question with a pronoun as its subject, which does not say what it is
 /// about. `Why is it necessary to …` names its subject later.
 static NO_SUBJECT: Pattern = LazyLock::new(|| {
-    Regex::new(
+    pattern(
         r"(?ix)^\W*(what|why|how|when|where|who|which)\s+(is|are|was|were|does|do|did|can|could|should|must|will|has|have)\s+
           (it|they|this|that|these|those|he|she|we|i)(\s+\w+)?\s*\?*$",
     )
-    .ok()
 });
 
 /// A demonstrative instead of a name.
-static POINTS: Pattern = LazyLock::new(|| Regex::new(r"(?i)\b(these|those|this)\s+\w+").ok());
+static POINTS: Pattern = LazyLock::new(|| pattern(r"(?i)\b(these|those|this)\s+\w+"));
 
 /// A question with fewer stems names nothing.
 const FEWEST_STEMS: usize = 2;
@@ -57,17 +53,14 @@ pub(super) fn draft(
     if draft.question.chars().count() > LONGEST_QUESTION {
         return Err(RejectionReason::Unreadable("the question is too long".into()));
     }
-    if SPEAKS_OF_PASSAGE.as_ref().is_some_and(|pattern| pattern.is_match(&draft.question)) {
+    if SPEAKS_OF_PASSAGE.is_match(&draft.question) {
         return Err(RejectionReason::SpeaksOfPassage);
     }
     let asked = content_stems(&draft.question);
     // Scripts without spaces have no words that could be counted.
     let countable = draft.question.is_ascii();
-    if (countable && asked.len() < FEWEST_STEMS)
-        || [&NO_SUBJECT, &POINTS]
-            .iter()
-            .any(|pattern| pattern.as_ref().is_some_and(|pattern| pattern.is_match(&draft.question)))
-    {
+    let is_vague = NO_SUBJECT.is_match(&draft.question) || POINTS.is_match(&draft.question);
+    if (countable && asked.len() < FEWEST_STEMS) || is_vague {
         return Err(RejectionReason::NotSelfContained);
     }
     let recipe = kind.recipe();

@@ -4,7 +4,7 @@ use super::{GenerateOptions, Scenario};
 use crate::dataset::QuestionKind;
 use crate::prompt;
 use models::{ChatRequest, Message};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A question as the model wrote it.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,10 +82,8 @@ fn fields(kind: QuestionKind) -> Vec<&'static str> {
 }
 
 fn schema(kind: QuestionKind) -> Value {
-    let fields = fields(kind);
-    let properties: Map<String, Value> =
-        fields.iter().map(|field| ((*field).to_owned(), json!({ "type": "string" }))).collect();
-    json!({ "type": "object", "properties": properties, "required": fields, "additionalProperties": false })
+    let texts = fields(kind).into_iter().map(|field| (field.to_owned(), json!({ "type": "string" })));
+    prompt::object_schema(Value::Object(texts.collect()))
 }
 
 /// Why a reply is no draft.

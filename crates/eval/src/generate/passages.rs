@@ -6,20 +6,9 @@ use crate::words;
 use rag::Chunk;
 use std::collections::{BTreeMap, HashSet};
 
-/// Headings of sections without content.
-const EMPTY_HEADINGS: &[&str] = &[
-    "contents",
-    "table of contents",
-    "index",
-    "list of figures",
-    "list of tables",
-    "copyright",
-    "copyright notice",
-    "bibliography",
-    "references",
-    "acknowledgements",
-    "acknowledgments",
-];
+/// Headings of sections without content, between commas.
+const EMPTY_HEADINGS: &str = "contents,table of contents,index,list of figures,list of tables,copyright,\
+                              copyright notice,bibliography,references,acknowledgements,acknowledgments";
 
 /// The suitable passages, in the order of trying, and the rejected ones. Documents
 /// alternate, so that a long book does not dominate; within a document the order is
@@ -60,7 +49,8 @@ fn find_fault(chunk: &Chunk, min_characters: usize) -> Option<RejectionReason> {
         return Some(RejectionReason::TooShort);
     }
     let heading = chunk.heading.as_deref().and_then(|heading| heading.rsplit(" > ").next()).unwrap_or_default();
-    if EMPTY_HEADINGS.contains(&heading.trim().to_lowercase().as_str()) || is_contents(text) {
+    let heading = heading.trim().to_lowercase();
+    if EMPTY_HEADINGS.split(',').any(|empty| empty == heading) || is_contents(text) {
         return Some(RejectionReason::Contents);
     }
     if is_prose(text) { None } else { Some(RejectionReason::NotProse) }

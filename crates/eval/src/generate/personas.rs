@@ -51,24 +51,9 @@ pub(super) async fn make(
 
 fn schema(n: usize) -> Value {
     let text = json!({ "type": "string" });
-    json!({
-        "type": "object",
-        "properties": {
-            "personas": {
-                "type": "array",
-                "minItems": n,
-                "maxItems": n,
-                "items": {
-                    "type": "object",
-                    "properties": { "name": text, "description": text },
-                    "required": ["name", "description"],
-                    "additionalProperties": false
-                }
-            }
-        },
-        "required": ["personas"],
-        "additionalProperties": false
-    })
+    let persona = prompt::object_schema(json!({ "name": text, "description": text }));
+    let personas = json!({ "type": "array", "minItems": n, "maxItems": n, "items": persona });
+    prompt::object_schema(json!({ "personas": personas }))
 }
 
 fn read(reply: &str, n: usize) -> Vec<Persona> {

@@ -3,7 +3,6 @@
 use crate::dataset::QuestionKind;
 use rag::{Span, python::Failure};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// The reason for which a passage or a question was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -75,11 +74,6 @@ pub enum RejectionReason {
 pub(super) const WRITER: &str = "writer";
 
 impl RejectionReason {
-    /// The reason for a failed function.
-    pub(super) fn of_function(failed: models::FunctionError) -> Self {
-        Self::Function(Box::new(Failure::of_model(WRITER, failed)))
-    }
-
     /// The name of the reason, for counts.
     pub fn name(&self) -> &'static str {
         match self {
@@ -121,13 +115,4 @@ pub struct Rejection {
     /// The question, if one was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-}
-
-/// The number of rejections by reason.
-pub(super) fn counts(rejections: &[Rejection]) -> BTreeMap<&'static str, usize> {
-    let mut counts = BTreeMap::new();
-    for rejection in rejections {
-        *counts.entry(rejection.reason.name()).or_default() += 1;
-    }
-    counts
 }

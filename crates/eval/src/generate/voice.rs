@@ -39,12 +39,12 @@ impl Voice {
 }
 
 /// An endless sequence of voices, in which each persona, style and length is equally
-/// frequent: each is dealt from its own shuffled pack.
+/// frequent: each comes from its own shuffled cycle.
 pub(super) struct Voices {
     random: Random,
-    personas: Pack<Option<Persona>>,
-    styles: Pack<QuestionStyle>,
-    lengths: Pack<Length>,
+    personas: ShuffledCycle<Option<Persona>>,
+    styles: ShuffledCycle<QuestionStyle>,
+    lengths: ShuffledCycle<Length>,
 }
 
 impl Voices {
@@ -55,32 +55,32 @@ impl Voices {
         };
         Self {
             random: Random::new(seed),
-            personas: Pack::new(personas),
-            styles: Pack::new(options.styles.clone()),
-            lengths: Pack::new(options.lengths.clone()),
+            personas: ShuffledCycle::new(personas),
+            styles: ShuffledCycle::new(options.styles.clone()),
+            lengths: ShuffledCycle::new(options.lengths.clone()),
         }
     }
 
     pub(super) fn next(&mut self) -> Voice {
         Voice {
-            persona: self.personas.deal(&mut self.random).flatten(),
-            style: self.styles.deal(&mut self.random).unwrap_or(QuestionStyle::Plain),
-            length: self.lengths.deal(&mut self.random).unwrap_or(Length::Medium),
+            persona: self.personas.next(&mut self.random).flatten(),
+            style: self.styles.next(&mut self.random).unwrap_or(QuestionStyle::Plain),
+            length: self.lengths.next(&mut self.random).unwrap_or(Length::Medium),
         }
     }
 }
 
-struct Pack<T> {
+struct ShuffledCycle<T> {
     all: Vec<T>,
     left: Vec<T>,
 }
 
-impl<T: Clone> Pack<T> {
+impl<T: Clone> ShuffledCycle<T> {
     fn new(all: Vec<T>) -> Self {
         Self { all, left: Vec::new() }
     }
 
-    fn deal(&mut self, random: &mut Random) -> Option<T> {
+    fn next(&mut self, random: &mut Random) -> Option<T> {
         if self.left.is_empty() {
             self.left = self.all.clone();
             random.shuffle(&mut self.left);

@@ -26,10 +26,10 @@
 //! from P. Rajpurkar et al., "Know What You Don't Know: Unanswerable Questions
 //! for SQuAD", ACL 2018.
 
-use super::judge::{self, Judge, JudgeCalls, Transcript};
+use super::judge::{self, Judge, Transcript};
 use super::judged::JudgedMetric;
 use super::refusal::{self, Wording};
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::Inquiry;
 use serde::{Deserialize, Serialize};
@@ -64,12 +64,12 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { answer: true, judge: self.judge, ..Needs::NOTHING }
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: u64::from(self.judge) }
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { answer: true, judge: self.judge, ..Needs::default() },
+            voting: u64::from(self.judge),
+            ..Description::default()
+        }
     }
 }
 
@@ -104,7 +104,7 @@ impl JudgedMetric for Abstention {
                 let verdicts = judge.verdicts(&inquiry, transcript).await?;
                 by("judge", transcript);
                 transcript.show("answers", judge::table(&items, &verdicts));
-                judge::complete(&verdicts)?.first().copied().unwrap_or_default()
+                judge::require_all(&verdicts)?.first().copied().unwrap_or_default()
             }
         };
         transcript.show("abstained", json!(abstained));
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn without_a_judge_what_is_unclear_counts_as_answered() {
         let config = Config { judge: false, ..Config::default() };
-        assert!(!config.needs().judge && config.build(&unjudged().context()).is_ok());
+        assert!(!config.describe().needs.judge && config.build(&unjudged().context()).is_ok());
         let fake = FakeJudge::new();
         assert_eq!(abstention(&config, fake, false, UNCLEAR).score, Score::Value(0.0));
     }

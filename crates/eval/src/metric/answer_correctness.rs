@@ -29,11 +29,10 @@
 //! "Information Retrieval", 1979.
 
 use super::answer_similarity::similarity;
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
+use super::judge::{self, ITEMS, Judge, Transcript};
 use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
-use crate::verdict::Inquiry;
-use crate::verdict::{VerdictKind, correct};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, refuse};
+use crate::verdict::{Inquiry, VerdictKind, correct};
 use crate::{Missing, prompt};
 use models::Embedder;
 use serde::{Deserialize, Serialize};
@@ -65,17 +64,16 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "answer_correctness";
-        let refuse = |reason: String| Err(Error::Config { metric, reason });
         judge::check_threshold(metric, self.threshold)?;
         judge::check_not_zero(metric, "max_statements", self.max_statements)?;
         if !(self.beta > 0.0 && self.beta.is_finite()) {
-            return refuse(format!("beta must be above 0, not {}", self.beta));
+            return refuse(metric, format!("beta must be above 0, not {}", self.beta));
         }
         let usable = self.weights.iter().all(|weight| *weight >= 0.0 && weight.is_finite());
         if !usable || self.weights.iter().sum::<f64>() == 0.0 {
-            return refuse(format!("weights must not be negative and not both 0: {:?}", self.weights));
+            return refuse(metric, format!("weights must not be negative and not both 0: {:?}", self.weights));
         }
-        let needs = self.needs();
+        let needs = self.describe().needs;
         let judge = if needs.judge { Some(super::judge(cx, metric, self.threshold)?) } else { None };
         let embedder = if needs.embedder { Some(super::embedder(cx, metric)?) } else { None };
         Ok(Box::new(AnswerCorrectness { judge, embedder, config: self.clone() }))
@@ -83,24 +81,19 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
+    fn describe(&self) -> Description {
         let [facts, similarity] = self.weights.map(|weight| weight != 0.0);
-        Needs { reference: true, answer: true, judge: facts, embedder: similarity, ..Needs::NOTHING }
-    }
-
-    fn verdict(&self) -> Option<VerdictKind> {
-        Some(VerdictKind::Correct)
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        if self.weights[0] == 0.0 { JudgeCalls::default() } else { JudgeCalls { writing: 2, voting: 2 * ITEMS } }
-    }
-
-    fn range(&self) -> (f64, f64) {
         // Only the similarity can be negative. Weights that are refused have
         // no share, and must not make a NaN here.
         let share = self.weights[1] / (self.weights[0] + self.weights[1]);
-        (if share.is_finite() { -share } else { -1.0 }, 1.0)
+        Description {
+            needs: Needs { reference: true, answer: true, judge: facts, embedder: similarity, ..Needs::default() },
+            verdict: Some(VerdictKind::Correct),
+            writing: 2,
+            voting: 2 * ITEMS,
+            range: Some((if share.is_finite() { -share } else { -1.0 }, 1.0)),
+            ..Description::default()
+        }
     }
 }
 
@@ -150,7 +143,7 @@ impl AnswerCorrectness {
         let present = judge.verdicts(&against_answer, transcript).await?;
         transcript.show("answer_statements", judge::table(&said, &supported));
         transcript.show("reference_statements", judge::table(&wanted, &present));
-        let (supported, present) = (judge::complete(&supported)?, judge::complete(&present)?);
+        let (supported, present) = (judge::require_all(&supported)?, judge::require_all(&present)?);
         if said.is_empty() && wanted.is_empty() {
             return Ok(1.0);
         }
@@ -224,11 +217,11 @@ mod tests {
     #[test]
     fn a_part_without_weight_needs_no_model() {
         let similarity_only = Config { weights: [0.0, 1.0], ..Config::default() };
-        assert!(!similarity_only.needs().judge);
+        assert!(!similarity_only.describe().needs.judge);
         assert!(similarity_only.build(&unjudged().context()).is_ok());
         let facts_only = Config { weights: [1.0, 0.0], ..Config::default() };
-        assert!(!facts_only.needs().embedder);
-        assert_eq!(facts_only.range(), (-0.0, 1.0));
+        assert!(!facts_only.describe().needs.embedder);
+        assert_eq!(facts_only.describe().range, Some((-0.0, 1.0)));
     }
 
     #[test]

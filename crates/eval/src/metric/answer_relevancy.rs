@@ -27,9 +27,9 @@
 //! Generation", EACL 2024.
 
 use super::answer_similarity::cosine;
-use super::judge::{self, Judge, JudgeCalls, Sampling, Transcript};
+use super::judge::{self, Judge, Sampling, Transcript};
 use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, refuse};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use models::{Embedder, InputKind};
@@ -62,8 +62,7 @@ impl Config {
         let metric = "answer_relevancy";
         judge::check_not_zero(metric, "strictness", self.strictness)?;
         if !(0.0..=2.0).contains(&self.temperature) {
-            let reason = format!("temperature must be between 0 and 2, not {}", self.temperature);
-            return Err(Error::Config { metric, reason });
+            return refuse(metric, format!("temperature must be between 0 and 2, not {}", self.temperature));
         }
         Ok(Box::new(AnswerRelevancy {
             judge: super::judge(cx, metric, self.threshold)?,
@@ -74,21 +73,16 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { answer: true, judge: true, embedder: true, ..Needs::NOTHING }
-    }
-
-    fn scores_unanswerable(&self) -> bool {
-        // A right refusal would get 0.
-        false
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: u64::from(self.strictness), voting: 1 }
-    }
-
-    fn range(&self) -> (f64, f64) {
-        (-1.0, 1.0)
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { answer: true, judge: true, embedder: true, ..Needs::default() },
+            // A right refusal would get 0.
+            needs_answerable: true,
+            writing: u64::from(self.strictness),
+            voting: 1,
+            range: Some((-1.0, 1.0)),
+            ..Description::default()
+        }
     }
 }
 
@@ -143,7 +137,7 @@ impl AnswerRelevancy {
         };
         if self.judge.is_panel() {
             let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
-            return Ok(judge::complete(&verdicts)?.first().copied());
+            return Ok(judge::require_all(&verdicts)?.first().copied());
         }
         let verdict = self.judge.probable_verdict(&inquiry, answer, transcript).await?;
         Ok(verdict.and_then(|verdict| verdict.yes))
@@ -158,18 +152,14 @@ impl AnswerRelevancy {
     ) -> Result<(String, Option<bool>), Missing> {
         let fenced = prompt::fence("answer", answer);
         let mut properties = json!({ "question": { "type": "string" } });
-        let mut required = vec!["question"];
         let mut ask = format!("{fenced}\n\nWrite the one question to which this text is the answer.");
         if with_flag {
             properties["noncommittal"] = json!({ "type": "boolean" });
-            required.push("noncommittal");
             ask.push_str(
                 " Say also whether the text is noncommittal: evasive, vague, or a statement that the answer is not known.",
             );
         }
-        let schema = json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": false
-        });
+        let schema = prompt::object_schema(properties);
         let sampling = Sampling { max_tokens: 150, temperature: self.config.temperature, seed };
         let object = self.judge.object("question", ask, schema, sampling, transcript).await?;
         let question = object.get("question").and_then(Value::as_str).map(str::trim).unwrap_or_default();

@@ -15,7 +15,7 @@
 //! Source: Ragas' `SemanticSimilarity`; Risch et al., "Semantic Answer
 //! Similarity for Evaluating Question Answering Models", 2021, for the idea.
 
-use super::{Describe, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, ObjectiveRole, Sample, refuse};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
@@ -34,8 +34,7 @@ pub struct Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         if let Some(threshold) = self.threshold.filter(|threshold| !(-1.0..=1.0).contains(threshold)) {
-            let reason = format!("threshold must be between -1 and 1, not {threshold}");
-            return Err(Error::Config { metric: "answer_similarity", reason });
+            return refuse("answer_similarity", format!("threshold must be between -1 and 1, not {threshold}"));
         }
         let embedder = super::embedder(cx, "answer_similarity")?;
         Ok(Box::new(AnswerSimilarity { embedder, threshold: self.threshold }))
@@ -43,16 +42,13 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { reference: true, answer: true, embedder: true, ..Needs::NOTHING }
-    }
-
-    fn objective_role(&self) -> ObjectiveRole {
-        ObjectiveRole::Preferred
-    }
-
-    fn range(&self) -> (f64, f64) {
-        if self.threshold.is_some() { (0.0, 1.0) } else { (-1.0, 1.0) }
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { reference: true, answer: true, embedder: true, ..Needs::default() },
+            objective_role: ObjectiveRole::Preferred,
+            range: Some((if self.threshold.is_some() { 0.0 } else { -1.0 }, 1.0)),
+            ..Description::default()
+        }
     }
 }
 

@@ -8,8 +8,7 @@ use super::Sample;
 use super::judge::{ItemVerdict, Judge, Transcript};
 use super::refusal::{self, Wording};
 use crate::verdict::Inquiry;
-use crate::words;
-use crate::{Missing, prompt};
+use crate::{Missing, prompt, words};
 
 /// A sentence of an answer, without citations, and the numbers it cites.
 pub(super) type CitedSentence = (String, Vec<u32>);

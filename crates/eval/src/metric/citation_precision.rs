@@ -24,9 +24,9 @@
 //! Citations", EMNLP 2023 (ALCE).
 
 use super::citation::CitedSentence;
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::{JudgedMetric, VerdictSettings};
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample, citation};
+use super::judge::{self, ITEMS, Transcript};
+use super::judged::{Judged, JudgedMetric, VerdictSettings};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, citation};
 use crate::Missing;
 use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
@@ -41,27 +41,20 @@ pub struct Config(pub VerdictSettings);
 
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(CitationPrecision { judge: super::judge(cx, "citation_precision", self.0.threshold)? }))
+        Judged::build(cx, "citation_precision", self.0.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { answer: true, passages: true, judge: true, ..Needs::default() },
+            verdict: Some(VerdictKind::Supported),
+            // Each sentence, and each of two citations alone.
+            voting: 3 * ITEMS,
+            ..Description::default()
+        }
     }
-
-    fn verdict(&self) -> Option<VerdictKind> {
-        Some(VerdictKind::Supported)
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        // Each sentence, and each of two citations alone.
-        JudgeCalls { writing: 0, voting: 3 * ITEMS }
-    }
-}
-
-struct CitationPrecision {
-    judge: Judge,
 }
 
 /// One citation of a sentence, and what was found out about it.
@@ -73,7 +66,7 @@ struct SentenceCitation<'a> {
     needed: bool,
 }
 
-impl JudgedMetric for CitationPrecision {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let sentences: Vec<CitedSentence> =
             citation::sentences(sample)?.into_iter().filter(|(_, numbers)| !numbers.is_empty()).collect();
@@ -112,7 +105,7 @@ impl JudgedMetric for CitationPrecision {
     }
 }
 
-impl CitationPrecision {
+impl Judged<Config> {
     /// Whether each sentence is supported by its citations, with the verdicts
     /// in the detail.
     async fn supported(
@@ -125,7 +118,7 @@ impl CitationPrecision {
         let verdicts = citation::verify(&self.judge, sample, cited, transcript).await?;
         let shown: Vec<String> = cited.iter().map(|(sentence, numbers)| format!("{sentence} {numbers:?}")).collect();
         transcript.show(purpose, judge::table(&shown, &verdicts));
-        judge::complete(&verdicts)
+        judge::require_all(&verdicts)
     }
 }
 

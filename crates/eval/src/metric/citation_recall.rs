@@ -24,9 +24,9 @@
 //! Source: T. Gao et al., "Enabling Large Language Models to Generate Text with
 //! Citations", EMNLP 2023 (ALCE).
 
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::{JudgedMetric, VerdictSettings};
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample, citation};
+use super::judge::{self, ITEMS, Transcript};
+use super::judged::{Judged, JudgedMetric, VerdictSettings};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, citation};
 use crate::Missing;
 use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
@@ -41,36 +41,29 @@ pub struct Config(pub VerdictSettings);
 
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(CitationRecall { judge: super::judge(cx, "citation_recall", self.0.threshold)? }))
+        Judged::build(cx, "citation_recall", self.0.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
-    }
-
-    fn verdict(&self) -> Option<VerdictKind> {
-        Some(VerdictKind::Supported)
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: ITEMS }
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { answer: true, passages: true, judge: true, ..Needs::default() },
+            verdict: Some(VerdictKind::Supported),
+            voting: ITEMS,
+            ..Description::default()
+        }
     }
 }
 
-struct CitationRecall {
-    judge: Judge,
-}
-
-impl JudgedMetric for CitationRecall {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let cited = citation::sentences(sample)?;
         let verdicts = citation::verify(&self.judge, sample, &cited, transcript).await?;
         let (sentences, numbers): (Vec<String>, Vec<Vec<u32>>) = cited.into_iter().unzip();
         transcript.show("sentences", judge::table(&sentences, &verdicts));
         transcript.show("citations", json!(numbers));
-        judge::share(&judge::complete(&verdicts)?)
+        judge::share(&judge::require_all(&verdicts)?)
     }
 }
 

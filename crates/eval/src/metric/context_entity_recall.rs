@@ -30,12 +30,11 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
+use super::judge::{self, ITEMS, Transcript};
+use super::judged::{Judged, JudgedMetric};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::Inquiry;
-use crate::words;
-use crate::{Missing, prompt};
+use crate::{Missing, prompt, words};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -75,26 +74,22 @@ impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "context_entity_recall";
         judge::check_not_zero(metric, "max_entities", self.max_entities)?;
-        Ok(Box::new(ContextEntityRecall { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
+        Judged::build(cx, metric, self.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { reference: true, passages: true, judge: true, ..Needs::NOTHING }
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 1, voting: if self.matching == Matching::Judge { ITEMS } else { 0 } }
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { reference: true, passages: true, judge: true, ..Needs::default() },
+            writing: 1,
+            voting: if self.matching == Matching::Judge { ITEMS } else { 0 },
+            ..Description::default()
+        }
     }
 }
 
-struct ContextEntityRecall {
-    judge: Judge,
-    config: Config,
-}
-
-impl JudgedMetric for ContextEntityRecall {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         if sample.passages.is_empty() {

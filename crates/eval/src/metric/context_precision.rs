@@ -21,9 +21,9 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024, and Ragas' documentation.
 
-use super::judge::{self, Judge, JudgeCalls, Transcript};
-use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
+use super::judge::{self, Transcript};
+use super::judged::{Judged, JudgedMetric};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, relevant};
 use serde::{Deserialize, Serialize};
@@ -60,45 +60,28 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(ContextPrecision {
-            judge: super::judge(cx, "context_precision", self.threshold)?,
-            against: self.against,
-        }))
+        Judged::build(cx, "context_precision", self.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
+    fn describe(&self) -> Description {
         let answer = self.against == Against::Answer;
-        Needs { passages: true, judge: true, answer, reference: !answer, ..Needs::NOTHING }
-    }
-
-    fn scores_unanswerable(&self) -> bool {
-        // Nothing can be retrieved that helps.
-        false
-    }
-
-    fn verdict(&self) -> Option<VerdictKind> {
-        Some(VerdictKind::Relevant)
-    }
-
-    fn reads_one_passage(&self) -> bool {
-        true
-    }
-
-    fn judge_calls(&self, passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: passages }
+        Description {
+            needs: Needs { passages: true, judge: true, answer, reference: !answer, ..Needs::default() },
+            // Nothing can be retrieved that helps.
+            needs_answerable: true,
+            verdict: Some(VerdictKind::Relevant),
+            reads_one_passage: true,
+            voting_per_passage: 1,
+            ..Description::default()
+        }
     }
 }
 
-struct ContextPrecision {
-    judge: Judge,
-    against: Against,
-}
-
-impl JudgedMetric for ContextPrecision {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
-        let answer = match self.against {
+        let answer = match self.config.against {
             Against::Reference => sample.reference()?.to_owned(),
             Against::Answer => sample.answer_with_words()?,
         };
@@ -111,7 +94,7 @@ impl JudgedMetric for ContextPrecision {
             .map(|passage| format!("{} {}..{}", passage.document, passage.span.start, passage.span.end))
             .collect();
         transcript.show("passages", judge::table(&names, &verdicts));
-        Ok(average_precision(&judge::complete(&verdicts)?))
+        Ok(average_precision(&judge::require_all(&verdicts)?))
     }
 }
 
@@ -176,7 +159,9 @@ mod tests {
     #[test]
     fn the_settings_decide_what_is_needed() {
         let by_answer = Config { against: Against::Answer, ..Config::default() };
-        assert!(by_answer.needs().answer && !by_answer.needs().reference);
-        assert!(!Config::default().needs().answer && Config::default().needs().reference);
+        let needs = by_answer.describe().needs;
+        assert!(needs.answer && !needs.reference);
+        let needs = Config::default().describe().needs;
+        assert!(!needs.answer && needs.reference);
     }
 }

@@ -20,12 +20,11 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024, and Ragas' documentation.
 
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::{JudgedMetric, VerdictSettings};
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
+use super::judge::{self, ITEMS, Transcript};
+use super::judged::{Judged, JudgedMetric, VerdictSettings};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
-use crate::verdict::Inquiry;
-use crate::verdict::VerdictKind;
+use crate::verdict::{Inquiry, VerdictKind};
 use crate::words;
 use serde::{Deserialize, Serialize};
 
@@ -38,29 +37,22 @@ pub struct Config(pub VerdictSettings);
 
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(ContextRecall { judge: super::judge(cx, "context_recall", self.0.threshold)? }))
+        Judged::build(cx, "context_recall", self.0.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { reference: true, passages: true, judge: true, ..Needs::NOTHING }
-    }
-
-    fn verdict(&self) -> Option<VerdictKind> {
-        Some(VerdictKind::Supported)
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: ITEMS }
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { reference: true, passages: true, judge: true, ..Needs::default() },
+            verdict: Some(VerdictKind::Supported),
+            voting: ITEMS,
+            ..Description::default()
+        }
     }
 }
 
-struct ContextRecall {
-    judge: Judge,
-}
-
-impl JudgedMetric for ContextRecall {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let sentences: Vec<String> = words::sentences(sample.reference()?).into_iter().map(str::to_owned).collect();
         if sentences.is_empty() {

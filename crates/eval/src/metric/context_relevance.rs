@@ -22,8 +22,7 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::JudgeCalls;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample, two_ratings};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, two_ratings};
 use crate::Missing;
 use serde::{Deserialize, Serialize};
 
@@ -41,17 +40,14 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { passages: true, judge: true, ..Needs::NOTHING }
-    }
-
-    fn scores_unanswerable(&self) -> bool {
-        // Nothing relevant can be retrieved.
-        false
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        two_ratings::CALLS
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { passages: true, judge: true, ..Needs::default() },
+            // Nothing relevant can be retrieved.
+            needs_answerable: true,
+            voting: two_ratings::CALLS,
+            ..Description::default()
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! Source: our own.
 
-use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
+use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample, refuse};
 use crate::{Score, Scored};
 use rag::chunk::TokenCounter;
 use serde::{Deserialize, Serialize};
@@ -37,8 +37,7 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         if self.most == 0 {
-            let reason = "most must be at least 1: it is the greatest score".to_owned();
-            return Err(Error::Config { metric: "context_tokens", reason });
+            return refuse("context_tokens", "most must be at least 1: it is the greatest score");
         }
         let most = self.most as usize;
         Ok(Box::new(FormulaMetric(move |sample: &Sample<'_>| {
@@ -50,20 +49,14 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { passages: true, ..Needs::NOTHING }
-    }
-
-    fn range(&self) -> (f64, f64) {
-        (0.0, f64::from(self.most))
-    }
-
-    fn higher_is_better(&self) -> bool {
-        false
-    }
-
-    fn objective_role(&self) -> ObjectiveRole {
-        ObjectiveRole::Excluded
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { passages: true, ..Needs::default() },
+            range: Some((0.0, f64::from(self.most))),
+            lower_is_better: true,
+            objective_role: ObjectiveRole::Excluded,
+            ..Description::default()
+        }
     }
 }
 
@@ -94,6 +87,7 @@ mod tests {
 
     #[test]
     fn fewer_are_better_and_nothing_is_chosen_by_it() {
-        assert!(!Config::default().higher_is_better() && Config::default().objective_role() == ObjectiveRole::Excluded);
+        let description = Config::default().describe();
+        assert!(description.lower_is_better && description.objective_role == ObjectiveRole::Excluded);
     }
 }

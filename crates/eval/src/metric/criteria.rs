@@ -24,9 +24,9 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Judge, JudgeCalls, Transcript};
-use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
+use super::judge::{self, Transcript};
+use super::judged::{Judged, JudgedMetric};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, check_name, refuse};
 use crate::verdict::Inquiry;
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
@@ -85,33 +85,24 @@ impl Config {
         let metric = "criteria";
         check_name(metric, self.name.as_deref())?;
         if self.criterion.trim().is_empty() {
-            let reason = "`criterion` is missing: write what is to be so, such as \"The answer is polite.\"".to_owned();
-            return Err(Error::Config { metric, reason });
+            let reason = "`criterion` is missing: write what is to be so, such as \"The answer is polite.\"";
+            return refuse(metric, reason);
         }
-        Ok(Box::new(Criteria { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
+        Judged::build(cx, metric, self.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
+    fn describe(&self) -> Description {
         let (reference, passages) = (self.reference, self.passages);
-        Needs { answer: true, reference, passages, judge: true, ..Needs::NOTHING }
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: 1 }
-    }
-
-    fn is_named(&self) -> bool {
-        true
-    }
-
-    fn label(&self) -> Option<String> {
-        self.name.clone()
-    }
-
-    fn higher_is_better(&self) -> bool {
-        self.higher_is_better
+        Description {
+            needs: Needs { answer: true, reference, passages, judge: true, ..Needs::default() },
+            voting: 1,
+            is_named: true,
+            label: self.name.clone(),
+            lower_is_better: !self.higher_is_better,
+            ..Description::default()
+        }
     }
 
     #[cfg(test)]
@@ -121,15 +112,10 @@ impl Describe for Config {
     }
 }
 
-struct Criteria {
-    judge: Judge,
-    config: Config,
-}
-
-impl JudgedMetric for Criteria {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
-        let shown = sample.shown(self.config.reference, self.config.passages)?;
+        let shown = sample.fenced_texts(self.config.reference, self.config.passages)?;
         let criterion = self.config.criterion.trim();
         match self.config.scale {
             CriterionScale::YesNo => {
@@ -207,6 +193,6 @@ mod tests {
         let context = judged.context();
         assert!(Config::default().build(&context).is_err());
         assert!(Config { threshold: 0.0, ..Config::example() }.build(&context).is_err());
-        assert!(!Config { higher_is_better: false, ..Config::example() }.higher_is_better());
+        assert!(Config { higher_is_better: false, ..Config::example() }.describe().lower_is_better);
     }
 }

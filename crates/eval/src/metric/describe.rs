@@ -1,36 +1,70 @@
 //! Describes a metric by its settings alone, before it is built: what it needs, to
 //! which questions it applies, and how often it asks its judges.
 
-use super::{Error, JudgeCalls, Needs};
+use super::{Error, Needs};
 use crate::verdict::VerdictKind;
 use crate::{Missing, Question};
 use store::registry::Read;
 
 /// The part of a metric in an objective that the experiment does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ObjectiveRole {
     /// It is in the objective.
     Preferred,
     /// It is in the objective if no metric of its kind is preferred.
+    #[default]
     Candidate,
     /// It is never in the objective: a cost, or a metric that applies to few
     /// questions.
     Excluded,
 }
 
-/// A description of a metric by its settings.
-pub(super) trait Describe {
-    /// What it needs of a sample and of an evaluation.
-    fn needs(&self) -> Needs;
-
+/// A description of a metric.
+#[derive(Default)]
+pub(super) struct Description {
+    pub(super) needs: Needs,
     /// Its label, if that is not its name.
-    fn label(&self) -> Option<String> {
-        None
+    pub(super) label: Option<String>,
+    /// Whether its settings may give it a name.
+    pub(super) is_named: bool,
+    /// The lowest and the highest score; 0 and 1 if left out.
+    pub(super) range: Option<(f64, f64)>,
+    pub(super) lower_is_better: bool,
+    /// Settings that do not affect its scores; they are not part of keys.
+    pub(super) unkeyed: &'static [&'static str],
+    /// Whether it is measured if the experiment names no metrics.
+    pub(super) is_default: bool,
+    pub(super) objective_role: ObjectiveRole,
+    /// Whether an unanswerable question has no score even if the metric needs
+    /// neither a reference nor evidence.
+    pub(super) needs_answerable: bool,
+    /// The kind of verdict that judges give for it, if there are labelled cases of
+    /// that kind.
+    pub(super) verdict: Option<VerdictKind>,
+    /// The estimated calls that write texts, by the first judge.
+    pub(super) writing: u64,
+    /// The estimated calls that vote, by each judge, apart from those per passage.
+    pub(super) voting: u64,
+    pub(super) voting_per_passage: u64,
+    /// Whether each question to a judge shows one passage, and not all of them.
+    pub(super) reads_one_passage: bool,
+}
+
+/// Settings that describe their metric.
+pub(super) trait Describe {
+    /// The description of the metric with these settings.
+    fn describe(&self) -> Description;
+
+    /// Reads the files that the settings name, as [`MetricConfig::load`].
+    ///
+    /// [`MetricConfig::load`]: super::MetricConfig::load
+    fn read_files(&mut self, _: Read<'_>) -> Result<(), Error> {
+        Ok(())
     }
 
-    /// Whether its settings may give it a name.
-    fn is_named(&self) -> bool {
-        false
+    /// How many calls of a user's function may run at once; 0 if it calls none.
+    fn functions_at_once(&self) -> usize {
+        0
     }
 
     /// Settings that work, for a metric whose default settings do not.
@@ -40,71 +74,6 @@ pub(super) trait Describe {
         Self: Sized + Default,
     {
         Self::default()
-    }
-
-    /// The lowest and the highest score.
-    fn range(&self) -> (f64, f64) {
-        (0.0, 1.0)
-    }
-
-    /// Whether more of it is better.
-    fn higher_is_better(&self) -> bool {
-        true
-    }
-
-    /// Settings that do not affect its scores; they are not part of keys.
-    fn unkeyed(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Whether it calls a user's function.
-    fn runs_function(&self) -> bool {
-        false
-    }
-
-    /// Reads the files that the settings name, as [`MetricConfig::load`].
-    ///
-    /// [`MetricConfig::load`]: super::MetricConfig::load
-    fn read_files(&mut self, _: Read<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Whether it is measured if the experiment names no metrics.
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    /// Its part in the objective if the experiment names none.
-    fn objective_role(&self) -> ObjectiveRole {
-        ObjectiveRole::Candidate
-    }
-
-    /// How many calls of a user's function may run at once; 0 if it calls none.
-    fn functions_at_once(&self) -> usize {
-        0
-    }
-
-    /// The kind of verdict that judges give for it, if there are labelled
-    /// cases of that kind.
-    fn verdict(&self) -> Option<VerdictKind> {
-        None
-    }
-
-    /// Estimates how often judges are asked, for metrics that need them.
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls::default()
-    }
-
-    /// Whether each question to a judge shows one passage, and not all of them.
-    fn reads_one_passage(&self) -> bool {
-        false
-    }
-
-    /// Whether an unanswerable question has a score: not if it is compared with
-    /// something that such a question cannot have.
-    fn scores_unanswerable(&self) -> bool {
-        let needs = self.needs();
-        !(needs.reference || needs.evidence)
     }
 }
 

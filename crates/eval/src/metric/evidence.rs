@@ -14,7 +14,7 @@
 //! `min_overlap` of an item, or if at least `min_overlap` of the passage lies
 //! within an item: a sentence out of a long piece of evidence is not noise.
 
-use super::{Error, Sample};
+use super::{Error, Sample, refuse};
 use crate::Missing;
 use rag::Span;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ pub(super) struct GoldenSpan<'a> {
 /// The golden evidence of a question, with its places. An error if the question has
 /// no evidence, or if evidence or a passage has no place in a document: guessing
 /// would blame the retriever for a fault of the dataset.
-pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<GoldenSpan<'a>>, Missing> {
+pub(super) fn golden_spans<'a>(sample: &Sample<'a>) -> Result<Vec<GoldenSpan<'a>>, Missing> {
     if sample.question.evidence.is_empty() {
         return Err(Missing::NotApplicable("the question has no golden evidence".into()));
     }
@@ -86,24 +86,25 @@ pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<GoldenSpan<'a>>, Mis
 
 /// Refuses a number of passages that leaves none.
 pub(super) fn check_k(metric: &'static str, k: Option<u32>) -> Result<(), Error> {
-    let reason = "k must be at least 1; leave it out to count all retrieved passages".to_owned();
-    if k == Some(0) { Err(Error::Config { metric, reason }) } else { Ok(()) }
+    match k {
+        Some(0) => refuse(metric, "k must be at least 1; leave it out to count all retrieved passages"),
+        _ => Ok(()),
+    }
 }
 
 impl Cutoff {
     /// Checks the settings that all retrieval metrics share.
     pub(super) fn new(metric: &'static str, k: Option<u32>, min_overlap: f64) -> Result<Self, Error> {
-        let refuse = |reason: String| Err(Error::Config { metric, reason });
         check_k(metric, k)?;
         if !(min_overlap > 0.0 && min_overlap <= 1.0) {
-            return refuse(format!("min_overlap must be above 0 and at most 1, not {min_overlap}"));
+            return refuse(metric, format!("min_overlap must be above 0 and at most 1, not {min_overlap}"));
         }
         Ok(Self { k: k.map(|k| k as usize), min_overlap })
     }
 
-    /// Walks down a sample's passages. An error in the cases of [`golden`].
+    /// Walks down a sample's passages. An error in the cases of [`golden_spans`].
     pub(super) fn walk<'a>(&self, sample: &Sample<'a>) -> Result<Walk<'a>, Missing> {
-        let golden = golden(sample)?;
+        let golden = golden_spans(sample)?;
         let item = |golden: GoldenSpan<'a>| EvidenceCoverage {
             document: golden.document,
             span: golden.span,

@@ -15,7 +15,7 @@
 //! Source: P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
 //! Comprehension of Text", EMNLP 2016.
 
-use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
+use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
 use crate::words::{equal_without_words, squad_words};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -34,8 +34,8 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { reference: true, answer: true, ..Needs::NOTHING }
+    fn describe(&self) -> Description {
+        Description { needs: Needs { reference: true, answer: true, ..Needs::default() }, ..Description::default() }
     }
 }
 

@@ -38,11 +38,10 @@
 //! Source: Ragas' documentation; claims as the unit of facts after S. Min et
 //! al., "FActScore", EMNLP 2023.
 
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
-use crate::verdict::Inquiry;
-use crate::verdict::VerdictKind;
+use super::judge::{self, ITEMS, Transcript};
+use super::judged::{Judged, JudgedMetric};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, refuse};
+use crate::verdict::{Inquiry, VerdictKind};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
@@ -105,41 +104,30 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "factual_correctness";
-        let refuse = |reason: String| Err(Error::Config { metric, reason });
         judge::check_not_zero(metric, "max_claims", self.max_claims)?;
         if !(self.beta > 0.0 && self.beta.is_finite()) {
-            return refuse(format!("beta must be above 0, not {}", self.beta));
+            return refuse(metric, format!("beta must be above 0, not {}", self.beta));
         }
-        Ok(Box::new(FactualCorrectness { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
+        Judged::build(cx, metric, self.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { reference: true, answer: true, judge: true, ..Needs::NOTHING }
-    }
-
-    fn verdict(&self) -> Option<VerdictKind> {
-        Some(VerdictKind::Supported)
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        let texts = if self.mode == FactualMode::FBeta { 2 } else { 1 };
-        JudgeCalls { writing: texts, voting: texts * ITEMS }
-    }
-
-    fn label(&self) -> Option<String> {
-        match self.mode {
-            FactualMode::Precision => Some("factual_correctness_precision".to_owned()),
-            FactualMode::Recall => Some("factual_correctness_recall".to_owned()),
-            FactualMode::FBeta => None,
+    fn describe(&self) -> Description {
+        let (label, texts) = match self.mode {
+            FactualMode::Precision => (Some("factual_correctness_precision".to_owned()), 1),
+            FactualMode::Recall => (Some("factual_correctness_recall".to_owned()), 1),
+            FactualMode::FBeta => (None, 2),
+        };
+        Description {
+            needs: Needs { reference: true, answer: true, judge: true, ..Needs::default() },
+            verdict: Some(VerdictKind::Supported),
+            writing: texts,
+            voting: texts * ITEMS,
+            label,
+            ..Description::default()
         }
     }
-}
-
-struct FactualCorrectness {
-    judge: Judge,
-    config: Config,
 }
 
 /// What can be said of a text's claims.
@@ -151,7 +139,7 @@ enum Share {
     Of(f64),
 }
 
-impl JudgedMetric for FactualCorrectness {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
@@ -177,7 +165,7 @@ impl JudgedMetric for FactualCorrectness {
     }
 }
 
-impl FactualCorrectness {
+impl Judged<Config> {
     /// The share of a text's claims that the other text, given with its tag,
     /// holds.
     async fn held(
@@ -323,6 +311,6 @@ mod tests {
         ] {
             assert!(config.build(&judged_by(FakeJudge::new()).context()).is_err(), "{config:?}");
         }
-        assert_eq!(mode(FactualMode::Recall).label().as_deref(), Some("factual_correctness_recall"));
+        assert_eq!(mode(FactualMode::Recall).describe().label.as_deref(), Some("factual_correctness_recall"));
     }
 }

@@ -27,9 +27,9 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024.
 
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
+use super::judge::{self, ITEMS, Transcript};
+use super::judged::{Judged, JudgedMetric};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, supported};
 use serde::{Deserialize, Serialize};
@@ -56,37 +56,30 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         judge::check_not_zero("faithfulness", "max_statements", self.max_statements)?;
-        let limit = self.max_statements as usize;
-        Ok(Box::new(Faithfulness { judge: super::judge(cx, "faithfulness", self.threshold)?, limit }))
+        Judged::build(cx, "faithfulness", self.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
-    }
-
-    fn verdict(&self) -> Option<VerdictKind> {
-        Some(VerdictKind::Supported)
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 1, voting: ITEMS }
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { answer: true, passages: true, judge: true, ..Needs::default() },
+            verdict: Some(VerdictKind::Supported),
+            writing: 1,
+            voting: ITEMS,
+            ..Description::default()
+        }
     }
 }
 
-struct Faithfulness {
-    judge: Judge,
-    limit: usize,
-}
-
-impl JudgedMetric for Faithfulness {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         if sample.passages.is_empty() {
             return Err(Missing::EmptyInput("nothing was retrieved that could support the answer".into()));
         }
-        let statements = self.judge.statements(&sample.question.question, &answer, self.limit, transcript).await?;
+        let (question, limit) = (&sample.question.question, self.config.max_statements as usize);
+        let statements = self.judge.statements(question, &answer, limit, transcript).await?;
         if statements.is_empty() {
             return Err(Missing::EmptyInput("the judge found no statement in the answer".into()));
         }

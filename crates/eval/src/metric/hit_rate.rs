@@ -10,17 +10,11 @@
 //! instead of documents.
 
 use super::evidence::Walk;
-use super::retrieval;
+use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-// The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
-// retrieval metrics.
-retrieval::config!("hit_rate", formula, {
-    fn is_default(&self) -> bool {
-        true
-    }
-});
+retrieval::config!("hit_rate", RetrievalSettings, formula, is_default: true);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     if walk.n_covered() > 0 { 1.0 } else { 0.0 }

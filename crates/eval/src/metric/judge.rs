@@ -203,7 +203,7 @@ impl PanelMember {
     }
 
     /// [`Self::form`], noted in the transcript of a score.
-    async fn noted_form(&self, transcript: &mut Transcript) -> Result<VerdictForm, Missing> {
+    async fn record_form(&self, transcript: &mut Transcript) -> Result<VerdictForm, Missing> {
         let form = self.form().await?;
         transcript.forms.insert(self.name.clone(), form);
         Ok(form)
@@ -238,7 +238,7 @@ impl PanelMember {
         item: &str,
         transcript: &mut Transcript,
     ) -> Result<Option<ItemVerdict>, Missing> {
-        if self.noted_form(transcript).await? == VerdictForm::Words {
+        if self.record_form(transcript).await? == VerdictForm::Words {
             return Ok(None);
         }
         let request = self.yes_no_request(inquiry, item);
@@ -336,28 +336,13 @@ pub(crate) struct Sampling {
 }
 
 fn verdict_schema(n: usize) -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "verdicts": {
-                "type": "array",
-                "minItems": n,
-                "maxItems": n,
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "number": { "type": "integer" },
-                        "reason": { "type": "string" },
-                        "verdict": { "type": "string", "enum": YES_NO }
-                    },
-                    "required": ["number", "reason", "verdict"],
-                    "additionalProperties": false
-                }
-            }
-        },
-        "required": ["verdicts"],
-        "additionalProperties": false
-    })
+    let verdict = prompt::object_schema(json!({
+        "number": { "type": "integer" },
+        "reason": { "type": "string" },
+        "verdict": { "type": "string", "enum": YES_NO },
+    }));
+    let verdicts = json!({ "type": "array", "minItems": n, "maxItems": n, "items": verdict });
+    prompt::object_schema(json!({ "verdicts": verdicts }))
 }
 
 /// Matches verdicts to the numbers 1 to n. A number with two verdicts that
@@ -395,7 +380,7 @@ fn yes_or_no(text: &str) -> Option<bool> {
 }
 
 /// All verdicts; an error if an item has none.
-pub(crate) fn complete(verdicts: &[ItemVerdict]) -> Result<Vec<bool>, Missing> {
+pub(crate) fn require_all(verdicts: &[ItemVerdict]) -> Result<Vec<bool>, Missing> {
     let known: Vec<bool> = verdicts.iter().filter_map(|verdict| verdict.yes).collect();
     if known.len() == verdicts.len() {
         return Ok(known);
@@ -446,13 +431,12 @@ pub(super) fn check_threshold(metric: &'static str, threshold: f64) -> Result<()
     if threshold > 0.0 && threshold < 1.0 {
         return Ok(());
     }
-    Err(super::Error::Config { metric, reason: format!("threshold must be between 0 and 1, not {threshold}") })
+    super::refuse(metric, format!("threshold must be between 0 and 1, not {threshold}"))
 }
 
 /// Refuses a setting of 0.
 pub(super) fn check_not_zero(metric: &'static str, setting: &str, value: u32) -> Result<(), super::Error> {
-    let reason = || format!("{setting} must be at least 1");
-    if value > 0 { Ok(()) } else { Err(super::Error::Config { metric, reason: reason() }) }
+    if value > 0 { Ok(()) } else { super::refuse(metric, format!("{setting} must be at least 1")) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Shared code of the judged metrics: a score with its transcript, and the settings
 //! of metrics that ask for verdicts only.
 
-use super::judge::Transcript;
-use super::{Metric, Sample};
+use super::judge::{Judge, Transcript};
+use super::{Error, Metric, MetricContext, Sample};
 use crate::{Missing, Scored};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,27 @@ impl<T: JudgedMetric> Metric for T {
         let mut transcript = Transcript::default();
         let score = self.try_score(sample, &mut transcript).await;
         transcript.scored(score)
+    }
+}
+
+/// A metric of one judge, or one panel, and its settings.
+pub(super) struct Judged<C> {
+    pub(super) judge: Judge,
+    pub(super) config: C,
+}
+
+impl<C> Judged<C>
+where
+    Self: JudgedMetric + 'static,
+{
+    /// The metric of this name; its judges say yes from the threshold on.
+    pub(super) fn build(
+        cx: &MetricContext<'_>,
+        metric: &'static str,
+        threshold: f64,
+        config: C,
+    ) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(Self { judge: super::judge(cx, metric, threshold)?, config }))
     }
 }
 

@@ -24,7 +24,7 @@ pub use personal_data::redact;
 use crate::verdict::VerdictKind;
 use crate::{Missing, Question, Score, Scored};
 use async_trait::async_trait;
-use describe::{Describe, reference, unanswerable};
+use describe::{Describe, Description, reference, unanswerable};
 use models::{Chat, Embedder};
 use rag::{Answer, Models, Passage};
 use serde_json::{Map, Value};
@@ -42,11 +42,11 @@ macro_rules! metrics {
         }
 
         impl MetricConfig {
-            fn description(&self) -> &dyn Describe {
+            fn settings(&self) -> &dyn Describe {
                 match self { $( Self::$Variant(config) => config ),+ }
             }
 
-            fn description_mut(&mut self) -> &mut dyn Describe {
+            fn settings_mut(&mut self) -> &mut dyn Describe {
                 match self { $( Self::$Variant(config) => config ),+ }
             }
 
@@ -97,6 +97,10 @@ metrics! {
 }
 
 impl MetricConfig {
+    fn describe(&self) -> Description {
+        self.settings().describe()
+    }
+
     /// The JSON Schema (draft 2020-12) of all metrics and their settings.
     pub fn schema() -> serde_json::Value {
         rag::schema_of::<Self>()
@@ -109,18 +113,18 @@ impl MetricConfig {
 
     /// The metrics that are measured if an experiment names none.
     pub fn default_metrics() -> impl Iterator<Item = Self> {
-        Self::defaults().into_iter().filter(|metric| metric.description().is_default())
+        Self::defaults().into_iter().filter(|metric| metric.describe().is_default)
     }
 
     /// Its label, unique in an experiment: the name in its settings if it has one,
     /// else its own name, with the mode if it has several.
     pub fn label(&self) -> String {
-        self.description().label().unwrap_or_else(|| self.name().to_owned())
+        self.describe().label.unwrap_or_else(|| self.name().to_owned())
     }
 
     /// Whether its settings may give it a name.
     pub fn is_named(&self) -> bool {
-        self.description().is_named()
+        self.describe().is_named
     }
 
     /// Reads the files that the settings name. Their contents are part of the
@@ -130,7 +134,7 @@ impl MetricConfig {
     /// # Errors
     /// What `read` says, with the metric's name.
     pub fn load(&mut self, read: Read<'_>) -> Result<(), Error> {
-        self.description_mut().read_files(read)
+        self.settings_mut().read_files(read)
     }
 
     /// Checks the settings, as far as possible without models.
@@ -148,22 +152,22 @@ impl MetricConfig {
     /// Name and settings for keys, without settings that do not affect its scores.
     pub fn keyed(&self) -> serde_json::Value {
         let value = serde_json::to_value(self).unwrap_or_default();
-        rag::without_settings(value, self.name(), self.description().unkeyed())
+        rag::without_settings(value, self.name(), self.describe().unkeyed)
     }
 
     /// Whether it calls a user's function.
     pub fn runs_function(&self) -> bool {
-        self.description().runs_function()
+        self.functions_at_once() > 0
     }
 
     /// How many calls of a user's function may run at once; 0 if it calls none.
     pub fn functions_at_once(&self) -> usize {
-        self.description().functions_at_once()
+        self.settings().functions_at_once()
     }
 
     /// What it needs of a sample and of an evaluation.
     pub fn needs(&self) -> Needs {
-        self.description().needs()
+        self.describe().needs
     }
 
     /// Whether a judge is part of it.
@@ -174,7 +178,7 @@ impl MetricConfig {
     /// The kind of verdict that its judges give; `None` if it has no judge, or if
     /// there are no labelled cases of that kind.
     pub fn verdict(&self) -> Option<VerdictKind> {
-        self.description().verdict().filter(|_| self.judged())
+        self.describe().verdict.filter(|_| self.judged())
     }
 
     /// Whether an answer has to be generated first.
@@ -184,27 +188,29 @@ impl MetricConfig {
 
     /// The lowest and the highest score that it can give.
     pub fn range(&self) -> (f64, f64) {
-        self.description().range()
+        self.describe().range.unwrap_or((0.0, 1.0))
     }
 
     /// Its part in the objective if the experiment names none.
     pub fn objective_role(&self) -> ObjectiveRole {
-        self.description().objective_role()
+        self.describe().objective_role
     }
 
     /// Whether more of it is better.
     pub fn higher_is_better(&self) -> bool {
-        self.description().higher_is_better()
+        !self.describe().lower_is_better
     }
 
     /// The estimated calls of each judge for a sample with this number of passages.
     pub fn judge_calls(&self, passages: u64) -> JudgeCalls {
-        if self.judged() { self.description().judge_calls(passages) } else { JudgeCalls::default() }
+        let Description { needs, writing, voting, voting_per_passage, .. } = self.describe();
+        let voting = voting + voting_per_passage * passages;
+        if needs.judge { JudgeCalls { writing, voting } } else { JudgeCalls::default() }
     }
 
     /// Whether each question to a judge shows one passage, and not all of them.
     pub fn reads_one_passage(&self) -> bool {
-        self.description().reads_one_passage()
+        self.describe().reads_one_passage
     }
 
     /// Whether the metric applies to a question, whatever the trial.
@@ -212,10 +218,11 @@ impl MetricConfig {
     /// # Errors
     /// [`Missing::NotApplicable`], with the reason.
     pub fn applies(&self, question: &Question) -> Result<(), Missing> {
-        if !question.answerable && !self.description().scores_unanswerable() {
+        let Description { needs, needs_answerable, .. } = self.describe();
+        if !question.answerable && (needs_answerable || needs.reference || needs.evidence) {
             return Err(unanswerable());
         }
-        if self.needs().reference {
+        if needs.reference {
             reference(question)?;
         }
         Ok(())
@@ -232,7 +239,7 @@ impl MetricConfig {
         if let Some(scored) = self.compute(metric, sample) {
             return scored;
         }
-        self.with_worst(metric.score(sample).await, sample)
+        self.worst_if_empty(metric.score(sample).await, sample)
     }
 
     /// The same score without waiting; `None` if the metric asks a model or a function
@@ -240,12 +247,12 @@ impl MetricConfig {
     pub fn compute(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Option<Scored> {
         match self.applies(sample.question) {
             Err(missing) => Some(Scored::missing(missing)),
-            Ok(()) => metric.compute(sample).map(|scored| self.with_worst(scored, sample)),
+            Ok(()) => metric.compute(sample).map(|scored| self.worst_if_empty(scored, sample)),
         }
     }
 
     /// The score, or the worst value if there was nothing to score.
-    fn with_worst(&self, mut scored: Scored, sample: &Sample<'_>) -> Scored {
+    fn worst_if_empty(&self, mut scored: Scored, sample: &Sample<'_>) -> Scored {
         let is_answered = sample.answer.is_some() || !self.needs().answer;
         if let Score::Missing(Missing::EmptyInput(reason)) = &scored.score
             && is_answered
@@ -303,6 +310,11 @@ pub enum Error {
     },
 }
 
+/// Refuses settings that cannot work.
+fn refuse<T>(metric: &'static str, reason: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Config { metric, reason: reason.into() })
+}
+
 /// The models that metrics are built from. Without models, settings can still be
 /// checked.
 #[derive(Clone, Copy, Default)]
@@ -352,18 +364,6 @@ pub struct Needs {
     pub embedder: bool,
     /// The columns of a row of answers; questions of an experiment have none.
     pub columns: bool,
-}
-
-impl Needs {
-    const NOTHING: Self = Self {
-        evidence: false,
-        reference: false,
-        answer: false,
-        passages: false,
-        judge: false,
-        embedder: false,
-        columns: false,
-    };
 }
 
 /// One question with the passages and the answer of a trial.
@@ -444,7 +444,7 @@ impl<'a> Sample<'a> {
 
     /// The fenced texts for a judge of the user's own criteria, apart from the answer:
     /// the question, and the reference and the passages if wanted.
-    fn shown(&self, reference: bool, passages: bool) -> Result<String, Missing> {
+    fn fenced_texts(&self, reference: bool, passages: bool) -> Result<String, Missing> {
         let mut shown = Vec::new();
         if passages {
             shown.push(self.fenced_context());
@@ -462,14 +462,13 @@ impl<'a> Sample<'a> {
 fn check_name(metric: &'static str, name: Option<&str>) -> Result<(), Error> {
     let Some(name) = name else { return Ok(()) };
     let usable = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    let reason = if name.is_empty() || !name.chars().all(usable) {
-        "`name`: use letters, digits, `-` and `_` only".to_owned()
-    } else if name != metric && MetricConfig::NAMES.contains(&name) {
-        format!("`name`: `{name}` is another metric")
-    } else {
-        return Ok(());
-    };
-    Err(Error::Config { metric, reason })
+    if name.is_empty() || !name.chars().all(usable) {
+        return refuse(metric, "`name`: use letters, digits, `-` and `_` only");
+    }
+    if name != metric && MetricConfig::NAMES.contains(&name) {
+        return refuse(metric, format!("`name`: `{name}` is another metric"));
+    }
+    Ok(())
 }
 
 /// Gives one number, or the reason why there is none, for one sample.

@@ -9,17 +9,11 @@
 //! Source: E. M. Voorhees, "The TREC-8 Question Answering Track Report", 1999.
 
 use super::evidence::Walk;
-use super::retrieval;
+use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-// The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
-// retrieval metrics.
-retrieval::config!("mrr", formula, {
-    fn is_default(&self) -> bool {
-        true
-    }
-});
+retrieval::config!("mrr", RetrievalSettings, formula, is_default: true);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     walk.gaining_ranks().first().map_or(0.0, |rank| 1.0 / *rank as f64)

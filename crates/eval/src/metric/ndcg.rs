@@ -16,22 +16,13 @@
 //! Techniques", ACM TOIS 20 (2002); gain for novelty only after C. L. A. Clarke
 //! et al., SIGIR 2008.
 
+use super::ObjectiveRole;
 use super::evidence::Walk;
-use super::{ObjectiveRole, retrieval};
+use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-// The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
-// retrieval metrics.
-retrieval::config!("ndcg", formula, {
-    fn is_default(&self) -> bool {
-        true
-    }
-
-    fn objective_role(&self) -> ObjectiveRole {
-        ObjectiveRole::Preferred
-    }
-});
+retrieval::config!("ndcg", RetrievalSettings, formula, is_default: true, objective_role: ObjectiveRole::Preferred);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     let ranks = walk.gaining_ranks();

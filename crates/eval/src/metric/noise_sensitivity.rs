@@ -38,11 +38,10 @@
 //! Source: Ragas' documentation; the two kinds of noise are those of D. Ru et
 //! al., "RAGChecker", NeurIPS 2024.
 
-use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
-use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample};
-use crate::verdict::Inquiry;
-use crate::verdict::{VerdictKind, correct};
+use super::judge::{self, ITEMS, Transcript};
+use super::judged::{Judged, JudgedMetric};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
+use crate::verdict::{Inquiry, VerdictKind, correct};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -84,43 +83,28 @@ impl Config {
     pub(super) fn build(&self, cx: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "noise_sensitivity";
         judge::check_not_zero(metric, "max_statements", self.max_statements)?;
-        Ok(Box::new(NoiseSensitivity { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
+        Judged::build(cx, metric, self.threshold, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { reference: true, answer: true, passages: true, judge: true, ..Needs::NOTHING }
-    }
-
-    fn verdict(&self) -> Option<VerdictKind> {
-        Some(VerdictKind::Supported)
-    }
-
-    fn reads_one_passage(&self) -> bool {
-        true
-    }
-
-    fn judge_calls(&self, passages: u64) -> JudgeCalls {
-        // Half of the answer is wrong, and each passage supports some of that.
-        JudgeCalls { writing: 2, voting: ITEMS + passages * (ITEMS / 2 + ITEMS) }
-    }
-
-    fn label(&self) -> Option<String> {
-        (self.mode == NoiseMode::Irrelevant).then(|| "noise_sensitivity_irrelevant".to_owned())
-    }
-
-    fn higher_is_better(&self) -> bool {
-        false
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { reference: true, answer: true, passages: true, judge: true, ..Needs::default() },
+            verdict: Some(VerdictKind::Supported),
+            reads_one_passage: true,
+            writing: 2,
+            voting: ITEMS,
+            // Half of the answer is wrong, and each passage supports some of that.
+            voting_per_passage: ITEMS / 2 + ITEMS,
+            label: (self.mode == NoiseMode::Irrelevant).then(|| "noise_sensitivity_irrelevant".to_owned()),
+            lower_is_better: true,
+            ..Description::default()
+        }
     }
 }
 
-struct NoiseSensitivity {
-    judge: Judge,
-    config: Config,
-}
-
-impl JudgedMetric for NoiseSensitivity {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
@@ -162,7 +146,7 @@ impl JudgedMetric for NoiseSensitivity {
     }
 }
 
-impl NoiseSensitivity {
+impl Judged<Config> {
     /// Which statements a passage supports.
     async fn supported(
         &self,
@@ -175,7 +159,7 @@ impl NoiseSensitivity {
         let inquiry = Inquiry::of_statements(prompt::fence("passage", passage), statements, question);
         let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
         *detail = judge::table(statements, &verdicts);
-        judge::complete(&verdicts)
+        judge::require_all(&verdicts)
     }
 }
 
@@ -252,9 +236,9 @@ mod tests {
     #[test]
     fn less_noise_is_better_and_both_modes_can_stand_side_by_side() {
         let irrelevant = Config { mode: NoiseMode::Irrelevant, ..Config::default() };
-        assert!(!irrelevant.higher_is_better());
+        assert!(irrelevant.describe().lower_is_better);
         assert_eq!(
-            (Config::default().label(), irrelevant.label().as_deref()),
+            (Config::default().describe().label, irrelevant.describe().label.as_deref()),
             (None, Some("noise_sensitivity_irrelevant"))
         );
     }

@@ -18,9 +18,10 @@
 //! Sources: ISO/IEC 7812-1 (check digit of cards), ISO 13616 (IBAN), ITU-T E.164
 //! (digits of telephone numbers).
 
-use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
-use crate::{Missing, Score, Scored, words::Pattern};
-use regex::{Match, Regex};
+use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
+use crate::words::{Pattern, pattern};
+use crate::{Missing, Score, Scored};
+use regex::Match;
 use serde::{Deserialize, Serialize};
 use std::{cmp::Reverse, collections::BTreeSet, ops::Range, sync::LazyLock};
 
@@ -38,24 +39,20 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { answer: true, passages: true, ..Needs::NOTHING }
-    }
-
-    fn higher_is_better(&self) -> bool {
-        false
-    }
-
-    fn objective_role(&self) -> ObjectiveRole {
-        ObjectiveRole::Excluded
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { answer: true, passages: true, ..Needs::default() },
+            lower_is_better: true,
+            objective_role: ObjectiveRole::Excluded,
+            ..Description::default()
+        }
     }
 }
 
-static EMAIL: Pattern =
-    LazyLock::new(|| Regex::new(r"(?i)[a-z0-9][a-z0-9._%+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}").ok());
-static IBAN: Pattern = LazyLock::new(|| Regex::new(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b").ok());
+static EMAIL: Pattern = LazyLock::new(|| pattern(r"(?i)[a-z0-9][a-z0-9._%+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}"));
+static IBAN: Pattern = LazyLock::new(|| pattern(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b"));
 /// Digits, in groups or not.
-static NUMBER: Pattern = LazyLock::new(|| Regex::new(r"\+?\(?\d(?:[ ().\-/]{0,3}\d){6,18}").ok());
+static NUMBER: Pattern = LazyLock::new(|| pattern(r"\+?\(?\d(?:[ ().\-/]{0,3}\d){6,18}"));
 
 fn score(sample: &Sample<'_>) -> Result<Scored, Missing> {
     let answer = sample.answer_text()?;
@@ -96,11 +93,10 @@ pub fn redact(text: &str) -> String {
 
 /// The personal data of a text, and where each datum stands.
 fn places(text: &str) -> Vec<(Range<usize>, Datum)> {
-    let found = |pattern: &'static Pattern| pattern.as_ref().into_iter().flat_map(|pattern| pattern.find_iter(text));
     let email = |email: Match<'_>| (email.range(), ("e-mail", email.as_str().to_lowercase()));
-    let mut data: Vec<(Range<usize>, Datum)> = found(&EMAIL).map(email).collect();
-    data.extend(found(&IBAN).filter_map(|text| Some((text.range(), ("IBAN", iban(text.as_str())?)))));
-    for number in found(&NUMBER) {
+    let mut data: Vec<(Range<usize>, Datum)> = EMAIL.find_iter(text).map(email).collect();
+    data.extend(IBAN.find_iter(text).filter_map(|found| Some((found.range(), ("IBAN", iban(found.as_str())?)))));
+    for number in NUMBER.find_iter(text) {
         // Digits within a longer word are a part of something else.
         let before = text[..number.start()].chars().next_back();
         if before.is_some_and(char::is_alphanumeric) {

@@ -15,17 +15,11 @@
 //! chapter 8, on spans instead of documents.
 
 use super::evidence::Walk;
-use super::retrieval;
+use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-// The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
-// retrieval metrics.
-retrieval::config!("precision", formula, {
-    fn is_default(&self) -> bool {
-        true
-    }
-});
+retrieval::config!("precision", RetrievalSettings, formula, is_default: true);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     let n_relevant = walk.relevant.iter().filter(|relevant| **relevant).count();

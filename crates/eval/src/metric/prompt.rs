@@ -32,10 +32,11 @@
 //! Source: the placeholders of a sample are those of Ragas' and Phoenix' custom
 //! metrics, by other names.
 
-use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
+use super::judge::{self, Judge, Options, Transcript};
 use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
-use crate::{Missing, prompt, words::Pattern};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, check_name};
+use crate::words::{Pattern, pattern};
+use crate::{Missing, prompt};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -112,12 +113,11 @@ enum TemplatePiece {
     Place(&'static str),
 }
 
-/// `{word}` or `{{word}}`. `None` cannot happen for a constant pattern; then
-/// there are no placeholders, which is refused.
-static PLACE: Pattern = LazyLock::new(|| Regex::new(r"\{\{([A-Za-z_]+)\}\}|\{([A-Za-z_]+)\}").ok());
+/// `{word}` or `{{word}}`.
+static PLACE: Pattern = LazyLock::new(|| pattern(r"\{\{([A-Za-z_]+)\}\}|\{([A-Za-z_]+)\}"));
 
 /// The tags of a template.
-static TAG: Pattern = LazyLock::new(|| Regex::new(r"<\s*/?\s*([A-Za-z][\w-]*)").ok());
+static TAG: Pattern = LazyLock::new(|| pattern(r"<\s*/?\s*([A-Za-z][\w-]*)"));
 
 /// All placeholders, as they are written.
 fn placeholders() -> String {
@@ -138,7 +138,7 @@ fn pieces(template: &str) -> Result<Vec<TemplatePiece>, Error> {
     };
     let mut pieces = Vec::new();
     let mut end = 0;
-    for found in PLACE.as_ref().into_iter().flat_map(|pattern| pattern.captures_iter(template)) {
+    for found in PLACE.captures_iter(template) {
         let Some(whole) = found.get(0) else { continue };
         pieces.push(TemplatePiece::Text(template[end..whole.start()].to_owned()));
         end = whole.end();
@@ -176,12 +176,7 @@ impl Config {
             }
             PromptOutput::Choice(labels) => ordered(labels)?,
         };
-        let tags: Vec<String> = TAG
-            .as_ref()
-            .into_iter()
-            .flat_map(|pattern| pattern.captures_iter(&self.template))
-            .filter_map(|found| Some(regex::escape(found.get(1)?.as_str())))
-            .collect();
+        let tags: Vec<String> = TAG.captures_iter(&self.template).map(|found| regex::escape(&found[1])).collect();
         let own_tags = if tags.is_empty() {
             None
         } else {
@@ -216,53 +211,42 @@ fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, Error> 
 }
 
 impl Describe for Config {
+    fn describe(&self) -> Description {
+        let pieces = pieces(&self.template).unwrap_or_default();
+        let has = |name: &'static str| pieces.contains(&TemplatePiece::Place(name));
+        let (answer, reference, passages) = (has(ANSWER), has(REFERENCE), has(PASSAGES));
+        let range = match &self.output {
+            PromptOutput::YesNo => None,
+            PromptOutput::Number { min, max } => Some((*min, *max)),
+            PromptOutput::Choice(labels) => {
+                let (low, high) = labels
+                    .values()
+                    .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| (low.min(*score), high.max(*score)));
+                (low < high).then_some((low, high))
+            }
+        };
+        Description {
+            needs: Needs { answer, reference, passages, judge: true, ..Needs::default() },
+            voting: 1,
+            is_named: true,
+            label: self.name.clone(),
+            range,
+            lower_is_better: !self.higher_is_better,
+            ..Description::default()
+        }
+    }
+
     fn read_files(&mut self, read: Read<'_>) -> Result<(), Error> {
         if self.file.is_empty() || !self.template.is_empty() {
             return Ok(());
         }
-        self.template = read(&self.file).map_err(refusal)?;
+        self.template = read(&self.file).map_err(|error| refusal(error.to_string()))?;
         if self.template.trim().is_empty() {
             return Err(refusal(format!("the file {} is empty", self.file)));
         }
         // A file that is moved is still the same prompt.
         self.file.clear();
         Ok(())
-    }
-
-    fn needs(&self) -> Needs {
-        let pieces = pieces(&self.template).unwrap_or_default();
-        let has = |name: &'static str| pieces.contains(&TemplatePiece::Place(name));
-        let (answer, reference, passages) = (has(ANSWER), has(REFERENCE), has(PASSAGES));
-        Needs { answer, reference, passages, judge: true, ..Needs::NOTHING }
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: 1 }
-    }
-
-    fn is_named(&self) -> bool {
-        true
-    }
-
-    fn label(&self) -> Option<String> {
-        self.name.clone()
-    }
-
-    fn range(&self) -> (f64, f64) {
-        match &self.output {
-            PromptOutput::YesNo => (0.0, 1.0),
-            PromptOutput::Number { min, max } => (*min, *max),
-            PromptOutput::Choice(labels) => {
-                let (low, high) = labels
-                    .values()
-                    .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| (low.min(*score), high.max(*score)));
-                if low < high { (low, high) } else { (0.0, 1.0) }
-            }
-        }
-    }
-
-    fn higher_is_better(&self) -> bool {
-        self.higher_is_better
     }
 
     #[cfg(test)]

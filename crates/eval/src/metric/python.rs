@@ -30,7 +30,7 @@
 //! changes. The function runs in a process of its own, in the Python of the
 //! active environment.
 
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, check_name, refuse};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
 use rag::python::{Function, Script, TIMEOUT_SECONDS};
@@ -93,14 +93,13 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &MetricContext<'_>) -> Result<Box<dyn Metric>, Error> {
-        let refuse = |reason: String| Err(Error::Config { metric: METRIC, reason });
         check_name(METRIC, self.name.as_deref())?;
         if !(self.range.0.is_finite() && self.range.1.is_finite() && self.range.0 < self.range.1) {
-            return refuse(format!("`range` must be two numbers, the lower first, not {:?}", self.range));
+            return refuse(METRIC, format!("`range` must be two numbers, the lower first, not {:?}", self.range));
         }
         match Function::new("metric", self.script(), &PARAMETERS) {
             Ok(function) => Ok(Box::new(PythonMetric { config: self.clone(), function: Arc::new(function) })),
-            Err(error) => refuse(error.to_string()),
+            Err(error) => refuse(METRIC, error.to_string()),
         }
     }
 
@@ -112,49 +111,32 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn runs_function(&self) -> bool {
-        true
-    }
-
-    fn unkeyed(&self) -> &'static [&'static str] {
-        rag::python::UNKEYED
+    fn describe(&self) -> Description {
+        let wanted = self.script().signature(&PARAMETERS).unwrap_or_default();
+        let wants = |name| wanted.contains(&(name, false));
+        Description {
+            needs: Needs {
+                answer: wants("answer"),
+                reference: wants("reference"),
+                passages: wants("passages") || wants("contexts"),
+                columns: wants(COLUMNS),
+                ..Needs::default()
+            },
+            label: self.name.clone(),
+            is_named: true,
+            range: Some(self.range),
+            lower_is_better: !self.higher_is_better,
+            unkeyed: rag::python::UNKEYED,
+            ..Description::default()
+        }
     }
 
     fn read_files(&mut self, read: Read<'_>) -> Result<(), Error> {
-        let read = rag::python::load(&self.file, &mut self.source, read);
-        read.map_err(|error| Error::Config { metric: METRIC, reason: error.to_string() })
-    }
-
-    fn needs(&self) -> Needs {
-        let wanted = self.script().signature(&PARAMETERS).unwrap_or_default();
-        let wants = |name| wanted.contains(&(name, false));
-        Needs {
-            answer: wants("answer"),
-            reference: wants("reference"),
-            passages: wants("passages") || wants("contexts"),
-            columns: wants(COLUMNS),
-            ..Needs::NOTHING
-        }
+        rag::python::load(&self.file, &mut self.source, read).or_else(|error| refuse(METRIC, error.to_string()))
     }
 
     fn functions_at_once(&self) -> usize {
         self.script().at_once().unwrap_or(1)
-    }
-
-    fn label(&self) -> Option<String> {
-        self.name.clone()
-    }
-
-    fn is_named(&self) -> bool {
-        true
-    }
-
-    fn range(&self) -> (f64, f64) {
-        self.range
-    }
-
-    fn higher_is_better(&self) -> bool {
-        self.higher_is_better
     }
 
     #[cfg(test)]
@@ -262,7 +244,7 @@ mod tests {
     fn a_row_s_other_columns_are_given_to_who_names_them() {
         let source = "def score(answer, columns):\n    return columns['seconds'] < 2\n";
         let config = Config { source: source.to_owned(), ..Config::default() };
-        assert!(config.needs().columns);
+        assert!(config.describe().needs.columns);
         let metric = config.build(&MetricContext::default()).unwrap();
         let (question, ten) = (question("How many?", None), answer("ten"));
         let alone = sample(&question, &[], Some(&ten));
@@ -279,7 +261,7 @@ mod tests {
         let source = "def score(answer, contexts):\n    return contexts == []\n";
         assert_eq!(scored(source, "ten"), Score::Value(1.0));
         let config = Config { source: source.to_owned(), ..Config::default() };
-        assert!(config.needs().passages);
+        assert!(config.describe().needs.passages);
     }
 
     #[test]

@@ -11,17 +11,11 @@
 //! chapter 8, on spans instead of documents.
 
 use super::evidence::Walk;
-use super::retrieval;
+use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-// The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
-// retrieval metrics.
-retrieval::config!("recall", formula, {
-    fn is_default(&self) -> bool {
-        true
-    }
-});
+retrieval::config!("recall", RetrievalSettings, formula, is_default: true);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     walk.n_covered() as f64 / walk.n_items() as f64

@@ -11,8 +11,7 @@
 //! - Anything between is unclear, and for a judge: `The sources do not name
 //!   the year. The mill is older than the church.`
 
-use crate::words::{self, Pattern};
-use regex::Regex;
+use crate::words::{self, Pattern, pattern};
 use std::sync::LazyLock;
 
 /// What the words of an answer say.
@@ -34,7 +33,7 @@ static DECLINES: Pattern = LazyLock::new(|| {
     let say = r"(?:answer|say|mention|contain|hold|provide|specify|include|state|give|tell|indicate|describe|name|show|cover|address|explain|discuss|reveal|have)";
     let known =
         r"(?:mentioned|specified|stated|given|provided|available|known|found|contained|included|answered|described)";
-    Regex::new(&format!(
+    pattern(&format!(
         r"(?ix)
           \b(?:i|we)\s+(?:really\s+)?{not}\s+(?:have\s+(?:any|enough|the)\b|know\b|find\b|answer\b|determine\b|say\b|tell\b)
         | \b{sources}{given}\s+{not}\s+{say}\b
@@ -48,32 +47,29 @@ static DECLINES: Pattern = LazyLock::new(|| {
         | ^\W*(?:unknown|unanswerable|not\s+(?:known|answerable|available|applicable|specified|stated|mentioned|found)|n\s*/\s*a|no\s+(?:answer|idea)|none\s+given)\W*$
         "
     ))
-    .ok()
 });
 
 /// Words that are often said when declining, and not only then.
 static HINTS: Pattern = LazyLock::new(|| {
-    Regex::new(
+    pattern(
         r"(?ix)
           \b(?:not\s+enough|insufficient|no|without)\s+(?:\w+\s+)?(?:information|context|evidence|answer|mention|details?)\b
         | \b(?:not|n't|never)\s+(?:\w+\s+)?(?:mention|specif|stat|provid|available|known|clear|sure|certain|answer|determin|say|tell)
         | \b(?:cannot|can't|unable|impossible|unclear|unknown|unanswerable|sorry|apologi[sz]e)\b
         ",
     )
-    .ok()
 });
 
 /// Words after which a sentence that declines may go on to answer.
 static GOES_ON: Pattern =
-    LazyLock::new(|| Regex::new(r"(?i)\b(?:but|however|although|though|except|nevertheless|still|yet|while)\b").ok());
+    LazyLock::new(|| pattern(r"(?i)\b(?:but|however|although|though|except|nevertheless|still|yet|while)\b"));
 
 /// What an answer's words say. An answer without a word declines nothing.
 pub(super) fn wording(answer: &str) -> Wording {
     let plain = answer.replace(['’', '‘'], "'");
-    let is = |pattern: &Pattern, sentence: &str| pattern.as_ref().is_some_and(|found| found.is_match(sentence));
     let sentences = words::sentences(&plain);
-    let plainly = |sentence: &&str| is(&DECLINES, sentence) && !is(&GOES_ON, sentence);
-    let perhaps = |sentence: &&str| is(&DECLINES, sentence) || is(&HINTS, sentence);
+    let plainly = |sentence: &&str| DECLINES.is_match(sentence) && !GOES_ON.is_match(sentence);
+    let perhaps = |sentence: &&str| DECLINES.is_match(sentence) || HINTS.is_match(sentence);
     if !sentences.iter().any(perhaps) {
         Wording::Answers
     } else if sentences.iter().all(plainly) {

@@ -23,8 +23,7 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::JudgeCalls;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample, two_ratings};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, two_ratings};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
@@ -42,12 +41,12 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        two_ratings::CALLS
+    fn describe(&self) -> Description {
+        Description {
+            needs: Needs { answer: true, passages: true, judge: true, ..Needs::default() },
+            voting: two_ratings::CALLS,
+            ..Description::default()
+        }
     }
 }
 

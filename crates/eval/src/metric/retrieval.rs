@@ -11,7 +11,7 @@
 //! cut in proportion to the text.
 
 use super::evidence::{Cutoff, Walk};
-use super::{Error, FormulaMetric, Metric, Sample, check_name};
+use super::{Error, FormulaMetric, Metric, Sample, check_name, refuse};
 use crate::{Score, Scored};
 use rag::{Passage, Span, chunk::TokenCounter};
 use serde::{Deserialize, Serialize};
@@ -75,8 +75,7 @@ impl ContextLimit {
     /// The limit of a metric, in tokens.
     pub(super) fn new(metric: &'static str, tokens: Option<u32>) -> Result<Self, Error> {
         if tokens == Some(0) {
-            let reason = "at_context_tokens must be at least 1; leave it out to look at whole passages".to_owned();
-            return Err(Error::Config { metric, reason });
+            return refuse(metric, "at_context_tokens must be at least 1; leave it out to look at whole passages");
         }
         Ok(Self(tokens.map(|tokens| tokens as usize)))
     }
@@ -121,17 +120,10 @@ fn beginning(passage: &Passage, text: &str) -> Passage {
     Passage { text: text.to_owned(), span: Span { start, end: start + length }, ..passage.clone() }
 }
 
-/// The `Config` of a retrieval metric: its name, the type of its settings
-/// ([`RetrievalSettings`] if it is left out), the formula that scores what was retrieved,
-/// and more methods of [`Describe`](super::Describe).
+/// The `Config` of a retrieval metric: its name, the type of its settings, the formula that
+/// scores what was retrieved, and more fields of its [`Description`](super::Description).
 macro_rules! config {
-    ($name:literal, $formula:path, { $($methods:tt)* }) => {
-        $crate::metric::retrieval::config!($name, $crate::metric::retrieval::RetrievalSettings, $formula, { $($methods)* });
-    };
-    ($name:literal, $Settings:path, $formula:path) => {
-        $crate::metric::retrieval::config!($name, $Settings, $formula, {});
-    };
-    ($name:literal, $Settings:path, $formula:path, { $($methods:tt)* }) => {
+    ($name:literal, $Settings:path, $formula:path $(, $field:ident: $value:expr)*) => {
         /// Settings of this metric.
         #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(transparent)]
@@ -155,20 +147,16 @@ macro_rules! config {
             }
         }
 
-                impl $crate::metric::describe::Describe for Config {
-            fn needs(&self) -> $crate::metric::Needs {
-                $crate::metric::Needs { evidence: true, passages: true, ..$crate::metric::Needs::NOTHING }
+        impl $crate::metric::Describe for Config {
+            fn describe(&self) -> $crate::metric::Description {
+                $crate::metric::Description {
+                    needs: $crate::metric::Needs { evidence: true, passages: true, ..Default::default() },
+                    label: self.0.label($name),
+                    is_named: true,
+                    $( $field: $value, )*
+                    ..Default::default()
+                }
             }
-
-            fn label(&self) -> Option<String> {
-                self.0.label($name)
-            }
-
-            fn is_named(&self) -> bool {
-                true
-            }
-
-            $($methods)*
         }
     };
 }

@@ -15,7 +15,7 @@
 //! Source: C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
 //! ACL workshop 2004.
 
-use super::{Describe, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
+use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
 use crate::words::tokens;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
@@ -44,8 +44,8 @@ impl Config {
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
-        Needs { reference: true, answer: true, ..Needs::NOTHING }
+    fn describe(&self) -> Description {
+        Description { needs: Needs { reference: true, answer: true, ..Needs::default() }, ..Description::default() }
     }
 }
 

@@ -23,9 +23,9 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
-use super::judged::JudgedMetric;
-use super::{Describe, Error, Metric, MetricContext, Needs, Sample, check_name};
+use super::judge::{self, Options, Transcript};
+use super::judged::{Judged, JudgedMetric};
+use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, check_name, refuse};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
@@ -57,35 +57,26 @@ impl Config {
             let reason = format!(
                 "`levels` must say what each level means, from the worst to the best, 2 to {MOST_LEVELS} of them, not {n}"
             );
-            return Err(Error::Config { metric, reason });
+            return refuse(metric, reason);
         }
         if let Some(empty) = self.levels.iter().position(|level| level.trim().is_empty()) {
-            return Err(Error::Config { metric, reason: format!("level {} is empty: say what it means", empty + 1) });
+            return refuse(metric, format!("level {} is empty: say what it means", empty + 1));
         }
-        Ok(Box::new(Rubric { judge: super::judge(cx, metric, judge::DEFAULT_THRESHOLD)?, config: self.clone() }))
+        Judged::build(cx, metric, judge::DEFAULT_THRESHOLD, self.clone())
     }
 }
 
 impl Describe for Config {
-    fn needs(&self) -> Needs {
+    fn describe(&self) -> Description {
         let (reference, passages) = (self.reference, self.passages);
-        Needs { answer: true, reference, passages, judge: true, ..Needs::NOTHING }
-    }
-
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: 1 }
-    }
-
-    fn is_named(&self) -> bool {
-        true
-    }
-
-    fn label(&self) -> Option<String> {
-        self.name.clone()
-    }
-
-    fn range(&self) -> (f64, f64) {
-        (1.0, self.levels.len().max(2) as f64)
+        Description {
+            needs: Needs { answer: true, reference, passages, judge: true, ..Needs::default() },
+            voting: 1,
+            is_named: true,
+            label: self.name.clone(),
+            range: Some((1.0, self.levels.len().max(2) as f64)),
+            ..Description::default()
+        }
     }
 
     #[cfg(test)]
@@ -95,15 +86,10 @@ impl Describe for Config {
     }
 }
 
-struct Rubric {
-    judge: Judge,
-    config: Config,
-}
-
-impl JudgedMetric for Rubric {
+impl JudgedMetric for Judged<Config> {
     async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
-        let shown = sample.shown(self.config.reference, self.config.passages)?;
+        let shown = sample.fenced_texts(self.config.reference, self.config.passages)?;
         let levels: Vec<String> = (1..)
             .zip(&self.config.levels)
             .map(|(number, level): (u8, _)| format!("{number}: {}", level.trim()))
@@ -141,7 +127,7 @@ mod tests {
             let written = FakeJudge::new().ratings(rating).without_probabilities();
             assert_eq!(rubric(&Config::example(), written).score, wanted);
         }
-        assert_eq!(Config::example().range(), (1.0, 3.0));
+        assert_eq!(Config::example().describe().range, Some((1.0, 3.0)));
         let beyond = rubric(&Config::example(), FakeJudge::new().ratings("4").without_probabilities());
         assert!(matches!(beyond.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", beyond.score);
     }

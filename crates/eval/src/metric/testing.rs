@@ -32,9 +32,6 @@ pub(crate) fn question(text: &str, reference: Option<&str>) -> Question {
         id: "q".to_owned(),
         question: text.to_owned(),
         reference: reference.map(str::to_owned),
-        evidence: Vec::new(),
-        tags: Vec::new(),
-        answerable: true,
         ..Question::default()
     }
 }
@@ -54,18 +51,13 @@ pub(crate) fn passage(document: &str, start: usize, end: usize) -> Passage {
         document: document.to_owned(),
         span: Span { start, end },
         text: format!("the text from {start} to {end}"),
-        score: 0.0,
-        page: None,
-        book: None,
-        heading: None,
-        rows: Vec::new(),
-        parts: Vec::new(),
+        ..Passage::default()
     }
 }
 
 /// An answer that cites the first passage.
 pub(crate) fn answer(text: &str) -> Answer {
-    Answer { text: text.to_owned(), citations: vec![1], dropped_passages: 0, calls: 1, ..Answer::default() }
+    Answer { text: text.to_owned(), citations: vec![1], calls: 1, ..Answer::default() }
 }
 
 pub(crate) fn sample<'a>(question: &'a Question, passages: &'a [Passage], answer: Option<&'a Answer>) -> Sample<'a> {

@@ -11,7 +11,7 @@
 //! white space, the passage was shortened), the measure of the whole is divided
 //! evenly over the span.
 
-use super::evidence::{GoldenSpan, check_k, golden};
+use super::evidence::{GoldenSpan, check_k, golden_spans};
 use super::retrieval::{ContextLimit, at_context};
 use super::{Error, FormulaMetric, Metric, Sample};
 use crate::{Missing, Score, Scored};
@@ -71,7 +71,7 @@ impl OverlapSettings {
 
 impl Overlap {
     fn of(sample: &Sample<'_>) -> Result<Self, Missing> {
-        let golden = golden(sample)?;
+        let golden = golden_spans(sample)?;
         let mut places = CoveredSpans::default();
         let (mut retrieved, mut retrieved_with_repeats) = (0.0, 0.0);
         for passage in sample.passages {

@@ -17,7 +17,6 @@ use super::text_overlap::{Overlap, OverlapSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-// The settings, `k` and `at_context_tokens`, are those of all token-wise metrics.
 retrieval::config!("token_precision", OverlapSettings, formula);
 
 fn formula(overlap: &Overlap) -> f64 {

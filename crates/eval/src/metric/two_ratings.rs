@@ -5,7 +5,7 @@
 //! that cannot be read means no score (`JudgeUnparsable`): the other alone
 //! would be another measure.
 
-use super::judge::{DEFAULT_THRESHOLD, Judge, JudgeCalls, Options, Transcript};
+use super::judge::{DEFAULT_THRESHOLD, Judge, Options, Transcript};
 use super::judged::JudgedMetric;
 use super::{Error, Metric, MetricContext, Sample};
 use crate::Missing;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 type Prompts = fn(&Sample<'_>) -> Result<Option<[String; 2]>, Missing>;
 
 /// How often each judge is asked.
-pub(super) const CALLS: JudgeCalls = JudgeCalls { writing: 0, voting: 2 };
+pub(super) const CALLS: u64 = 2;
 
 struct TwoRatings {
     judge: Judge,

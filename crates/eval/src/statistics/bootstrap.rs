@@ -91,18 +91,10 @@ pub fn bootstrap_means(columns: &[&[f64]], range: (f64, f64), seed: u64) -> Vec<
     };
     for i in sparse {
         if let (Some(low), Some(high)) = (means.next(), means.next()) {
-            intervals[i] = Some(Interval {
-                low: quantile(&sorted(low), MISSED / 2.0),
-                high: quantile(&sorted(high), 1.0 - MISSED / 2.0),
-            });
+            intervals[i] = Some(outer_ends(low, high));
         }
     }
-    // Rounding of sums must not push an end out of the range.
-    let inside = |x: f64| x.clamp(range.0, range.1);
-    for interval in intervals.iter_mut().flatten() {
-        *interval = Interval { low: inside(interval.low), high: inside(interval.high) };
-    }
-    intervals
+    intervals.into_iter().map(|interval| interval.map(|interval| within(interval, range))).collect()
 }
 
 /// The interval of any statistic of `n` items, which is a function of the indices
@@ -167,10 +159,9 @@ pub fn bootstrap_mean_of_means(metrics: &[&[Option<f64>]], range: (f64, f64), se
     let influence: Vec<f64> = (0..n).map(sum_of_shares).collect();
     // Where few questions differ, the unseen part stands at an end of the range.
     let few = differing(&influence) < FEW;
-    let inside = |x: f64| x.clamp(range.0, range.1);
     if fewest > large_sample::MORE_THAN && !few {
         let found = large_sample::interval_of_means(metrics, mean(&means)?, &influence, fewest)?;
-        return Some(Interval { low: inside(found.low), high: inside(found.high) });
+        return Some(within(found, range));
     }
     let resampled = |end: Option<f64>| -> Vec<f64> {
         let with_end = |values: Vec<f64>, end: Option<f64>| values.into_iter().chain(end).collect::<Vec<f64>>();
@@ -199,12 +190,21 @@ pub fn bootstrap_mean_of_means(metrics: &[&[Option<f64>]], range: (f64, f64), se
         (0..RESAMPLES).map(of).filter(|value| value.is_finite()).collect()
     };
     let interval = if few {
-        let (low, high) = (sorted(resampled(Some(range.0))), sorted(resampled(Some(range.1))));
-        Interval { low: quantile(&low, MISSED / 2.0), high: quantile(&high, 1.0 - MISSED / 2.0) }
+        outer_ends(resampled(Some(range.0)), resampled(Some(range.1)))
     } else {
         bca(resampled(None), mean(&means)?, &influence, fewest)?
     };
-    Some(Interval { low: inside(interval.low), high: inside(interval.high) })
+    Some(within(interval, range))
+}
+
+/// The lower end of the interval of some values, and the upper end of that of others.
+fn outer_ends(low: Vec<f64>, high: Vec<f64>) -> Interval {
+    Interval { low: quantile(&sorted(low), MISSED / 2.0), high: quantile(&sorted(high), 1.0 - MISSED / 2.0) }
+}
+
+/// An interval within a range: rounding of sums must not push an end out of it.
+fn within(Interval { low, high }: Interval, range: (f64, f64)) -> Interval {
+    Interval { low: low.clamp(range.0, range.1), high: high.clamp(range.0, range.1) }
 }
 
 /// The number of values that differ from the most frequent one.

@@ -5,14 +5,46 @@
 //! makes labelled cases from golden questions. A judge is qualified for each rule
 //! separately; see [`qualify`](crate::qualify).
 
-mod case;
-mod inquiry;
-
-pub use case::Case;
-pub(crate) use inquiry::Inquiry;
-
 use crate::Question;
 use serde::{Deserialize, Serialize};
+
+/// A labelled case, on which a judge is tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The kind of verdict.
+    pub kind: VerdictKind,
+    /// The question; for `relevant` and `correct`.
+    #[serde(default)]
+    pub question: String,
+    /// The text that the item is compared with: the context, the answer, or the reference.
+    pub against: String,
+    /// The statement, the passage, or the answer.
+    pub item: String,
+    /// Whether the right verdict is yes.
+    pub label: bool,
+}
+
+/// A question to the judge about each of some items.
+pub(crate) struct Inquiry<'a> {
+    /// The fenced text that all items share.
+    pub(crate) shared: String,
+    /// The tag of an item.
+    pub(crate) tag: &'static str,
+    /// The items.
+    pub(crate) items: &'a [String],
+    /// The yes-or-no question about an item.
+    pub(crate) question: &'a str,
+    /// The most items of one call, if there are no probabilities.
+    pub(crate) per_call: usize,
+}
+
+impl<'a> Inquiry<'a> {
+    /// A question about statements, which may all be in one call.
+    pub(crate) fn of_statements(shared: String, statements: &'a [String], question: &'a str) -> Self {
+        Self { shared, tag: "statement", items: statements, question, per_call: statements.len() }
+    }
+}
 
 /// How a judge is asked and tried.
 struct Rule {

@@ -126,7 +126,7 @@ impl Bucket {
 
     /// A call was refused because this limit was reached, so calls cost more
     /// than was assumed.
-    pub(crate) fn was_too_cheap(&mut self) {
+    pub(crate) fn raise_charge(&mut self) {
         if self.estimated {
             self.charge = (self.charge * 1.1).min(4.0);
         }
@@ -353,4 +353,15 @@ mod tests {
         }
         assert!((now - start).as_secs_f64() < 502.0);
     }
+}
+
+/// Takes one call out of a bucket of calls and its cost out of one of tokens, or says
+/// when both will be there.
+pub(crate) fn spend_both(requests: &mut Bucket, tokens: &mut Bucket, cost: f64, now: Instant) -> Result<(), Instant> {
+    if let Some(at) = requests.ready(1.0, now).max(tokens.ready(cost, now)) {
+        return Err(at);
+    }
+    requests.spend(1.0, now);
+    tokens.spend(cost, now);
+    Ok(())
 }

@@ -5,11 +5,12 @@ use std::{ops::Range, time::Duration};
 use tokio::time::Instant;
 
 /// How many accepted calls it takes before one more is tried, at first and at most.
-const PROBE_AFTER: (u32, u32) = (25, 400);
+const PROBE_AFTER: u32 = 25;
+const PROBE_AFTER_AT_MOST: u32 = 400;
 /// When a limit on concurrency is lowered, refusals follow for a moment.
 /// Refusals that lower the level again within this range of time afterwards are
 /// caused by a rate.
-const AGAIN: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(20);
+const LOWERED_AGAIN: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(20);
 /// A share of refusals below this means nothing: some providers refuse at
 /// random.
 const NOISE: f64 = 0.02;
@@ -93,7 +94,7 @@ impl Concurrency {
                     // One more call was accepted, so there is more room: grow faster.
                     self.tried_from = None;
                     *left = (in_flight as u32).min(*left);
-                    *after = PROBE_AFTER.0;
+                    *after = PROBE_AFTER;
                 }
                 *left = left.saturating_sub(1);
                 if *left == 0 {
@@ -117,9 +118,9 @@ impl Concurrency {
         // ones end in a moment.
         let others = outcome.others.max(1);
         let after = match self.growth {
-            ConcurrencyGrowth::Probing { after, .. } if is_first => (after * 2).min(PROBE_AFTER.1),
+            ConcurrencyGrowth::Probing { after, .. } if is_first => (after * 2).min(PROBE_AFTER_AT_MOST),
             ConcurrencyGrowth::Probing { after, .. } => after,
-            ConcurrencyGrowth::Fast => PROBE_AFTER.0,
+            ConcurrencyGrowth::Fast => PROBE_AFTER,
         };
         self.growth = ConcurrencyGrowth::Probing { left: after, after, step: 1 };
         if let Some(before) = self.tried_from.take() {
@@ -142,6 +143,6 @@ impl Concurrency {
         self.proven = 0;
         self.level = self.level.min(others as f64);
         self.lowered = Some(now);
-        since.is_some_and(|since| AGAIN.contains(&since))
+        since.is_some_and(|since| LOWERED_AGAIN.contains(&since))
     }
 }

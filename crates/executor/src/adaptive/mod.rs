@@ -157,35 +157,28 @@ impl AdaptiveController {
     /// Applies further settings for the same limits: if both state a number,
     /// the smaller one holds from now on. No limit becomes larger.
     pub fn restrict(&self, settings: &AdaptiveSettings) {
-        let maximum = settings.maximum.max(1);
-        let before = self.maximum.fetch_min(maximum, Ordering::AcqRel);
-        let mut state = self.state();
-        let has_smaller_rate = state.rates.restrict(settings, Instant::now());
-        if before <= maximum && !has_smaller_rate {
-            return;
-        }
-        match state.start.answered {
-            true => self.publish(&state),
-            false => _ = self.target.fetch_min(maximum, Ordering::AcqRel),
-        }
-        drop(state);
-        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        listeners.iter().for_each(|listener| listener());
+        let state = self.state();
+        let stricter = settings.stricter(state.rates.declared);
+        self.apply(state, &stricter, self.target().min(stricter.maximum.max(1)));
     }
 
     /// Replaces the limits that were declared so far, whether they are larger or
     /// smaller. What was learned of the concurrency stays.
     pub fn declare(&self, settings: &AdaptiveSettings) {
-        let maximum = settings.maximum.max(1);
+        self.apply(self.state(), settings, settings.maximum.max(1));
+    }
+
+    /// Applies declared limits, and tells the listeners if one is new. Before the first
+    /// answer, the target is `at_first`.
+    fn apply(&self, mut state: MutexGuard<'_, AdaptiveState>, declared: &AdaptiveSettings, at_first: usize) {
+        let maximum = declared.maximum.max(1);
         let before = self.maximum.swap(maximum, Ordering::AcqRel);
-        let mut state = self.state();
-        let has_other_rate = state.rates.declare(settings, Instant::now());
-        if before == maximum && !has_other_rate {
+        if !state.rates.declare(declared, Instant::now()) && before == maximum {
             return;
         }
         match state.start.answered {
             true => self.publish(&state),
-            false => self.target.store(maximum, Ordering::Release),
+            false => self.target.store(at_first, Ordering::Release),
         }
         drop(state);
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -307,7 +300,7 @@ impl AdaptiveState {
         {
             let has_calls = |hints: RateHints| hints.requests.remaining.is_none_or(|remaining| remaining >= 1.0);
             if self.announced.hints.is_some_and(has_calls) {
-                self.rates.tokens.was_too_cheap();
+                self.rates.tokens.raise_charge();
             }
             self.rates.pause(outcome.retry_after, now);
             return;

@@ -1,6 +1,7 @@
 //! The limits on calls and on tokens: declared, announced or learned.
 
-use super::{AdaptiveSettings, bucket::Bucket};
+use super::AdaptiveSettings;
+use super::bucket::{Bucket, spend_both};
 use crate::RateHints;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -9,71 +10,45 @@ use tokio::time::Instant;
 /// after a refusal.
 const RATE_GROWTH: f64 = 0.02;
 const RATE_CUT: f64 = 0.95;
-/// A requested wait pauses all calls for no longer than the first time. If it
-/// is longer than the second time, it concerns only the call that it came with.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(300));
+/// A requested wait pauses all calls for no longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A longer requested wait concerns only the call that it came with.
+const LONGEST_COMMON_WAIT: Duration = Duration::from_secs(300);
 
 /// The limits on how many calls may start.
 #[derive(Debug)]
 pub(super) struct Rates {
     pub(super) requests: Bucket,
     pub(super) tokens: Bucket,
-    declared: DeclaredLimits,
+    /// The limits that were declared.
+    pub(super) declared: AdaptiveSettings,
     /// When the learned rate of calls was last raised; none if the rate was not learned.
     learned: Option<Instant>,
     /// No call starts before this time.
     paused_until: Option<Instant>,
 }
 
-/// The limits per minute that were declared.
-#[derive(Debug)]
-struct DeclaredLimits {
-    requests: Option<f64>,
-    tokens: Option<f64>,
-}
-
 impl Rates {
     pub(super) fn new(settings: &AdaptiveSettings, now: Instant) -> Self {
-        let (requests, tokens) = (settings.requests_per_minute, settings.tokens_per_minute);
         Self {
-            requests: Bucket::new(requests, now),
-            tokens: Bucket::new(tokens, now).estimated(),
-            declared: DeclaredLimits { requests, tokens },
+            requests: Bucket::new(settings.requests_per_minute, now),
+            tokens: Bucket::new(settings.tokens_per_minute, now).estimated(),
+            declared: *settings,
             learned: None,
             paused_until: None,
         }
     }
 
-    /// Applies smaller limits than were declared so far. Returns whether there are any.
-    pub(super) fn restrict(&mut self, settings: &AdaptiveSettings, now: Instant) -> bool {
-        let smaller = |limit: Option<f64>, declared: Option<f64>| {
-            limit.filter(|limit| declared.is_none_or(|declared| *limit < declared))
-        };
-        let requests = smaller(settings.requests_per_minute, self.declared.requests);
-        let tokens = smaller(settings.tokens_per_minute, self.declared.tokens);
-        if requests.is_some() {
-            self.declared.requests = requests;
-            self.requests = Bucket::new(requests, now);
-            self.learned = None;
-        }
-        if tokens.is_some() {
-            self.declared.tokens = tokens;
-            self.forget_tokens(now);
-        }
-        requests.is_some() || tokens.is_some()
-    }
-
     /// Replaces the limits that were declared. Returns whether one is different.
     pub(super) fn declare(&mut self, settings: &AdaptiveSettings, now: Instant) -> bool {
-        let requests = settings.requests_per_minute != self.declared.requests;
-        let tokens = settings.tokens_per_minute != self.declared.tokens;
+        let before = std::mem::replace(&mut self.declared, *settings);
+        let requests = settings.requests_per_minute != before.requests_per_minute;
+        let tokens = settings.tokens_per_minute != before.tokens_per_minute;
         if requests {
-            self.declared.requests = settings.requests_per_minute;
             self.forget_requests(now);
             self.learned = None;
         }
         if tokens {
-            self.declared.tokens = settings.tokens_per_minute;
             self.forget_tokens(now);
         }
         requests || tokens
@@ -87,13 +62,7 @@ impl Rates {
     /// Takes the cost of a call, or says when it will be available.
     pub(super) fn take(&mut self, cost: f64, now: Instant) -> Result<(), Instant> {
         self.raise_learned(now);
-        let waits = [self.requests.ready(1.0, now), self.tokens.ready(cost, now)];
-        if let Some(at) = waits.into_iter().flatten().max() {
-            return Err(at);
-        }
-        self.requests.spend(1.0, now);
-        self.tokens.spend(cost, now);
-        Ok(())
+        spend_both(&mut self.requests, &mut self.tokens, cost, now)
     }
 
     /// Gives back the cost of a refused call that started then.
@@ -118,12 +87,12 @@ impl Rates {
 
     /// Returns to the declared limit on calls, because the announced limit does not hold.
     pub(super) fn forget_requests(&mut self, now: Instant) {
-        self.requests = Bucket::new(self.declared.requests, now);
+        self.requests = Bucket::new(self.declared.requests_per_minute, now);
     }
 
     /// Returns to the declared limit on tokens.
     pub(super) fn forget_tokens(&mut self, now: Instant) {
-        self.tokens = Bucket::new(self.declared.tokens, now).estimated();
+        self.tokens = Bucket::new(self.declared.tokens_per_minute, now).estimated();
     }
 
     /// Learns the rate of calls from the number accepted per second lately, or
@@ -156,7 +125,7 @@ impl Rates {
     /// Starts no call for the wait that the other side asks for, within bounds.
     pub(super) fn pause(&mut self, wait: Option<Duration>, now: Instant) {
         if let Some(wait) = wait.filter(|wait| is_meant_for_all(*wait)) {
-            let until = now + wait.min(PAUSE.0);
+            let until = now + wait.min(LONGEST_PAUSE);
             self.paused_until = Some(self.paused_until.map_or(until, |paused| paused.max(until)));
         }
     }
@@ -165,5 +134,5 @@ impl Rates {
 /// Whether such a requested wait may concern more than the call that it came
 /// with.
 pub(super) fn is_meant_for_all(wait: Duration) -> bool {
-    wait <= PAUSE.1
+    wait <= LONGEST_COMMON_WAIT
 }

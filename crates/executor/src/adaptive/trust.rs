@@ -20,9 +20,9 @@ const ESTIMATE_FACTOR: f64 = 4.0;
 /// threshold on, something else than the rate refuses calls.
 const SMOOTHING: f64 = 1.0 / 32.0;
 const DISPROVED: f64 = 0.3;
-/// For how long no rate is blamed_since then. The time doubles with each doubt, at most this many times.
+/// For how long no refusal is attributed to a rate after that. The time doubles each time, at most this often.
 const NO_VERDICT: Duration = Duration::from_secs(60);
-const DOUBLED: u32 = 6;
+const MOST_DOUBLINGS: u32 = 6;
 
 /// What is known about the reliability of the announcements.
 #[derive(Debug, Default)]
@@ -37,11 +37,12 @@ pub(super) struct Trust {
     /// The limit on tokens that was announced last and is believed.
     announced_tokens: Option<f64>,
     refuted_tokens: Option<f64>,
-    /// When a rate was first blamed_since: calls that started later were held back.
+    /// When a refusal was first attributed to a rate: calls that started later were held back.
     blamed_since: Option<Instant>,
-    /// The share of these calls for which the rate was blamed_since again.
+    /// The share of these calls that were refused all the same, smoothed.
     disproved_share: f64,
-    /// How often that share was too large, and until when no rate is blamed_since because of it.
+    /// How often that share was too large, and until when no refusal is attributed to a
+    /// rate because of it.
     wrong_verdicts: u32,
     no_verdict_until: Option<Instant>,
 }
@@ -115,7 +116,7 @@ impl Trust {
             return true;
         }
         self.no_verdict_until = Some(now + NO_VERDICT * 2u32.pow(self.wrong_verdicts));
-        self.wrong_verdicts = (self.wrong_verdicts + 1).min(DOUBLED);
+        self.wrong_verdicts = (self.wrong_verdicts + 1).min(MOST_DOUBLINGS);
         (self.blamed_since, self.disproved_share) = (None, 0.0);
         false
     }

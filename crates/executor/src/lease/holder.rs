@@ -2,7 +2,8 @@
 //! calls within its lease, and the renewal of that lease.
 
 use super::{Lease, LeaseReport};
-use crate::{Controller, Limiter, Outcome, RateHints, adaptive::bucket::Bucket};
+use crate::adaptive::bucket::{Bucket, spend_both};
+use crate::{Controller, Limiter, Outcome, RateHints};
 use std::{
     fmt,
     sync::{
@@ -174,14 +175,7 @@ impl Controller for Leaseholder {
         if state.until.is_none_or(|until| until <= now) {
             return Err(now + NEVER);
         }
-        let cost = cost as f64;
-        let waits = [state.requests.ready(1.0, now), state.tokens.ready(cost, now)];
-        if let Some(at) = waits.into_iter().flatten().max() {
-            return Err(at);
-        }
-        state.requests.spend(1.0, now);
-        state.tokens.spend(cost, now);
-        Ok(())
+        spend_both(&mut state.requests, &mut state.tokens, cost as f64, now)
     }
 
     fn hear(&self, hints: &RateHints) {

@@ -1,4 +1,4 @@
-//! The line of those who wait for a slot.
+//! Tests of the queue for slots.
 
 use super::*;
 use crate::FixedController;
@@ -22,7 +22,7 @@ async fn the_line_is_ordered_by_priority_then_attempts_then_arrival() {
     let mut held = slots.acquire(&CALL, 0, false).now_or_never();
     assert!(held.is_some());
     let (order_sender, order) = std::sync::mpsc::channel();
-    let mut line: Vec<_> = [(0, 0), (0, 0), (5, 0), (0, 1), (-1, 9), (5, 0)]
+    let mut queue: Vec<_> = [(0, 0), (0, 0), (5, 0), (0, 1), (-1, 9), (5, 0)]
         .into_iter()
         .enumerate()
         .map(|(number, (priority, attempts))| {
@@ -34,14 +34,14 @@ async fn the_line_is_ordered_by_priority_then_attempts_then_arrival() {
             })
         })
         .collect();
-    for waiting in &mut line {
+    for waiting in &mut queue {
         assert!(poll!(waiting).is_pending());
     }
     assert_eq!(slots.counts(), (1, 6));
     drop(held.take());
     for _ in 0..6 {
         // The slot of whoever got it is dropped at once, for the next.
-        line.retain_mut(|waiting| waiting.now_or_never().is_none());
+        queue.retain_mut(|waiting| waiting.now_or_never().is_none());
     }
     assert_eq!(order.try_iter().collect::<Vec<_>>(), [2, 5, 3, 0, 1, 4]);
     assert_eq!(slots.counts(), (0, 0));

@@ -10,6 +10,7 @@ use eval::{MetricConfig, metric::ObjectiveRole};
 use models::ModelKind;
 use serde::Deserialize;
 use std::path::Path;
+use store::registry::SettingsFileError;
 use toml::de::DeTable;
 
 pub(super) const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
@@ -126,13 +127,13 @@ pub(super) fn read_embedder<'a>(
 pub(crate) const SEALED: &str = "\0";
 
 /// Reads a file that the settings name.
-pub(super) fn read_file(base: &Path, path: &str) -> Result<String, String> {
+pub(super) fn read_file(base: &Path, path: &str) -> Result<String, SettingsFileError> {
     if base == Path::new(SEALED) {
-        return Err(format!("{path} is not in the bundle, which holds what its experiment needs"));
+        return Err(SettingsFileError::NotInBundle(path.to_owned()));
     }
     let path = base.join(path);
     let text = store::open_regular(&path).and_then(std::io::read_to_string);
-    text.map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    text.map_err(|source| SettingsFileError::Unreadable { path: path.display().to_string(), source })
 }
 
 /// `metrics`, with the contents of their files; each is checked, and no label may occur twice.

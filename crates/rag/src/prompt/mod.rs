@@ -131,6 +131,7 @@ impl Choice for PromptConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use store::registry::SettingsFileError;
 
     const TEXT: &str = "system = \"Answer.\"\nuser = \"\"\"\n{sources}\nQ: {question}\"\"\"\n";
 
@@ -151,12 +152,14 @@ mod tests {
     #[test]
     fn what_a_file_holds_is_part_of_the_value_once_it_was_read() {
         let mut read = config(json!("prompts/a.toml")).unwrap();
-        read.read_files(&|path| if path == "prompts/a.toml" { Ok(TEXT.to_owned()) } else { Err(path.to_owned()) })
+        let lacking = |path: &str| SettingsFileError::NotInBundle(path.to_owned());
+        read.read_files(&|path| if path == "prompts/a.toml" { Ok(TEXT.to_owned()) } else { Err(lacking(path)) })
             .unwrap();
         assert_eq!(read.name(), "prompts/a.toml");
         assert_eq!(config(read.value()).unwrap(), read);
         assert!(read.check().is_ok());
-        let missing = |_: &str| Err("it is not there".to_owned());
-        assert!(config(json!("b.toml")).unwrap().read_files(&missing).unwrap_err().to_string().contains("not there"));
+        let missing = |path: &str| Err(lacking(path));
+        let error = config(json!("b.toml")).unwrap().read_files(&missing).unwrap_err();
+        assert!(error.to_string().contains("b.toml is not in the bundle"));
     }
 }

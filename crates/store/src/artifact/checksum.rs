@@ -9,7 +9,7 @@
 //! a file.
 
 use super::{ArtifactStore, StoredObject, object_path};
-use crate::{Error, access::patiently, names, staged::file_error};
+use crate::{Error, access::retry, names, staged::file_error};
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path as ObjectPath};
 use std::{
     fmt,
@@ -90,30 +90,28 @@ pub(crate) enum ChecksumMatch {
 
 impl ArtifactStore {
     /// Writes the checksum of an object that is about to be written.
-    pub(super) async fn note(&self, name: &str, checksum: &Checksum) -> Result<(), Error> {
+    pub(super) async fn write_checksum(&self, name: &str, checksum: &Checksum) -> Result<(), Error> {
         if !self.object(name).has_checksum() {
             return Ok(());
         }
         let noted = checksum.name(name);
         if let Some(file) = self.local_path(&noted) {
             // The name holds everything, so there is nothing to flush.
-            let create = || {
-                match File::create(&file) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    other => return other,
+            let created = File::create(&file).or_else(|error| match (error.kind(), file.parent()) {
+                (std::io::ErrorKind::NotFound, Some(folder)) => {
+                    std::fs::create_dir_all(folder).and_then(|()| File::create(&file))
                 }
-                std::fs::create_dir_all(file.parent().unwrap_or(&file))?;
-                File::create(&file)
-            };
-            return create().map(drop).map_err(|source| file_error("write", &file, source));
+                _ => Err(error),
+            });
+            return created.map(drop).map_err(|source| file_error("write", &file, source));
         }
         let path = object_path(&noted)?;
         let put = || self.objects.put_opts(&path, PutPayload::new(), PutMode::Overwrite.into());
-        patiently(put).await.map(drop).map_err(|source| self.error("write", &noted, source))
+        retry(put).await.map(drop).map_err(|source| self.error("write", &noted, source))
     }
 
     /// Whether an object with this checksum is what was written.
-    pub(crate) async fn judge(&self, name: &str, checksum: &Checksum) -> Result<ChecksumMatch, Error> {
+    pub(crate) async fn compare_checksum(&self, name: &str, checksum: &Checksum) -> Result<ChecksumMatch, Error> {
         if !self.object(name).has_checksum() {
             return Ok(ChecksumMatch::Unknown);
         }
@@ -125,14 +123,14 @@ impl ArtifactStore {
         if there {
             return Ok(ChecksumMatch::Intact);
         }
-        Ok(if self.noted(name).await?.is_empty() { ChecksumMatch::Unknown } else { ChecksumMatch::Damaged })
+        Ok(if self.checksums_of(name).await?.is_empty() { ChecksumMatch::Unknown } else { ChecksumMatch::Damaged })
     }
 
     /// All checksums that were written for a name, with their objects.
-    pub(super) async fn noted(&self, name: &str) -> Result<Vec<(StoredObject, Checksum)>, Error> {
+    pub(super) async fn checksums_of(&self, name: &str) -> Result<Vec<(StoredObject, Checksum)>, Error> {
         let folder = names::checksum_folder(name);
         let path = object_path(&folder)?;
-        let listed = patiently(|| self.objects.list_with_delimiter(Some(&path))).await;
+        let listed = retry(|| self.objects.list_with_delimiter(Some(&path))).await;
         let listed = listed.map_err(|source| self.error("list", &folder, source))?;
         let of_name = listed.objects.into_iter().map(StoredObject::from).filter_map(|object| {
             let checksum = Checksum::parse(&object.name).filter(|(of, _)| *of == name)?.1;
@@ -144,7 +142,7 @@ impl ArtifactStore {
     /// Removes the checksums of a name.
     pub(super) async fn forget_checksums(&self, name: &str) -> Result<(), Error> {
         if self.object(name).has_checksum() {
-            for (object, _) in self.noted(name).await? {
+            for (object, _) in self.checksums_of(name).await? {
                 self.delete(&object.name).await?;
             }
         }
@@ -153,8 +151,8 @@ impl ArtifactStore {
 
     pub(super) async fn delete(&self, name: &str) -> Result<(), Error> {
         let path = object_path(name)?;
-        let removed = patiently(|| self.objects.delete(&path)).await;
-        self.if_there("remove", name, removed).map(drop)
+        let removed = retry(|| self.objects.delete(&path)).await;
+        self.none_if_missing("remove", name, removed).map(drop)
     }
 
     /// Moves an object; a folder's file is renamed.
@@ -165,7 +163,7 @@ impl ArtifactStore {
             return moved.map_err(|source| file_error("set aside", &file, source));
         }
         let paths: [ObjectPath; 2] = [object_path(from)?, object_path(to)?];
-        let moved = patiently(|| self.objects.rename(&paths[0], &paths[1])).await;
+        let moved = retry(|| self.objects.rename(&paths[0], &paths[1])).await;
         moved.map_err(|source| self.error("set aside", from, source))
     }
 }

@@ -22,11 +22,8 @@ impl ArtifactStore {
     /// # Errors
     /// If the file cannot be read or the object cannot be written.
     pub async fn put_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
-        self.writable()?;
-        if self.object(name).has_checksum() {
-            self.note(name, &Checksum::of_file(file).await?).await?;
-        }
-        self.put_file_noted(name, file).await
+        self.write_file_checksum(name, file).await?;
+        self.put_file_object(name, file).await
     }
 
     /// [`ArtifactStore::put_file`] of a file that the caller no longer needs.
@@ -35,12 +32,9 @@ impl ArtifactStore {
     /// # Errors
     /// As [`ArtifactStore::put_file`].
     pub async fn take_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
-        self.writable()?;
-        if self.object(name).has_checksum() {
-            self.note(name, &Checksum::of_file(file).await?).await?;
-        }
+        self.write_file_checksum(name, file).await?;
         let staged = StagedFile(file.to_owned());
-        let Some(target) = self.local_path(name) else { return self.put_file_noted(name, &staged.0).await };
+        let Some(target) = self.local_path(name) else { return self.put_file_object(name, &staged.0).await };
         if let Some(folder) = target.parent() {
             std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
         }
@@ -50,23 +44,31 @@ impl ArtifactStore {
                 flushed.map(|()| true).map_err(|source| file_error("write", &target, source))
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-            Err(_) => self.put_file_noted(name, &staged.0).await,
+            Err(_) => self.put_file_object(name, &staged.0).await,
         }
     }
 
-    async fn put_file_noted(&self, name: &str, file: &Path) -> Result<bool, Error> {
+    async fn write_file_checksum(&self, name: &str, file: &Path) -> Result<(), Error> {
+        self.writable()?;
+        match self.object(name).has_checksum() {
+            true => self.write_checksum(name, &Checksum::of_file(file).await?).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn put_file_object(&self, name: &str, file: &Path) -> Result<bool, Error> {
         self.writable()?;
         let read_error = |source| file_error("read", file, source);
         if let Some(target) = self.local_path(name) {
             let staged = StagedFile::beside(&target)?;
             tokio::fs::copy(file, &staged.0).await.map_err(read_error)?;
-            return staged.arrive(&target).await;
+            return staged.link(&target).await;
         }
         let open = std::fs::File::open(file).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (bytes, opened) = open.map_err(read_error)?;
         let content = UploadContent::File(Arc::new(opened), bytes);
         if bytes <= transfer::LARGE {
-            return self.put_noted(name, content.part(0, bytes).await.map_err(read_error)?).await;
+            return self.put_object(name, content.part(0, bytes).await.map_err(read_error)?).await;
         }
         let put = transfer::upload(&*self.objects, &object_path(name)?, &content).await;
         put.map_err(|source| self.error("write", name, source))
@@ -81,31 +83,31 @@ impl ArtifactStore {
     pub(crate) async fn copy_to(&self, name: &str, target: &Self, scratch: &Path) -> Result<bool, Error> {
         target.writable()?;
         if let Some(file) = self.local_path(name) {
-            self.agree(name, &Checksum::of_file(&file).await?, target).await?;
-            return target.put_file_noted(name, &file).await;
+            self.verify_copy(name, &Checksum::of_file(&file).await?, target).await?;
+            return target.put_file_object(name, &file).await;
         }
         let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;
         if target.is_remote() && bytes <= transfer::LARGE {
             let content = self.fetch(name).await?.ok_or_else(|| self.missing(name))?;
-            self.agree(name, &Checksum::of(&content).await?, target).await?;
-            return target.put_noted(name, content).await;
+            self.verify_copy(name, &Checksum::of(&content).await?, target).await?;
+            return target.put_object(name, content).await;
         }
         let place = target.local_path(name);
         let staged = StagedFile::beside(place.as_deref().unwrap_or(&scratch.join("object")))?;
         let fetched = transfer::download(&*self.objects, &object_path(name)?, bytes, &staged.0).await;
         fetched.map_err(|source| self.error("read", name, source))?;
-        self.agree(name, &Checksum::of_file(&staged.0).await?, target).await?;
+        self.verify_copy(name, &Checksum::of_file(&staged.0).await?, target).await?;
         match place {
-            Some(place) => staged.arrive(&place).await,
-            None => target.put_file_noted(name, &staged.0).await,
+            Some(place) => staged.link(&place).await,
+            None => target.put_file_object(name, &staged.0).await,
         }
     }
 
     /// Checks that the copied content is what was written; if a checksum shows
     /// that, it is written in the target too.
-    async fn agree(&self, name: &str, checksum: &Checksum, target: &Self) -> Result<(), Error> {
-        match self.judge(name, checksum).await? {
-            ChecksumMatch::Intact => target.note(name, checksum).await,
+    async fn verify_copy(&self, name: &str, checksum: &Checksum, target: &Self) -> Result<(), Error> {
+        match self.compare_checksum(name, checksum).await? {
+            ChecksumMatch::Intact => target.write_checksum(name, checksum).await,
             ChecksumMatch::Unknown => Ok(()),
             ChecksumMatch::Damaged => {
                 let (path, reason) = (name.to_owned(), MISMATCH.to_owned());
@@ -120,15 +122,15 @@ impl ArtifactStore {
     /// # Errors
     /// [`Error::Damaged`] as for [`ArtifactStore::read`], or if it cannot be read.
     pub async fn check(&self, name: &str) -> Result<bool, Error> {
-        if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
-            return Box::pin(under.check(name)).await;
+        if let Some(base) = self.base.as_ref().filter(|_| !self.is_own(name)) {
+            return Box::pin(base.check(name)).await;
         }
         for _ in 0..2 {
             let mut hasher = blake3::Hasher::new();
             if !self.scan(name, |piece| _ = hasher.update(piece)).await? {
                 return Ok(false);
             }
-            match self.judge(name, &Checksum::from(hasher.finalize())).await? {
+            match self.compare_checksum(name, &Checksum::from(hasher.finalize())).await? {
                 ChecksumMatch::Damaged => {}
                 verdict => return Ok(verdict == ChecksumMatch::Intact),
             }
@@ -161,12 +163,12 @@ impl ArtifactStore {
     /// # Errors
     /// As [`ArtifactStore::local_copy`].
     pub async fn local_file(&self, name: &str, cache_dir: &Path) -> Result<CheckedContent<PathBuf>, Error> {
-        if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
-            return Box::pin(under.local_file(name, cache_dir)).await;
+        if let Some(base) = self.base.as_ref().filter(|_| !self.is_own(name)) {
+            return Box::pin(base.local_file(name, cache_dir)).await;
         }
         if let Some(path) = self.local_path(name) {
             let checksum = Checksum::of_file(&path).await?;
-            return match self.judge(name, &checksum).await? {
+            return match self.compare_checksum(name, &checksum).await? {
                 ChecksumMatch::Damaged => Err(self.set_aside(name, MISMATCH).await),
                 verdict => Ok(CheckedContent { content: path, is_checked: verdict == ChecksumMatch::Intact }),
             };
@@ -184,7 +186,7 @@ impl ArtifactStore {
                 let moved = tokio::fs::rename(&staged.0, &path).await;
                 moved.map_err(|source| file_error("write", &path, source))?;
             }
-            match self.judge(name, &Checksum::of_file(&path).await?).await? {
+            match self.compare_checksum(name, &Checksum::of_file(&path).await?).await? {
                 ChecksumMatch::Damaged => {}
                 verdict => return Ok(CheckedContent { content: path, is_checked: verdict == ChecksumMatch::Intact }),
             }

@@ -255,7 +255,7 @@ async fn of_two_writers_with_different_bytes_neither_looks_damaged() -> TestResu
     assert_eq!(store.get(name).await?.as_deref(), Some(&b"one answer"[..]));
     // A run's file is replaced; what a killed writer noted does no harm.
     for text in ["first", "second"] {
-        store.note("runs/r/results.json", &Checksum::of(&Bytes::from("never written")).await?).await?;
+        store.write_checksum("runs/r/results.json", &Checksum::of(&Bytes::from("never written")).await?).await?;
         store.replace("runs/r/results.json", text).await?;
         assert_eq!(store.get("runs/r/results.json").await?.as_deref(), Some(text.as_bytes()));
     }

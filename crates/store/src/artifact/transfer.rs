@@ -1,7 +1,7 @@
 //! Transfers large objects: uploads in parts and downloads in ranges, several
 //! at once, so that neither memory nor one connection limits them.
 
-use crate::access::patiently;
+use crate::access::retry;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart, path::Path as ObjectPath};
@@ -62,7 +62,7 @@ pub(super) async fn upload(
     path: &ObjectPath,
     content: &UploadContent,
 ) -> object_store::Result<bool> {
-    patiently(|| async {
+    retry(|| async {
         if exists(objects, path).await? {
             return Ok(false);
         }
@@ -101,7 +101,7 @@ pub(super) async fn download(
     file: &Path,
 ) -> object_store::Result<()> {
     if bytes <= LARGE {
-        let found = patiently(|| async { objects.get(path).await?.bytes().await }).await?;
+        let found = retry(|| async { objects.get(path).await?.bytes().await }).await?;
         let mut file = tokio::fs::File::create(file).await.map_err(unwritable)?;
         file.write_all(&found).await.map_err(unwritable)?;
         return file.sync_all().await.map_err(unwritable);
@@ -111,7 +111,7 @@ pub(super) async fn download(
     stream::iter(ranges.map(|range| {
         let file = file.clone();
         async move {
-            let found = patiently(|| objects.get_range(path, range.clone())).await?;
+            let found = retry(|| objects.get_range(path, range.clone())).await?;
             let write = move || {
                 file.write_all_at(&found, range.start)?;
                 // The disk works while other parts come in, and not only after the last.

@@ -4,6 +4,7 @@
 //! with every entry would allow as many paid answers in a second as the disk flushes. So entries are flushed together:
 //! the first one begins a delay, and a thread flushes the log at its end.
 
+use super::{lock_ignoring_panics, salvage::with_suffix};
 use crate::staged::file_error;
 use std::{
     fs::File,
@@ -46,9 +47,8 @@ struct FlushState {
 
 impl Flusher {
     pub(super) fn new(journal: &Path) -> Self {
-        let mut log = journal.as_os_str().to_owned();
-        log.push("-wal");
-        Self { shared: Arc::new(FlushQueue { log: log.into(), state: Mutex::default(), changed: Condvar::new() }) }
+        let log = with_suffix(journal, "-wal");
+        Self { shared: Arc::new(FlushQueue { log, state: Mutex::default(), changed: Condvar::new() }) }
     }
 
     /// Records that an entry was written.
@@ -110,7 +110,7 @@ impl Drop for Flusher {
 
 impl FlushQueue {
     fn state(&self) -> MutexGuard<'_, FlushState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_ignoring_panics(&self.state)
     }
 
     fn work(&self) {

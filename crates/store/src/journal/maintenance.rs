@@ -1,8 +1,8 @@
 //! Maintenance of a journal: what it holds and has saved, which entries are
 //! damaged, and removing entries.
 
-use super::{Connection, Error, Journal, JournalEntry, JournalInner, SELECT, intact, unsigned};
-use rusqlite::{ErrorCode, Transaction, TransactionBehavior, params};
+use super::{Connection, Error, Journal, JournalEntry, JournalInner, SELECT, intact, lock_ignoring_panics, unsigned};
+use rusqlite::{ErrorCode, TransactionBehavior, params};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -179,7 +179,7 @@ impl Journal {
                 match rows.next() {
                     Ok(Some(row)) => damaged.extend(intact(row).err()),
                     Ok(None) => return Ok(damaged),
-                    Err(error) if is_corrupt(&error) => {
+                    Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
                         let reason = format!("the rest of the file cannot be read: {error}");
                         damaged.push(DamagedEntry { key: String::new(), reason });
                         return Ok(damaged);
@@ -204,13 +204,15 @@ impl Journal {
     /// # Errors
     /// If the database cannot be written.
     pub fn remove(&self, selection: &Selection) -> Result<Sweep, Error> {
-        self.writable()?;
+        self.check_writable()?;
         self.with(|connection| {
             // Found and removed in one transaction, so that no process can
             // replace a damaged entry in between.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let (mut swept, rows) = sweep(&transaction, selection)?;
-            delete(&transaction, &rows)?;
+            for row in &rows {
+                transaction.prepare_cached("DELETE FROM calls WHERE rowid = ?1")?.execute([row])?;
+            }
             transaction.commit()?;
             if !rows.is_empty() {
                 connection.execute_batch("VACUUM")?;
@@ -222,8 +224,8 @@ impl Journal {
     }
 
     /// Counts that an answer was given instead of being paid again.
-    pub(super) fn reused(&self, entry: &JournalEntry) {
-        let mut reuse = self.inner.reuse.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn count_reuse(&self, entry: &JournalEntry) {
+        let mut reuse = lock_ignoring_panics(&self.inner.reuse);
         let (answers, saved) = reuse.by_model.entry(entry.model.clone()).or_default();
         *answers += 1;
         *saved += entry.cost_usd;
@@ -236,7 +238,7 @@ impl Journal {
     }
 
     fn write_reuse(&self) {
-        let reuse = std::mem::take(&mut *self.inner.reuse.lock().unwrap_or_else(PoisonError::into_inner));
+        let reuse = std::mem::take(&mut *lock_ignoring_panics(&self.inner.reuse));
         // If the count cannot be written, the answer must not fail.
         let _ = self.with(|connection| write(connection, &reuse));
     }
@@ -285,22 +287,10 @@ fn sweep(connection: &Connection, selection: &Selection) -> rusqlite::Result<(Sw
     Ok((swept, found))
 }
 
-fn delete(transaction: &Transaction<'_>, rows: &[i64]) -> rusqlite::Result<()> {
-    let mut statement = transaction.prepare("DELETE FROM calls WHERE rowid = ?1")?;
-    for row in rows {
-        statement.execute([row])?;
-    }
-    Ok(())
-}
-
 fn bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     Ok(unsigned(pages.saturating_mul(page_bytes)))
-}
-
-fn is_corrupt(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! entry and its place in the outbox are written in one transaction, so `kill
 //! -9` cannot separate them.
 
-use super::{Journal, JournalEntry, StoredCall, stored, unsigned, write};
+use super::{Journal, JournalEntry, select_keys, stored, unsigned, write};
 use crate::{Error, Key};
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -25,7 +25,7 @@ impl Journal {
     pub(super) fn adopt(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
         self.with(|connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            write(&transaction, &StoredCall::new(key, entry))?;
+            write(&transaction, key, entry)?;
             delete(&transaction, key)?;
             transaction.commit()
         })
@@ -36,11 +36,10 @@ impl Journal {
     pub(super) fn to_send(&self, after: Option<Key>, at_most: u64) -> Result<Vec<(Key, JournalEntry)>, Error> {
         self.with(|connection| {
             let mut found = Vec::new();
-            let mut statement = connection.prepare("SELECT key FROM outbox WHERE key > ?1 ORDER BY key LIMIT ?2")?;
             let after = after.map_or(Vec::new(), |key| key.bytes().to_vec());
-            let keys = statement.query_map((after, super::signed(at_most)), |row| row.get::<_, Vec<u8>>(0))?;
-            for bytes in keys.collect::<rusqlite::Result<Vec<_>>>()? {
-                let key = Key::from_hex(&super::hex(&bytes));
+            let sql = "SELECT key FROM outbox WHERE key > ?1 ORDER BY key LIMIT ?2";
+            for bytes in select_keys(connection, sql, (after, super::signed(at_most)))? {
+                let key = Key::from_slice(&bytes);
                 match key.map(|key| Ok::<_, rusqlite::Error>((key, stored(connection, &key)?))).transpose()? {
                     Some((key, Some(Ok(entry)))) => found.push((key, entry)),
                     _ => _ = connection.execute("DELETE FROM outbox WHERE key = ?1", [bytes])?,

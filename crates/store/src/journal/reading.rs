@@ -22,12 +22,7 @@ impl Journal {
         // If a salvage was killed, its replacement is the journal.
         let replacement = salvage::replacement(path);
         let file = if replacement.exists() { &replacement } else { path };
-        let beside = |suffix: &str| {
-            let mut name = file.as_os_str().to_owned();
-            name.push(suffix);
-            Path::new(&name).exists()
-        };
-        let in_use = beside("-wal") || beside("-shm");
+        let in_use = ["-wal", "-shm"].iter().any(|suffix| salvage::with_suffix(file, suffix).exists());
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let connection = Connection::open_with_flags(address(file, in_use), flags)?;

@@ -7,7 +7,7 @@ use crate::{Error, space, staged::file_error};
 use std::{
     fs::File,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 /// Thousands of answers, or those of a few hundred calls in flight if each is long.
@@ -18,19 +18,15 @@ const BYTES: usize = 4 << 20;
 pub(super) struct Reserve(PathBuf);
 
 impl Reserve {
-    fn take(path: PathBuf) -> Result<Self, Error> {
+    fn take(path: PathBuf) -> io::Result<Self> {
         let reserve = Self(path);
-        reserve.write().map_err(|source| file_error("write", &reserve.0, source))?;
-        Ok(reserve)
-    }
-
-    fn write(&self) -> io::Result<()> {
         // A file system that compresses must not save this.
         let mut bytes = vec![0; BYTES];
         blake3::Hasher::new().finalize_xof().fill(&mut bytes);
-        let mut file = File::create(&self.0)?;
+        let mut file = File::create(&reserve.0)?;
         file.write_all(&bytes)?;
-        file.sync_all()
+        file.sync_all()?;
+        Ok(reserve)
     }
 }
 
@@ -59,7 +55,8 @@ impl Journal {
         if self.inner.file.is_none() || reserved.file.is_some() {
             return Ok(());
         }
-        reserved.file = Some(Reserve::take(reserve_path(self.path()))?);
+        let path = self.path().with_extension("reserve");
+        reserved.file = Some(Reserve::take(path.clone()).map_err(|source| file_error("write", &path, source))?);
         reserved.shortage = None;
         Ok(())
     }
@@ -83,10 +80,6 @@ impl Journal {
     }
 }
 
-fn reserve_path(journal: &Path) -> PathBuf {
-    journal.with_extension("reserve")
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{entry, key};
@@ -108,15 +101,15 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("journal.db");
         let journal = Journal::open(&path)?;
-        assert!(!reserve_path(&path).exists());
+        assert!(!path.with_extension("reserve").exists());
         journal.reserve_space()?;
-        assert_eq!(std::fs::metadata(reserve_path(&path))?.len(), BYTES as u64);
+        assert_eq!(std::fs::metadata(path.with_extension("reserve"))?.len(), BYTES as u64);
         journal.reserve_space()?;
         drop(journal);
-        assert!(!reserve_path(&path).exists());
+        assert!(!path.with_extension("reserve").exists());
         let reader = Journal::open_to_read(&path)?;
         reader.reserve_space()?;
-        assert!(!reserve_path(&path).exists(), "what is only read needs no space");
+        assert!(!path.with_extension("reserve").exists(), "what is only read needs no space");
         Ok(())
     }
 
@@ -139,7 +132,7 @@ mod tests {
         assert!(matches!(error, Error::Full { .. }), "{error}");
         let words = crate::error_chain(&error);
         assert!(words.contains("free space there and run again") && words.contains("journal.db"), "{words}");
-        assert!(!reserve_path(&path).exists() && journal.shortage().is_some());
+        assert!(!path.with_extension("reserve").exists() && journal.shortage().is_some());
         limit(&journal, 1000)?;
         journal.reserve_space()?;
         assert!(journal.shortage().is_none());

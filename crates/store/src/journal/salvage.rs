@@ -14,9 +14,7 @@
 //!
 //! No file that holds entries is ever deleted.
 
-use super::{
-    Connection, Error, Journal, SELECT, StoredCall, file_error, hex, intact, journal_error, lock, write_if_new,
-};
+use super::{Connection, Error, Journal, SELECT, file_error, intact, journal_error, lock, write_if_new};
 use crate::{Key, staged::unique_token};
 use rusqlite::{ErrorCode, OpenFlags, TransactionBehavior, config::DbConfig, params};
 use serde::Serialize;
@@ -114,9 +112,9 @@ pub(super) fn finish(path: &Path, watch: StepWatch<'_>) -> Result<Option<PathBuf
     }
     watch(SalvageStep::Linked)?;
     // SQLite would apply this log to whatever file has the name.
-    rename_if_there(&with_suffix(path, "-wal"), &with_suffix(&aside, "-wal")).map_err(failed)?;
+    ignore_missing(std::fs::rename(with_suffix(path, "-wal"), with_suffix(&aside, "-wal"))).map_err(failed)?;
     watch(SalvageStep::LogMoved)?;
-    remove_if_there(&with_suffix(path, "-shm")).map_err(failed)?;
+    ignore_missing(std::fs::remove_file(with_suffix(path, "-shm"))).map_err(failed)?;
     watch(SalvageStep::Cleared)?;
     std::fs::rename(&replacement, path).map_err(failed)?;
     flush_folder(path)?;
@@ -141,9 +139,9 @@ pub(super) fn take_over(journal: &Journal) -> Result<(), Error> {
     drop(source);
     let failed = |source| file_error("set aside", &left, source);
     let aside = place_aside(path);
-    rename_if_there(&with_suffix(&left, "-wal"), &with_suffix(&aside, "-wal")).map_err(failed)?;
+    ignore_missing(std::fs::rename(with_suffix(&left, "-wal"), with_suffix(&aside, "-wal"))).map_err(failed)?;
     std::fs::rename(&left, &aside).map_err(failed)?;
-    remove_if_there(&with_suffix(&left, "-shm")).map_err(failed)
+    ignore_missing(std::fs::remove_file(with_suffix(&left, "-shm"))).map_err(failed)
 }
 
 /// Builds a complete journal in a file of its own. Returns how many entries it
@@ -202,9 +200,9 @@ fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
         let Ok(mut statement) = from.prepare(&sql) else { continue };
         let Ok(mut rows) = statement.query([]) else { continue };
         while let Ok(Some(row)) = rows.next() {
-            let key = Key::from_hex(&hex(&row.get::<_, Vec<u8>>(0).unwrap_or_default()));
+            let key = Key::from_slice(&row.get::<_, Vec<u8>>(0).unwrap_or_default());
             if let (Some(key), Ok(entry)) = (key, intact(row))
-                && write_if_new(to, &key, &StoredCall::new(&key, &entry))?
+                && write_if_new(to, &key, &entry)?
             {
                 kept.push(key);
             }
@@ -225,9 +223,8 @@ fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
         && let Ok(mut rows) = statement.query([])
     {
         while let Ok(Some(row)) = rows.next() {
-            let read = || Ok::<_, rusqlite::Error>((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get(2)?));
-            let Ok((model, answers, saved)) = read() else { continue };
-            let (answers, saved): (i64, f64) = (answers, saved);
+            let read = <(String, i64, f64)>::try_from(row);
+            let Ok((model, answers, saved)) = read else { continue };
             to.execute("INSERT OR IGNORE INTO reuse VALUES (?1, ?2, ?3)", params![model, answers, saved])?;
         }
     }
@@ -284,25 +281,17 @@ fn second_name(path: &Path, name: &Path) -> io::Result<()> {
     std::fs::rename(&staged, name)
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-fn if_there(done: io::Result<()>) -> io::Result<()> {
+fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
-    if_there(std::fs::rename(from, to))
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    if_there(std::fs::remove_file(path))
 }
 
 /// Flushes the folder, so that a power cut undoes no step that a later step relies on.

@@ -12,13 +12,13 @@
 //! or [`SharedJournal::flush`] is called. A lookup does fail then: to continue
 //! could mean paying for an answer that is there.
 
-use super::{DamagedEntry, Journal, JournalEntry, StoredCall, hex, signed, unsigned};
+use super::{DamagedEntry, Journal, JournalEntry, checksum, hex, lock_ignoring_panics, on_disk, signed, unsigned};
 use crate::{ArtifactStore, Error, Key, names};
 use futures::{FutureExt, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -28,7 +28,7 @@ use std::{
 const VERSION: u32 = 1;
 /// After a failure, entries go to the outbox without a try for this time,
 /// because each try waits until the store's patience ends.
-const REST: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_secs(30);
 /// How many entries of the outbox are sent with a later entry.
 const SENT_ALONG: u64 = 32;
 /// Entries that are transferred at once.
@@ -43,7 +43,7 @@ pub struct SharedJournal {
     remote: Option<Arc<RemoteCalls>>,
     /// A journal that is only read, if the local one lacks an entry. If there
     /// is one, nothing is sent.
-    under: Option<Arc<Journal>>,
+    base: Option<Arc<Journal>>,
     reading: bool,
 }
 
@@ -60,7 +60,7 @@ struct RemoteCalls {
 
 impl From<Arc<Journal>> for SharedJournal {
     fn from(local: Arc<Journal>) -> Self {
-        Self { local, remote: None, under: None, reading: false }
+        Self { local, remote: None, base: None, reading: false }
     }
 }
 
@@ -69,7 +69,7 @@ impl SharedJournal {
     pub fn new(local: Arc<Journal>, store: ArtifactStore) -> Self {
         let (damaged, failed, sending) = (AtomicU64::new(0), Mutex::default(), tokio::sync::Mutex::default());
         let remote = Some(Arc::new(RemoteCalls { store, damaged, failed, sending }));
-        Self { local, remote, under: None, reading: false }
+        Self { local, remote, base: None, reading: false }
     }
 
     /// A journal that is only read: new entries go into `scratch`, a file of
@@ -77,7 +77,7 @@ impl SharedJournal {
     /// store. Nothing is written to either of the two.
     pub fn to_read(scratch: Arc<Journal>, kept: Option<Journal>, store: Option<ArtifactStore>) -> Self {
         let shared = store.map_or_else(|| Self::from(scratch.clone()), |store| Self::new(scratch.clone(), store));
-        Self { under: kept.map(Arc::new), reading: true, ..shared }
+        Self { base: kept.map(Arc::new), reading: true, ..shared }
     }
 
     /// The file on this machine.
@@ -92,14 +92,13 @@ impl SharedJournal {
     /// If the file or the store cannot be read.
     pub async fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
         let key = *key;
-        if let Some(entry) = self.on_disk(move |journal| journal.get(&key)).await? {
+        if let Some(entry) = on_disk(&self.local, move |journal| journal.get(&key)).await? {
             return Ok(Some(entry));
         }
-        if let Some(under) = &self.under {
-            let under = under.clone();
-            if let Some(entry) = self.on_disk(move |_| under.get(&key)).await? {
-                return Ok(Some(entry));
-            }
+        if let Some(base) = &self.base
+            && let Some(entry) = on_disk(base, move |base| base.get(&key)).await?
+        {
+            return Ok(Some(entry));
         }
         match &self.remote {
             Some(remote) => self.clone().fetch(remote.clone(), key).boxed().await,
@@ -113,8 +112,8 @@ impl SharedJournal {
     /// If the file or the store cannot be read.
     pub async fn get_all(&self, keys: &[Key]) -> Result<Vec<Option<JournalEntry>>, Error> {
         let asked = keys.to_vec();
-        let mut found = self.on_disk(move |journal| journal.get_all(&asked)).await?;
-        if self.under.is_none() && self.remote.is_none() {
+        let mut found = on_disk(&self.local, move |journal| journal.get_all(&asked)).await?;
+        if self.base.is_none() && self.remote.is_none() {
             return Ok(found);
         }
         let absent: Vec<usize> = (0..keys.len()).filter(|&i| found[i].is_none()).collect();
@@ -133,8 +132,8 @@ impl SharedJournal {
     async fn fetch(self, remote: Arc<RemoteCalls>, key: Key) -> Result<Option<JournalEntry>, Error> {
         let Some(entry) = remote.get(&key).await? else { return Ok(None) };
         let kept = entry.clone();
-        self.on_disk(move |journal| journal.put(&key, &kept)).await?;
-        self.local.reused(&entry);
+        on_disk(&self.local, move |journal| journal.put(&key, &kept)).await?;
+        self.local.count_reuse(&entry);
         Ok(Some(entry))
     }
 
@@ -154,12 +153,12 @@ impl SharedJournal {
     /// # Errors
     /// If the file cannot be written.
     pub async fn put_all(&self, calls: Vec<(Key, JournalEntry)>) -> Result<Vec<Option<JournalEntry>>, Error> {
-        let (nobody, calls) = (vec![None; calls.len()], Arc::new(calls));
+        let (no_answers, calls) = (vec![None; calls.len()], Arc::new(calls));
         let ours = calls.clone();
         let Some(remote) = self.remote.as_ref().filter(|_| !self.reading) else {
-            return self.on_disk(move |journal| journal.put_all(&ours)).await.map(|_| nobody);
+            return on_disk(&self.local, move |journal| journal.put_all(&ours)).await.map(|_| no_answers);
         };
-        self.on_disk(move |journal| journal.put_to_send(&ours)).await?;
+        on_disk(&self.local, move |journal| journal.put_to_send(&ours)).await?;
         let sends: Vec<_> = calls
             .iter()
             .map(|(key, entry)| self.clone().deliver(remote.clone(), *key, entry.clone()).boxed())
@@ -172,11 +171,11 @@ impl SharedJournal {
     /// # Errors
     /// If there is none.
     pub async fn reserve_space(&self) -> Result<(), Error> {
-        self.on_disk(Journal::reserve_space).await
+        on_disk(&self.local, Journal::reserve_space).await
     }
 
     async fn deliver(self, remote: Arc<RemoteCalls>, key: Key, entry: JournalEntry) -> Option<JournalEntry> {
-        if remote.rests() {
+        if remote.is_paused() {
             return None;
         }
         match self.send(&remote, key, &entry).await {
@@ -188,7 +187,7 @@ impl SharedJournal {
                 first
             }
             Err(error) => {
-                remote.fails(&error);
+                remote.record_failure(&error);
                 None
             }
         }
@@ -201,11 +200,7 @@ impl SharedJournal {
     pub async fn flush(&self) -> Result<u64, Error> {
         let Some(remote) = self.remote.as_ref().filter(|_| !self.reading) else { return Ok(0) };
         let _sending = remote.sending.lock().await;
-        let sent = self.send_outbox(remote, u64::MAX).await;
-        if let Err(error) = &sent {
-            remote.fails(error);
-        }
-        sent?;
+        self.send_outbox(remote, u64::MAX).await.inspect_err(|error| remote.record_failure(error))?;
         self.local.n_to_send()
     }
 
@@ -219,7 +214,7 @@ impl SharedJournal {
 
     /// Why the last unsent entry could not be sent.
     pub fn problem(&self) -> Option<String> {
-        let failed = self.remote.as_ref()?.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = lock_ignoring_panics(&self.remote.as_ref()?.failed);
         failed.as_ref().map(|(problem, _)| problem.clone())
     }
 
@@ -232,35 +227,28 @@ impl SharedJournal {
     async fn send(&self, remote: &RemoteCalls, key: Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
         let name = names::call(&key);
         let bytes = encode(&key, entry)?;
-        if remote.store.put(&name, bytes.clone()).await? {
-            self.on_disk(move |journal| journal.sent(&key)).await?;
-            return Ok(None);
-        }
-        match remote.get(&key).await? {
-            // Our own entry, whose arrival was not confirmed, or an equal one.
-            Some(first) if first.response == entry.response => {
-                self.on_disk(move |journal| journal.sent(&key)).await?;
-                Ok(None)
-            }
-            Some(first) => {
-                let adopted = first.clone();
-                self.on_disk(move |journal| journal.adopt(&key, &adopted)).await?;
-                Ok(Some(first))
-            }
-            // The store's object is damaged, so it is not in use.
-            None => {
-                remote.store.replace(&name, bytes).await?;
-                self.on_disk(move |journal| journal.sent(&key)).await?;
-                Ok(None)
+        if !remote.store.put(&name, bytes.clone()).await? {
+            match remote.get(&key).await? {
+                Some(first) if first.response != entry.response => {
+                    let adopted = first.clone();
+                    on_disk(&self.local, move |journal| journal.adopt(&key, &adopted)).await?;
+                    return Ok(Some(first));
+                }
+                // Our own entry, whose arrival was not confirmed, or an equal one.
+                Some(_) => {}
+                // The store's object is damaged, so it is not in use.
+                None => remote.store.replace(&name, bytes).await?,
             }
         }
+        on_disk(&self.local, move |journal| journal.sent(&key)).await?;
+        Ok(None)
     }
 
     async fn send_outbox(&self, remote: &RemoteCalls, at_most: u64) -> Result<(), Error> {
         let (mut left, mut after) = (at_most, None);
         while left > 0 {
             let batch = left.min(1000);
-            let entries = self.on_disk(move |journal| journal.to_send(after, batch)).await?;
+            let entries = on_disk(&self.local, move |journal| journal.to_send(after, batch)).await?;
             let Some((last, _)) = entries.last() else { break };
             (after, left) = (Some(*last), left - batch);
             let mut sends = stream::iter(entries)
@@ -273,37 +261,22 @@ impl SharedJournal {
         }
         Ok(())
     }
-
-    /// Runs work on the file outside the threads that wait for the network.
-    /// Work that has begun is finished even if its caller is gone.
-    async fn on_disk<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Journal) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let journal = self.local.clone();
-        let done = tokio::task::spawn_blocking(move || work(&journal)).await;
-        done.map_err(|error| super::file_error("use", self.local.path(), std::io::Error::other(error)))?
-    }
 }
 
 impl RemoteCalls {
     async fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
         let Some(bytes) = self.store.get(&names::call(key)).await? else { return Ok(None) };
-        let entry = decode(key, &bytes);
-        if entry.is_err() {
-            self.damaged.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(entry.ok())
+        Ok(decode(key, &bytes).inspect_err(|_| _ = self.damaged.fetch_add(1, Ordering::Relaxed)).ok())
     }
 
-    fn rests(&self) -> bool {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+    fn is_paused(&self) -> bool {
+        let failed = lock_ignoring_panics(&self.failed);
         failed.as_ref().is_some_and(|(_, until)| Instant::now() < *until)
     }
 
-    fn fails(&self, error: &Error) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        *failed = Some((crate::error_chain(error), Instant::now() + REST));
+    fn record_failure(&self, error: &Error) {
+        let mut failed = lock_ignoring_panics(&self.failed);
+        *failed = Some((crate::error_chain(error), Instant::now() + PAUSE));
     }
 }
 
@@ -325,7 +298,6 @@ struct CallObject {
 }
 
 pub(super) fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> {
-    let stored = StoredCall::new(key, entry);
     let object = CallObject {
         version: VERSION,
         key: key.hex(),
@@ -334,10 +306,11 @@ pub(super) fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> 
         response: entry.response.clone(),
         prompt_tokens: signed(entry.prompt_tokens),
         completion_tokens: signed(entry.completion_tokens),
-        cost_usd: stored.cost_usd,
-        seconds: stored.seconds,
+        // Without -0.0, as a journal file has it.
+        cost_usd: entry.cost_usd + 0.0,
+        seconds: entry.seconds + 0.0,
         created_unix_ms: entry.created_unix_ms,
-        checksum: hex(&stored.checksum()),
+        checksum: hex(&checksum(key.bytes(), entry)),
     };
     serde_json::to_vec(&object).map_err(|error| Error::damaged(&names::call(key), error))
 }
@@ -359,8 +332,7 @@ pub(super) fn decode(key: &Key, bytes: &[u8]) -> Result<JournalEntry, DamagedEnt
         seconds: object.seconds,
         created_unix_ms: object.created_unix_ms,
     };
-    let checksum = hex(&StoredCall::new(key, &entry).checksum());
-    if object.key != key.hex() || object.checksum != checksum {
+    if object.key != key.hex() || object.checksum != hex(&checksum(key.bytes(), &entry)) {
         return Err(damaged("its content does not match its checksum".to_owned()));
     }
     Ok(entry)

@@ -4,7 +4,7 @@
 //! moved.
 
 use super::{
-    DamagedEntry, Journal, JournalEntry,
+    DamagedEntry, Journal, JournalEntry, on_disk, select_keys,
     shared::{self, AT_ONCE},
     signed, stored,
 };
@@ -147,14 +147,10 @@ impl Journal {
     /// to continue from; none at the end.
     fn page(&self, after: Option<Key>, at_most: usize) -> Result<CallPage, Error> {
         self.with(|connection| {
-            let mut statement = connection.prepare("SELECT key FROM calls WHERE key > ?1 ORDER BY key LIMIT ?2")?;
+            let sql = "SELECT key FROM calls WHERE key > ?1 ORDER BY key LIMIT ?2";
             let after = after.map_or(Vec::new(), |key| key.bytes().to_vec());
-            let keys = statement.query_map((after, signed(at_most as u64)), |row| row.get::<_, Vec<u8>>(0))?;
-            let keys: Vec<Key> = keys
-                .collect::<rusqlite::Result<Vec<_>>>()?
-                .iter()
-                .filter_map(|bytes| Key::from_hex(&super::hex(bytes)))
-                .collect();
+            let keys = select_keys(connection, sql, (after, signed(at_most as u64)))?;
+            let keys: Vec<Key> = keys.iter().filter_map(|bytes| Key::from_slice(bytes)).collect();
             let mut calls = Vec::with_capacity(keys.len());
             for key in &keys {
                 if let Some(call) = stored(connection, key)? {
@@ -168,10 +164,8 @@ impl Journal {
     /// The keys of all calls, intact or not.
     fn keys(&self) -> Result<BTreeSet<Key>, Error> {
         self.with(|connection| {
-            let mut statement = connection.prepare("SELECT key FROM calls")?;
-            let keys = statement.query_map([], |row| row.get::<_, Vec<u8>>(0))?;
-            let keys = keys.collect::<rusqlite::Result<Vec<_>>>()?;
-            Ok(keys.iter().filter_map(|bytes| Key::from_hex(&super::hex(bytes))).collect())
+            let keys = select_keys(connection, "SELECT key FROM calls", [])?;
+            Ok(keys.iter().filter_map(|bytes| Key::from_slice(bytes)).collect())
         })
     }
 
@@ -194,13 +188,4 @@ fn file(store: &ArtifactStore) -> Option<PathBuf> {
         Location::Folder(folder) => Some(folder.join(Journal::FILE)),
         _ => None,
     }
-}
-
-async fn on_disk<T: Send + 'static>(
-    journal: &Journal,
-    work: impl FnOnce(&Journal) -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let (journal, path) = (journal.clone(), journal.path().to_owned());
-    let done = tokio::task::spawn_blocking(move || work(&journal)).await;
-    done.map_err(|error| super::file_error("read", &path, std::io::Error::other(error)))?
 }

@@ -33,7 +33,7 @@ const REMOVAL_REFRESH: Duration = Duration::from_secs(5);
 const REMOVAL_LIFETIME: Duration = Duration::from_secs(20);
 /// How often a waiting run checks whether a removal has ended: an object store
 /// sends no notice when an object is gone.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 const ALIVE: &str = "alive.json";
 
@@ -63,15 +63,8 @@ impl Claim {
         let id = unique_token();
         let name = format!("{FOLDER}/{id}/{ALIVE}");
         store.replace(&name, "").await?;
-        let renewed = store.clone();
-        let refresher = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(REFRESH).await;
-                // If the store does not answer now, it may the next time.
-                let _ = renewed.replace(&name, "").await;
-            }
-        });
-        Ok(Self { store: store.clone(), id, lists: AtomicU64::new(0), refresher: refresher.abort_handle() })
+        let refresher = renew(store, &name, REFRESH, |_| String::new());
+        Ok(Self { store: store.clone(), id, lists: AtomicU64::new(0), refresher })
     }
 
     /// Adds artifacts of a run, whether they exist or not, and its partial
@@ -142,7 +135,7 @@ pub(super) struct ClaimedObjects {
 }
 
 /// Reads all claims.
-pub(super) async fn claimed(store: &ArtifactStore) -> Result<ClaimedObjects, Error> {
+pub(super) async fn read_claims(store: &ArtifactStore) -> Result<ClaimedObjects, Error> {
     let mut claims: BTreeMap<String, (i64, Vec<String>)> = BTreeMap::new();
     for object in store.objects(FOLDER).await? {
         let mut parts = object.name.split('/').skip(1);
@@ -175,7 +168,22 @@ pub(super) async fn claimed(store: &ArtifactStore) -> Result<ClaimedObjects, Err
 /// The earliest time, in milliseconds since 1970, at which a living claim can
 /// have been renewed.
 fn alive_since() -> i64 {
-    now_ms().saturating_sub(i64::try_from(CLAIM_LIFETIME.as_millis()).unwrap_or(i64::MAX))
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.saturating_sub(CLAIM_LIFETIME).as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Writes an object again after each interval, until the task is aborted. `content` gets
+/// the number of the write, from 1.
+fn renew(store: &ArtifactStore, name: &str, interval: Duration, content: fn(u64) -> String) -> AbortHandle {
+    let (store, name) = (store.clone(), name.to_owned());
+    let renewal = tokio::spawn(async move {
+        for n in 1u64.. {
+            tokio::time::sleep(interval).await;
+            // If the store does not answer now, it may the next time.
+            let _ = store.replace(&name, content(n)).await;
+        }
+    });
+    renewal.abort_handle()
 }
 
 /// A removal that has begun: runs that want to use artifacts wait for its end.
@@ -189,14 +197,8 @@ impl Removal {
     pub(super) async fn begin(store: &ArtifactStore) -> Result<Self, Error> {
         let name = format!("{REMOVALS}/{}", unique_token());
         store.replace(&name, "0").await?;
-        let (renewed, marked) = (store.clone(), name.clone());
-        let refresher = tokio::spawn(async move {
-            for n in 1u64.. {
-                tokio::time::sleep(REMOVAL_REFRESH).await;
-                let _ = renewed.replace(&marked, n.to_string()).await;
-            }
-        });
-        Ok(Self { store: store.clone(), name, refresher: refresher.abort_handle() })
+        let refresher = renew(store, &name, REMOVAL_REFRESH, |n| n.to_string());
+        Ok(Self { store: store.clone(), name, refresher })
     }
 
     pub(super) async fn end(self) -> Result<(), Error> {
@@ -235,11 +237,6 @@ async fn wait_for_removals(store: &ArtifactStore) -> Result<(), Error> {
         if !goes_on {
             return Ok(());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
-}
-
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }

@@ -61,12 +61,11 @@ pub struct CopyPlan {
 /// If a store fails.
 pub async fn plan_copy(from: &ArtifactStore, to: Option<&ArtifactStore>) -> Result<CopyPlan, Error> {
     let there = match to {
-        Some(to) => to.objects("").await?,
-        None => Vec::new(),
+        Some(to) => sizes(to).await?,
+        None => BTreeMap::new(),
     };
-    let there: BTreeMap<String, u64> = there.into_iter().map(|object| (object.name, object.bytes)).collect();
     let mut plan = CopyPlan::default();
-    for object in from.objects("").await?.iter().filter(|object| from.object(&object.name).is_copied()) {
+    for object in from.objects("").await?.iter().filter(|object| from.object(&object.name).is_verified()) {
         match there.get(&object.name) {
             None => plan.missing.add(object.bytes),
             Some(bytes) if *bytes == object.bytes => plan.there.add(object.bytes),
@@ -74,6 +73,11 @@ pub async fn plan_copy(from: &ArtifactStore, to: Option<&ArtifactStore>) -> Resu
         }
     }
     Ok(plan)
+}
+
+/// The sizes of all objects, by name.
+async fn sizes(store: &ArtifactStore) -> Result<BTreeMap<String, u64>, Error> {
+    Ok(store.objects("").await?.into_iter().map(|object| (object.name, object.bytes)).collect())
 }
 
 /// Copies the objects that the target lacks. `scratch` is a folder for large
@@ -87,20 +91,17 @@ pub async fn copy(
     scratch: &Path,
     mut on_progress: impl FnMut(CopyProgress),
 ) -> Result<CopyReport, Error> {
-    let there: BTreeMap<String, u64> =
-        to.objects("").await?.into_iter().map(|object| (object.name, object.bytes)).collect();
+    let there = sizes(to).await?;
     let objects = from.objects("").await?;
     let of_the_machine = objects.iter().filter(|object| from.object(&object.name).is_of_machine()).count();
-    let objects: Vec<StoredObject> =
-        objects.into_iter().filter(|object| from.object(&object.name).is_copied()).collect();
-    // A folder has its calls in one file.
-    let to_file = !to.is_remote();
-    let (calls, objects): (Vec<StoredObject>, Vec<StoredObject>) =
-        objects.into_iter().partition(|object| to_file && matches!(from.object(&object.name), Object::Call(_)));
     let key = |name: &str| match from.object(name) {
         Object::Call(key) => Some(key),
         _ => None,
     };
+    let objects = objects.into_iter().filter(|object| from.object(&object.name).is_verified());
+    // A folder has its calls in one file.
+    let (calls, objects): (Vec<StoredObject>, Vec<StoredObject>) =
+        objects.partition(|object| !to.is_remote() && key(&object.name).is_some());
     let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
     let mut copied = CopyReport { of_the_machine: of_the_machine as u64, ..CopyReport::default() };
     let mut progress = CopyProgress { all: ObjectAmount::of(&objects), ..CopyProgress::default() };

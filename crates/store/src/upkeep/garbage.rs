@@ -5,8 +5,8 @@
 
 use super::{
     AT_ONCE, FinishedRun, ObjectAmount,
-    claim::{ClaimedObjects, Removal, claimed},
-    finished,
+    claim::{ClaimedObjects, Removal, read_claims},
+    finished_runs,
 };
 use crate::{
     ArtifactStore, Error, Layout, Location, ObjectKind, StoredObject,
@@ -73,7 +73,7 @@ fn names<S: serde::Serializer>(objects: &[StoredObject], serializer: S) -> Resul
 /// list of its artifacts, so that it is unknown what it needs.
 pub async fn find_garbage(store: &ArtifactStore, wanted: &Retention) -> Result<Garbage, Error> {
     // Claims are read first: a run that ends from here on is among the claims or the finished runs.
-    let claimed = claimed(store).await?;
+    let claimed = read_claims(store).await?;
     let objects = store.objects("").await?;
     let old = |object: &&StoredObject| object.modified_unix_ms < wanted.since_unix_ms;
     let of = |is: fn(&Object) -> bool| objects.iter().filter(old).filter(move |object| is(&store.object(&object.name)));
@@ -95,9 +95,9 @@ pub async fn find_garbage(store: &ArtifactStore, wanted: &Retention) -> Result<G
         ..Garbage::default()
     };
     if wanted.only_used {
-        let finished = finished(store, &objects).await?;
+        let finished = finished_runs(store, &objects).await?;
         garbage.finished = finished.iter().map(|run| (run.run.clone(), run.finished_unix_ms)).collect();
-        let used = used(finished, wanted)?;
+        let used = used_artifacts(finished, wanted)?;
         let artifacts = of(|object| matches!(object, Object::Kept(ObjectKind::Artifact { .. })));
         let unused = artifacts.filter(|object| !used.contains(&object.name) && !holds(&object.name));
         garbage.unused = unused.cloned().collect();
@@ -145,10 +145,10 @@ impl ClaimedObjects {
 /// If something cannot be removed; the objects after it are then still there.
 pub async fn remove(store: &ArtifactStore, garbage: &Garbage, mut progress: impl FnMut(u64)) -> Result<(), Error> {
     let removal = Removal::begin(store).await?;
-    let mut claimed = claimed(store).await?;
+    let mut claimed = read_claims(store).await?;
     if !garbage.unused.is_empty() {
         // Runs that began and ended since the garbage was listed claim nothing any more.
-        let ended = finished(store, &store.objects(store.layout().runs()).await?).await?;
+        let ended = finished_runs(store, &store.objects(store.layout().runs()).await?).await?;
         let is_new = |run: &FinishedRun| !garbage.finished.contains(&(run.run.clone(), run.finished_unix_ms));
         claimed.artifacts.extend(ended.into_iter().filter(is_new).filter_map(|run| run.artifacts).flatten());
     }
@@ -173,7 +173,7 @@ pub async fn remove(store: &ArtifactStore, garbage: &Garbage, mut progress: impl
 }
 
 /// The artifacts that kept runs refer to.
-fn used(finished: Vec<FinishedRun>, wanted: &Retention) -> Result<BTreeSet<String>, Error> {
+fn used_artifacts(finished: Vec<FinishedRun>, wanted: &Retention) -> Result<BTreeSet<String>, Error> {
     if let Some(run) = wanted.runs.iter().find(|run| !finished.iter().any(|finished| finished.run == **run)) {
         return Err(Error::NoSuchRun { run: run.clone() });
     }

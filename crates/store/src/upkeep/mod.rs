@@ -103,7 +103,7 @@ pub async fn inventory(store: &ArtifactStore) -> Result<Inventory, Error> {
         }
     }
     let sizes: BTreeMap<&str, u64> = objects.iter().map(|object| (object.name.as_str(), object.bytes)).collect();
-    for FinishedRun { run, finished_unix_ms, artifacts } in finished(store, &objects).await? {
+    for FinishedRun { run, finished_unix_ms, artifacts } in finished_runs(store, &objects).await? {
         let mut missing = 0;
         let artifacts = artifacts.map(|artifacts| {
             let mut amount = ObjectAmount::default();
@@ -129,7 +129,7 @@ struct FinishedRun {
 }
 
 /// The finished runs among a store's objects, the oldest first.
-async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec<FinishedRun>, Error> {
+async fn finished_runs(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec<FinishedRun>, Error> {
     let (mut runs, mut lists) = (Vec::new(), BTreeMap::new());
     for object in objects {
         match store.object(&object.name) {
@@ -142,9 +142,9 @@ async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec
         let name = lists.get(&run).copied();
         async move {
             let artifacts = match name {
-                Some(name) => listed(store, name).await?,
+                Some(name) => read_list(store, name).await?,
                 // It may have been written while the objects were listed.
-                None => list_of(store, &run).await?,
+                None => find_list(store, &run).await?,
             };
             Ok::<_, Error>(FinishedRun { run, finished_unix_ms, artifacts })
         }
@@ -155,19 +155,19 @@ async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec
 }
 
 /// The artifacts of a run's list, if it has one now.
-async fn list_of(store: &ArtifactStore, run: &str) -> Result<Option<BTreeSet<String>>, Error> {
+async fn find_list(store: &ArtifactStore, run: &str) -> Result<Option<BTreeSet<String>>, Error> {
     let objects = store.objects(&format!("{}/{run}", store.layout().runs())).await?;
     let is_list = |object: &&StoredObject| {
         matches!(store.object(&object.name), Object::Kept(ObjectKind::Run { file: RunFile::Artifacts, .. }))
     };
     match objects.iter().find(is_list) {
-        Some(object) => listed(store, &object.name).await,
+        Some(object) => read_list(store, &object.name).await,
         None => Ok(None),
     }
 }
 
 /// The artifacts of a list; none if it is gone.
-async fn listed(store: &ArtifactStore, name: &str) -> Result<Option<BTreeSet<String>>, Error> {
+async fn read_list(store: &ArtifactStore, name: &str) -> Result<Option<BTreeSet<String>>, Error> {
     let Some(bytes) = store.get(name).await? else { return Ok(None) };
     let list: RunArtifacts = serde_json::from_slice(&bytes).map_err(|error| Error::damaged(name, error))?;
     Ok(Some(list.artifacts))

@@ -61,7 +61,7 @@ pub async fn verify(
     }
     let checks = objects.iter().filter(|object| store.object(&object.name).is_verified()).map(|object| {
         let known = checksums.get(object.name.as_str()).map_or(&[][..], Vec::as_slice);
-        async move { problem(store, object, known).await.map(|problem| (object, !known.is_empty(), problem)) }
+        async move { find_problem(store, object, known).await.map(|problem| (object, !known.is_empty(), problem)) }
     });
     let mut checks = stream::iter(checks).buffered(AT_ONCE);
     while let Some(checked) = checks.next().await {
@@ -86,7 +86,11 @@ pub async fn verify(
 }
 
 /// What is wrong with an object.
-async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum]) -> Result<Option<String>, Error> {
+async fn find_problem(
+    store: &ArtifactStore,
+    object: &StoredObject,
+    known: &[Checksum],
+) -> Result<Option<String>, Error> {
     let what = store.object(&object.name);
     let is_json = match &what {
         Object::Call(_) => true,
@@ -121,7 +125,8 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
         if !store.scan(&object.name, |piece| _ = hasher.update(piece)).await? {
             return Ok(None);
         }
-        let is_damaged = store.judge(&object.name, &Checksum::from(hasher.finalize())).await? == ChecksumMatch::Damaged;
+        let is_damaged =
+            store.compare_checksum(&object.name, &Checksum::from(hasher.finalize())).await? == ChecksumMatch::Damaged;
         return Ok(is_damaged.then(|| match length {
             0 => "it is empty, and does not match its checksum".to_owned(),
             _ => "its content does not match its checksum".to_owned(),

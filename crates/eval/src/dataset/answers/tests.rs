@@ -1,6 +1,7 @@
 //! Tests of reading answers.
 
 use super::*;
+use rag::Span;
 
 fn one(name: &str, text: &str) -> AnsweredRow {
     let mut rows = import_answers(name, text.as_bytes(), &[]).unwrap();

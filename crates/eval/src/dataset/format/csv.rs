@@ -1,7 +1,7 @@
 //! `csv`: a table with a header; also with tabs or semicolons between its
 //! cells where it is only read or changed. Lists and objects are JSON in a cell.
 
-use super::{ChangedRecord, FileContent, OriginalFile, RecordFormat, Rewrite, WriteError};
+use super::{ChangedRecord, OriginalFile, RecordFormat, WriteError};
 use crate::dataset::cells::cell;
 use crate::dataset::fault::RowError;
 use crate::dataset::rows::{FileRecord, RawRecord, TableHeader};
@@ -9,51 +9,35 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// The format, for the list in [`super`].
-pub(super) struct Csv;
+pub(super) const FORMAT: RecordFormat = RecordFormat {
+    title: "CSV",
+    written_as: &["csv"],
+    read_as: &["csv", "tsv"],
+    signature: None,
+    begins_with: b"",
+    read: |name, bytes, _| read_table(bytes, delimiter(name, bytes)),
+    header: Some(header),
+    write,
+    rewrite: Some(rewrite),
+};
 
-impl RecordFormat for Csv {
-    fn title(&self) -> &'static str {
-        "CSV"
-    }
+fn header(name: &str, bytes: &[u8]) -> TableHeader {
+    let delimiter = delimiter(name, bytes);
+    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
+    let names = match reader.byte_headers() {
+        Ok(names) => names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
+        Err(_) => Vec::new(),
+    };
+    TableHeader { names, delimiter }
+}
 
-    fn written_as(&self) -> &'static [&'static str] {
-        &["csv"]
+fn write(rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(columns)?;
+    for row in rows {
+        writer.write_record(columns.iter().map(|name| cell(row.get(*name))))?;
     }
-
-    fn read_as(&self) -> &'static [&'static str] {
-        &["csv", "tsv"]
-    }
-
-    fn read(&self, name: &str, bytes: &[u8], _: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
-        read_table(bytes, delimiter(name, bytes))
-    }
-
-    fn has_header(&self) -> bool {
-        true
-    }
-
-    fn header(&self, name: &str, bytes: &[u8]) -> TableHeader {
-        let delimiter = delimiter(name, bytes);
-        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bytes);
-        let names = match reader.byte_headers() {
-            Ok(names) => names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
-            Err(_) => Vec::new(),
-        };
-        TableHeader { names, delimiter }
-    }
-
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(columns)?;
-        for row in rows {
-            writer.write_record(columns.iter().map(|name| cell(row.get(*name))))?;
-        }
-        Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
-    }
-
-    fn rewrite(&self) -> Option<Rewrite> {
-        Some(rewrite)
-    }
+    Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
 }
 
 /// The records of a table.

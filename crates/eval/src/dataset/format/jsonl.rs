@@ -1,48 +1,32 @@
 //! `jsonl`: one JSON object per line. A file that is changed keeps every other
 //! member as it was written, to the digit.
 
-use super::{ChangedRecord, FileContent, OriginalFile, RecordFormat, Rewrite, WriteError};
+use super::{ChangedRecord, OriginalFile, RecordFormat, WriteError};
 use crate::dataset::fault::RowError;
 use crate::dataset::rows::{FileRecord, RawRecord};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
 /// The format, for the list in [`super`].
-pub(super) struct Jsonl;
+pub(super) const FORMAT: RecordFormat = RecordFormat {
+    title: "JSONL",
+    written_as: &["jsonl", "ndjson"],
+    read_as: &["jsonl", "ndjson", "json"],
+    signature: None,
+    begins_with: b"{[",
+    read: |_, bytes, _| read_jsonl(bytes),
+    header: None,
+    write,
+    rewrite: Some(rewrite),
+};
 
-impl RecordFormat for Jsonl {
-    fn title(&self) -> &'static str {
-        "JSONL"
+fn write(rows: &[Map<String, Value>], _: &[&str]) -> Result<Vec<u8>, WriteError> {
+    let mut out = Vec::new();
+    for row in rows {
+        serde_json::to_writer(&mut out, row)?;
+        out.push(b'\n');
     }
-
-    fn written_as(&self) -> &'static [&'static str] {
-        &["jsonl", "ndjson"]
-    }
-
-    fn read_as(&self) -> &'static [&'static str] {
-        &["jsonl", "ndjson", "json"]
-    }
-
-    fn may_begin_with(&self, first: u8) -> bool {
-        matches!(first, b'{' | b'[')
-    }
-
-    fn read(&self, _: &str, bytes: &[u8], _: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
-        read_jsonl(bytes)
-    }
-
-    fn write(&self, rows: &[Map<String, Value>], _: &[&str]) -> Result<Vec<u8>, WriteError> {
-        let mut out = Vec::new();
-        for row in rows {
-            serde_json::to_writer(&mut out, row)?;
-            out.push(b'\n');
-        }
-        Ok(out)
-    }
-
-    fn rewrite(&self) -> Option<Rewrite> {
-        Some(rewrite)
-    }
+    Ok(out)
 }
 
 fn read_jsonl(bytes: &[u8]) -> (Vec<FileRecord>, Vec<RowError>) {

@@ -10,53 +10,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A format of files of records.
-pub(super) trait RecordFormat {
+pub(super) struct RecordFormat {
     /// Its name in messages.
-    fn title(&self) -> &'static str;
-
+    pub(super) title: &'static str,
     /// File name extensions that are written in this format, in lower case; the
     /// first is the default.
-    fn written_as(&self) -> &'static [&'static str];
-
+    pub(super) written_as: &'static [&'static str],
     /// File name extensions that are read in this format.
-    fn read_as(&self) -> &'static [&'static str] {
-        self.written_as()
-    }
-
-    /// Whether the first bytes belong to this format alone. The file's name is then
-    /// ignored.
-    fn is_sure(&self, _bytes: &[u8]) -> bool {
-        false
-    }
-
-    /// Whether a file with an unknown extension is of this format, by its first
-    /// character that is not white space.
-    fn may_begin_with(&self, _first: u8) -> bool {
-        false
-    }
-
+    pub(super) read_as: &'static [&'static str],
+    /// The first bytes that belong to this format alone, if there are any. The file's
+    /// name is then ignored.
+    signature: Option<&'static [u8]>,
+    /// The characters, apart from white space, with which a file with an unknown
+    /// extension begins if it is of this format.
+    begins_with: &'static [u8],
     /// Reads all records of a file without its byte order mark, and all errors.
-    fn read(&self, name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>);
-
-    /// Whether all records have the columns of one header.
-    fn has_header(&self) -> bool {
-        false
-    }
-
-    /// The header, if records have one.
-    fn header(&self, _name: &str, _bytes: &[u8]) -> TableHeader {
-        TableHeader::default()
-    }
-
+    pub(super) read: fn(name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>),
+    /// Reads the header; `None` if records do not share the columns of one.
+    header: Option<fn(name: &str, bytes: &[u8]) -> TableHeader>,
     /// Writes records with these columns. Missing fields are left out, or empty in
     /// a table.
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError>;
-
+    pub(super) write: fn(rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError>,
     /// Changes records of a file and leaves the rest as it is; `None` if files of
     /// this format cannot be changed in place.
-    fn rewrite(&self) -> Option<Rewrite> {
-        None
-    }
+    pub(super) rewrite: Option<Rewrite>,
 }
 
 /// What a file is read for.
@@ -131,9 +108,9 @@ macro_rules! formats {
             /// All formats.
             pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
 
-            /// The implementation of the format.
-            pub(super) fn file(self) -> &'static dyn RecordFormat {
-                match self { $( Self::$Variant => &self::$module::$Variant, )+ }
+            /// What the format can do.
+            pub(super) fn file(self) -> &'static RecordFormat {
+                match self { $( Self::$Variant => &self::$module::FORMAT, )+ }
             }
         }
     };
@@ -150,7 +127,7 @@ impl DatasetFormat {
     pub fn of_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
         let extension = extension.to_ascii_lowercase();
-        Self::ALL.iter().copied().find(|format| format.file().written_as().contains(&extension.as_str()))
+        Self::ALL.iter().copied().find(|format| format.file().written_as.contains(&extension.as_str()))
     }
 
     /// The same, if files of this format can be changed in place, as a review does.
@@ -160,7 +137,7 @@ impl DatasetFormat {
 
     /// Whether files of this format can be changed in place.
     pub(crate) fn is_changed_in_place(self) -> bool {
-        self.file().rewrite().is_some()
+        self.file().rewrite.is_some()
     }
 
     /// All formats.
@@ -176,12 +153,12 @@ impl DatasetFormat {
     /// The format of a file: by first bytes that only one format has, else by its
     /// name, else by its first character.
     pub(super) fn of_file(name: &str, bytes: &[u8]) -> Self {
-        let find = |is: &dyn Fn(&dyn RecordFormat) -> bool| Self::ALL.iter().copied().find(|format| is(format.file()));
+        let find = |is: &dyn Fn(&RecordFormat) -> bool| Self::ALL.iter().copied().find(|format| is(format.file()));
         let extension = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
         let first = without_mark(bytes).iter().find(|byte| !byte.is_ascii_whitespace());
-        find(&|format| format.is_sure(bytes))
-            .or_else(|| find(&|format| format.read_as().contains(&extension.as_str())))
-            .or_else(|| first.and_then(|first| find(&|format| format.may_begin_with(*first))))
+        find(&|format| format.signature.is_some_and(|signature| bytes.starts_with(signature)))
+            .or_else(|| find(&|format| format.read_as.contains(&extension.as_str())))
+            .or_else(|| first.and_then(|first| find(&|format| format.begins_with.contains(first))))
             .unwrap_or(Self::Csv)
     }
 }
@@ -192,17 +169,18 @@ pub(super) fn layout(name: &str, bytes: &[u8]) -> FileLayout {
     let content = without_mark(bytes);
     let first_line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line_end = if first_line.ends_with(b"\r") { "\r\n" } else { "\n" };
-    FileLayout { format, has_mark: content.len() < bytes.len(), line_end, header: format.file().header(name, content) }
+    let header = format.file().header.map(|header| header(name, content)).unwrap_or_default();
+    FileLayout { format, has_mark: content.len() < bytes.len(), line_end, header }
 }
 
 /// Reads all records; the file may begin with a byte order mark.
 pub(super) fn read(name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
-    DatasetFormat::of_file(name, bytes).file().read(name, without_mark(bytes), holds)
+    (DatasetFormat::of_file(name, bytes).file().read)(name, without_mark(bytes), holds)
 }
 
 /// Whether all records have the columns of one header.
 pub(super) fn has_header(name: &str, bytes: &[u8]) -> bool {
-    DatasetFormat::of_file(name, bytes).file().has_header()
+    DatasetFormat::of_file(name, bytes).file().header.is_some()
 }
 
 /// A list of formats, for messages.
@@ -212,13 +190,13 @@ pub struct DatasetFormats(Vec<DatasetFormat>);
 impl DatasetFormats {
     /// Their names: `JSONL or CSV`.
     pub fn titles(&self) -> String {
-        let titles: Vec<String> = self.0.iter().map(|format| format.file().title().to_owned()).collect();
+        let titles: Vec<String> = self.0.iter().map(|format| format.file().title.to_owned()).collect();
         words::alternatives(&titles)
     }
 
     /// Their extensions: `.jsonl or .csv`.
     pub fn endings(&self) -> String {
-        let first = |format: &DatasetFormat| Some(format!(".{}", format.file().written_as().first()?));
+        let first = |format: &DatasetFormat| Some(format!(".{}", format.file().written_as.first()?));
         words::alternatives(&self.0.iter().filter_map(first).collect::<Vec<_>>())
     }
 }

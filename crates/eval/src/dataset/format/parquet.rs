@@ -4,7 +4,6 @@
 use super::{FileContent, RecordFormat, WriteError};
 use crate::dataset::cells::cell;
 use crate::dataset::fault::RowError;
-use crate::dataset::rows::FileRecord;
 use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray,
     builder::{ListBuilder, StringBuilder},
@@ -14,48 +13,39 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The format, for the list in [`super`].
-pub(super) struct Parquet;
+pub(super) const FORMAT: RecordFormat = RecordFormat {
+    title: "Parquet",
+    written_as: &["parquet"],
+    read_as: &[],
+    signature: Some(b"PAR1"),
+    begins_with: b"",
+    read: |_, _, holds| (Vec::new(), vec![RowError::new(1, unread(holds))]),
+    header: None,
+    write,
+    rewrite: None,
+};
 
-impl RecordFormat for Parquet {
-    fn title(&self) -> &'static str {
-        "Parquet"
+/// What to do with a file of answers or questions in this format.
+fn unread(holds: FileContent) -> &'static str {
+    match holds {
+        FileContent::Questions => {
+            "is a Parquet file, which is not read here: write CSV or JSONL (pandas: `frame.to_json(\"golden.jsonl\", \
+             orient=\"records\", lines=True)`)"
+        }
+        FileContent::Answers => {
+            "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"answers.jsonl\", \
+             orient=\"records\", lines=True)`)"
+        }
     }
+}
 
-    fn written_as(&self) -> &'static [&'static str] {
-        &["parquet"]
-    }
-
-    fn read_as(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn is_sure(&self, bytes: &[u8]) -> bool {
-        bytes.starts_with(b"PAR1")
-    }
-
-    fn read(&self, _: &str, _: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>) {
-        let how = match holds {
-            FileContent::Questions => {
-                "is a Parquet file, which is not read here: write CSV or JSONL (pandas: `frame.to_json(\"golden.jsonl\", \
-                 orient=\"records\", lines=True)`)"
-            }
-            FileContent::Answers => {
-                "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"answers.jsonl\", \
-                 orient=\"records\", lines=True)`)"
-            }
-        };
-        (Vec::new(), vec![RowError::new(1, how)])
-    }
-
-    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
-        let arrays: Vec<(&str, ArrayRef, bool)> =
-            columns.iter().map(|name| (*name, column(rows, name), true)).collect();
-        let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(ParquetError::from)?;
-        let mut bytes = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None)?;
-        writer.write(&batch).and_then(|()| writer.close())?;
-        Ok(bytes)
-    }
+fn write(rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError> {
+    let arrays: Vec<(&str, ArrayRef, bool)> = columns.iter().map(|name| (*name, column(rows, name), true)).collect();
+    let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(ParquetError::from)?;
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None)?;
+    writer.write(&batch).and_then(|()| writer.close())?;
+    Ok(bytes)
 }
 
 /// A column by what its name holds: lists of strings, truth values, or texts

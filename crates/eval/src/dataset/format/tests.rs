@@ -10,20 +10,20 @@ fn dataset() -> Dataset {
 }
 
 fn name_of(format: DatasetFormat) -> String {
-    format!("golden.{}", format.file().written_as()[0])
+    format!("golden.{}", format.file().written_as[0])
 }
 
 #[test]
 fn no_two_formats_have_one_ending() {
-    let endings = |of: &dyn Fn(&dyn RecordFormat) -> &'static [&'static str]| {
+    let endings = |of: &dyn Fn(&RecordFormat) -> &'static [&'static str]| {
         let all: Vec<&str> = DatasetFormat::ALL.iter().flat_map(|format| of(format.file())).copied().collect();
         for (i, ending) in all.iter().enumerate() {
             assert!(!all[..i].contains(ending), "two formats are called .{ending}");
             assert_eq!(*ending, ending.to_lowercase());
         }
     };
-    endings(&|format| format.written_as());
-    endings(&|format| format.read_as());
+    endings(&|format| format.written_as);
+    endings(&|format| format.read_as);
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn what_can_be_changed_in_place_is_read_back_without_loss() {
 
 #[test]
 fn a_format_that_is_only_written_says_so_where_it_is_read() {
-    for format in DatasetFormat::ALL.iter().copied().filter(|format| format.file().read_as().is_empty()) {
+    for format in DatasetFormat::ALL.iter().copied().filter(|format| format.file().read_as.is_empty()) {
         let bytes = dataset().export(format, ColumnSet::Reverie).unwrap();
         for holds in [FileContent::Questions, FileContent::Answers] {
-            let (rows, faults) = format.file().read(&name_of(format), &bytes, holds);
+            let (rows, faults) = (format.file().read)(&name_of(format), &bytes, holds);
             assert!(
-                rows.is_empty() && faults.len() == 1 && faults[0].to_string().contains(format.file().title()),
+                rows.is_empty() && faults.len() == 1 && faults[0].to_string().contains(format.file().title),
                 "{faults:?}"
             );
         }
@@ -68,8 +68,8 @@ fn a_format_that_is_only_written_says_so_where_it_is_read() {
 fn formats_are_told_in_a_row() {
     assert_eq!(DatasetFormat::of_editable_name("a.parquet"), None);
     for format in DatasetFormat::ALL {
-        assert!(DatasetFormat::all().endings().contains(&format!(".{}", format.file().written_as()[0])));
-        assert!(DatasetFormat::all().titles().contains(format.file().title()));
+        assert!(DatasetFormat::all().endings().contains(&format!(".{}", format.file().written_as[0])));
+        assert!(DatasetFormat::all().titles().contains(format.file().title));
     }
     let words =
         |words: &[&str]| crate::words::alternatives(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());

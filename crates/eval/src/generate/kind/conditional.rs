@@ -2,8 +2,7 @@
 
 use super::super::{QuestionDraft, RejectionReason};
 use super::Recipe;
-use crate::words::Pattern;
-use regex::Regex;
+use crate::words::{Pattern, pattern};
 use std::sync::LazyLock;
 
 pub(super) const RECIPE: Recipe = Recipe {
@@ -22,11 +21,10 @@ pub(super) const RECIPE: Recipe = Recipe {
 
 /// Words that begin a condition, in the languages that most corpora are in.
 static CONDITION: Pattern = LazyLock::new(|| {
-    Regex::new(
+    pattern(
         r"(?ix)\b(if|when|unless|until|once|while|in\ case|provided|without|during|after|before
         |wenn|falls|sobald|solange|ohne|si|lorsque|quand|cuando|salvo|a\ menos|se|quando|als|indien|wanneer)\b",
     )
-    .ok()
 });
 
 fn rule(draft: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
@@ -34,7 +32,7 @@ fn rule(draft: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
     let after_first = draft.question.split_once(char::is_whitespace).map_or("", |(_, rest)| rest);
     let first_is_if = draft.question.to_lowercase().starts_with("if ");
     let latin = draft.question.chars().any(|c| c.is_ascii_alphabetic());
-    if first_is_if || !latin || CONDITION.as_ref().is_none_or(|pattern| pattern.is_match(after_first)) {
+    if first_is_if || !latin || CONDITION.is_match(after_first) {
         return Ok(());
     }
     Err(RejectionReason::OtherKind("the question names no condition".into()))

@@ -11,7 +11,7 @@
 //! gave a number: two of them seldom write the same one.
 
 use super::{Judge, PanelMember, Sampling, Transcript, VerdictForm, has_probabilities, panel};
-use crate::{Missing, words};
+use crate::{Missing, prompt, words};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 
@@ -70,11 +70,6 @@ impl Options {
             Self::Numbers(_) => ("number", "integer"),
             Self::Words(_) => ("word", "string"),
         }
-    }
-
-    /// `0, 2 or 4`.
-    fn list(&self) -> String {
-        words::alternatives(&self.names())
     }
 }
 
@@ -183,49 +178,29 @@ impl PanelMember {
         options: &Options,
         transcript: &mut Transcript,
     ) -> Result<ScaleChoice, Missing> {
-        if let Some(choice) = self.choose_by_probability(purpose, prompt, options, transcript).await? {
-            return Ok(choice);
+        let (names, values, (kind, data_type)) = (options.names(), options.values(), options.kind());
+        let list = words::alternatives(&names);
+        if self.record_form(transcript).await? == VerdictForm::Probability {
+            let mut request = self.request(format!("{prompt} Answer with one {kind}: {list}."), 8);
+            request.choices.clone_from(&names);
+            let response = self.chat.chat(&request).await?;
+            transcript.add(self, purpose, &request, &response);
+            let probabilities = if has_probabilities(&response, values.len()) { response.choices } else { Vec::new() };
+            let best = probabilities.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+            // A single reply without probabilities is read as words.
+            let position = best.map(|(position, _)| position).or_else(|| read_option(&response.text, &names));
+            let chosen = position.and_then(|position| values.get(position).cloned()).unwrap_or_default();
+            return Ok(ScaleChoice { position, chosen, probabilities, ..ScaleChoice::default() });
         }
-        let (values, (kind, data_type)) = (options.values(), options.kind());
-        let schema = json!({
-            "type": "object",
-            "properties": { "reason": { "type": "string" }, "choice": { "type": data_type, "enum": values } },
-            "required": ["reason", "choice"],
-            "additionalProperties": false
-        });
-        let prompt =
-            format!("{prompt} Give a reason in at most 25 words, then your choice, one {kind}: {}.", options.list());
+        let choice = json!({ "type": data_type, "enum": values });
+        let schema = prompt::object_schema(json!({ "reason": { "type": "string" }, "choice": choice }));
+        let prompt = format!("{prompt} Give a reason in at most 25 words, then your choice, one {kind}: {list}.");
         let sampling = Sampling { max_tokens: MAX_TOKENS, temperature: 0.0, seed: 0 };
         let object = self.object(purpose, prompt, schema, sampling, transcript).await?;
         let chosen = object.get("choice").cloned().unwrap_or_default();
         let position = values.iter().position(|value| *value == chosen);
         let chosen = if position.is_some() { chosen } else { Value::Null };
         Ok(ScaleChoice { position, chosen, reason: reason(&object), ..ScaleChoice::default() })
-    }
-
-    /// None if the model is measured by words. A single reply without
-    /// probabilities is read as words.
-    async fn choose_by_probability(
-        &self,
-        purpose: &str,
-        prompt: &str,
-        options: &Options,
-        transcript: &mut Transcript,
-    ) -> Result<Option<ScaleChoice>, Missing> {
-        if self.noted_form(transcript).await? == VerdictForm::Words {
-            return Ok(None);
-        }
-        let (kind, _) = options.kind();
-        let (names, values) = (options.names(), options.values());
-        let mut request = self.request(format!("{prompt} Answer with one {kind}: {}.", options.list()), 8);
-        request.choices.clone_from(&names);
-        let response = self.chat.chat(&request).await?;
-        transcript.add(self, purpose, &request, &response);
-        let probabilities = if has_probabilities(&response, values.len()) { response.choices } else { Vec::new() };
-        let best = probabilities.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-        let position = best.map(|(position, _)| position).or_else(|| read_option(&response.text, &names));
-        let chosen = position.and_then(|position| values.get(position).cloned()).unwrap_or_default();
-        Ok(Some(ScaleChoice { position, chosen, probabilities, ..ScaleChoice::default() }))
     }
 
     async fn measure(
@@ -236,12 +211,8 @@ impl PanelMember {
         transcript: &mut Transcript,
     ) -> Result<Measure, Missing> {
         // Grammars keep no bounds of fractions, so they are checked here.
-        let schema = json!({
-            "type": "object",
-            "properties": { "reason": { "type": "string" }, "number": { "type": "number" } },
-            "required": ["reason", "number"],
-            "additionalProperties": false
-        });
+        let properties = json!({ "reason": { "type": "string" }, "number": { "type": "number" } });
+        let schema = prompt::object_schema(properties);
         let prompt = format!("{prompt} Give a reason in at most 25 words, then a number from {low} to {high}.");
         let sampling = Sampling { max_tokens: MAX_TOKENS, temperature: 0.0, seed: 0 };
         let object = self.object(purpose, prompt, schema, sampling, transcript).await?;
@@ -348,7 +319,7 @@ mod tests {
 
     #[test]
     fn scales_are_written_as_people_do() {
-        assert_eq!(Options::Numbers(vec![0, 2, 4]).list(), "0, 2 or 4");
-        assert_eq!(Options::Words(&["Yes", "No"]).list(), "Yes or No");
+        assert_eq!(words::alternatives(&Options::Numbers(vec![0, 2, 4]).names()), "0, 2 or 4");
+        assert_eq!(words::alternatives(&Options::Words(&["Yes", "No"]).names()), "Yes or No");
     }
 }

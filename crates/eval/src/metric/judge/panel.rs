@@ -84,14 +84,8 @@ impl Judge {
         limit: usize,
         transcript: &mut Transcript,
     ) -> Result<Vec<String>, Missing> {
-        let schema = json!({
-            "type": "object",
-            "properties": {
-                purpose: { "type": "array", "items": { "type": "string" }, "maxItems": limit }
-            },
-            "required": [purpose],
-            "additionalProperties": false
-        });
+        let list = json!({ "type": "array", "items": { "type": "string" }, "maxItems": limit });
+        let schema = prompt::object_schema(json!({ purpose: list }));
         let max_tokens = (length as u32 / 2).saturating_add(200).min(2_000);
         let sampling = Sampling { max_tokens, temperature: 0.0, seed: 0 };
         let object = self.object(purpose, prompt, schema, sampling, transcript).await?;
@@ -163,7 +157,7 @@ impl Judge {
     ) -> Result<Vec<bool>, Missing> {
         let verdicts = self.verdicts(inquiry, transcript).await?;
         transcript.show(name, super::table(inquiry.items, &verdicts));
-        super::complete(&verdicts)
+        super::require_all(&verdicts)
     }
 
     /// A verdict by token probabilities; none if the judge is measured by words.

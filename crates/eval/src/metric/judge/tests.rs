@@ -159,7 +159,7 @@ fn a_reply_without_probabilities_counts_by_its_word_and_one_with_neither_has_no_
         verdicts.iter().map(|verdict| verdict.probability.is_some()).collect::<Vec<_>>(),
         [true, false, false, false, true]
     );
-    assert!(matches!(complete(&verdicts), Err(Missing::JudgeUnparsable(_))));
+    assert!(matches!(require_all(&verdicts), Err(Missing::JudgeUnparsable(_))));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn verdicts_are_matched_by_number_and_others_are_ignored() {
     ] });
     let verdicts = read_numbered(reply.as_object().unwrap(), 3);
     assert_eq!(words(&verdicts), [Some(true), None, Some(false)]);
-    assert!(matches!(complete(&verdicts), Err(Missing::JudgeUnparsable(_))));
+    assert!(matches!(require_all(&verdicts), Err(Missing::JudgeUnparsable(_))));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::super::MetricConfig;
 use super::super::testing::{FakeJudge, answer, judged_by, passage, question, sample, score};
 use super::*;
 use crate::{Score, Scored};
+use store::registry::SettingsFileError;
 
 fn of(template: &str, output: PromptOutput) -> Config {
     Config { template: template.to_owned(), output, ..Config::default() }
@@ -47,9 +48,9 @@ fn each_output_is_read_as_its_kind() {
 
 #[test]
 fn ranges_are_those_of_the_output() {
-    assert_eq!(of("", PromptOutput::YesNo).range(), (0.0, 1.0));
-    assert_eq!(of("", PromptOutput::Number { min: -1.0, max: 5.0 }).range(), (-1.0, 5.0));
-    assert_eq!(of("", choice()).range(), (0.0, 1.0));
+    assert_eq!(of("", PromptOutput::YesNo).describe().range, None);
+    assert_eq!(of("", PromptOutput::Number { min: -1.0, max: 5.0 }).describe().range, Some((-1.0, 5.0)));
+    assert_eq!(of("", choice()).describe().range, Some((0.0, 1.0)));
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn places_are_filled_and_decide_what_is_needed() {
         "Q: <question>\nWhat is APT?\n</question>\nA: <answer>\nA <b>tool</b>.\n</answer>\nWrite {answer} and {\"a\": 1}. \
          Answer with one word: Yes or No."
     );
-    let needs = of("{question} {passages}", PromptOutput::YesNo).needs();
+    let needs = of("{question} {passages}", PromptOutput::YesNo).describe().needs;
     assert!(needs.passages && !needs.answer && !needs.reference && needs.judge);
 }
 
@@ -98,7 +99,11 @@ fn a_file_becomes_part_of_the_settings() {
     let named = |file: &str| MetricConfig::Prompt(Config { file: file.to_owned(), ..Config::default() });
     let loaded = |file: &str, content: &str| {
         let mut metric = named(file);
-        metric.load(&|path| if path == file { Ok(content.to_owned()) } else { Err(path.to_owned()) }).unwrap();
+        let read = |path: &str| {
+            assert_eq!(path, file);
+            Ok(content.to_owned())
+        };
+        metric.load(&read).unwrap();
         metric
     };
     assert!(named("a.txt").check().is_err());
@@ -106,8 +111,9 @@ fn a_file_becomes_part_of_the_settings() {
     assert!(first.check().is_ok() && first.needs().answer);
     assert_eq!(first, loaded("b/c.txt", "{answer} So?"), "a file that is moved is the same prompt");
     assert_ne!(first, loaded("a.txt", "{answer} Really?"), "a file that changes is another");
-    let failed = named("a.txt").load(&|_| Err("there is no such file".to_owned()));
-    assert_eq!(failed.unwrap_err().to_string(), "metric prompt: there is no such file");
+    let failed = named("a.txt").load(&|path| Err(SettingsFileError::NotInBundle(path.to_owned())));
+    let told = "metric prompt: a.txt is not in the bundle, which holds what its experiment needs";
+    assert_eq!(failed.unwrap_err().to_string(), told);
     assert!(named("a.txt").load(&|_| Ok(" ".to_owned())).is_err());
 }
 

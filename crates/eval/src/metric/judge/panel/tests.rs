@@ -1,7 +1,7 @@
 //! Tests of majorities.
 
 use super::super::super::testing::{FakeJudge, wait};
-use super::super::{complete, table};
+use super::super::{require_all, table};
 use super::*;
 
 fn panel(fakes: Vec<FakeJudge>) -> Judge {
@@ -27,7 +27,7 @@ fn the_majority_of_three_judges_counts_whatever_way_they_answer_in() {
     ]);
     let (verdicts, detail) = ask(&judge, &["x", "y", "z"]);
     let verdicts = verdicts.unwrap();
-    assert_eq!(complete(&verdicts), Ok(vec![true, true, false]));
+    assert_eq!(require_all(&verdicts), Ok(vec![true, true, false]));
     // 2 of 3, 2 of 3 and 3 of 3 said the same.
     assert!((detail["agreement"].as_f64().unwrap() - 7.0 / 9.0).abs() < 1e-12);
     let rows = table(&["x".to_owned(), "y".to_owned(), "z".to_owned()], &verdicts);
@@ -55,7 +55,7 @@ fn a_tie_is_no_verdict_and_says_so() {
     let judge = panel(vec![FakeJudge::new().verdicts("10"), FakeJudge::new().verdicts("11")]);
     let verdicts = ask(&judge, &["x", "y"]).0.unwrap();
     assert_eq!(verdicts.iter().map(|verdict| verdict.yes).collect::<Vec<_>>(), [Some(true), None]);
-    let Err(Missing::JudgeUnparsable(reason)) = complete(&verdicts) else { unreachable!() };
+    let Err(Missing::JudgeUnparsable(reason)) = require_all(&verdicts) else { unreachable!() };
     assert_eq!(reason, "1 of 2 items have no verdict: no majority of 2 judges");
 }
 
@@ -63,11 +63,11 @@ fn a_tie_is_no_verdict_and_says_so() {
 fn a_judge_that_cannot_be_read_has_no_vote_and_the_others_need_more_than_half_of_all() {
     let unreadable = || FakeJudge::new().replies(&["no JSON"]).without_probabilities();
     let judge = panel(vec![FakeJudge::new().verdicts("1"), unreadable(), FakeJudge::new().verdicts("1")]);
-    assert_eq!(complete(&ask(&judge, &["x"]).0.unwrap()), Ok(vec![true]));
+    assert_eq!(require_all(&ask(&judge, &["x"]).0.unwrap()), Ok(vec![true]));
     let judge = panel(vec![FakeJudge::new().verdicts("1"), unreadable(), FakeJudge::new().verdicts("0")]);
-    assert!(complete(&ask(&judge, &["x"]).0.unwrap()).is_err());
+    assert!(require_all(&ask(&judge, &["x"]).0.unwrap()).is_err());
     let judge = panel(vec![FakeJudge::new().verdicts("1"), unreadable(), unreadable()]);
-    assert!(complete(&ask(&judge, &["x"]).0.unwrap()).is_err(), "one of three is no majority");
+    assert!(require_all(&ask(&judge, &["x"]).0.unwrap()).is_err(), "one of three is no majority");
 }
 
 #[test]
