@@ -18,7 +18,6 @@ mod handle;
 mod lease;
 mod meter;
 mod reply;
-mod stored_form;
 mod structured;
 mod texts;
 mod unsaved;
@@ -31,7 +30,9 @@ pub use handle::{Embedder, Reranker};
 pub use lease::{LeaseRequest, Lessor, LessorError};
 pub use meter::{Meter, Spending};
 
-use crate::{ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, provider::Limits};
+use crate::{
+    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, Limits, Model, RerankModel, locked,
+};
 use caller::Caller;
 use executor::{
     AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable,
@@ -40,7 +41,7 @@ use flight::Flights;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use store::{Journal, Key, KeyBuilder, SharedJournal};
@@ -80,6 +81,7 @@ pub struct Exchange<'a> {
 pub type Listener = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
 /// What clones of a client share.
+#[derive(Default)]
 struct ClientInner {
     journal: Option<SharedJournal>,
     /// One for each model, shared by all its handles.
@@ -90,14 +92,6 @@ struct ClientInner {
     unsaved: UnsavedAnswers,
     /// Calls that go on although they were cancelled.
     finishing: TaskTracker,
-}
-
-impl ClientInner {
-    fn new(journal: Option<SharedJournal>, meter: Meter) -> Self {
-        let (limiters, flights, texts, unsaved) =
-            (Mutex::default(), Flights::default(), TextClaims::default(), UnsavedAnswers::default());
-        Self { journal, limiters, flights, texts, meter, unsaved, finishing: TaskTracker::new() }
-    }
 }
 
 impl fmt::Debug for Client {
@@ -119,7 +113,7 @@ impl Client {
 
     fn keeping(journal: Option<SharedJournal>) -> Self {
         Self {
-            inner: Arc::new(ClientInner::new(journal, Meter::default())),
+            inner: Arc::new(ClientInner { journal, ..ClientInner::default() }),
             budget: Budget::default(),
             cancel: CancellationToken::new(),
             call: Call::default(),
@@ -133,7 +127,7 @@ impl Client {
     /// calls another process keeps, pays and limits.
     #[must_use]
     pub fn without_journal(&self) -> Self {
-        let inner = Arc::new(ClientInner::new(None, self.meter()));
+        let inner = Arc::new(ClientInner { meter: self.meter(), ..ClientInner::default() });
         Self { inner, budget: Budget::default(), lessor: None, listener: None, ..self.clone() }
     }
 
@@ -196,32 +190,26 @@ impl Client {
 
     /// A handle to a chat model.
     pub fn chat(&self, model: Arc<dyn ChatModel>) -> Chat {
-        let asked = model.clone();
-        let caller =
-            self.caller("chat", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
-        Chat::new(caller, model)
+        let hints = model.clone();
+        Chat { caller: self.caller("chat", &*model, move || hints.rate_hints()), model }
     }
 
     /// A handle to an embedding model.
     pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
-        let asked = model.clone();
-        let caller =
-            self.caller("embedding", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
-        Embedder::new(caller, model)
+        let hints = model.clone();
+        Embedder { caller: self.caller("embedding", &*model, move || hints.rate_hints()), model }
     }
 
     /// A handle to a rerank model.
     pub fn reranker(&self, model: Arc<dyn RerankModel>) -> Reranker {
-        let asked = model.clone();
-        let caller =
-            self.caller("rerank", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
-        Reranker::new(caller, model)
+        let hints = model.clone();
+        Reranker { caller: self.caller("rerank", &*model, move || hints.rate_hints()), model }
     }
 
     /// The state of each model's limit, by kind and name. A model that is
     /// reached with several keys has a limit for each key.
     pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
-        let limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let limiters = locked(&self.inner.limiters);
         let limit =
             |limited: &SharedLimit| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
         limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
@@ -230,11 +218,10 @@ impl Client {
     fn caller(
         &self,
         kind: &'static str,
-        identity: &Identity,
-        account: &str,
-        limits: &Limits,
+        model: &(impl Model + ?Sized),
         hints: impl Fn() -> Option<RateHints> + Send + Sync + 'static,
     ) -> Caller {
+        let (identity, account, limits) = (model.identity(), model.account(), model.limits());
         // Providers count by model and account, whatever the other parameters are.
         let key = KeyBuilder::new("limit")
             .field("kind", kind)
@@ -242,18 +229,18 @@ impl Client {
             .field("model", &identity.model)
             .field("revision", &identity.revision)
             .field("account", account);
-        let key = match limits {
+        let key = match &limits {
             Limits::Learned { .. } => key.finish(),
             // A model of this process is limited by the number of its threads.
             Limits::Fixed(concurrency) => key.field("concurrency", concurrency).finish(),
         };
-        let mut limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limiters = locked(&self.inner.limiters);
         let name = match account {
             "" => format!("{kind} {}", identity.model),
             account => format!("{kind} {} ({account})", identity.model),
         };
         let limited = limiters.entry(key).or_insert_with(|| {
-            let (known, limiter) = match limits.settings() {
+            let (source, limiter) = match limits.settings() {
                 None => (LimitSource::Fixed, Limiter::fixed(limits.maximum())),
                 Some(settings) => match &self.lessor {
                     None => {
@@ -267,9 +254,9 @@ impl Client {
                     }
                 },
             };
-            SharedLimit { name, model: identity.model.clone(), limits: *limits, known, limiter }
+            SharedLimit { name, model: identity.model.clone(), limits, source, limiter }
         });
-        limited.restrict(limits);
+        limited.restrict(&limits);
         let limiter = limited.limiter.clone().with_retry(limits.retry(self.retry.clone()));
         Caller {
             client: self.clone(),
@@ -300,7 +287,7 @@ struct SharedLimit {
     model: String,
     /// The limits that all handles of the model so far have stated.
     limits: Limits,
-    known: LimitSource,
+    source: LimitSource,
     limiter: Limiter,
 }
 
@@ -320,12 +307,10 @@ impl SharedLimit {
     fn restrict(&mut self, limits: &Limits) {
         self.limits = self.limits.stricter(limits);
         let Some(settings) = self.limits.settings() else { return };
-        match &self.known {
+        match &self.source {
             LimitSource::Fixed => {}
             LimitSource::Here(controller) => controller.restrict(&settings),
-            LimitSource::Leased { settings: known, .. } => {
-                *known.lock().unwrap_or_else(PoisonError::into_inner) = settings
-            }
+            LimitSource::Leased { settings: known, .. } => *locked(&known) = settings,
         }
     }
 }
