@@ -35,7 +35,7 @@ use crate::{
 };
 use caller::Caller;
 use executor::{
-    AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable,
+    AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RetryPolicy, Retryable,
 };
 use flight::Flights;
 use std::{
@@ -190,20 +190,17 @@ impl Client {
 
     /// A handle to a chat model.
     pub fn chat(&self, model: Arc<dyn ChatModel>) -> Chat {
-        let hints = model.clone();
-        Chat { caller: self.caller("chat", &*model, move || hints.rate_hints()), model }
+        Chat { caller: self.caller("chat", model.clone()), model }
     }
 
     /// A handle to an embedding model.
     pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
-        let hints = model.clone();
-        Embedder { caller: self.caller("embedding", &*model, move || hints.rate_hints()), model }
+        Embedder { caller: self.caller("embedding", model.clone()), model }
     }
 
     /// A handle to a rerank model.
     pub fn reranker(&self, model: Arc<dyn RerankModel>) -> Reranker {
-        let hints = model.clone();
-        Reranker { caller: self.caller("rerank", &*model, move || hints.rate_hints()), model }
+        Reranker { caller: self.caller("rerank", model.clone()), model }
     }
 
     /// The state of each model's limit, by kind and name. A model that is
@@ -215,12 +212,7 @@ impl Client {
         limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
     }
 
-    fn caller(
-        &self,
-        kind: &'static str,
-        model: &(impl Model + ?Sized),
-        hints: impl Fn() -> Option<RateHints> + Send + Sync + 'static,
-    ) -> Caller {
+    fn caller(&self, kind: &'static str, model: Arc<dyn Model>) -> Caller {
         let (identity, account, limits) = (model.identity(), model.account(), model.limits());
         // Providers count by model and account, whatever the other parameters are.
         let key = KeyBuilder::new("limit")
@@ -266,7 +258,7 @@ impl Client {
                 Some(hedge) => limiter.with_hedge(hedge),
                 None => limiter,
             },
-            hints: Arc::new(hints),
+            model: model.clone(),
             repeat: 0,
         }
     }
@@ -310,7 +302,7 @@ impl SharedLimit {
         match &self.source {
             LimitSource::Fixed => {}
             LimitSource::Here(controller) => controller.restrict(&settings),
-            LimitSource::Leased { settings: known, .. } => *locked(&known) = settings,
+            LimitSource::Leased { settings: known, .. } => *locked(known) = settings,
         }
     }
 }

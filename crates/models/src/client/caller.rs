@@ -11,8 +11,8 @@ use super::{
     texts::shares,
     unsaved::RunningAttempt,
 };
-use crate::{Error, Identity, Usage, ledger, trace};
-use executor::{Limiter, OutcomeKind, RateHints, Retryable};
+use crate::{Error, Identity, Model, Usage, ledger, trace};
+use executor::{Limiter, OutcomeKind, Retryable};
 use std::{
     pin::pin,
     sync::{
@@ -34,9 +34,6 @@ const ANSWER_VERSION: u32 = 1;
 const ASK_AUTHORITY: Duration = Duration::from_secs(1);
 const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
 
-/// The last rate headers of a model's provider.
-pub(super) type Hints = Arc<dyn Fn() -> Option<RateHints> + Send + Sync>;
-
 /// Makes the calls of one kind to one model.
 #[derive(Clone)]
 pub(super) struct Caller {
@@ -44,7 +41,7 @@ pub(super) struct Caller {
     pub(super) kind: &'static str,
     pub(super) identity: Identity,
     pub(super) limiter: Limiter,
-    pub(super) hints: Hints,
+    pub(super) model: Arc<dyn Model>,
     /// The number of the repeat among equal requests.
     pub(super) repeat: u32,
 }
@@ -200,7 +197,7 @@ impl Caller {
                 // Inside, so that what `make` does before it waits belongs to the attempt too.
                 let made = trace::attempted(span, attempt, async { make().await }).await;
                 // Before the slot is given back, so that the next call knows the limits.
-                if let Some(hints) = (self.hints)() {
+                if let Some(hints) = self.model.rate_hints() {
                     self.limiter.hear(&hints);
                 }
                 let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();

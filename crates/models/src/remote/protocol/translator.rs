@@ -118,30 +118,19 @@ impl Translator {
 
     fn options(&self, model: &ChatTarget<'_>, request: &ChatRequest, in_words: bool) -> ChatOptions {
         let wanted = |parameter: &str| !model.omits(parameter);
-        let mut options = ChatOptions::default().with_max_tokens(request.max_tokens);
-        if wanted("temperature") {
-            options = options.with_temperature(decimal(request.temperature));
-        }
-        if request.top_p < 1.0 && wanted("top_p") {
-            options = options.with_top_p(decimal(request.top_p));
-        }
-        if wanted("seed") {
+        let schema = request.schema.as_ref().filter(|_| !in_words);
+        ChatOptions {
+            max_tokens: Some(request.max_tokens),
+            temperature: wanted("temperature").then(|| decimal(request.temperature)),
+            top_p: (request.top_p < 1.0 && wanted("top_p")).then(|| decimal(request.top_p)),
             // Gemini's is a signed number of 32 bits.
-            options = options.with_seed(request.seed & 0x7fff_ffff);
+            seed: wanted("seed").then_some(request.seed & 0x7fff_ffff),
+            stop_sequences: request.stop.iter().filter(|_| wanted("stop")).cloned().collect(),
+            response_format: schema.map(|schema| JsonSpec::new("answer", schema.clone()).into()),
+            reasoning_effort: self.effort.clone(),
+            extra_body: self.extra.clone(),
+            ..ChatOptions::default()
         }
-        if wanted("stop") {
-            options = options.with_stop_sequences(request.stop.clone());
-        }
-        if let Some(schema) = request.schema.as_ref().filter(|_| !in_words) {
-            options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
-        }
-        if let Some(effort) = &self.effort {
-            options = options.with_reasoning_effort(effort.clone());
-        }
-        if let Some(extra) = &self.extra {
-            options = options.with_extra_body(extra.clone());
-        }
-        options
     }
 
     async fn ask_once(
