@@ -37,17 +37,11 @@ macro_rules! providers {
             }
 
             /// See [`ModelConfig::identity`].
-            ///
-            /// # Errors
-            /// See there.
             pub fn identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
                 match self { $( Self::$Variant(config) => config.identity(cx), )+ }
             }
 
             /// See [`ModelConfig::ready`].
-            ///
-            /// # Errors
-            /// See there.
             pub async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
                 match self { $( Self::$Variant(config) => config.ready(cx).await, )+ }
             }
@@ -92,7 +86,7 @@ macro_rules! of_any_kind {
 }
 
 impl ModelConfig {
-    /// A model in this process; `model` is what its setting of this name takes. None for a
+    /// The default settings of a model in this process, with this `model`; none for a
     /// library. Whether the model's files are here is checked later.
     pub fn here(kind: ModelKind, model: &str) -> Option<Self> {
         let model = model.to_owned();
