@@ -50,13 +50,7 @@ pub(super) struct ManifestFile {
 struct RepositoryAnswer {
     sha: String,
     #[serde(default, rename = "cardData")]
-    card: Option<Card>,
-}
-
-#[derive(Deserialize)]
-struct Card {
-    #[serde(default)]
-    license: Option<serde_json::Value>,
+    card: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -114,7 +108,7 @@ impl RepositoryManifest {
                     sha256: entry.lfs.map(|large| large.oid.trim_start_matches("sha256:").to_owned()),
                 }
             });
-        let licence = answer.card.and_then(|card| card.license?.as_str().map(str::to_owned));
+        let licence = answer.card["license"].as_str().map(str::to_owned);
         let files = choose(present.collect(), file.as_deref())
             .map_err(|error| FetchError::new(format_args!("{repository} {error}")))?;
         Ok(Self { repository: repository.clone(), revision: answer.sha, licence, files })

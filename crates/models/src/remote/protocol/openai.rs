@@ -84,11 +84,14 @@ impl Speaker for OpenAi {
             let streams = on_piece.filter(|_| !dialect.no_streams);
             let answer = match streams {
                 Some(on_piece) => self.streamed(model, request, dialect, on_piece).await,
-                None => self.whole(model, request, dialect).await,
+                None => {
+                    let body = self.body(model, request, dialect, false);
+                    model.endpoint.post(PATH, &body).await.map(|answer| (answer, false))
+                }
             };
             let error = match answer {
-                Ok(RawAnswer { body, is_streamed }) => {
-                    let reply = reply(model, request, &body)?;
+                Ok((answer, is_streamed)) => {
+                    let reply = reply(model, request, &answer)?;
                     if let Some(on_piece) = on_piece.filter(|_| !is_streamed) {
                         on_piece(&reply.text);
                     }
@@ -110,13 +113,6 @@ impl Speaker for OpenAi {
     }
 }
 
-/// An answer before it is read.
-struct RawAnswer {
-    body: Value,
-    /// Whether its text was handed out while it arrived.
-    is_streamed: bool,
-}
-
 impl OpenAi {
     pub(super) fn new(differences: Differences, model: &ChatTarget<'_>) -> Result<Self, Error> {
         model.omits_only(&OPTIONAL)?;
@@ -129,20 +125,15 @@ impl OpenAi {
         Ok(Self { differences, dialect: Mutex::new(dialect) })
     }
 
-    async fn whole(&self, model: &ChatTarget<'_>, request: &ChatRequest, dialect: Dialect) -> Result<RawAnswer, Error> {
-        let body = model.endpoint.post(PATH, &self.body(model, request, dialect, false)).await?;
-        Ok(RawAnswer { body, is_streamed: false })
-    }
-
     /// Asks for a stream, and puts the chunks together to the answer that would
-    /// have come without one.
+    /// have come without one. Also returns whether its text was handed out while it arrived.
     async fn streamed(
         &self,
         model: &ChatTarget<'_>,
         request: &ChatRequest,
         dialect: Dialect,
         on_piece: &OnPiece,
-    ) -> Result<RawAnswer, Error> {
+    ) -> Result<(Value, bool), Error> {
         let mut chunks = ChunkAssembler::new(on_piece, model.endpoint.redactor());
         let body = self.body(model, request, dialect, true);
         let take = |_: &str, chunk: &Value| {
@@ -151,7 +142,7 @@ impl OpenAi {
         };
         let ended = model.endpoint.stream(PATH, &body, take).await;
         match ended {
-            Ok(StreamEnd::Whole(body)) => return Ok(RawAnswer { body, is_streamed: false }),
+            Ok(StreamEnd::Whole(answer)) => return Ok((answer, false)),
             Ok(StreamEnd::Done) => {}
             Ok(_) if chunks.is_finished() => {}
             Ok(StreamEnd::Broken(error)) => return Err(error),
@@ -159,7 +150,7 @@ impl OpenAi {
             Err(error) if chunks.has_begun() => return Err(without_refusal(error)),
             Err(error) => return Err(error),
         }
-        Ok(RawAnswer { body: chunks.whole(), is_streamed: true })
+        Ok((chunks.whole(), true))
     }
 
     fn body(&self, model: &ChatTarget<'_>, request: &ChatRequest, dialect: Dialect, streams: bool) -> Value {
