@@ -1,4 +1,4 @@
-//! The paths of the provider, and what becomes of a request on each.
+//! The paths of the provider, and how a request to each is answered.
 
 use crate::{
     InjectedFault, SimulatorSettings, chat, embeddings, headers,

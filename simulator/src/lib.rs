@@ -11,7 +11,7 @@
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let settings = simulator::Settings { requests_per_minute: Some(1_200), ..Default::default() };
+//! let settings = simulator::SimulatorSettings { requests_per_minute: Some(1_200), ..Default::default() };
 //! let provider = simulator::start(settings).await?;
 //! println!("{}/v1/chat/completions", provider.url);
 //! assert_eq!(provider.stats().requests, 0);

@@ -7,8 +7,7 @@
 use crate::SimulatorSettings;
 use std::time::Duration;
 
-/// What one unit of a limit costs: a limit of one per minute brings 1 each
-/// nanosecond.
+/// The level that one unit of a limit costs: a limit of one per minute adds 1 to the level each nanosecond.
 const UNIT: u128 = 60_000_000_000;
 
 /// A limit per minute that refills continuously up to a capacity.

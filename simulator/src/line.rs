@@ -14,8 +14,8 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Resets the connection to which it belongs: whatever is to be written next
-/// is not, and the other side is told that the connection is gone.
+/// Resets the connection to which it belongs: the next bytes are not written, and the client's system reports that the
+/// connection was reset.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cutter(Arc<AtomicBool>);
 

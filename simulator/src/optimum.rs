@@ -15,7 +15,7 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
-/// How many requests per task it may take before the settings count as hopeless.
+/// If the tasks take more requests than this on average, the settings are refused.
 const MOST_REQUESTS: u64 = 1_000;
 
 /// The shortest time for this many tasks of this many tokens each, by a

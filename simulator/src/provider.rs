@@ -18,7 +18,7 @@ pub(crate) struct SimulatedProvider {
     passed: u64,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ProviderAdmission {
     /// A limit refuses it.

@@ -1,4 +1,4 @@
-//! What the provider would answer, before limits and faults have their say.
+//! The answers of the provider, before limits and faults are applied.
 
 use crate::draw::scramble;
 use bytes::Bytes;
@@ -50,7 +50,7 @@ impl ReplyUsage {
     }
 }
 
-/// What tells request bodies apart.
+/// Identifies a request body.
 pub(crate) fn fingerprint(body: &[u8]) -> u128 {
     let hash = blake3::hash(body);
     let (first, _) = hash.as_bytes().split_at(16);

@@ -1,4 +1,4 @@
-//! What the simulated provider is like: how fast, how much it allows, how
+//! The settings of the simulated provider: how fast it is, how much it allows, how
 //! often it fails, and how all that changes while it runs.
 
 use crate::Error;
@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimulatorSettings {
-    /// Decides latencies and faults. The n-th request that the limits let
-    /// through meets the same fate in every run, whoever sends it.
+    /// Decides latencies and faults: those of the n-th request that the limits let
+    /// through are the same in every run, whichever client sends it.
     pub seed: u64,
     /// The port on 127.0.0.1; 0 takes a free one.
     pub port: u16,
@@ -38,7 +38,7 @@ pub struct SimulatorSettings {
     pub rate_headers: bool,
     /// How often something goes wrong.
     pub faults: Faults,
-    /// What becomes different while it runs.
+    /// Changes of settings while it runs.
     pub changes: Vec<SettingsChange>,
 }
 
@@ -66,26 +66,15 @@ impl Default for SimulatorSettings {
 /// How long an answer takes, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum LatencyModel {
     /// Always the same.
-    Constant {
-        /// How long.
-        seconds: f64,
-    },
+    Constant { seconds: f64 },
     /// Anything between two bounds, equally often.
-    Uniform {
-        /// The shortest.
-        shortest: f64,
-        /// The longest.
-        longest: f64,
-    },
-    /// Like that of real services: most answers near the median, few far above.
-    LogNormal {
-        /// Half of the answers are faster.
-        median: f64,
-        /// The standard deviation of the logarithm.
-        sigma: f64,
-    },
+    Uniform { shortest: f64, longest: f64 },
+    /// Like that of real services: most answers near the median, few far above. `sigma` is the
+    /// standard deviation of the logarithm.
+    LogNormal { median: f64, sigma: f64 },
 }
 
 impl Default for LatencyModel {

@@ -31,7 +31,7 @@ impl ProviderState {
     }
 }
 
-/// What becomes of a request, and what its headers say.
+/// The decision about a request, and the limits that its answer announces.
 pub(crate) struct AdmissionDecision {
     pub(crate) verdict: AdmissionVerdict,
     pub(crate) rates: RateStatuses,
@@ -58,7 +58,7 @@ impl SimulatorState {
         self.started.elapsed()
     }
 
-    /// Whether a request that will use this many tokens may come in.
+    /// Decides about a request that will use this many tokens.
     pub(crate) fn admit(self: &Arc<Self>, tokens: u64) -> AdmissionDecision {
         let mut inner = self.lock();
         // Inside the lock, so that time never goes backwards.
@@ -77,7 +77,7 @@ impl SimulatorState {
             }
             ProviderAdmission::Admitted { latency, fault } => {
                 let in_flight = inner.provider.in_flight();
-                inner.counter.admitted(in_flight);
+                inner.counter.stats.max_in_flight = inner.counter.stats.max_in_flight.max(in_flight);
                 if let Some(fault) = fault {
                     inner.counter.failed(fault, since_first);
                 }
@@ -88,7 +88,7 @@ impl SimulatorState {
     }
 
     pub(crate) fn not_understood(&self) {
-        self.lock().counter.not_understood();
+        self.lock().counter.stats.not_understood += 1;
     }
 
     pub(crate) fn settings(&self) -> Arc<SimulatorSettings> {
@@ -102,7 +102,7 @@ impl SimulatorState {
 
     pub(crate) fn stats(&self) -> Stats {
         let inner = self.lock();
-        inner.counter.stats(inner.provider.in_flight())
+        Stats { in_flight: inner.provider.in_flight(), ..inner.counter.stats.clone() }
     }
 
     /// Replaces the settings by what `change` makes of them.
@@ -145,7 +145,7 @@ impl Drop for Ticket {
         let mut inner = self.state.lock();
         inner.provider.release();
         if !self.ended && self.fault != Some(InjectedFault::Hang) {
-            inner.counter.abandoned();
+            inner.counter.stats.abandoned += 1;
         }
     }
 }

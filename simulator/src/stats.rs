@@ -100,7 +100,7 @@ impl Stats {
 /// A running count.
 #[derive(Debug, Default)]
 pub(crate) struct StatsCounter {
-    stats: Stats,
+    pub(crate) stats: Stats,
     /// How often each request body was answered.
     bodies: HashMap<u128, u32>,
 }
@@ -109,10 +109,6 @@ impl StatsCounter {
     pub(crate) fn requested(&mut self, since_first: Duration) {
         self.stats.requests += 1;
         self.second(since_first).requests += 1;
-    }
-
-    pub(crate) fn admitted(&mut self, in_flight: u64) {
-        self.stats.max_in_flight = self.stats.max_in_flight.max(in_flight);
     }
 
     pub(crate) fn rejected(&mut self, refusal: LimitRefusal, since_first: Duration) {
@@ -152,18 +148,6 @@ impl StatsCounter {
             2 => self.stats.answered_twice += 1,
             _ => {}
         }
-    }
-
-    pub(crate) fn not_understood(&mut self) {
-        self.stats.not_understood += 1;
-    }
-
-    pub(crate) fn abandoned(&mut self) {
-        self.stats.abandoned += 1;
-    }
-
-    pub(crate) fn stats(&self, in_flight: u64) -> Stats {
-        Stats { in_flight, ..self.stats.clone() }
     }
 
     fn second(&mut self, since_first: Duration) -> &mut Second {

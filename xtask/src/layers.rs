@@ -1,5 +1,4 @@
-//! The stated layers: which crate may depend on which, in which order the modules of a crate stand, and the circles
-//! that are left, each with its reason.
+//! The stated layers: which crate may depend on which, and in which order the modules of a crate stand.
 
 /// Crates and what they may depend on: one direction only.
 pub(crate) const DIRECTION: &[(&str, &[&str])] = &[
@@ -70,7 +69,3 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("serve", &["error access telemetry http settings", "answering sampling", "service", "middleware routes server"]),
 ];
-
-/// Circles among the modules of a folder that are known, with the reason. No
-/// other module may join them.
-pub(crate) const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[];

@@ -5,9 +5,9 @@ mod imports;
 mod layers;
 mod type_names;
 
-use layers::{DIRECTION, KNOWN_CIRCLES, LAYERS, OTHER_STAGES};
+use layers::{DIRECTION, LAYERS, OTHER_STAGES};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::HashSet,
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -84,33 +84,20 @@ fn main() -> ExitCode {
 
 /// Crates depend only in the direction of the arrow.
 fn direction(root: &Path, complaints: &mut Vec<String>) {
-    let allowed: BTreeMap<_, _> = DIRECTION.iter().copied().collect();
-    for (name, _) in DIRECTION {
+    for (name, allowed) in DIRECTION {
         for (kind, dependency) in dependencies(&folder(root, name)) {
-            let is_known = allowed.contains_key(dependency.as_str());
-            if kind == "dependencies" && is_known && !allowed[name].contains(&dependency.as_str()) {
+            let is_known = DIRECTION.iter().any(|(known, _)| *known == dependency);
+            if kind == "dependencies" && is_known && !allowed.contains(&dependency.as_str()) {
                 complaints.push(format!("crates/{name} may not depend on `{dependency}`: see ARCHITECTURE.md"));
             }
         }
     }
 }
 
-/// The modules of a folder do not need one another in a circle, except for those in
-/// [`KNOWN_CIRCLES`].
+/// The modules of a folder do not need one another in a circle.
 fn circles(root: &Path, complaints: &mut Vec<String>) {
-    let mut seen = BTreeSet::new();
     for (name, _) in DIRECTION {
         for circle in imports::circles(&folder(root, name).join("src")) {
-            let is_known = |(listed, folder, modules): &&(&str, &str, &str)| {
-                let modules: BTreeSet<&str> = modules.split_whitespace().collect();
-                listed == name
-                    && *folder == circle.folder
-                    && circle.modules.iter().all(|module| modules.contains(module.as_str()))
-            };
-            if let Some(known) = KNOWN_CIRCLES.iter().find(is_known) {
-                seen.insert(known);
-                continue;
-            }
             let modules: Vec<&str> = circle.modules.iter().map(String::as_str).collect();
             let ways: Vec<String> = circle.imports.iter().map(|(way, place)| format!("  {way}: {place}")).collect();
             complaints.push(format!(
@@ -120,10 +107,6 @@ fn circles(root: &Path, complaints: &mut Vec<String>) {
                 ways.join("\n")
             ));
         }
-    }
-    for (name, folder, modules) in KNOWN_CIRCLES.iter().filter(|known| !seen.contains(known)) {
-        complaints
-            .push(format!("{name}: the circle {modules} of `{folder}` is gone: remove it from xtask/src/layers.rs"));
     }
 }
 

@@ -6,9 +6,6 @@ use std::{collections::BTreeMap, fs, path::Path};
 /// Names that stand for the same in every file: the settings and the error of a component.
 const SHARED: &[&str] = &["Config", "Error"];
 
-/// Names that several types may have, each with the reason.
-const KNOWN: &[(&str, &str)] = &[];
-
 /// Complains of every name that two types have.
 pub(crate) fn check(root: &Path, complaints: &mut Vec<String>) {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -24,14 +21,9 @@ pub(crate) fn check(root: &Path, complaints: &mut Vec<String>) {
             found.entry(type_name).or_default().push(format!("{name}:{line}"));
         }
     }
-    for (name, places) in found.iter().filter(|(_, places)| places.len() > 1) {
-        let is_known = SHARED.contains(&name.as_str()) || KNOWN.iter().any(|(known, _)| known == name);
-        if !is_known {
-            complaints.push(format!("`{name}` is the name of {} types: {}", places.len(), places.join(", ")));
-        }
-    }
-    for (name, _) in KNOWN.iter().filter(|(name, _)| found.get(*name).is_none_or(|places| places.len() < 2)) {
-        complaints.push(format!("`{name}` is the name of one type: remove it from xtask/src/type_names.rs"));
+    let is_shared = |name: &String| SHARED.contains(&name.as_str());
+    for (name, places) in found.iter().filter(|(name, places)| places.len() > 1 && !is_shared(name)) {
+        complaints.push(format!("`{name}` is the name of {} types: {}", places.len(), places.join(", ")));
     }
 }
 

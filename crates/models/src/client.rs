@@ -18,7 +18,6 @@ mod handle;
 mod lease;
 mod meter;
 mod reply;
-mod stored_form;
 mod structured;
 mod texts;
 mod unsaved;
@@ -31,16 +30,18 @@ pub use handle::{Embedder, Reranker};
 pub use lease::{LeaseRequest, Lessor, LessorError};
 pub use meter::{Meter, Spending};
 
-use crate::{ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, provider::Limits};
+use crate::{
+    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, Limits, Model, RerankModel, locked,
+};
 use caller::Caller;
 use executor::{
-    AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable,
+    AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RetryPolicy, Retryable,
 };
 use flight::Flights;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use store::{Journal, Key, KeyBuilder, SharedJournal};
@@ -80,6 +81,7 @@ pub struct Exchange<'a> {
 pub type Listener = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
 /// What clones of a client share.
+#[derive(Default)]
 struct ClientInner {
     journal: Option<SharedJournal>,
     /// One for each model, shared by all its handles.
@@ -90,14 +92,6 @@ struct ClientInner {
     unsaved: UnsavedAnswers,
     /// Calls that go on although they were cancelled.
     finishing: TaskTracker,
-}
-
-impl ClientInner {
-    fn new(journal: Option<SharedJournal>, meter: Meter) -> Self {
-        let (limiters, flights, texts, unsaved) =
-            (Mutex::default(), Flights::default(), TextClaims::default(), UnsavedAnswers::default());
-        Self { journal, limiters, flights, texts, meter, unsaved, finishing: TaskTracker::new() }
-    }
 }
 
 impl fmt::Debug for Client {
@@ -119,7 +113,7 @@ impl Client {
 
     fn keeping(journal: Option<SharedJournal>) -> Self {
         Self {
-            inner: Arc::new(ClientInner::new(journal, Meter::default())),
+            inner: Arc::new(ClientInner { journal, ..ClientInner::default() }),
             budget: Budget::default(),
             cancel: CancellationToken::new(),
             call: Call::default(),
@@ -133,7 +127,7 @@ impl Client {
     /// calls another process keeps, pays and limits.
     #[must_use]
     pub fn without_journal(&self) -> Self {
-        let inner = Arc::new(ClientInner::new(None, self.meter()));
+        let inner = Arc::new(ClientInner { meter: self.meter(), ..ClientInner::default() });
         Self { inner, budget: Budget::default(), lessor: None, listener: None, ..self.clone() }
     }
 
@@ -196,45 +190,30 @@ impl Client {
 
     /// A handle to a chat model.
     pub fn chat(&self, model: Arc<dyn ChatModel>) -> Chat {
-        let asked = model.clone();
-        let caller =
-            self.caller("chat", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
-        Chat::new(caller, model)
+        Chat { caller: self.caller("chat", model.clone()), model }
     }
 
     /// A handle to an embedding model.
     pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
-        let asked = model.clone();
-        let caller =
-            self.caller("embedding", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
-        Embedder::new(caller, model)
+        Embedder { caller: self.caller("embedding", model.clone()), model }
     }
 
     /// A handle to a rerank model.
     pub fn reranker(&self, model: Arc<dyn RerankModel>) -> Reranker {
-        let asked = model.clone();
-        let caller =
-            self.caller("rerank", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
-        Reranker::new(caller, model)
+        Reranker { caller: self.caller("rerank", model.clone()), model }
     }
 
     /// The state of each model's limit, by kind and name. A model that is
     /// reached with several keys has a limit for each key.
     pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
-        let limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let limiters = locked(&self.inner.limiters);
         let limit =
             |limited: &SharedLimit| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
         limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
     }
 
-    fn caller(
-        &self,
-        kind: &'static str,
-        identity: &Identity,
-        account: &str,
-        limits: &Limits,
-        hints: impl Fn() -> Option<RateHints> + Send + Sync + 'static,
-    ) -> Caller {
+    fn caller(&self, kind: &'static str, model: Arc<dyn Model>) -> Caller {
+        let (identity, account, limits) = (model.identity(), model.account(), model.limits());
         // Providers count by model and account, whatever the other parameters are.
         let key = KeyBuilder::new("limit")
             .field("kind", kind)
@@ -242,18 +221,18 @@ impl Client {
             .field("model", &identity.model)
             .field("revision", &identity.revision)
             .field("account", account);
-        let key = match limits {
+        let key = match &limits {
             Limits::Learned { .. } => key.finish(),
             // A model of this process is limited by the number of its threads.
             Limits::Fixed(concurrency) => key.field("concurrency", concurrency).finish(),
         };
-        let mut limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limiters = locked(&self.inner.limiters);
         let name = match account {
             "" => format!("{kind} {}", identity.model),
             account => format!("{kind} {} ({account})", identity.model),
         };
         let limited = limiters.entry(key).or_insert_with(|| {
-            let (known, limiter) = match limits.settings() {
+            let (source, limiter) = match limits.settings() {
                 None => (LimitSource::Fixed, Limiter::fixed(limits.maximum())),
                 Some(settings) => match &self.lessor {
                     None => {
@@ -267,9 +246,9 @@ impl Client {
                     }
                 },
             };
-            SharedLimit { name, model: identity.model.clone(), limits: *limits, known, limiter }
+            SharedLimit { name, model: identity.model.clone(), limits, source, limiter }
         });
-        limited.restrict(limits);
+        limited.restrict(&limits);
         let limiter = limited.limiter.clone().with_retry(limits.retry(self.retry.clone()));
         Caller {
             client: self.clone(),
@@ -279,7 +258,7 @@ impl Client {
                 Some(hedge) => limiter.with_hedge(hedge),
                 None => limiter,
             },
-            hints: Arc::new(hints),
+            model: model.clone(),
             repeat: 0,
         }
     }
@@ -300,7 +279,7 @@ struct SharedLimit {
     model: String,
     /// The limits that all handles of the model so far have stated.
     limits: Limits,
-    known: LimitSource,
+    source: LimitSource,
     limiter: Limiter,
 }
 
@@ -320,12 +299,10 @@ impl SharedLimit {
     fn restrict(&mut self, limits: &Limits) {
         self.limits = self.limits.stricter(limits);
         let Some(settings) = self.limits.settings() else { return };
-        match &self.known {
+        match &self.source {
             LimitSource::Fixed => {}
             LimitSource::Here(controller) => controller.restrict(&settings),
-            LimitSource::Leased { settings: known, .. } => {
-                *known.lock().unwrap_or_else(PoisonError::into_inner) = settings
-            }
+            LimitSource::Leased { settings: known, .. } => *locked(known) = settings,
         }
     }
 }

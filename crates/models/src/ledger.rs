@@ -12,12 +12,12 @@
 
 #[cfg(doc)]
 use crate::Error;
-use crate::Identity;
+use crate::{Identity, locked};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     ops::AddAssign,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use store::KeyBuilder;
 use tokio::time::Instant;
@@ -167,10 +167,6 @@ fn current() -> Option<Arc<LedgerScope>> {
     SCOPE.try_with(Arc::clone).ok()
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Does work, and counts what its calls use.
 pub async fn measure<T>(work: impl Future<Output = T>) -> (T, Ledger) {
     let scope = LedgerScope::within(None, false);
@@ -248,8 +244,8 @@ pub fn add(earlier: &Ledger) {
     }
 }
 
-/// Adds a call that was answered now to the ledgers that are open here. `usage`
-/// needs no name of the model.
+/// Adds a call that was answered now to the ledgers that are open here. The name of the model in
+/// `usage` may be empty.
 pub(crate) fn record(identity: &Identity, usage: &ModelUsage, began: Instant) {
     let Some(scope) = current() else { return };
     let (account, usage) = (account(identity), ModelUsage { model: identity.model.clone(), ..usage.clone() });

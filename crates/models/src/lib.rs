@@ -40,10 +40,16 @@ pub use ledger::{Ledger, ModelUsage};
 pub use model::{
     Absence, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, ErrorReport,
     Finish, FunctionError, Identity, InputKind, Limits, Matrix, Message, Model, ModelPlace, OnPiece, OnRestart,
-    RateHeaders, RerankModel, Role, Usage,
+    RerankModel, Role, Usage,
 };
 pub use provider::EndpointAccess;
 pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
 pub use remote::{ServedFunction, is_unprotected};
 
 use model::{CONTEXT_LENGTH, estimated_tokens, schema, visible};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex whose value is valid even if a thread has panicked with the lock.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,10 +1,10 @@
-//! What a provider is: a way to run a model. One file each in `remote` or
-//! `local`, one line in the list here.
+//! Providers: the ways to run a model. Each has a file in `remote` or
+//! `local`, and a line in the list here.
 
 use crate::{CpuBudget, Error, Identity, ModelDirectory, ModelPlace};
 use std::{fmt, sync::Arc};
 
-pub use crate::model::{EndpointLimits, Limits, RateHeaders};
+pub use crate::model::{EndpointLimits, Limits};
 
 /// The list of all providers, passed on to another macro: here it makes the
 /// registries, and in each folder it declares that folder's modules.
@@ -92,23 +92,14 @@ pub(crate) trait ModelSettings: Registration {
     /// The trait of the models.
     type Model: ?Sized;
 
-    /// The identity of the model, without the provider's version.
-    ///
-    /// # Errors
-    /// If the settings cannot work, or the model's files are not here.
+    /// The identity of the model, without the provider's version. Fails if the settings cannot work, or the model's
+    /// files are not here.
     fn describe(&self, cx: &ModelContext) -> Result<Identity, Error>;
 
-    /// Makes the model.
-    ///
-    /// # Errors
-    /// If the settings cannot work, or something that the model needs is not here.
+    /// Makes the model. Fails if the settings cannot work, or something that the model needs is not here.
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error>;
 
-    /// Whether the model could be used now: its files and libraries are here,
-    /// its key is set, its endpoint answers. The check costs no money.
-    ///
-    /// # Errors
-    /// What is missing, and what to do about it.
+    /// See [`ModelConfig::ready`](crate::ModelConfig::ready).
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error>;
 
     /// What leaves this process for the model; none for a model in this process.
@@ -116,8 +107,7 @@ pub(crate) trait ModelSettings: Registration {
         None
     }
 
-    /// Dollars per million tokens read and written, if the settings state them;
-    /// none for a model in this process.
+    /// Dollars per million tokens read and written; none if the settings do not state them.
     fn prices(&self) -> Option<(f64, f64)> {
         match Self::PLACE {
             ModelPlace::Here => Some((0.0, 0.0)),
@@ -126,9 +116,6 @@ pub(crate) trait ModelSettings: Registration {
     }
 
     /// The identity of the model, with the provider's version.
-    ///
-    /// # Errors
-    /// As [`ModelSettings::describe`].
     fn identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(Self::versioned(self.describe(cx)?))
     }

@@ -8,7 +8,7 @@
 //! `input.value`, `output.value`). Texts of questions, passages
 //! and answers are recorded only for a listener of the target [`CONTENT`].
 
-use crate::{ChatRequest, ChatResponse, Error, Identity, Role, Usage};
+use crate::{ChatRequest, ChatResponse, Error, Identity, Usage};
 use serde_json::{Value, json};
 use std::{borrow::Cow, future::Future, sync::OnceLock, time::Instant};
 use tracing::{Instrument, Level, Span, field::Empty, info_span};
@@ -255,14 +255,7 @@ pub(crate) fn asked(request: &ChatRequest, streams: bool) {
         span.record("gen_ai.request.stream", streams);
         span.record("gen_ai.output.type", if request.schema.is_some() { "json" } else { "text" });
         if tells_content() {
-            let message = |message: &crate::Message| {
-                let role = match message.role {
-                    Role::System => "system",
-                    Role::User => "user",
-                    Role::Assistant => "assistant",
-                };
-                json!({ "role": role, "parts": [{ "type": "text", "content": message.content }] })
-            };
+            let message = |message: &crate::Message| json!({ "role": message.role, "parts": [{ "type": "text", "content": message.content }] });
             let messages: Value = request.messages.iter().map(message).collect();
             span.record("gen_ai.input.messages", messages.to_string());
         }
@@ -298,8 +291,8 @@ impl FirstPiece {
         Self { span, asked: Instant::now(), came: OnceLock::new() }
     }
 
-    /// A piece came.
-    pub(crate) fn came(&self) {
+    /// Records the time of a piece, if it is the first.
+    pub(crate) fn record(&self) {
         if let Some(span) = &self.span
             && self.came.set(()).is_ok()
         {

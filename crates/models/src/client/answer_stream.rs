@@ -80,7 +80,7 @@ impl AnswerStream {
         Fut: Future<Output = Result<ChatResponse, Error>> + Send + 'static,
     {
         let (sender, pieces) = mpsc::unbounded_channel();
-        let view = DraftView { draft: AnswerDraft::new(), pieces: AnswerPieces::default(), sender };
+        let view = DraftView { draft: AnswerDraft::default(), pieces: AnswerPieces::default(), sender };
         Self { work: Some(Box::pin(work(view))), outcome: None, pieces, gave_error: false }
     }
 

@@ -27,13 +27,13 @@ use super::{
     Lessor,
     amount::{BudgetAmount, Caps, ONE_CALL, ReachedCap, SpentTotals, dollars, picodollars},
 };
-use crate::{Error, Usage, model::Cap};
+use crate::{Cap, Error, Usage, locked};
 use allowance::AllowanceSource;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 use store::Key;
 use tokio::{sync::Notify, time::Instant};
@@ -80,14 +80,6 @@ struct BudgetState {
     /// The amounts of `spent` and `paid_calls` that were already reported.
     reported: (BudgetAmount, u64),
     allowance: allowance::HeldAllowance,
-}
-
-/// The estimated highest cost of a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Estimate {
-    pub(super) usd: f64,
-    /// Read and written.
-    pub(super) tokens: u64,
 }
 
 impl Default for Budget {
@@ -142,14 +134,14 @@ impl Budget {
     /// The cost of calls so far.
     pub fn spent(&self) -> SpentTotals {
         let minutes = self.minutes();
-        let state = self.state();
+        let state = self.0.state();
         let BudgetAmount { picodollars, tokens, calls } = state.spent;
         SpentTotals { usd: dollars(picodollars), tokens, calls, paid_calls: state.paid_calls, minutes }
     }
 
     /// What happened since the last report.
     pub fn report(&self) -> BudgetReport {
-        let mut state = self.state();
+        let mut state = self.0.state();
         let now = (state.spent, state.paid_calls);
         let (spent, paid_calls) = std::mem::replace(&mut state.reported, now);
         BudgetReport {
@@ -163,7 +155,7 @@ impl Budget {
 
     /// Adds the report of another process.
     pub fn merge(&self, report: BudgetReport) {
-        let mut state = self.state();
+        let mut state = self.0.state();
         state.spent = state.spent.plus(report.spent);
         state.paid_calls = state.paid_calls.saturating_add(report.paid_calls);
         state.reached = state.reached.or(report.reached);
@@ -173,12 +165,12 @@ impl Budget {
 
     /// The cap that was the first to stop a call, if one did.
     pub fn reached(&self) -> Option<Cap> {
-        self.state().reached
+        self.0.state().reached
     }
 
     /// How many calls a cap stopped, equal ones counted once.
     pub fn n_refused(&self) -> u64 {
-        let state = self.state();
+        let state = self.0.state();
         state.refused.len() as u64 + state.n_refused_without_key
     }
 
@@ -189,7 +181,7 @@ impl Budget {
 
     /// Records that a call was not made because of a cap.
     pub(super) fn refused(&self, key: Option<Key>) {
-        let mut state = self.state();
+        let mut state = self.0.state();
         match key {
             Some(key) => _ = state.refused.insert(key),
             None => state.n_refused_without_key += 1,
@@ -198,8 +190,7 @@ impl Budget {
 
     /// Counts a call and reserves its estimated cost. Waits if calls in flight
     /// may still leave room for it.
-    pub(super) async fn reserve(&self, estimate: Estimate) -> Result<Reservation<'_>, Error> {
-        let amount = BudgetAmount::cost(estimate.usd, estimate.tokens);
+    pub(super) async fn reserve(&self, amount: BudgetAmount) -> Result<Reservation<'_>, Error> {
         let wanted = amount.plus(ONE_CALL);
         loop {
             // Listens before it looks, so that no settlement in between is missed.
@@ -220,7 +211,7 @@ impl Budget {
     }
 
     fn admit(&self, wanted: BudgetAmount) -> BudgetAdmission {
-        let mut state = self.state();
+        let mut state = self.0.state();
         match obstacle(&self.0.caps, self.minutes(), state.spent, state.reserved, wanted) {
             None => {
                 state.admit(wanted);
@@ -234,15 +225,11 @@ impl Budget {
     fn minutes(&self) -> f64 {
         self.0.started.elapsed().as_secs_f64() / 60.0
     }
-
-    fn state(&self) -> MutexGuard<'_, BudgetState> {
-        self.0.state()
-    }
 }
 
 impl BudgetInner {
     fn state(&self) -> MutexGuard<'_, BudgetState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 
@@ -267,7 +254,7 @@ impl BudgetState {
 /// Whether a call may begin.
 enum BudgetAdmission {
     Granted,
-    /// It would fit without the calls in flight.
+    /// Not now; it would fit if the calls in flight cost less than they reserved.
     Full,
     Refused(Error),
 }
@@ -325,7 +312,7 @@ impl Reservation<'_> {
     /// already, and counts.
     pub(super) fn was_refused(&self) {
         if self.budget.0.source.is_none() {
-            let mut state = self.budget.state();
+            let mut state = self.budget.0.state();
             state.spent.calls = state.spent.calls.saturating_sub(1);
         }
     }
@@ -334,7 +321,7 @@ impl Reservation<'_> {
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
         let cost = BudgetAmount::cost(usd, usage.total());
         // One lock for both changes, so that no reader sees the cost twice or not at all.
-        let mut state = self.budget.state();
+        let mut state = self.budget.0.state();
         state.spent = state.spent.plus(cost);
         state.paid_calls += u64::from(cost.picodollars > 0);
         state.reserved = state.reserved.minus(std::mem::take(&mut self.amount));
@@ -346,7 +333,7 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        let mut state = self.budget.state();
+        let mut state = self.budget.0.state();
         state.reserved = state.reserved.minus(self.amount);
         drop(state);
         self.budget.0.settled.notify_waiters();

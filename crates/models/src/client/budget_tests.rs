@@ -13,8 +13,8 @@ fn usd(limit: f64) -> Caps {
     Caps { usd: Some(limit), ..Caps::default() }
 }
 
-fn estimate(usd: f64, tokens: u64) -> Estimate {
-    Estimate { usd, tokens }
+fn estimate(usd: f64, tokens: u64) -> BudgetAmount {
+    BudgetAmount::cost(usd, tokens)
 }
 
 fn usage(tokens: u64) -> Usage {
@@ -48,8 +48,8 @@ async fn what_fits_exactly_fits_and_one_more_does_not() {
 #[tokio::test(start_paused = true)]
 async fn each_cap_stops_calls_and_names_itself() {
     let budget = Budget::new(Caps { calls: Some(1), ..Caps::default() });
-    drop(budget.reserve(Estimate::default()).await.expect("the first"));
-    assert_eq!(refused(budget.reserve(Estimate::default()).await), Cap::Calls);
+    drop(budget.reserve(BudgetAmount::default()).await.expect("the first"));
+    assert_eq!(refused(budget.reserve(BudgetAmount::default()).await), Cap::Calls);
 
     let budget = Budget::new(Caps { tokens: Some(100), ..Caps::default() });
     assert_eq!(refused(budget.reserve(estimate(0.0, 101)).await), Cap::Tokens);
@@ -57,9 +57,9 @@ async fn each_cap_stops_calls_and_names_itself() {
 
     let budget = Budget::new(Caps { minutes: Some(2.0), ..Caps::default() });
     tokio::time::advance(Duration::from_secs(119)).await;
-    assert!(budget.reserve(Estimate::default()).await.is_ok());
+    assert!(budget.reserve(BudgetAmount::default()).await.is_ok());
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(refused(budget.reserve(Estimate::default()).await), Cap::Minutes);
+    assert_eq!(refused(budget.reserve(BudgetAmount::default()).await), Cap::Minutes);
 
     let budget = Budget::default();
     assert!(budget.reserve(estimate(1e6, u64::MAX)).await.is_ok(), "no caps, no limit");

@@ -3,16 +3,16 @@
 
 use super::{
     Budget, Client, Spending,
+    amount::BudgetAmount,
     answer_stream::DraftView,
-    budget::Estimate,
     finishing::{end_of_cancelled, until_cancelled},
     journal_error,
     reply::{AnswerPart, CallAnswer, StoredAnswer},
     texts::shares,
     unsaved::RunningAttempt,
 };
-use crate::{Error, Identity, Usage, ledger, trace};
-use executor::{Limiter, OutcomeKind, RateHints, Retryable};
+use crate::{Error, Identity, Model, Usage, ledger, trace};
+use executor::{Limiter, OutcomeKind, Retryable};
 use std::{
     pin::pin,
     sync::{
@@ -34,9 +34,6 @@ const ANSWER_VERSION: u32 = 1;
 const ASK_AUTHORITY: Duration = Duration::from_secs(1);
 const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
 
-/// The last rate headers of a model's provider.
-pub(super) type Hints = Arc<dyn Fn() -> Option<RateHints> + Send + Sync>;
-
 /// Makes the calls of one kind to one model.
 #[derive(Clone)]
 pub(super) struct Caller {
@@ -44,7 +41,7 @@ pub(super) struct Caller {
     pub(super) kind: &'static str,
     pub(super) identity: Identity,
     pub(super) limiter: Limiter,
-    pub(super) hints: Hints,
+    pub(super) model: Arc<dyn Model>,
     /// The number of the repeat among equal requests.
     pub(super) repeat: u32,
 }
@@ -77,56 +74,23 @@ impl Caller {
     /// The answer in its stored form: from an identical call in flight, from
     /// the journal, or made now and journalled. If the caller that began the
     /// call has a view, the view shows the answer while it is written.
-    pub(super) async fn answer<E, F, Fut>(
+    pub(super) async fn answer<Fut>(
         &self,
         key: Key,
-        estimate: E,
-        make: F,
-        view: Option<&mut DraftView>,
+        estimate: impl Fn() -> BudgetAmount + Clone + Send + Sync + 'static,
+        make: impl Fn() -> Fut + Clone + Send + Sync + 'static,
+        mut view: Option<&mut DraftView>,
     ) -> Result<Arc<str>, Error>
     where
-        E: Fn() -> Estimate + Clone + Send + Sync + 'static,
-        F: Fn() -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Result<CallAnswer, Error>> + Send + 'static,
     {
-        let began = Instant::now();
-        let StoredAnswer { response, used } = self.reply(key, estimate, make, view).await?;
-        ledger::record(&self.identity, &used, began);
-        Ok(response)
-    }
-
-    /// Makes a call whose answer is not kept.
-    pub(super) async fn direct<E, F, Fut>(&self, estimate: E, make: F) -> Result<CallAnswer, Error>
-    where
-        E: Fn() -> Estimate,
-        F: Fn() -> Fut,
-        Fut: Future<Output = Result<CallAnswer, Error>>,
-    {
-        let began = Instant::now();
-        let answer = self.limited(None, estimate, make).await?;
-        ledger::record(&self.identity, &answer.used(), began);
-        Ok(answer)
-    }
-
-    async fn reply<E, F, Fut>(
-        &self,
-        key: Key,
-        estimate: E,
-        make: F,
-        mut view: Option<&mut DraftView>,
-    ) -> Result<StoredAnswer, Error>
-    where
-        E: Fn() -> Estimate + Clone + Send + Sync + 'static,
-        F: Fn() -> Fut + Clone + Send + Sync + 'static,
-        Fut: Future<Output = Result<CallAnswer, Error>> + Send + 'static,
-    {
-        let cancel = &self.client.cancel;
-        if ledger::replays() {
-            let Some(journal) = &self.client.inner.journal else { return Err(Error::Cancelled) };
-            let entry = journal.get(&key).await.map_err(journal_error)?;
-            return entry.map(StoredAnswer::from).ok_or(Error::Cancelled);
-        }
-        loop {
+        let (began, cancel) = (Instant::now(), &self.client.cancel);
+        let StoredAnswer { response, used } = loop {
+            if ledger::replays() {
+                let Some(journal) = &self.client.inner.journal else { return Err(Error::Cancelled) };
+                let entry = journal.get(&key).await.map_err(journal_error)?;
+                break entry.ok_or(Error::Cancelled)?.into();
+            }
             if cancel.is_cancelled() {
                 return Err(Error::Cancelled);
             }
@@ -135,12 +99,17 @@ impl Caller {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
                 // Looked up now, because later this call may itself be among the detached ones.
                 let before = self.keeps().then(|| end_of_cancelled(&key)).flatten();
-                // Others may wait for the call and drive it; it stays a part of what began it.
+                // Other callers may join the call and drive it; its span stays that of the caller that began it.
                 async move {
                     if let Some(ended) = before {
                         ended.cancelled().await;
                     }
-                    caller.journalled(key, estimate, make).await
+                    if let Some(entry) = caller.kept(vec![key]).await?.pop().flatten() {
+                        return Ok(StoredAnswer::from(entry));
+                    }
+                    let make = &make;
+                    let made = caller.limited(Some(key), estimate, || async move { Ok((make().await?, ())) }).await?;
+                    Ok::<_, Error>(made.0.into())
                 }
                 .in_current_span()
             });
@@ -152,28 +121,33 @@ impl Caller {
                 answer = flight.answer(view.as_deref_mut()) => answer,
                 () = cancel.cancelled() => return Err(Error::Cancelled),
             };
-            match answer {
-                // The caller that began this call was cancelled; this one was not.
-                Err(Error::Cancelled) if joined && !cancel.is_cancelled() => {}
-                Ok(answer) if joined => {
-                    self.client.inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
-                    return Ok(answer);
-                }
-                answer => return answer,
+            // If the caller that began the call was cancelled, and this one was not, the call is made again.
+            if joined && matches!(answer, Err(Error::Cancelled)) && !cancel.is_cancelled() {
+                continue;
             }
-        }
+            let answer = answer?;
+            if joined {
+                self.client.inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
+            }
+            break answer;
+        };
+        ledger::record(&self.identity, &used, began);
+        Ok(response)
     }
 
-    async fn journalled<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<StoredAnswer, Error>
+    /// Makes a call whose answer is not kept, and returns what `make` gives besides the answer.
+    pub(super) async fn direct<T, Fut>(
+        &self,
+        estimate: impl Fn() -> BudgetAmount,
+        make: impl Fn() -> Fut,
+    ) -> Result<T, Error>
     where
-        E: Fn() -> Estimate,
-        F: Fn() -> Fut,
-        Fut: Future<Output = Result<CallAnswer, Error>>,
+        Fut: Future<Output = Result<(CallAnswer, T), Error>>,
     {
-        if let Some(entry) = self.kept(vec![key]).await?.pop().flatten() {
-            return Ok(entry.into());
-        }
-        Ok(self.limited(Some(key), estimate, make).await?.into())
+        let began = Instant::now();
+        let (answer, made) = self.limited(None, estimate, make).await?;
+        ledger::record(&self.identity, &answer.used(), began);
+        Ok(made)
     }
 
     /// The entries of calls in the journal, in order; they cost nothing.
@@ -181,11 +155,7 @@ impl Caller {
         let inner = &self.client.inner;
         let Some(journal) = &inner.journal else { return Ok(vec![None; keys.len()]) };
         // A lookup that fails must not lead to a second payment, neither here nor in another call.
-        let entries = journal.get_all(&keys).await.map_err(|error| {
-            let error = Arc::new(error);
-            inner.stop(error.clone());
-            Error::Journal(error)
-        })?;
+        let entries = journal.get_all(&keys).await.map_err(|error| inner.stop(error))?;
         let found = entries.iter().flatten().count() as u64;
         if found > 0 {
             inner.meter.add(&self.identity.model, |spending| spending.from_journal += found);
@@ -194,98 +164,91 @@ impl Caller {
     }
 
     /// Makes a call within the limits and the budget, and counts what it cost.
-    async fn limited<E, F, Fut>(&self, key: Option<Key>, estimate: E, make: F) -> Result<CallAnswer, Error>
-    where
-        E: Fn() -> Estimate,
-        F: Fn() -> Fut,
-        Fut: Future<Output = Result<CallAnswer, Error>>,
-    {
-        let span = trace::call(self.kind, &self.identity);
-        trace::in_span(span.clone(), self.attempted(&span, key, estimate, make)).await
-    }
-
-    async fn attempted<E, F, Fut>(
+    async fn limited<T, Fut>(
         &self,
-        span: &Span,
         key: Option<Key>,
-        estimate: E,
-        make: F,
-    ) -> Result<CallAnswer, Error>
+        estimate: impl Fn() -> BudgetAmount,
+        make: impl Fn() -> Fut,
+    ) -> Result<(CallAnswer, T), Error>
     where
-        E: Fn() -> Estimate,
-        F: Fn() -> Fut,
-        Fut: Future<Output = Result<CallAnswer, Error>>,
+        Fut: Future<Output = Result<(CallAnswer, T), Error>>,
     {
-        let Client { inner, budget, cancel, call, .. } = &self.client;
-        inner.may_begin(key.is_some() && self.is_remote()).await?;
-        // Calls that are measured after the work are neither paid nor counted.
-        let (replays, unlimited) = (ledger::replays(), Budget::default());
-        let budget = if replays { &unlimited } else { budget };
-        let needed = budget.needs_estimates() || self.is_remote();
-        let estimate = if needed { estimate() } else { Estimate::default() };
-        let make = &make;
-        let (attempts, running) = (&AtomicU32::new(0), &AtomicU32::new(0));
-        let attempt = || async move {
-            let reservation = budget.reserve(estimate).await?;
-            inner.unsaved.check()?;
-            if cancel.is_cancelled() {
-                return Err(Error::Cancelled);
-            }
-            let _running = RunningAttempt::new(running);
-            let number = attempts.fetch_add(1, Ordering::Relaxed) + 1;
-            // A model of this process is asked once.
-            let attempt = if self.is_remote() { trace::attempt(span, number) } else { Span::none() };
-            // Inside, so that what `make` does before it waits belongs to the attempt too.
-            let answer = trace::attempted(span, attempt, async { make().await }).await;
-            // Before the slot is given back, so that the next call knows the limits.
-            if let Some(hints) = (self.hints)() {
-                self.limiter.hear(&hints);
-            }
-            let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
-            if answer.as_ref().err().is_some_and(is_refusal) {
-                reservation.was_refused();
-                inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
-            }
-            // No other attempt follows on these.
-            let ended = || inner.unsaved.error().or_else(|| cancel.is_cancelled().then_some(Error::Cancelled));
-            let mut answer = answer.map_err(|error| ended().unwrap_or(error))?;
-            reservation.settle(answer.usage, answer.cost_usd);
-            // It is paid, whatever becomes of it.
-            if !replays {
-                self.count(&answer);
-            }
-            // Before the slot is given back, so that a `kill -9` never loses
-            // more than the calls in flight.
-            self.keep(key, &mut answer).await?;
-            Ok::<_, Error>(answer)
-        };
-        let call = call.with_cost(estimate.tokens);
-        // An attempt whose answer is kept goes on after a cancellation, so the limiter hears of none.
-        let never = &CancellationToken::new();
-        let finishes = key.is_some() && self.keeps();
-        let since = Instant::now();
-        let outcome = loop {
-            let made = pin!(async { self.limiter.call(call, never, attempt).await.map_err(|error| self.error(error)) });
-            let made = until_cancelled(made, cancel, || finishes && running.load(Ordering::Relaxed) > 0);
-            match inner.unsaved.or_stop(made, running).await {
-                // The slot is given back, so that calls which do not need the authority may run.
-                Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
-                    after if after >= AUTHORITY_AWAY => break Err(Error::BudgetUnreachable { after, reason }),
-                    _ => tokio::select! {
-                        biased;
-                        () = cancel.cancelled() => break Err(Error::Cancelled),
-                        () = tokio::time::sleep(ASK_AUTHORITY) => {}
+        let span = &trace::call(self.kind, &self.identity);
+        trace::in_span(span.clone(), async {
+            let Client { inner, budget, cancel, call, .. } = &self.client;
+            inner.may_begin(key.is_some() && self.is_remote()).await?;
+            // Calls that are measured after the work are neither paid nor counted.
+            let (replays, unlimited) = (ledger::replays(), Budget::default());
+            let budget = if replays { &unlimited } else { budget };
+            let needed = budget.needs_estimates() || self.is_remote();
+            let estimate = if needed { estimate() } else { BudgetAmount::default() };
+            let make = &make;
+            let (attempts, running) = (&AtomicU32::new(0), &AtomicU32::new(0));
+            let attempt = || async move {
+                let reservation = budget.reserve(estimate).await?;
+                inner.unsaved.check()?;
+                if cancel.is_cancelled() {
+                    return Err(Error::Cancelled);
+                }
+                let _running = RunningAttempt::new(running);
+                let number = attempts.fetch_add(1, Ordering::Relaxed) + 1;
+                // A model of this process is asked once.
+                let attempt = if self.is_remote() { trace::attempt(span, number) } else { Span::none() };
+                // Inside, so that what `make` does before it waits belongs to the attempt too.
+                let made = trace::attempted(span, attempt, async { make().await }).await;
+                // Before the slot is given back, so that the next call knows the limits.
+                if let Some(hints) = self.model.rate_hints() {
+                    self.limiter.hear(&hints);
+                }
+                let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
+                if made.as_ref().err().is_some_and(is_refusal) {
+                    reservation.was_refused();
+                    inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
+                }
+                // After these errors, the limiter makes no other attempt.
+                let ended = || inner.unsaved.error().or_else(|| cancel.is_cancelled().then_some(Error::Cancelled));
+                let (mut answer, made) = made.map_err(|error| ended().unwrap_or(error))?;
+                reservation.settle(answer.usage, answer.cost_usd);
+                // It is paid, whatever becomes of it.
+                if !replays {
+                    self.count(&answer);
+                }
+                // Before the slot is given back, so that a `kill -9` never loses
+                // more than the calls in flight.
+                self.keep(key, &mut answer).await?;
+                Ok::<_, Error>((answer, made))
+            };
+            let call = call.with_cost(estimate.tokens);
+            // An attempt whose answer is kept goes on after a cancellation, so the limiter gets a token that is never
+            // cancelled.
+            let never = &CancellationToken::new();
+            let finishes = key.is_some() && self.keeps();
+            let since = Instant::now();
+            let outcome = loop {
+                let made =
+                    pin!(async { self.limiter.call(call, never, attempt).await.map_err(|error| self.error(error)) });
+                let made = until_cancelled(made, cancel, || finishes && running.load(Ordering::Relaxed) > 0);
+                match inner.unsaved.unless_stopped(made, running).await {
+                    // The slot is given back, so that calls which do not need the authority may run.
+                    Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
+                        after if after >= AUTHORITY_AWAY => break Err(Error::BudgetUnreachable { after, reason }),
+                        _ => tokio::select! {
+                            biased;
+                            () = cancel.cancelled() => break Err(Error::Cancelled),
+                            () = tokio::time::sleep(ASK_AUTHORITY) => {}
+                        },
                     },
-                },
-                outcome => break outcome,
+                    outcome => break outcome,
+                }
+            };
+            if let Err(Error::BudgetExhausted { .. }) = &outcome {
+                budget.refused(key);
             }
-        };
-        if let Err(Error::BudgetExhausted { .. }) = &outcome {
-            budget.refused(key);
-        }
-        let answer = outcome?;
-        trace::used(span, answer.usage);
-        Ok(answer)
+            let made = outcome?;
+            trace::used(span, made.0.usage);
+            Ok(made)
+        })
+        .await
     }
 
     /// Counts what a call cost.
@@ -308,9 +271,7 @@ impl Caller {
     /// further call begins.
     async fn keep(&self, key: Option<Key>, answer: &mut CallAnswer) -> Result<(), Error> {
         let inner = &self.client.inner;
-        let (Some(key), Some(journal)) = (key, &inner.journal) else {
-            return Ok(());
-        };
+        let (Some(key), Some(journal)) = (key, &inner.journal) else { return Ok(()) };
         let calls = if answer.parts.is_empty() {
             vec![(key, self.entry(answer, answer.response.clone()))]
         } else {
@@ -319,22 +280,18 @@ impl Caller {
         let first = match journal.put_all(calls.clone()).await {
             Ok(first) => first,
             Err(error) => {
-                let error = Arc::new(error);
                 inner.hold(calls);
-                inner.stop(error.clone());
-                return Err(Error::Journal(error));
+                return Err(inner.stop(error));
             }
         };
         if let Some(shortage) = journal.local().shortage() {
-            inner.stop(Arc::new(shortage));
+            inner.stop(shortage);
         }
         if first.iter().all(Option::is_none) {
             return Ok(());
         }
-        let responses = first.into_iter().zip(calls);
-        let responses: Vec<String> =
-            responses.map(|(first, (_, ours))| first.map_or(ours.response, |first| first.response)).collect();
-        answer.response = responses.join("\n");
+        let used = first.into_iter().zip(calls).map(|(first, (_, ours))| first.unwrap_or(ours).response);
+        answer.response = used.collect::<Vec<_>>().join("\n");
         Ok(())
     }
 

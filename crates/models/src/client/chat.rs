@@ -5,33 +5,21 @@ use super::{
     answer_stream::{AnswerStream, DraftView},
     caller::Caller,
     estimate,
-    reply::CallAnswer,
-    stored_form::{from_text, to_text},
+    reply::{CallAnswer, from_text, to_text},
     structured::{self, ReplyError},
 };
 use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity, OnPiece, trace};
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// A handle to a chat model.
 #[derive(Clone)]
 pub struct Chat {
     pub(super) caller: Caller,
-    model: Arc<dyn ChatModel>,
-}
-
-/// Shows the handle without the model behind it.
-impl fmt::Debug for Chat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chat").field("identity", self.identity()).finish_non_exhaustive()
-    }
+    pub(super) model: Arc<dyn ChatModel>,
 }
 
 impl Chat {
-    pub(super) fn new(caller: Caller, model: Arc<dyn ChatModel>) -> Self {
-        Self { caller, model }
-    }
-
     /// The identity of the model, which decides its answers.
     pub fn identity(&self) -> &Identity {
         &self.caller.identity
@@ -130,12 +118,13 @@ impl Chat {
             return Err(mismatch(&reason, &first));
         }
         let again = structured::once_more(request, &first.text, &reason);
-        let second = match self.call(&again, None).await {
+        let mut second = match self.call(&again, None).await {
             // Both replies together do not fit the context: the error is about the first.
             Err(Error::ContextTooLong { .. }) => return Err(mismatch(&reason, &first)),
             second => second?,
         };
-        let mut second = structured::together(&first, second);
+        second.usage += first.usage;
+        second.seconds += first.seconds;
         match structured::accept(&again, &mut second) {
             Ok(()) => Ok(second),
             Err(reason) => Err(mismatch(&reason, &second)),
@@ -143,14 +132,14 @@ impl Chat {
     }
 
     async fn call(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
-        let outcome = self.unheard(request, view).await;
+        let outcome = self.answer_once(request, view).await;
         if let Some(listener) = &self.caller.client.listener {
             listener(&Exchange { model: self.identity(), request, outcome: &outcome });
         }
         outcome
     }
 
-    async fn unheard(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
+    async fn answer_once(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let key = self.caller.key(request);
         let (model, request) = (self.model.clone(), Arc::new(request.clone()));
         let (estimated, asked) = (model.clone(), request.clone());
@@ -163,7 +152,8 @@ impl Chat {
                 trace::asked(&request, attempt.is_some());
                 let response = match &attempt {
                     Some(attempt) => {
-                        model.chat_beginning_anew(&request, &noted(attempt.on_piece()), &attempt.anew()).await?
+                        let on_piece = record_first_piece(attempt.on_piece());
+                        model.chat_beginning_anew(&request, &on_piece, &attempt.on_restart()).await?
                     }
                     None => model.chat(&request).await?,
                 };
@@ -171,24 +161,19 @@ impl Chat {
                 let (input, output) = model.price();
                 let usage = response.usage;
                 let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
-                Ok(CallAnswer {
-                    usage,
-                    cost_usd,
-                    seconds: response.seconds,
-                    response: to_text(&response)?,
-                    parts: Vec::new(),
-                })
+                let (seconds, response) = (response.seconds, to_text(&response)?);
+                Ok(CallAnswer { usage, cost_usd, seconds, response, parts: Vec::new() })
             }
         };
         from_text(&self.caller.answer(key, estimate, make, view).await?)
     }
 }
 
-/// The same, and the span of the call learns when the first piece came.
-fn noted(on_piece: OnPiece) -> OnPiece {
+/// Takes pieces like `on_piece`, and records in the span of the call when the first one came.
+fn record_first_piece(on_piece: OnPiece) -> OnPiece {
     let first = trace::FirstPiece::new();
     Arc::new(move |piece| {
-        first.came();
+        first.record();
         on_piece(piece);
     })
 }

@@ -2,15 +2,15 @@
 //! for it. An answer may take several attempts, even two at a time; the draft
 //! shows only one of them.
 
-use crate::{OnPiece, OnRestart};
+use crate::{OnPiece, OnRestart, locked};
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex,
     atomic::{AtomicU64, Ordering},
 };
 use tokio::sync::watch;
 
 /// The draft of one call. Clones share it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct AnswerDraft {
     written: watch::Sender<DraftText>,
     n_attempts: Arc<AtomicU64>,
@@ -26,11 +26,6 @@ pub(super) struct DraftText {
 }
 
 impl AnswerDraft {
-    pub(super) fn new() -> Self {
-        Self { written: watch::Sender::new(DraftText::default()), n_attempts: Arc::default() }
-    }
-
-    /// Watches the text from now on.
     pub(super) fn watch(&self) -> watch::Receiver<DraftText> {
         self.written.subscribe()
     }
@@ -54,7 +49,7 @@ impl DraftAttempt {
     }
 
     /// The function that the model calls where its pieces so far are void.
-    pub(super) fn anew(&self) -> OnRestart {
+    pub(super) fn on_restart(&self) -> OnRestart {
         let text = self.0.clone();
         Arc::new(move || text.clear())
     }
@@ -83,7 +78,7 @@ struct AttemptState {
 
 impl AttemptText {
     fn append(&self, piece: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.state);
         if state.is_over {
             return;
         }
@@ -104,22 +99,19 @@ impl AttemptText {
     }
 
     fn clear(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).text.clear();
-        self.draft.send_if_modified(|written| {
-            if written.attempt == Some(self.number) {
-                // The next text replaces the shown one.
-                written.attempt = None;
-            }
-            false
-        });
+        locked(&self.state).text.clear();
+        self.release();
     }
 
     fn end(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+        locked(&self.state).is_over = true;
+        self.release();
+    }
+
+    /// If the draft shows this attempt, the next text of any attempt replaces it.
+    fn release(&self) {
         self.draft.send_if_modified(|written| {
-            if written.attempt == Some(self.number) {
-                written.attempt = None;
-            }
+            written.attempt.take_if(|attempt| *attempt == self.number);
             false
         });
     }
@@ -135,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_attempt_after_a_failed_one_takes_its_place_from_the_beginning() {
-        let draft = AnswerDraft::new();
+        let draft = AnswerDraft::default();
         let first = draft.attempt();
         first.on_piece()("one ");
         first.on_piece()("two");
@@ -150,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_model_that_goes_on_writing_for_nobody_is_not_shown() {
-        let draft = AnswerDraft::new();
+        let draft = AnswerDraft::default();
         let attempt = draft.attempt();
         let on_piece = attempt.on_piece();
         on_piece("a");
@@ -163,10 +155,10 @@ mod tests {
 
     #[test]
     fn an_attempt_that_begins_anew_is_shown_from_its_beginning() {
-        let draft = AnswerDraft::new();
+        let draft = AnswerDraft::default();
         let attempt = draft.attempt();
         attempt.on_piece()("one ");
-        attempt.anew()();
+        attempt.on_restart()();
         assert_eq!(shown(&draft), "one ", "it is shown until there is more");
         attempt.on_piece()("uno ");
         attempt.on_piece()("due");
@@ -175,7 +167,7 @@ mod tests {
 
     #[test]
     fn whoever_looks_later_sees_all_of_it() {
-        let draft = AnswerDraft::new();
+        let draft = AnswerDraft::default();
         let attempt = draft.attempt();
         attempt.on_piece()("one ");
         let mut late = draft.watch();

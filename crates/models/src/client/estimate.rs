@@ -1,9 +1,8 @@
-//! The highest cost that a call should have, before it is made: the amount that
-//! a budget reserves. These are upper estimates: the answer may take all of its
-//! `max_tokens`. Prompts of remote models are counted roughly, because their
+//! The highest cost that a call should have, which a budget reserves before the call: an answer may take
+//! all of its `max_tokens`. Prompts of remote models are counted roughly, because their
 //! tokenizers are not available here.
 
-use super::budget::Estimate;
+use super::amount::BudgetAmount;
 use crate::{ChatModel, ChatRequest, EmbeddingModel, RerankModel, estimated_tokens};
 
 /// The assumed length of an answer without a limit.
@@ -11,7 +10,7 @@ const DEFAULT_OUTPUT_TOKENS: u64 = 4096;
 /// Tokens that a chat template adds to each message, and to the whole conversation.
 const TOKENS_PER_MESSAGE: u64 = 4;
 
-pub(super) fn chat(model: &dyn ChatModel, request: &ChatRequest) -> Estimate {
+pub(super) fn chat(model: &dyn ChatModel, request: &ChatRequest) -> BudgetAmount {
     let messages = request.messages.iter().map(|message| model.count_tokens(&message.content) as u64);
     let schema = request.schema.as_ref().map_or(0, |schema| estimated_tokens(&schema.to_string()) as u64);
     let prompt = messages.map(|count| count + TOKENS_PER_MESSAGE).sum::<u64>() + TOKENS_PER_MESSAGE + schema;
@@ -21,19 +20,19 @@ pub(super) fn chat(model: &dyn ChatModel, request: &ChatRequest) -> Estimate {
     };
     let (input_price, output_price) = model.price();
     let usd = (prompt as f64 * input_price + output as f64 * output_price) / 1e6;
-    Estimate { usd, tokens: prompt + output }
+    BudgetAmount::cost(usd, prompt + output)
 }
 
-pub(super) fn embedding(model: &dyn EmbeddingModel, texts: &[String]) -> Estimate {
+pub(super) fn embedding(model: &dyn EmbeddingModel, texts: &[String]) -> BudgetAmount {
     let most = model.max_tokens();
     // Models add a mark before and after each text.
     let tokens = texts.iter().map(|text| estimated_tokens(text).saturating_add(2).min(most) as u64).sum();
-    Estimate { usd: tokens as f64 * model.price() / 1e6, tokens }
+    BudgetAmount::cost(tokens as f64 * model.price() / 1e6, tokens)
 }
 
-pub(super) fn rerank(model: &dyn RerankModel, query: &str, passages: &[String]) -> Estimate {
+pub(super) fn rerank(model: &dyn RerankModel, query: &str, passages: &[String]) -> BudgetAmount {
     // Each passage is read together with the query.
     let query = estimated_tokens(query) + 4;
     let tokens = passages.iter().map(|passage| (estimated_tokens(passage) + query) as u64).sum();
-    Estimate { usd: tokens as f64 * model.price() / 1e6, tokens }
+    BudgetAmount::cost(tokens as f64 * model.price() / 1e6, tokens)
 }

@@ -2,12 +2,12 @@
 //! without a caller: the next run finds the answers in the journal.
 
 use super::{Client, flight::CallFuture};
-use crate::Error;
+use crate::{Error, locked};
 use futures::future::Shared;
 use std::{
     collections::HashMap,
     pin::Pin,
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{LazyLock, Mutex},
     time::Duration,
 };
 use store::Key;
@@ -20,20 +20,16 @@ const WAIT: Duration = Duration::from_secs(10);
 /// How often to check whether an attempt still runs.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The end of each call that goes on in this process, whichever client began it.
-static ON_THEIR_WAY: LazyLock<Mutex<HashMap<Key, CancellationToken>>> = LazyLock::new(Mutex::default);
-
-fn on_their_way() -> MutexGuard<'static, HashMap<Key, CancellationToken>> {
-    ON_THEIR_WAY.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// The end of each cancelled call that runs on in this process, whichever client began it.
+static DETACHED: LazyLock<Mutex<HashMap<Key, CancellationToken>>> = LazyLock::new(Mutex::default);
 
 /// The end of an equal call that runs on after its cancellation. A caller that waits for it finds the answer in the
 /// journal and does not pay again: a notebook cell that is stopped and run again makes the same calls.
 pub(super) fn end_of_cancelled(key: &Key) -> Option<CancellationToken> {
-    on_their_way().get(key).cloned()
+    locked(&DETACHED).get(key).cloned()
 }
 
-/// A call in [`ON_THEIR_WAY`], until this is dropped.
+/// A call in [`DETACHED`], until this is dropped.
 struct DetachedCall {
     key: Key,
     ended: CancellationToken,
@@ -42,7 +38,7 @@ struct DetachedCall {
 impl DetachedCall {
     fn new(key: Key) -> Self {
         let ended = CancellationToken::new();
-        on_their_way().insert(key, ended.clone());
+        locked(&DETACHED).insert(key, ended.clone());
         Self { key, ended }
     }
 }
@@ -50,7 +46,7 @@ impl DetachedCall {
 impl Drop for DetachedCall {
     fn drop(&mut self) {
         // Two clients may have begun equal calls at once: the later one stays.
-        let mut calls = on_their_way();
+        let mut calls = locked(&DETACHED);
         if calls.get(&self.key).is_some_and(|other| *other == self.ended) {
             calls.remove(&self.key);
         }
@@ -94,10 +90,10 @@ impl Drop for Finishing {
         }
         // Without a runtime, the program is about to end.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (call, on_its_way) = (self.call.clone(), DetachedCall::new(self.key));
+        let (call, detached) = (self.call.clone(), DetachedCall::new(self.key));
         let to_its_end = async move {
             drop(tokio::time::timeout(AT_MOST, call).await);
-            drop(on_its_way);
+            drop(detached);
         };
         self.tasks.spawn_on(to_its_end, &runtime);
     }

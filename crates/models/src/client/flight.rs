@@ -5,7 +5,7 @@ use super::{
     draft::{AnswerDraft, DraftText},
     reply::StoredAnswer,
 };
-use crate::Error;
+use crate::{Error, locked};
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
@@ -13,7 +13,7 @@ use futures::{
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -50,7 +50,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// The call itself, which goes on as long as this is awaited.
+    /// The call itself, which goes on while the returned future is awaited.
     pub(super) fn call(&self) -> Shared<CallFuture> {
         self.future.clone()
     }
@@ -70,9 +70,9 @@ impl Flight {
 }
 
 impl Flights {
-    /// All calls in flight; each goes on as long as what this returns is awaited.
+    /// All calls in flight; each goes on while the returned future is awaited.
     pub(super) fn in_flight(&self) -> Vec<Shared<CallFuture>> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = locked(&self.entries);
         entries.values().filter_map(|entry| entry.future.upgrade()).collect()
     }
 
@@ -81,7 +81,7 @@ impl Flights {
     where
         Fut: Future<Output = FlightOutcome> + Send + 'static,
     {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = locked(&self.entries);
         if let Some(entry) = entries.get(&key)
             && let Some(future) = entry.future.upgrade()
         {
@@ -114,7 +114,7 @@ struct RemoveEntry {
 
 impl Drop for RemoveEntry {
     fn drop(&mut self) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = locked(&self.entries);
         if entries.get(&self.key).is_some_and(|entry| entry.number == self.number) {
             entries.remove(&self.key);
         }

@@ -2,11 +2,11 @@
 //! handle to a chat model is in `chat.rs`.
 
 use super::{
-    budget::Estimate,
+    Chat,
+    amount::BudgetAmount,
     caller::Caller,
     estimate,
-    reply::{AnswerPart, CallAnswer, StoredAnswer},
-    stored_form::{from_text, to_text, unreadable},
+    reply::{AnswerPart, CallAnswer, StoredAnswer, from_text, to_text, unreadable},
 };
 use crate::{
     EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, Usage, estimated_tokens, ledger,
@@ -14,13 +14,7 @@ use crate::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::HashMap,
-    fmt,
-    ops::Range,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc, time::Instant};
 use store::Key;
 
 /// Shows a handle without the model behind it.
@@ -34,13 +28,13 @@ macro_rules! debug_by_identity {
     )+ };
 }
 
-debug_by_identity!(Embedder, Reranker);
+debug_by_identity!(Chat, Embedder, Reranker);
 
 /// A handle to an embedding model.
 #[derive(Clone)]
 pub struct Embedder {
     pub(super) caller: Caller,
-    model: Arc<dyn EmbeddingModel>,
+    pub(super) model: Arc<dyn EmbeddingModel>,
 }
 
 /// Everything that decides the vectors of an embedding call.
@@ -60,10 +54,6 @@ pub(super) struct EmbeddingResponse {
 }
 
 impl Embedder {
-    pub(super) fn new(caller: Caller, model: Arc<dyn EmbeddingModel>) -> Self {
-        Self { caller, model }
-    }
-
     /// What decides the model's vectors.
     pub fn identity(&self) -> &Identity {
         &self.caller.identity
@@ -108,18 +98,17 @@ impl Embedder {
     pub async fn embed(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
         let mut seen: HashMap<&str, usize> = HashMap::new();
         let mut different = Vec::new();
-        let mut rows = Vec::with_capacity(texts.len());
-        for text in texts {
-            let row = *seen.entry(text).or_insert_with(|| {
+        let row = |text| {
+            *seen.entry(text).or_insert_with(|| {
                 different.push(text);
                 different.len() - 1
-            });
-            rows.push(row);
-        }
+            })
+        };
+        let rows: Vec<usize> = texts.iter().map(String::as_str).map(row).collect();
         if different.len() == texts.len() {
             return self.embed_different(texts, kind).await;
         }
-        let different: Vec<String> = different.into_iter().cloned().collect();
+        let different: Vec<String> = different.into_iter().map(str::to_owned).collect();
         let once = self.embed_different(&different, kind).await?;
         let data = rows.into_iter().flat_map(|row| once.row(row)).copied().collect();
         Ok(Matrix { columns: once.columns, data })
@@ -219,20 +208,16 @@ impl Embedder {
     /// Why there are none; remote models have none.
     pub async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
         // Token vectors are made in this process, and are too large to keep.
-        let made = Mutex::new(Vec::new());
         let estimate = || estimate::embedding(self.model.as_ref(), texts);
         let make = || async {
             let started = Instant::now();
             let matrices = self.model.embed_tokens(texts, kind).await?;
             // There are as many rows as tokens.
             let prompt_tokens = matrices.iter().map(|matrix| matrix.rows() as u64).sum();
-            *made.lock().unwrap_or_else(PoisonError::into_inner) = matrices;
-            let seconds = started.elapsed().as_secs_f64();
             let usage = Usage { prompt_tokens, ..Usage::default() };
-            Ok(CallAnswer { usage, seconds, ..CallAnswer::default() })
+            Ok((CallAnswer::new(usage, started), matrices))
         };
-        self.caller.direct(estimate, make).await?;
-        Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
+        self.caller.direct(estimate, make).await
     }
 
     /// How many tokens of a text the model reads together, if it can embed
@@ -255,35 +240,24 @@ impl Embedder {
         parts: &[Range<usize>],
         overlap: usize,
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let made = Mutex::new(Vec::new());
-        // Only models of this process have them, which cost nothing.
-        let estimate = || Estimate { usd: 0.0, tokens: estimated_tokens(text) as u64 };
+        // Only models of this process embed parts of a text, and they cost nothing.
+        let estimate = || BudgetAmount::cost(0.0, estimated_tokens(text) as u64);
         let make = || async {
             let started = Instant::now();
             let (vectors, usage) = self.model.embed_parts(text, parts, overlap).await?;
             if vectors.len() != parts.len() {
                 let reason = format!("{} vectors for {} parts of a text", vectors.len(), parts.len());
-                return Err(Error::Malformed { model: self.identity().model.clone(), reason });
+                return Err(Error::malformed(&self.identity().model, reason));
             }
-            *made.lock().unwrap_or_else(PoisonError::into_inner) = vectors;
-            let seconds = started.elapsed().as_secs_f64();
-            Ok(CallAnswer { usage, seconds, ..CallAnswer::default() })
+            Ok((CallAnswer::new(usage, started), vectors))
         };
-        self.caller.direct(estimate, make).await?;
-        Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
+        self.caller.direct(estimate, make).await
     }
 
     async fn batch(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
         if !self.caller.is_remote() {
-            let made = Mutex::new(Matrix::default());
-            let make = || async {
-                let (matrix, answer) = embedded(self.model.as_ref(), texts, kind).await?;
-                *made.lock().unwrap_or_else(PoisonError::into_inner) = matrix;
-                Ok(answer)
-            };
             let estimate = || estimate::embedding(self.model.as_ref(), texts);
-            self.caller.direct(estimate, make).await?;
-            return Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner));
+            return self.caller.direct(estimate, || embed(self.model.as_ref(), texts, kind)).await;
         }
         // Under this key, older versions kept the vectors of all these texts together.
         let key = self.caller.key(&EmbeddingRequest { texts, kind });
@@ -294,7 +268,7 @@ impl Embedder {
         let make = move || {
             let (model, texts, keys) = (model.clone(), texts.clone(), keys.clone());
             async move {
-                let (matrix, answer) = embedded(model.as_ref(), &texts, kind).await?;
+                let (answer, matrix) = embed(model.as_ref(), &texts, kind).await?;
                 let part = |(i, text): (usize, &String)| {
                     Ok(AnswerPart { key: keys[i], response: response(&matrix, i)?, weight: text.len() as u64 + 1 })
                 };
@@ -332,40 +306,34 @@ fn matrix(kept: &str, n_texts: usize) -> Result<Matrix, Error> {
     Ok(all)
 }
 
-async fn embedded(
-    model: &dyn EmbeddingModel,
-    texts: &[String],
-    kind: InputKind,
-) -> Result<(Matrix, CallAnswer), Error> {
+async fn embed(model: &dyn EmbeddingModel, texts: &[String], kind: InputKind) -> Result<(CallAnswer, Matrix), Error> {
     let started = Instant::now();
     let (matrix, usage) = model.embed(texts, kind).await?;
     if matrix.rows() != texts.len() {
         let reason = format!("{} vectors for {} texts", matrix.rows(), texts.len());
-        return Err(Error::Malformed { model: model.identity().model.clone(), reason });
+        return Err(Error::malformed(&model.identity().model, reason));
     }
     let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
-    let seconds = started.elapsed().as_secs_f64();
-    Ok((matrix, CallAnswer { usage, cost_usd, seconds, ..CallAnswer::default() }))
+    Ok((CallAnswer { cost_usd, ..CallAnswer::new(usage, started) }, matrix))
 }
 
 fn joined(parts: Vec<Matrix>, model: &str) -> Result<Matrix, Error> {
-    let columns = parts.first().map(|part| part.columns).unwrap_or_default();
-    if parts.iter().any(|part| part.columns != columns) {
-        return Err(Error::Malformed { model: model.to_owned(), reason: "its vectors differ in length".to_owned() });
-    }
     let mut parts = parts.into_iter();
-    let mut data = parts.next().map(|part| part.data).unwrap_or_default();
+    let mut all = parts.next().unwrap_or_default();
     for part in parts {
-        data.extend(part.data);
+        if part.columns != all.columns {
+            return Err(Error::malformed(model, "its vectors differ in length"));
+        }
+        all.data.extend(part.data);
     }
-    Ok(Matrix { columns, data })
+    Ok(all)
 }
 
 /// A handle to a rerank model.
 #[derive(Clone)]
 pub struct Reranker {
-    caller: Caller,
-    model: Arc<dyn RerankModel>,
+    pub(super) caller: Caller,
+    pub(super) model: Arc<dyn RerankModel>,
 }
 
 /// Everything that decides the scores of a rerank call.
@@ -376,10 +344,6 @@ struct RerankRequest<'a> {
 }
 
 impl Reranker {
-    pub(super) fn new(caller: Caller, model: Arc<dyn RerankModel>) -> Self {
-        Self { caller, model }
-    }
-
     /// What decides the model's scores.
     pub fn identity(&self) -> &Identity {
         &self.caller.identity
@@ -398,6 +362,10 @@ impl Reranker {
         if passages.is_empty() {
             return Ok(Vec::new());
         }
+        if !self.caller.is_remote() {
+            let estimate = || estimate::rerank(self.model.as_ref(), query, passages);
+            return self.caller.direct(estimate, || rerank(self.model.as_ref(), query, passages)).await;
+        }
         let key = self.caller.key(&RerankRequest { query, passages });
         let (model, query, passages): (_, Arc<str>, Arc<[String]>) =
             (self.model.clone(), query.into(), passages.into());
@@ -406,26 +374,21 @@ impl Reranker {
         let make = move || {
             let (model, query, passages) = (model.clone(), query.clone(), passages.clone());
             async move {
-                let started = Instant::now();
-                let (scores, usage) = model.rerank(&query, &passages).await?;
-                if scores.len() != passages.len() || scores.iter().any(|score| !score.is_finite()) {
-                    let reason =
-                        format!("{} scores for {} passages, or some that are no numbers", scores.len(), passages.len());
-                    return Err(Error::Malformed { model: model.identity().model.clone(), reason });
-                }
-                let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
-                Ok(CallAnswer {
-                    response: to_text(&scores)?,
-                    usage,
-                    cost_usd,
-                    seconds: started.elapsed().as_secs_f64(),
-                    parts: Vec::new(),
-                })
+                let (answer, scores) = rerank(model.as_ref(), &query, &passages).await?;
+                Ok(CallAnswer { response: to_text(&scores)?, ..answer })
             }
         };
-        if self.caller.is_remote() {
-            return from_text(&self.caller.answer(key, estimate, make, None).await?);
-        }
-        from_text(&self.caller.direct(estimate, make).await?.response)
+        from_text(&self.caller.answer(key, estimate, make, None).await?)
     }
+}
+
+async fn rerank(model: &dyn RerankModel, query: &str, passages: &[String]) -> Result<(CallAnswer, Vec<f32>), Error> {
+    let started = Instant::now();
+    let (scores, usage) = model.rerank(query, passages).await?;
+    if scores.len() != passages.len() || scores.iter().any(|score| !score.is_finite()) {
+        let reason = format!("{} scores for {} passages, or some that are no numbers", scores.len(), passages.len());
+        return Err(Error::malformed(&model.identity().model, reason));
+    }
+    let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
+    Ok((CallAnswer { cost_usd, ..CallAnswer::new(usage, started) }, scores))
 }

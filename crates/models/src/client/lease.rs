@@ -7,10 +7,11 @@
 //! lease until the lease ends, and then waits.
 
 use super::amount::{Allowance, AllowanceRequest};
+use crate::locked;
 use async_trait::async_trait;
 use executor::{AdaptiveSettings, Lease, LeaseReport, Leaseholder, Limiter};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Asks for a share of a limit.
@@ -55,7 +56,7 @@ pub(super) fn limiter(
     limit: String,
     settings: Arc<Mutex<AdaptiveSettings>>,
 ) -> (Limiter, AbortOnDropHandle<()>) {
-    let settings = move || *settings.lock().unwrap_or_else(PoisonError::into_inner);
+    let settings = move || *locked(&settings);
     let holder = Arc::new(Leaseholder::new(settings().maximum));
     let limiter = Limiter::new(holder.clone());
     let renewed = limiter.clone();

@@ -1,10 +1,11 @@
 //! Counts what calls cost; it can be read while calls are made.
 
+use crate::locked;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     ops::AddAssign,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// The cost of the calls to one model. Answers from the journal cost nothing
@@ -32,15 +33,7 @@ pub struct Spending {
 
 impl AddAssign for Spending {
     fn add_assign(&mut self, other: Self) {
-        let add = |count: &mut u64, more: u64| *count = count.saturating_add(more);
-        add(&mut self.calls, other.calls);
-        add(&mut self.from_journal, other.from_journal);
-        add(&mut self.prompt_tokens, other.prompt_tokens);
-        add(&mut self.completion_tokens, other.completion_tokens);
-        add(&mut self.cached_tokens, other.cached_tokens);
-        add(&mut self.refused, other.refused);
-        self.cost_usd += other.cost_usd;
-        self.seconds += other.seconds;
+        *self = self.with(other, u64::saturating_add, |sum, more| sum + more);
     }
 }
 
@@ -50,17 +43,17 @@ impl Spending {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
-    /// The spending since an earlier state.
-    fn since(self, earlier: Self) -> Self {
+    /// Combines counts and sums, each with that of the same name.
+    fn with(self, other: Self, count: fn(u64, u64) -> u64, sum: fn(f64, f64) -> f64) -> Self {
         Self {
-            calls: self.calls.saturating_sub(earlier.calls),
-            from_journal: self.from_journal.saturating_sub(earlier.from_journal),
-            prompt_tokens: self.prompt_tokens.saturating_sub(earlier.prompt_tokens),
-            completion_tokens: self.completion_tokens.saturating_sub(earlier.completion_tokens),
-            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
-            cost_usd: self.cost_usd - earlier.cost_usd,
-            refused: self.refused.saturating_sub(earlier.refused),
-            seconds: self.seconds - earlier.seconds,
+            calls: count(self.calls, other.calls),
+            from_journal: count(self.from_journal, other.from_journal),
+            prompt_tokens: count(self.prompt_tokens, other.prompt_tokens),
+            completion_tokens: count(self.completion_tokens, other.completion_tokens),
+            cached_tokens: count(self.cached_tokens, other.cached_tokens),
+            cost_usd: sum(self.cost_usd, other.cost_usd),
+            refused: count(self.refused, other.refused),
+            seconds: sum(self.seconds, other.seconds),
         }
     }
 }
@@ -75,31 +68,29 @@ pub struct Meter {
 impl Meter {
     /// By the model's name.
     pub fn by_model(&self) -> BTreeMap<String, Spending> {
-        self.models.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.models).clone()
     }
 
     /// The spending of one model.
     pub fn of(&self, model: &str) -> Spending {
-        self.models.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied().unwrap_or_default()
+        locked(&self.models).get(model).copied().unwrap_or_default()
     }
 
     /// The spending of all models together.
     pub fn total(&self) -> Spending {
         let mut total = Spending::default();
-        for spending in self.by_model().into_values() {
-            total += spending;
-        }
+        locked(&self.models).values().for_each(|spending| total += *spending);
         total
     }
 
     /// The spending since the last report, for a meter in another process.
     pub fn report(&self) -> BTreeMap<String, Spending> {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = locked(&self.reported);
         let now = self.by_model();
         let earlier = std::mem::replace(&mut *reported, now.clone());
         let since = |(model, spent): (String, Spending)| {
             let earlier = earlier.get(&model).copied().unwrap_or_default();
-            (model, spent.since(earlier))
+            (model, spent.with(earlier, u64::saturating_sub, |now, before| now - before))
         };
         now.into_iter().map(since).collect()
     }
@@ -112,7 +103,7 @@ impl Meter {
     }
 
     pub(super) fn add(&self, model: &str, change: impl FnOnce(&mut Spending)) {
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut models = locked(&self.models);
         change(models.entry(model.to_owned()).or_default());
     }
 }

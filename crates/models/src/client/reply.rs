@@ -1,7 +1,8 @@
-//! What a call gives: as its model made it, and in the form that is stored.
+//! The result of a call: as its model made it, and in the form that is stored.
 
-use crate::{ModelUsage, Usage};
-use std::sync::Arc;
+use crate::{Error, ModelUsage, Usage};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{fmt, sync::Arc, time::Instant};
 use store::{JournalEntry, Key};
 
 /// A finished call, as a model made it.
@@ -26,6 +27,11 @@ pub(super) struct AnswerPart {
 }
 
 impl CallAnswer {
+    /// An answer without response and cost, of a call that began at `started`.
+    pub(super) fn new(usage: Usage, started: Instant) -> Self {
+        Self { usage, seconds: started.elapsed().as_secs_f64(), ..Self::default() }
+    }
+
     pub(super) fn used(&self) -> ModelUsage {
         ModelUsage {
             model: String::new(),
@@ -64,4 +70,17 @@ impl From<JournalEntry> for StoredAnswer {
         };
         Self { response: entry.response.into(), used }
     }
+}
+
+/// The text that the journal keeps of a response: JSON.
+pub(super) fn to_text(response: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(response).map_err(|error| unreadable(&error))
+}
+
+pub(super) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| unreadable(&error))
+}
+
+pub(super) fn unreadable(error: &dyn fmt::Display) -> Error {
+    Error::KeptForm(error.to_string())
 }

@@ -5,7 +5,10 @@
 //! the value is searched for in the reply, and a remote model that did not
 //! write a matching value is asked once more.
 
-use crate::{ChatRequest, ChatResponse, Error, Finish, FunctionError, Message, schema, visible::visible};
+use crate::{
+    ChatRequest, ChatResponse, Error, Finish, FunctionError, Message, schema,
+    visible::{on_one_line, visible},
+};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -37,13 +40,11 @@ pub(super) enum ReplyError {
 /// Why the reply does not match; the response is then unchanged.
 pub(super) fn accept(request: &ChatRequest, response: &mut ChatResponse) -> Result<(), ReplyError> {
     let Some(wanted) = &request.schema else { return Ok(()) };
-    match value(wanted, &response.text) {
-        Ok(text) => response.text = text.into_owned(),
-        Err(cause) if response.finish == Finish::Length => {
-            return Err(ReplyError::CutOff { max_tokens: request.max_tokens, cause: Box::new(cause) });
-        }
-        Err(error) => return Err(error),
-    }
+    let text = value(wanted, &response.text).map_err(|cause| match response.finish {
+        Finish::Length => ReplyError::CutOff { max_tokens: request.max_tokens, cause: Box::new(cause) },
+        _ => cause,
+    })?;
+    response.text = text.into_owned();
     Ok(())
 }
 
@@ -59,16 +60,9 @@ pub(super) fn once_more(request: &ChatRequest, reply: &str, reason: &ReplyError)
     request
 }
 
-/// The second response, with the cost of both.
-pub(super) fn together(first: &ChatResponse, mut second: ChatResponse) -> ChatResponse {
-    second.usage += first.usage;
-    second.seconds += first.seconds;
-    second
-}
-
 pub(super) fn mismatch(model: &str, reason: &ReplyError, reply: &str) -> Error {
     let reason = visible(&reason.to_string()).into_owned();
-    Error::SchemaMismatch { model: model.to_owned(), reason, reply: shown(reply) }
+    Error::SchemaMismatch { model: model.to_owned(), reason, reply: on_one_line(reply, SHOWN) }
 }
 
 /// The error for a user's function that stands for a model and returned something unusable.
@@ -76,21 +70,12 @@ pub(super) fn mismatch(model: &str, reason: &ReplyError, reply: &str) -> Error {
 pub(super) fn returned(function: FunctionError, request: &ChatRequest, reason: &ReplyError, reply: &str) -> Error {
     let wanted = request.schema.as_ref().map(Value::to_string).unwrap_or_default();
     let reason = reason.to_string();
-    let (reason, reply) = (visible(&reason), shown(reply));
+    let (reason, reply) = (visible(&reason), on_one_line(reply, SHOWN));
     let message = format!(
         "what it returned is not what it was asked for: {reason}; it must return JSON, as a text or as a dictionary, \
          that matches the schema {wanted}; it returned: {reply}"
     );
     Error::Function(Box::new(FunctionError { message, ..function }))
-}
-
-/// The beginning of a reply, on one line.
-fn shown(reply: &str) -> String {
-    let reply = reply.split_whitespace().collect::<Vec<_>>().join(" ");
-    match reply.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", visible(&reply[..end])),
-        None => visible(&reply).into_owned(),
-    }
 }
 
 /// The one JSON value in a reply that matches the schema: the whole reply, or a

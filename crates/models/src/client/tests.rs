@@ -238,12 +238,8 @@ async fn passing_errors_are_retried_and_others_are_not() {
 #[test]
 fn errors_have_the_classes_that_a_controller_needs() {
     let endpoint = || "e".to_owned();
-    let rate = Error::RateLimited {
-        endpoint: endpoint(),
-        message: String::new(),
-        retry_after: Some(Duration::from_secs(2)),
-        hints: Box::default(),
-    };
+    let rate =
+        Error::RateLimited { endpoint: endpoint(), message: String::new(), retry_after: Some(Duration::from_secs(2)) };
     assert_eq!(rate.class(), ErrorClass::RateLimited);
     assert_eq!(Retryable::retry_after(&rate), Some(Duration::from_secs(2)));
     assert_eq!(server_error(503).class(), ErrorClass::Overloaded);

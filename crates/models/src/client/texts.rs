@@ -1,10 +1,8 @@
 //! Texts that are being embedded at an endpoint. Each text has an entry of its own in the journal; a text that another
 //! call is sending now is not sent a second time.
 
-use std::{
-    collections::HashSet,
-    sync::{Mutex, PoisonError},
-};
+use crate::locked;
+use std::{collections::HashSet, sync::Mutex};
 use store::Key;
 use tokio::sync::Notify;
 
@@ -29,7 +27,7 @@ impl TextClaims {
             // Listens before it looks, so that no release in between is missed.
             let released = self.released.notified();
             let free: Vec<Key> = {
-                let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut claimed = locked(&self.claimed);
                 keys.iter().copied().filter(|key| claimed.insert(*key)).collect()
             };
             if !free.is_empty() || keys.is_empty() {
@@ -42,7 +40,7 @@ impl TextClaims {
 
 impl Drop for TextClaim<'_> {
     fn drop(&mut self) {
-        let mut claimed = self.texts.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claimed = locked(&self.texts.claimed);
         for key in &self.keys {
             claimed.remove(key);
         }

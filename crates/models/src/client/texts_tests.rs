@@ -2,8 +2,7 @@
 
 use super::{
     handle::{EmbeddingRequest, EmbeddingResponse},
-    reply::CallAnswer,
-    stored_form::to_text,
+    reply::{CallAnswer, to_text},
     *,
 };
 use crate::{InputKind, Matrix, Model, Usage};

@@ -3,11 +3,11 @@
 //! held in memory until they can be written or the program ends.
 
 use super::{Client, ClientInner, journal_error};
-use crate::Error;
+use crate::{Error, locked};
 use std::{
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -22,15 +22,16 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 /// How long an ending program waits for space on a full disk, and how often it looks.
 const WAIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(250);
-/// A call that comes after the failure looks whether there is space again, at most this often.
+/// How often calls after the failure check at most whether there is space again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Why no call begins, and the answers that are held.
+#[derive(Default)]
 pub(super) struct UnsavedAnswers {
     state: Mutex<UnsavedState>,
     /// Whether no call may begin.
     stopped: watch::Sender<bool>,
-    /// Done when there was space before the first payment.
+    /// Set once there was space before the first payment.
     checked: OnceCell<()>,
 }
 
@@ -43,15 +44,9 @@ struct UnsavedState {
     tried: Option<Instant>,
 }
 
-impl Default for UnsavedAnswers {
-    fn default() -> Self {
-        Self { state: Mutex::default(), stopped: watch::Sender::new(false), checked: OnceCell::new() }
-    }
-}
-
 impl UnsavedAnswers {
     fn state(&self) -> MutexGuard<'_, UnsavedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Why no call begins.
@@ -59,14 +54,12 @@ impl UnsavedAnswers {
         self.state().cause.clone().map(Error::Journal)
     }
 
-    /// # Errors
-    /// If no call may begin.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.error().map_or(Ok(()), Err)
     }
 
     /// Awaits a call, and gives it up if calls are stopped while none of its attempts runs.
-    pub(super) async fn or_stop<T>(
+    pub(super) async fn unless_stopped<T>(
         &self,
         call: impl Future<Output = Result<T, Error>>,
         running: &AtomicU32,
@@ -107,31 +100,25 @@ impl ClientInner {
             return self.resume().await;
         }
         let Some(journal) = self.journal.as_ref().filter(|_| pays) else { return Ok(()) };
-        let reserve = || async {
-            journal.reserve_space().await.map_err(|error| {
-                let error = Arc::new(error);
-                self.stop(error.clone());
-                Error::Journal(error)
-            })
-        };
+        let reserve = || async { journal.reserve_space().await.map_err(|error| self.stop(error)) };
         self.unsaved.checked.get_or_try_init(reserve).await.map(|_| ())
     }
 
-    /// Stops further calls from beginning.
-    pub(super) fn stop(&self, cause: Arc<store::Error>) {
+    /// Stops further calls from beginning. Returns `cause` as an error of a call.
+    pub(super) fn stop(&self, cause: store::Error) -> Error {
+        let cause = Arc::new(cause);
         let mut state = self.unsaved.state();
-        if state.cause.is_some() {
-            return;
+        if state.cause.is_none() {
+            state.cause = Some(cause.clone());
+            let flights = self.flights.in_flight().into_iter();
+            state.in_flight =
+                flights.map(|flight| AbortOnDropHandle::new(tokio::spawn(async move { drop(flight.await) }))).collect();
+            self.unsaved.stopped.send_replace(true);
         }
-        state.cause = Some(cause);
-        let flights = self.flights.in_flight().into_iter();
-        state.in_flight =
-            flights.map(|flight| AbortOnDropHandle::new(tokio::spawn(async move { drop(flight.await) }))).collect();
-        drop(state);
-        self.unsaved.stopped.send_replace(true);
+        Error::Journal(cause)
     }
 
-    /// Holds answers that could not be kept.
+    /// Holds answers that could not be written.
     pub(super) fn hold(&self, calls: Vec<(Key, JournalEntry)>) {
         self.unsaved.state().held.extend(calls);
     }
@@ -160,7 +147,6 @@ impl ClientInner {
         self.unsaved.check()
     }
 
-    /// Writes the answers that are held.
     async fn write_held(&self) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let held = self.unsaved.state().held.clone();
@@ -177,7 +163,7 @@ impl ClientInner {
 impl Client {
     /// Stops further calls from beginning, because their answers could not be kept.
     pub fn stop(&self, cause: store::Error) {
-        self.inner.stop(Arc::new(cause));
+        self.inner.stop(cause);
     }
 
     /// Why no call begins any more: something could not be kept. [`Error::Journal`].

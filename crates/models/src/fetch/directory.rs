@@ -39,11 +39,6 @@ impl ModelFiles {
     pub fn with_extension(&self, extension: &str) -> Option<&Path> {
         self.files.iter().map(PathBuf::as_path).find(|path| path.extension().is_some_and(|found| found == extension))
     }
-
-    /// The file of this name.
-    pub fn named(&self, name: &str) -> Option<&Path> {
-        self.files.iter().map(PathBuf::as_path).find(|path| path.file_name().is_some_and(|found| found == name))
-    }
 }
 
 /// A native library that is loaded while the program runs.
@@ -64,7 +59,7 @@ impl Library {
         }
     }
 
-    /// How its file's name begins.
+    /// The beginning of its file's name.
     fn stem(self) -> &'static str {
         match self {
             Self::OnnxRuntime => "libonnxruntime.",
@@ -130,11 +125,8 @@ impl ModelDirectory {
             }
             for folder in [place.clone(), place.join(library.package_folder())] {
                 // The real file has the longest name; the others are links to it.
-                let found = listed(&folder)
-                    .into_iter()
-                    .filter(|path| is_library(path))
-                    .max_by_key(|path| path.as_os_str().len());
-                if let Some(path) = found {
+                let found = listed(&folder).into_iter().filter(|path| is_library(path));
+                if let Some(path) = found.max_by_key(|path| path.as_os_str().len()) {
                     return Ok(path);
                 }
             }
@@ -153,12 +145,9 @@ impl ModelDirectory {
 
     /// Whether all files of an entry are here, judged by their sizes.
     pub fn holds(&self, entry: &CatalogueEntry) -> bool {
-        let files = entry.files_here();
-        !files.is_empty()
-            && files.iter().all(|file| {
-                let path = self.root.join(&entry.name).join(&file.name);
-                std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == file.bytes)
-            })
+        let (folder, files) = (self.root.join(&entry.name), entry.files_here());
+        let is_whole = |path: &Path, bytes| std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == bytes);
+        !files.is_empty() && files.iter().all(|file| is_whole(&folder.join(&file.name), file.bytes))
     }
 
     pub(super) fn digests(&self) -> Digests {
@@ -178,16 +167,15 @@ impl ModelDirectory {
         if !self.holds(entry) {
             return Err(not_here(&entry.name));
         }
-        let folder = self.root.join(&entry.name);
-        let digests = self.digests();
-        let files = entry.files_here();
+        let (folder, files, digests) = (self.root.join(&entry.name), entry.files_here(), self.digests());
+        let mut paths = Vec::with_capacity(files.len());
         for file in &files {
             let path = folder.join(&file.name);
             if digests.of(&path)? != file.sha256 {
                 return Err(Error::NotPinned { path: path.display().to_string(), model: entry.name.clone() });
             }
+            paths.push(path);
         }
-        let mut paths: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.name)).collect();
         paths.sort();
         let sha256 = combined(files.iter().map(|file| (file.name.as_str(), file.sha256.as_str())));
         Ok(ModelFiles { name: entry.name.clone(), folder, files: paths, sha256, entry: Some(entry.clone()) })
@@ -205,7 +193,6 @@ impl ModelDirectory {
     }
 
     fn locate_path(&self, model: &str, path: &Path) -> Result<ModelFiles, Error> {
-        let missing = || Error::NotHere { model: model.to_owned(), absence: Absence::NoSuchPath };
         if path.is_file() {
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
             let mut files = vec![path.to_owned()];
@@ -217,7 +204,7 @@ impl ModelDirectory {
             return self.described(model, folder, files);
         }
         if !path.is_dir() {
-            return Err(missing());
+            return Err(Error::NotHere { model: model.to_owned(), absence: Absence::NoSuchPath });
         }
         let is_model_file = |path: &PathBuf| {
             let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
@@ -293,7 +280,7 @@ mod tests {
         write(&folder.path().join("mine/README.md"), "no part of the model");
         let located = directory.locate(&model.to_string_lossy(), ModelKind::Embedding).expect("here");
         assert_eq!(located.files.len(), 2);
-        assert!(located.named("tokenizer.json").is_some() && located.with_extension("onnx").is_some());
+        assert!(located.with_extension("json").is_some() && located.with_extension("onnx").is_some());
         let whole =
             directory.locate(&folder.path().join("mine").to_string_lossy(), ModelKind::Embedding).expect("here");
         assert_eq!(whole.sha256, located.sha256);

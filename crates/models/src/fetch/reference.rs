@@ -1,5 +1,6 @@
 //! The three ways to name a model.
 
+use super::hub::is_harmless;
 use crate::{Catalogue, CatalogueEntry, Error, ModelKind};
 use std::path::{Path, PathBuf};
 
@@ -29,11 +30,8 @@ impl HubReference {
     /// The folder of the model: one per reference, so that two files of one
     /// repository are two models.
     pub(super) fn folder(&self) -> String {
-        let whole = match &self.file {
-            Some(file) => format!("{}/{file}", self.repository),
-            None => self.repository.clone(),
-        };
-        whole.replace('/', "--")
+        let parts = [Some(&self.repository), self.file.as_ref()];
+        parts.into_iter().flatten().map(|part| part.replace('/', "--")).collect::<Vec<_>>().join("--")
     }
 }
 
@@ -49,9 +47,9 @@ impl ModelReference {
         let path = Path::new(model);
         let looks_like_a_path = path.components().count() > 1
             || model.starts_with('.')
-            || path
-                .extension()
-                .is_some_and(|extension| ["onnx", "gguf", "safetensors"].iter().any(|known| extension == *known))
+            || ["onnx", "gguf", "safetensors"]
+                .iter()
+                .any(|known| path.extension().is_some_and(|found| found == *known))
             || path.exists();
         if looks_like_a_path && !model.is_empty() {
             return Ok(Self::Path(path.to_owned()));
@@ -84,11 +82,7 @@ fn hub(model: &str, rest: &str) -> Result<HubReference, Error> {
     let owner = parts.next().unwrap_or_default();
     let name = parts.next().unwrap_or_default();
     let file = parts.next().map(str::to_owned);
-    // The parts become a path on this disk, so they must not leave its folder.
-    let harmless = |part: &str| {
-        !part.is_empty() && part.split('/').all(|step| !matches!(step, "" | "." | "..")) && !part.contains('\\')
-    };
-    if !harmless(owner) || !harmless(name) || !file.as_deref().is_none_or(harmless) {
+    if !is_harmless(owner) || !is_harmless(name) || !file.as_deref().is_none_or(is_harmless) {
         return Err(Error::Config(format!("`{model}`: expected hf:OWNER/REPOSITORY or hf:OWNER/REPOSITORY/FILE")));
     }
     Ok(HubReference { repository: format!("{owner}/{name}"), file })

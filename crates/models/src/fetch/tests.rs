@@ -83,10 +83,10 @@ impl Bench {
         let directory = self.directory();
         let options = self.options();
         let on_event = |_| {};
-        Pull::new(&directory, &options, &on_event)
-            .map_err(|FetchError(reason)| Error::Config(reason))?
-            .entry(entry)
-            .await
+        let downloader = Downloader::new(options.connect_timeout).expect("a client");
+        let index = OnceCell::new();
+        let pull = Pull { directory: &directory, options: &options, on_event: &on_event, downloader, index };
+        pull.entry(entry).await
     }
 
     async fn pull_named(&self, name: &str) -> Result<ModelFiles, Error> {

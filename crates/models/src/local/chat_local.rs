@@ -22,8 +22,9 @@
 //!   cut there with [`Finish::Length`]. A prompt that leaves no room for one
 //!   token is [`Error::ContextTooLong`].
 
-use super::llama::{
-    AnswerTask, AnswerWriter, EngineSettings, Goal, LlamaEngine, LlamaJob, PieceReader, Sampler, Vocabulary, grammar,
+use super::{
+    blocking,
+    llama::{AnswerTask, AnswerWriter, EngineSettings, Goal, LlamaEngine, LlamaJob, Sampler, Vocabulary, grammar},
 };
 use crate::{
     CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Model, ModelKind, OnPiece, Usage,
@@ -71,10 +72,8 @@ impl Config {
             return Err(Error::Config(format!("`sequences` is {}: it must be 1 to 64", self.sequences)));
         }
         if !(16..=1 << 20).contains(&self.context_length) {
-            return Err(Error::Config(format!(
-                "`context_length` is {}: it must be 16 to 1048576",
-                self.context_length
-            )));
+            let length = self.context_length;
+            return Err(Error::Config(format!("`context_length` is {length}: it must be 16 to 1048576")));
         }
         if self.threads == Some(0) {
             return Err(Error::Config("`threads` is 0: it must be at least 1".into()));
@@ -111,7 +110,12 @@ impl ModelSettings for Config {
             threads: self.threads.unwrap_or(cx.cpu.cores()).min(cx.cpu.cores()),
             cpu: cx.cpu.clone(),
         };
-        Ok(Arc::new(LocalChat::new(settings, Self::versioned(identity))?))
+        Ok(Arc::new(LocalChat {
+            identity: Self::versioned(identity),
+            text: Arc::new(TextSide { settings: settings.clone(), vocabulary: OnceLock::new() }),
+            turns: Arc::new(Semaphore::new(1)),
+            engine: LlamaEngine::start(settings)?,
+        }))
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
@@ -122,40 +126,17 @@ impl ModelSettings for Config {
 
 /// The model as the rest of the system sees it. The vocabulary is loaded with
 /// the first text, the weights with the first call.
-#[derive(Debug)]
 struct LocalChat {
     identity: Identity,
     text: Arc<TextSide>,
-    concurrency: usize,
     turns: Arc<Semaphore>,
     engine: LlamaEngine,
 }
 
 /// The parts that work without weights.
-#[derive(Debug)]
 struct TextSide {
-    model: String,
-    path: PathBuf,
-    context_length: usize,
+    settings: EngineSettings,
     vocabulary: OnceLock<Arc<Vocabulary>>,
-}
-
-impl LocalChat {
-    fn new(settings: EngineSettings, identity: Identity) -> Result<Self, Error> {
-        let text = Arc::new(TextSide {
-            model: settings.model.clone(),
-            path: settings.path.clone(),
-            context_length: settings.context_length,
-            vocabulary: OnceLock::new(),
-        });
-        Ok(Self {
-            identity,
-            text,
-            concurrency: settings.sequences,
-            turns: Arc::new(Semaphore::new(1)),
-            engine: LlamaEngine::start(settings)?,
-        })
-    }
 }
 
 impl TextSide {
@@ -163,33 +144,33 @@ impl TextSide {
         if let Some(vocabulary) = self.vocabulary.get() {
             return Ok(vocabulary);
         }
-        let vocabulary = Arc::new(Vocabulary::open(&self.path)?);
+        let vocabulary = Arc::new(Vocabulary::open(&self.settings.path)?);
         // Two callers may both have opened it; the first one is kept.
         Ok(self.vocabulary.get_or_init(|| vocabulary))
     }
 
     fn context_length(&self) -> usize {
-        let trained = self.vocabulary().ok().and_then(|vocabulary| vocabulary.trained_context());
-        trained.map_or(self.context_length, |trained| trained.min(self.context_length))
+        let trained = self.vocabulary().ok().and_then(|vocabulary| vocabulary.trained_context);
+        trained.unwrap_or(usize::MAX).min(self.settings.context_length)
     }
 
     /// Checks a request and turns it into tokens.
-    fn prepare(&self, request: &ChatRequest, reader: Option<PieceReader>) -> Result<LlamaJob, Error> {
+    fn prepare(&self, request: &ChatRequest, on_piece: Option<OnPiece>) -> Result<LlamaJob, Error> {
         check(request)?;
         let vocabulary = self.vocabulary()?.clone();
         let prompt = vocabulary.prompt(&request.messages)?;
         let limit = self.context_length();
         if prompt.len() >= limit {
             let tokens = prompt.len() + request.max_tokens.max(1) as usize;
-            return Err(Error::ContextTooLong { model: self.model.clone(), tokens, limit });
+            return Err(Error::ContextTooLong { model: self.settings.model.clone(), tokens, limit });
         }
         let goal = if request.choices.is_empty() {
             let grammar = request.schema.as_ref().map(grammar).transpose()?;
             Goal::Text(Box::new(AnswerTask {
-                sampler: Sampler::new(request, grammar.as_deref(), vocabulary.model())?,
+                sampler: Sampler::new(request, grammar.as_deref(), &vocabulary.model)?,
                 writer: AnswerWriter::new(&request.stop),
                 limit: (request.max_tokens as usize).min(limit - prompt.len()),
-                reader,
+                on_piece,
             }))
         } else {
             Goal::Choices(vocabulary.first_tokens(&request.choices)?)
@@ -215,21 +196,13 @@ fn check(request: &ChatRequest) -> Result<(), Error> {
     Err(Error::Config(format!("the request cannot be answered: {reason}")))
 }
 
-/// Runs work that takes more than a moment outside the async threads.
-async fn blocking<T: Send + 'static>(
-    model: &str,
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Error::runtime(model, error))?
-}
-
 impl Model for LocalChat {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
     fn concurrency(&self) -> usize {
-        self.concurrency
+        self.text.settings.sequences
     }
 }
 
@@ -254,7 +227,7 @@ impl ChatModel for LocalChat {
     }
 
     async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
-        let response = self.answer(request, Some(PieceReader(on_piece.clone()))).await?;
+        let response = self.answer(request, Some(on_piece.clone())).await?;
         // With choices nothing is written: the text is the most probable choice.
         if !request.choices.is_empty() {
             on_piece(&response.text);
@@ -264,9 +237,9 @@ impl ChatModel for LocalChat {
 }
 
 impl LocalChat {
-    async fn answer(&self, request: &ChatRequest, reader: Option<PieceReader>) -> Result<ChatResponse, Error> {
+    async fn answer(&self, request: &ChatRequest, on_piece: Option<OnPiece>) -> Result<ChatResponse, Error> {
         let (text, copy) = (self.text.clone(), request.clone());
-        let job = blocking(&self.text.model, move || text.prepare(&copy, reader)).await?;
+        let job = blocking(&self.text.settings.model, move || text.prepare(&copy, on_piece)).await?;
         let prompt_tokens = job.prompt.len() as u64;
         let outcome = self.engine.run(job).await?;
         let best = outcome.choices.iter().enumerate().max_by(|left, right| left.1.total_cmp(right.1));

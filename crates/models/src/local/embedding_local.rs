@@ -7,8 +7,8 @@
 //! costs nothing on a CPU once a text fills its vector units.
 
 use super::onnx::{
-    BatchOutput, LongText, ModelHead, OnnxSettings, Quantization, RunnableModel, SessionPool, ShapeError,
-    TextTokenizer, TokenBatch, TokenRange, TokenSequence, jobs, ready,
+    BatchOutput, LongText, ModelHead, OnnxModel, OnnxSettings, Quantization, RunnableModel, ShapeError, TextTokenizer,
+    TokenBatch, TokenRange, TokenSequence, ready,
 };
 use crate::{
     EmbeddingModel, Error, Identity, InputKind, Matrix, Model, ModelKind, Usage,
@@ -17,12 +17,10 @@ use crate::{
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::{ops::Range, sync::Arc};
 
 pub(crate) const VERSION: u32 = 1;
-
-/// Padded tokens of a batch. More does not make a CPU faster, only fuller.
-const BATCH_TOKENS: usize = 512;
 
 /// How a local embedding model is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -79,36 +77,43 @@ pub enum Pooling {
 
 impl Config {
     fn locate(&self, cx: &ModelContext) -> Result<RunnableModel, Error> {
-        let settings = OnnxSettings {
+        OnnxSettings {
             model: &self.model,
             kind: ModelKind::Embedding,
             head: ModelHead::Tokens,
             quantization: self.quantization,
             max_tokens: self.max_tokens,
-        };
-        settings.locate(cx)
+        }
+        .locate(cx)
     }
 
     fn pooling_of(&self, located: &RunnableModel) -> Pooling {
-        let cls =
-            || located.beside("1_Pooling/config.json").is_some_and(|config| config["pooling_mode_cls_token"] == true);
+        let cls = || {
+            located.read_json("1_Pooling/config.json").is_some_and(|config| config["pooling_mode_cls_token"] == true)
+        };
         self.pooling.unwrap_or_else(|| if cls() { Pooling::Cls } else { Pooling::Mean })
     }
 
     fn identity_of(&self, located: &RunnableModel) -> Identity {
-        let mut parameters = located.parameters();
-        parameters.insert("pooling".to_owned(), serde_json::json!(self.pooling_of(located)));
-        for (name, prefix) in [("query_prefix", &self.query_prefix), ("document_prefix", &self.document_prefix)] {
-            if !prefix.is_empty() {
-                parameters.insert(name.to_owned(), prefix.as_str().into());
-            }
-        }
-        Identity {
-            provider: "onnx".to_owned(),
-            model: self.model.clone(),
-            revision: located.files.sha256.clone(),
-            parameters: parameters.into(),
-        }
+        let prefixes = [("query_prefix", &self.query_prefix), ("document_prefix", &self.document_prefix)];
+        let prefixes = prefixes.into_iter().filter(|(_, prefix)| !prefix.is_empty());
+        let pooling = ("pooling", json!(self.pooling_of(located)));
+        located.identity([pooling].into_iter().chain(prefixes.map(|(name, prefix)| (name, json!(prefix)))))
+    }
+
+    fn open(&self, cx: &ModelContext) -> Result<OnnxEmbedder, Error> {
+        let located = self.locate(cx)?;
+        let identity = Self::versioned(self.identity_of(&located));
+        // Token vectors if there are any; some exports only give pooled ones.
+        let model = OnnxModel::open(&located, identity, self.batch_tokens, &[3, 2], cx)?;
+        Ok(OnnxEmbedder {
+            pooling: self.pooling_of(&located),
+            max_tokens: located.max_tokens,
+            dimensions: located.dimensions().or(model.pool.width()).unwrap_or(0),
+            query_prefix: self.query_prefix.clone(),
+            document_prefix: self.document_prefix.clone(),
+            model,
+        })
     }
 }
 
@@ -129,88 +134,48 @@ impl ModelSettings for Config {
     }
 }
 
-impl Config {
-    fn open(&self, cx: &ModelContext) -> Result<OnnxEmbedder, Error> {
-        let located = self.locate(cx)?;
-        let file = located.onnx(&cx.directory)?;
-        // Token vectors if there are any; some exports only give pooled ones.
-        let pool = SessionPool::open(&cx.directory, &cx.cpu, &self.model, &file, &[3, 2])?;
-        let alone = located.runs_alone(&file)?;
-        Ok(OnnxEmbedder {
-            identity: Self::versioned(self.identity_of(&located)),
-            pooling: self.pooling_of(&located),
-            max_tokens: located.max_tokens,
-            dimensions: located.dimensions().or(pool.width()).unwrap_or(0),
-            batch_tokens: if alone { 1 } else { self.batch_tokens.unwrap_or(BATCH_TOKENS) },
-            tokenizer: Arc::new(located.tokenizer()?),
-            query_prefix: self.query_prefix.clone(),
-            document_prefix: self.document_prefix.clone(),
-            pool,
-        })
-    }
-}
-
 struct OnnxEmbedder {
-    identity: Identity,
+    model: OnnxModel,
     pooling: Pooling,
     max_tokens: usize,
     dimensions: usize,
-    batch_tokens: usize,
-    tokenizer: Arc<TextTokenizer>,
     query_prefix: String,
     document_prefix: String,
-    pool: SessionPool,
 }
 
 impl OnnxEmbedder {
-    /// What is put before each text of this kind.
-    fn prefix(&self, kind: InputKind) -> &str {
-        match kind {
+    /// Puts the model's prefix for this kind before each text.
+    fn prefixed(&self, texts: &[String], kind: InputKind) -> Vec<String> {
+        let prefix = match kind {
             InputKind::Query => &self.query_prefix,
             InputKind::Document => &self.document_prefix,
-        }
+        };
+        texts.iter().map(|text| format!("{prefix}{text}")).collect()
     }
 
     /// Tokenises on all cores, a part of the texts on each.
     async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<Vec<TokenSequence>, Error> {
-        let prefix = self.prefix(kind);
-        let part = texts.len().div_ceil(self.pool.n_sessions()).max(16);
-        let parts: Vec<Vec<String>> =
-            texts.chunks(part).map(|part| part.iter().map(|text| format!("{prefix}{text}")).collect()).collect();
+        let n_sessions = self.model.pool.n_sessions;
         let tokenize = |texts: Vec<String>| {
-            let tokenizer = self.tokenizer.clone();
-            let model = self.identity.model.clone();
-            self.pool.compute(move || {
-                let tokens = texts.iter().map(|text| tokenizer.encode(text.as_str()));
-                tokens.collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&model, error))
+            self.model.tokenize(move |tokenizer| {
+                texts.iter().map(|text| tokenizer.encode(text.as_str())).collect::<Result<Vec<_>, _>>()
             })
         };
-        let parts: Vec<Vec<TokenSequence>> =
-            stream::iter(parts).map(tokenize).buffered(self.pool.n_sessions()).try_collect().await?;
-        Ok(parts.into_iter().flatten().collect())
-    }
-
-    /// Runs all texts and gives each batch's result of `finish`, in no order.
-    async fn run<T, F>(&self, tokens: &[TokenSequence], finish: F) -> Result<Vec<T>, Error>
-    where
-        T: Send + 'static,
-        F: Fn(&TokenBatch, &BatchOutput<'_>) -> Result<T, ShapeError> + Clone + Send + 'static,
-    {
-        let n_sessions = self.pool.n_sessions();
-        let jobs = jobs(tokens, self.batch_tokens, self.pool.masks(), n_sessions);
-        let run = |job| self.pool.run(job, finish.clone());
-        let results: Vec<Vec<T>> = stream::iter(jobs).map(run).buffer_unordered(n_sessions).try_collect().await?;
-        Ok(results.into_iter().flatten().collect())
+        let parts = texts.chunks(texts.len().div_ceil(n_sessions).max(16));
+        let parts: Vec<Vec<String>> = parts.map(|part| self.prefixed(part, kind)).collect();
+        let tokens: Vec<Vec<TokenSequence>> =
+            stream::iter(parts).map(tokenize).buffered(n_sessions).try_collect().await?;
+        Ok(tokens.into_iter().flatten().collect())
     }
 }
 
 impl Model for OnnxEmbedder {
     fn identity(&self) -> &Identity {
-        &self.identity
+        &self.model.identity
     }
 
     fn concurrency(&self) -> usize {
-        self.pool.n_sessions()
+        self.model.pool.n_sessions
     }
 }
 
@@ -225,20 +190,17 @@ impl EmbeddingModel for OnnxEmbedder {
     }
 
     async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
-        let prefix = self.prefix(kind);
-        let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
-        let (tokenizer, model) = (self.tokenizer.clone(), self.identity.model.clone());
-        let count = move || {
-            let count = |text: &String| tokenizer.encode_whole(text).map(|encoding| encoding.len());
-            texts.iter().map(count).collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&model, error))
+        let texts = self.prefixed(texts, kind);
+        let count = move |tokenizer: &TextTokenizer| {
+            texts.iter().map(|text| tokenizer.encode_whole(text).map(|encoding| encoding.len())).collect()
         };
-        self.pool.compute(count).await.map(Some)
+        self.model.tokenize::<_, tokenizers::Error>(count).await.map(Some)
     }
 
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
         let tokens = self.tokenized(texts, kind).await?;
         let pooling = self.pooling;
-        let pooled = self.run(&tokens, move |batch, output| pooled(batch, output, pooling)).await?;
+        let pooled = self.model.run(&tokens, move |batch, output| pooled(batch, output, pooling)).await?;
         let columns = pooled.first().map_or(self.dimensions, |(_, rows)| rows.columns);
         let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
         for (places, rows) in &pooled {
@@ -252,7 +214,7 @@ impl EmbeddingModel for OnnxEmbedder {
 
     async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
         let tokens = self.tokenized(texts, kind).await?;
-        let found = self.run(&tokens, token_rows).await?;
+        let found = self.model.run(&tokens, token_rows).await?;
         let mut matrices = vec![Matrix { columns: self.dimensions, data: Vec::new() }; texts.len()];
         for (place, mut matrix) in found.into_iter().flatten() {
             matrix.normalize();
@@ -262,12 +224,12 @@ impl EmbeddingModel for OnnxEmbedder {
     }
 
     fn window(&self) -> Result<usize, Error> {
-        let what = match (self.pool.gives_tokens(), self.pooling) {
+        let what = match (self.model.pool.gives_tokens(), self.pooling) {
             (true, Pooling::Mean) => return Ok(self.max_tokens),
             (true, Pooling::Cls) => "vectors of parts of a text: it pools by the first token, not by the mean",
             (false, _) => "vectors of parts of a text: its file gives one vector for a whole text, and none for tokens",
         };
-        Err(Error::Unsupported { model: self.identity.model.clone(), what })
+        Err(Error::Unsupported { model: self.model.identity.model.clone(), what })
     }
 
     async fn embed_parts(
@@ -277,17 +239,16 @@ impl EmbeddingModel for OnnxEmbedder {
         overlap: usize,
     ) -> Result<(Vec<Option<Vec<f32>>>, Usage), Error> {
         let window = self.window()?;
-        let (tokenizer, model) = (self.tokenizer.clone(), self.identity.model.clone());
-        let (prefix, text, parts) = (self.document_prefix.clone(), text.to_owned(), parts.to_vec());
-        let n_parts = parts.len();
-        let read = move || {
-            let text = LongText::read(&tokenizer, &prefix, &text).map_err(|error| Error::runtime(&model, error))?;
-            text.windows(window, overlap, &parts).map_err(|reason| Error::runtime(&model, reason))
+        let (prefix, text, n_parts, parts) =
+            (self.document_prefix.clone(), text.to_owned(), parts.len(), parts.to_vec());
+        let read = move |tokenizer: &TextTokenizer| {
+            let text = LongText::read(tokenizer, &prefix, &text)?;
+            Ok::<_, tokenizers::Error>(text.windows(window, overlap, &parts)?)
         };
-        let windows = self.pool.compute(read).await?;
+        let windows = self.model.tokenize(read).await?;
         let (tokens, stretches): (Vec<TokenSequence>, Vec<Vec<TokenRange>>) = windows.into_iter().unzip();
         let stretches = Arc::new(stretches);
-        let sums = self.run(&tokens, move |batch, output| stretch_sums(batch, output, &stretches)).await?;
+        let sums = self.model.run(&tokens, move |batch, output| stretch_sums(batch, output, &stretches)).await?;
         let mut sums: Vec<(usize, usize, Vec<f32>)> = sums.into_iter().flatten().collect();
         // Windows end in any order, but what is added in another order is rounded otherwise.
         sums.sort_by_key(|(window, part, _)| (*window, *part));

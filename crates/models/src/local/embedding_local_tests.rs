@@ -121,7 +121,7 @@ fn model(max_tokens: usize, prefix: &str, pooling: Pooling) -> Option<(OnnxEmbed
 /// The vectors of a text's tokens as the model gives them, special ones included.
 async fn as_given(model: &OnnxEmbedder, text: &str) -> Matrix {
     let tokens = model.tokenized(&[text.to_owned()], InputKind::Document).await.expect("tokens");
-    model.run(&tokens, token_rows).await.expect("vectors").pop().expect("a batch").pop().expect("a text").1
+    model.model.run(&tokens, token_rows).await.expect("vectors").pop().expect("a batch").pop().expect("a text").1
 }
 
 /// The mean of these rows, of length 1.

@@ -2,7 +2,10 @@
 //! its tokens' rows in a table. Thousands of times faster than a transformer
 //! and clearly weaker: for tests, smoke runs, and as a baseline.
 
-use super::onnx::{Tensor, WeightFile, WeightsError};
+use super::{
+    on_one_core,
+    onnx::{Tensor, WeightFile, WeightsError},
+};
 use crate::{
     Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, Matrix, Model, ModelFiles, ModelKind, Usage,
     provider::{ModelContext, ModelSettings},
@@ -74,7 +77,7 @@ impl ModelSettings for Config {
         let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| Error::bad_file(&path, error))?;
-        // A word that is not in the vocabulary says nothing about the text.
+        // A word that is not in the vocabulary is left out of the mean.
         let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
         let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
         let reader = TextReader { name: self.model.clone(), max_tokens: self.limit(), table, tokenizer, unknown };
@@ -115,10 +118,9 @@ impl VectorTable {
         let table = file.tensor("embeddings")?;
         let (n_rows, columns) = table.rows_and_columns()?;
         let optional = |name: &str| if file.holds(name) { file.tensor(name).map(Some) } else { Ok(None) };
-        let mapping =
+        let mapping: Option<Vec<usize>> =
             optional("mapping")?.map(|Tensor { values, .. }| values.into_iter().map(|row| row as usize).collect());
-        let mapping: Option<Vec<usize>> = mapping;
-        if mapping.as_ref().is_some_and(|mapping| mapping.iter().any(|row| *row >= n_rows)) {
+        if mapping.iter().flatten().any(|row| *row >= n_rows) {
             return Err(TableError::Mapping { n_rows });
         }
         let weights = optional("weights")?.map(|tensor| tensor.values);
@@ -141,7 +143,7 @@ struct StaticEmbedder {
     reader: Arc<TextReader>,
 }
 
-/// Reads texts, on a thread that may block.
+/// What reading texts needs, shared with the threads that may block.
 struct TextReader {
     name: String,
     max_tokens: usize,
@@ -199,14 +201,8 @@ impl StaticEmbedder {
         texts: &[String],
         read: impl FnOnce(&TextReader, &[String]) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let thread = self.cpu.acquire(1).await.ok_or(Error::Cancelled)?;
         let (reader, texts) = (self.reader.clone(), texts.to_vec());
-        let work = move || {
-            let _held = thread;
-            read(&reader, &texts)
-        };
-        let done = tokio::task::spawn_blocking(work).await;
-        done.unwrap_or_else(|error| Err(Error::runtime(&self.reader.name, error)))
+        on_one_core(&self.cpu, &self.reader.name, move || read(&reader, &texts)).await
     }
 }
 
@@ -243,7 +239,8 @@ impl EmbeddingModel for StaticEmbedder {
     }
 
     fn window(&self) -> Result<usize, Error> {
-        let what = "vectors that know what stands around: a static model gives a word the same vector in every text";
+        let what =
+            "vectors that depend on the surrounding text: a static model gives a word the same vector in every text";
         Err(Error::Unsupported { model: self.identity.model.clone(), what })
     }
 }

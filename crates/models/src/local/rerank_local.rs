@@ -4,22 +4,18 @@
 //! safetensors, which is converted.
 
 use super::onnx::{
-    BatchOutput, ModelHead, OnnxSettings, Quantization, RunnableModel, SessionPool, ShapeError, TextTokenizer,
-    TokenBatch, TokenSequence, jobs, ready,
+    BatchOutput, ModelHead, OnnxModel, OnnxSettings, Quantization, RunnableModel, ShapeError, TextTokenizer,
+    TokenBatch, TokenSequence, ready,
 };
 use crate::{
     Error, Identity, Model, ModelKind, RerankModel, Usage,
     provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 pub(crate) const VERSION: u32 = 1;
-
-/// Padded tokens of a batch.
-const BATCH_TOKENS: usize = 512;
 
 /// How a local cross-encoder is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -58,25 +54,14 @@ impl Default for Config {
 
 impl Config {
     fn locate(&self, cx: &ModelContext) -> Result<RunnableModel, Error> {
-        let settings = OnnxSettings {
+        OnnxSettings {
             model: &self.model,
             kind: ModelKind::Rerank,
             head: ModelHead::Classifier,
             quantization: self.quantization,
             max_tokens: self.max_tokens,
-        };
-        settings.locate(cx)
-    }
-
-    fn identity_of(&self, located: &RunnableModel) -> Identity {
-        let mut parameters = located.parameters();
-        parameters.insert("sigmoid".to_owned(), self.sigmoid.into());
-        Identity {
-            provider: "onnx".to_owned(),
-            model: self.model.clone(),
-            revision: located.files.sha256.clone(),
-            parameters: parameters.into(),
         }
+        .locate(cx)
     }
 }
 
@@ -84,25 +69,18 @@ impl ModelSettings for Config {
     type Model = dyn RerankModel;
 
     fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
-        Ok(self.identity_of(&self.locate(cx)?))
+        Ok(self.locate(cx)?.identity([("sigmoid", self.sigmoid.into())]))
     }
 
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         let located = self.locate(cx)?;
-        let file = located.onnx(&cx.directory)?;
-        let pool = SessionPool::open(&cx.directory, &cx.cpu, &self.model, &file, &[2, 1])?;
-        if let Some(n_labels) = pool.width().filter(|n_labels| *n_labels > 2) {
+        let identity = Self::versioned(located.identity([("sigmoid", self.sigmoid.into())]));
+        let model = OnnxModel::open(&located, identity, self.batch_tokens, &[2, 1], cx)?;
+        if let Some(n_labels) = model.pool.width().filter(|n_labels| *n_labels > 2) {
             let reason = format!("has {n_labels} labels; a reranker has 1, or 2 of which the second says relevant");
-            return Err(Error::bad_file(&file, reason));
+            return Err(Error::bad_file(&located.onnx(&cx.directory)?, reason));
         }
-        let alone = located.runs_alone(&file)?;
-        Ok(Arc::new(OnnxReranker {
-            identity: Self::versioned(self.identity_of(&located)),
-            sigmoid: self.sigmoid,
-            batch_tokens: if alone { 1 } else { self.batch_tokens.unwrap_or(BATCH_TOKENS) },
-            tokenizer: Arc::new(located.tokenizer()?),
-            pool,
-        }))
+        Ok(Arc::new(OnnxReranker { model, sigmoid: self.sigmoid }))
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
@@ -112,41 +90,30 @@ impl ModelSettings for Config {
 }
 
 struct OnnxReranker {
-    identity: Identity,
+    model: OnnxModel,
     sigmoid: bool,
-    batch_tokens: usize,
-    tokenizer: Arc<TextTokenizer>,
-    pool: SessionPool,
 }
 
 impl Model for OnnxReranker {
     fn identity(&self) -> &Identity {
-        &self.identity
+        &self.model.identity
     }
 
     fn concurrency(&self) -> usize {
-        self.pool.n_sessions()
+        self.model.pool.n_sessions
     }
 }
 
 #[async_trait]
 impl RerankModel for OnnxReranker {
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
-        let (tokenizer, model) = (self.tokenizer.clone(), self.identity.model.clone());
         let (query, owned) = (query.to_owned(), passages.to_vec());
-        let tokenize = move || {
-            let tokens = owned.iter().map(|passage| tokenizer.encode((query.as_str(), passage.as_str())));
-            tokens
-                .collect::<Result<Vec<TokenSequence>, tokenizers::Error>>()
-                .map_err(|error| Error::runtime(&model, error))
+        let encode = move |tokenizer: &TextTokenizer| {
+            owned.iter().map(|passage| tokenizer.encode((query.as_str(), passage.as_str()))).collect()
         };
-        let tokens = self.pool.compute(tokenize).await?;
-        let n_sessions = self.pool.n_sessions();
-        let jobs = jobs(&tokens, self.batch_tokens, self.pool.masks(), n_sessions);
-        let run = |job| self.pool.run(job, scores);
-        let found: Vec<Vec<_>> = stream::iter(jobs).map(run).buffer_unordered(n_sessions).try_collect().await?;
+        let tokens: Vec<TokenSequence> = self.model.tokenize::<_, tokenizers::Error>(encode).await?;
         let mut scores = vec![0.0; passages.len()];
-        for (place, score) in found.into_iter().flatten().flatten() {
+        for (place, score) in self.model.run(&tokens, batch_scores).await?.into_iter().flatten() {
             scores[place] = if self.sigmoid { 1.0 / (1.0 + (-score).exp()) } else { score };
         }
         Ok((scores, TokenSequence::usage(&tokens)))
@@ -155,7 +122,7 @@ impl RerankModel for OnnxReranker {
 
 /// The score of each pair of a batch, and where it belongs. Of two labels
 /// (irrelevant, relevant) the score is their difference.
-fn scores(batch: &TokenBatch, output: &BatchOutput<'_>) -> Result<Vec<(usize, f32)>, ShapeError> {
+fn batch_scores(batch: &TokenBatch, output: &BatchOutput<'_>) -> Result<Vec<(usize, f32)>, ShapeError> {
     let score: fn(&[f32]) -> f32 = match *output.shape {
         [rows] | [rows, 1] if rows == batch.rows() => |labels| labels[0],
         [rows, 2] if rows == batch.rows() => |labels| labels[1] - labels[0],

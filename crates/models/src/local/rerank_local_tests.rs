@@ -1,6 +1,6 @@
 //! Tests of the cross-encoder path with models that the tests write.
 
-use super::*;
+use super::{super::onnx::SessionPool, *};
 use crate::{
     CpuBudget, ModelDirectory,
     local::{

@@ -155,9 +155,8 @@ pub trait ChatModel: Model {
     fn function(&self) -> Option<FunctionError> {
         None
     }
-    /// For a model that keeps the prompts that it has computed, and has room
-    /// for few: the turn of a caller whose calls share a long beginning.
-    /// None for a model at an endpoint.
+    /// A lock for callers whose calls share a long beginning, held by one caller at a time: a model
+    /// in this process keeps few computed prompts. None for a model at an endpoint.
     fn turns(&self) -> Option<&Arc<Semaphore>> {
         None
     }

@@ -4,8 +4,8 @@ mod report;
 
 pub use report::ErrorReport;
 
-use crate::{Cap, RateHeaders};
-use std::{error::Error as StdError, fmt, path::Path, sync::Arc, time::Duration};
+use crate::Cap;
+use std::{error::Error as StdError, fmt::Display, path::Path, sync::Arc, time::Duration};
 
 /// The cause of an error: the error of a library or of the system, or a
 /// sentence.
@@ -14,240 +14,115 @@ pub type Cause = Arc<dyn StdError + Send + Sync>;
 /// Why a model gave no answer. Never holds a secret.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields whose names do not say all are explained with their error")]
 pub enum Error {
     /// The settings cannot work. Nothing was called.
     #[error("{0}")]
     Config(String),
     /// A model, a library, or one of its files is missing here.
     #[error("model `{model}` is not here{absence}")]
-    NotHere {
-        /// The model.
-        model: String,
-        /// What is missing.
-        absence: Absence,
-    },
+    NotHere { model: String, absence: Absence },
     /// A pulled file is not the one that the catalogue names.
     #[error("{path}: is not the pinned file")]
-    NotPinned {
-        /// The file.
-        path: String,
-        /// The model that it is of.
-        model: String,
-    },
+    NotPinned { path: String, model: String },
     /// A file has the wrong content.
     #[error("{path}: {cause}")]
     BadFile {
-        /// The file.
         path: String,
-        /// What is wrong.
         #[source]
         cause: Cause,
     },
-    /// The named environment variable is not set.
+    /// The environment variable that must hold the model's key is not set.
     #[error("the environment variable `{variable}` is not set: it must hold the API key of {model}")]
-    MissingKey {
-        /// The variable's name.
-        variable: String,
-        /// The model that needs it.
-        model: String,
-    },
+    MissingKey { variable: String, model: String },
     /// No connection, or it broke.
     #[error("{endpoint} cannot be reached: {cause}; {}", way_to(.cause.as_ref()))]
     Connection {
-        /// The endpoint.
         endpoint: String,
-        /// What the system said.
         #[source]
         cause: Cause,
     },
     /// No answer in time.
     #[error("{model} did not answer within {after:?}; if it is only slow, raise its `timeout_seconds`")]
-    Timeout {
-        /// The model.
-        model: String,
-        /// The limit.
-        after: Duration,
-    },
-    /// The endpoint sent a larger answer than allowed.
+    Timeout { model: String, after: Duration },
+    /// The endpoint sent a larger answer than allowed; `limit` is in bytes.
     #[error(
         "{model} sent an answer of more than {limit} bytes, of which nothing was kept; if answers may be so large, \
          raise its `max_response_bytes`"
     )]
-    TooLarge {
-        /// The model.
-        model: String,
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    TooLarge { model: String, limit: usize },
     /// The endpoint redirects to another address. The redirect is not followed,
     /// because prompts are sent only to addresses that the user named.
     #[error(
         "{endpoint} redirects to {location} ({status}), which is not followed; if that is right, set `base_url` so"
     )]
-    Redirected {
-        /// The endpoint.
-        endpoint: String,
-        /// The HTTP status.
-        status: u16,
-        /// Where it points.
-        location: String,
-    },
-    /// Every call was refused for so long that waiting was given up.
+    Redirected { endpoint: String, status: u16, location: String },
+    /// Every call was refused for so long that waiting was given up; `message` is that of the last refusal.
     #[error(
         "{model}: nothing got through for {after:?}, every call was refused; the last refusal said: {message}; run \
          again later: what was answered is kept; `limits.refusal_timeout_seconds` is how long this is waited for"
     )]
-    Stalled {
-        /// The model.
-        model: String,
-        /// How long nothing got through.
-        after: Duration,
-        /// What the last refusal said.
-        message: String,
-    },
+    Stalled { model: String, after: Duration, message: String },
     /// The authority that divides the budget among processes cannot be reached,
-    /// so nothing may be spent.
+    /// so nothing may be spent; `after` is how long it was asked.
     #[error("the budget's authority did not answer for {after:?}: {reason}; run again: nothing is paid twice")]
-    BudgetUnreachable {
-        /// How long it was asked.
-        after: Duration,
-        /// What happened to the last request.
-        reason: String,
-    },
+    BudgetUnreachable { after: Duration, reason: String },
     /// The key was refused.
     #[error("{endpoint} refused the key: {message}; check the variable that `api_key_env` names")]
-    Authentication {
-        /// The endpoint.
-        endpoint: String,
-        /// What it said.
-        message: String,
-    },
+    Authentication { endpoint: String, message: String },
     /// Too many requests for now.
     #[error("{endpoint} is rate limited: {message}; lower `concurrency`, or run again later")]
-    RateLimited {
-        /// The endpoint.
-        endpoint: String,
-        /// What it said.
-        message: String,
-        /// When to come back, if it said so.
-        retry_after: Option<Duration>,
-        /// What its headers said of its limits.
-        hints: Box<RateHeaders>,
-    },
+    RateLimited { endpoint: String, message: String, retry_after: Option<Duration> },
     /// The account has nothing left: waiting does not help.
     #[error(
         "{endpoint}: the quota is used up: {message}; add credit to the account or raise its limit, and run again: \
          nothing is paid twice"
     )]
-    QuotaExhausted {
-        /// The endpoint.
-        endpoint: String,
-        /// What it said.
-        message: String,
-    },
-    /// A cap of the budget was reached, so the call was not made.
+    QuotaExhausted { endpoint: String, message: String },
+    /// A cap of the budget was reached, so the call was not made; `spent` and `limit` are in the cap's unit.
     #[error(
         "the budget of {} was reached ({} spent); run again with a larger one to go on: nothing is paid twice",
-        shown(.cap, .limit), shown(.cap, .spent)
+        .cap.amount(*.limit), .cap.amount(*.spent)
     )]
-    BudgetExhausted {
-        /// The cap.
-        cap: Cap,
-        /// What was spent when the call was to be made, in the cap's unit.
-        spent: f64,
-        /// The limit, in the same unit.
-        limit: f64,
-    },
+    BudgetExhausted { cap: Cap, spent: f64, limit: f64 },
     /// The server failed or is overloaded.
     #[error("{endpoint} answered {status}: {message}; that often passes: run again")]
-    Server {
-        /// The endpoint.
-        endpoint: String,
-        /// The HTTP status.
-        status: u16,
-        /// What it said.
-        message: String,
-        /// When to come back, if it said so.
-        retry_after: Option<Duration>,
-    },
+    Server { endpoint: String, status: u16, message: String, retry_after: Option<Duration> },
     /// The request was refused, and the same request would be refused again.
     #[error("{endpoint} refused the request ({status}): {message}; check `model`, `base_url`, `omit` and `extra`")]
-    Refused {
-        /// The endpoint.
-        endpoint: String,
-        /// The HTTP status.
-        status: u16,
-        /// What it said.
-        message: String,
-    },
-    /// Prompt and answer do not fit into the context.
+    Refused { endpoint: String, status: u16, message: String },
+    /// Prompt and answer, of `tokens` together, do not fit into the context.
     #[error(
         "{model}: {tokens} tokens do not fit its context of {limit}; lower `context_tokens`, `top_k` or `max_tokens`"
     )]
-    ContextTooLong {
-        /// The model.
-        model: String,
-        /// What was asked for.
-        tokens: usize,
-        /// What fits.
-        limit: usize,
-    },
+    ContextTooLong { model: String, tokens: usize, limit: usize },
     /// The provider withheld the answer.
     #[error("{model} withheld its answer: {reason}; only another model or another text can change that")]
-    ContentFiltered {
-        /// The model.
-        model: String,
-        /// What it said.
-        reason: String,
-    },
+    ContentFiltered { model: String, reason: String },
     /// The model ended without a text, so that there is no answer. The same
-    /// call would end so again.
+    /// call would end so again. `reason` also says what helps.
     #[error("{model} wrote no text: {reason}")]
-    NoText {
-        /// The model.
-        model: String,
-        /// Why it ended, and what helps.
-        reason: String,
-    },
+    NoText { model: String, reason: String },
     /// The answer does not follow the protocol.
     #[error(
         "{model} sent an answer that cannot be read: {reason}; run again, and if it stays so, check what serves it"
     )]
-    Malformed {
-        /// The model.
-        model: String,
-        /// What is wrong.
-        reason: String,
-    },
+    Malformed { model: String, reason: String },
     /// The reply could be read, but does not match the request's JSON Schema,
-    /// even after the model was asked once more. The reply is in the journal,
-    /// so the same call would give the same reply again.
+    /// even after the model was asked once more; `reply` is the beginning of the last one. The reply is in the
+    /// journal, so the same call would give the same reply again.
     #[error(
         "{model} did not write what its JSON Schema asks for: {reason}; its reply was: {reply}; if it was cut, raise \
          the limit of its tokens, else only another model or another text can change that"
     )]
-    SchemaMismatch {
-        /// The model.
-        model: String,
-        /// What is wrong, and where.
-        reason: String,
-        /// The beginning of its last reply.
-        reply: String,
-    },
+    SchemaMismatch { model: String, reason: String, reply: String },
     /// The model has no such ability.
     #[error("{model} does not offer {what}")]
-    Unsupported {
-        /// The model.
-        model: String,
-        /// The ability.
-        what: &'static str,
-    },
+    Unsupported { model: String, what: &'static str },
     /// The in-process runtime failed.
     #[error("{model}: {cause}")]
     Runtime {
-        /// The model.
         model: String,
-        /// What it said.
         #[source]
         cause: Cause,
     },
@@ -257,10 +132,10 @@ pub enum Error {
     /// The call was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The journal could not keep an answer, or could not be asked for one, so
-    /// no further call is made; see [`Error::ends_work`]. The text holds everything that is known, because callers that share an
-    /// answer do not follow its chain of causes.
-    #[error("answers cannot be kept: {}", in_words(.0))]
+    /// The journal could not keep an answer, or an answer could not be looked up in it, so
+    /// no further call is made; see [`Error::ends_work`]. The text holds the whole chain of causes, because
+    /// callers that share an answer get only the text.
+    #[error("answers cannot be kept: {}", store::error_chain(&**.0))]
     Journal(#[source] Arc<store::Error>),
     /// An answer cannot be converted to or from the form that the journal
     /// keeps.
@@ -269,7 +144,8 @@ pub enum Error {
 }
 
 /// The failure of a function that a program gave in the place of a model.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Deserialize, serde::Serialize)]
+#[error("the function `{function}`{}: {message}", if .file.is_empty() { String::new() } else { format!(" of {file}") })]
 pub struct FunctionError {
     /// Its name.
     pub function: String,
@@ -291,35 +167,22 @@ pub struct FunctionError {
     pub retry_after: Option<Duration>,
 }
 
-impl fmt::Display for FunctionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, file, message, .. } = self;
-        match file.as_str() {
-            "" => write!(f, "the function `{function}`: {message}"),
-            file => write!(f, "the function `{function}` of {file}: {message}"),
-        }
-    }
-}
-
 /// The missing part of a model. Its text is the end of a sentence.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what the fields are")]
 pub enum Absence {
     /// All of it: the model was not pulled.
+    #[error("")]
     NotPulled,
     /// Its path leads nowhere.
+    #[error(": there is no such file or folder")]
     NoSuchPath,
     /// One of its files.
-    Lacks {
-        /// The folder.
-        folder: String,
-        /// What the folder does not hold.
-        what: String,
-    },
-    /// All of it: the model could not be pulled.
-    NotPullable {
-        /// Each source, and why it failed.
-        reason: String,
-    },
+    #[error(": {folder} holds no {what}")]
+    Lacks { folder: String, what: String },
+    /// All of it: no source of the model could be pulled; `reason` names each.
+    #[error(": {reason}")]
+    NotPullable { reason: String },
 }
 
 impl Absence {
@@ -328,22 +191,12 @@ impl Absence {
     }
 }
 
-impl fmt::Display for Absence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotPulled => Ok(()),
-            Self::NoSuchPath => f.write_str(": there is no such file or folder"),
-            Self::Lacks { folder, what } => write!(f, ": {folder} holds no {what}"),
-            Self::NotPullable { reason } => write!(f, ": {reason}"),
-        }
-    }
-}
-
-fn in_words(error: &Arc<store::Error>) -> String {
-    store::error_chain(&**error)
-}
-
 impl Error {
+    /// Settings of this model that cannot work, for this reason.
+    pub(crate) fn bad_settings(model: &str, reason: impl Display) -> Self {
+        Self::Config(format!("{model}: {reason}"))
+    }
+
     /// A file that is not what it should be, for this reason.
     pub(crate) fn bad_file(path: &Path, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::BadFile { path: path.display().to_string(), cause: Arc::from(cause.into()) }
@@ -357,6 +210,11 @@ impl Error {
     /// The runtime of this model failed, for this reason.
     pub(crate) fn runtime(model: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Runtime { model: model.to_owned(), cause: Arc::from(cause.into()) }
+    }
+
+    /// An answer of this model that does not follow the protocol, for this reason.
+    pub(crate) fn malformed(model: &str, reason: impl Into<String>) -> Self {
+        Self::Malformed { model: model.to_owned(), reason: reason.into() }
     }
 
     /// Whether this is the end of the work that asked, so that nothing takes
@@ -397,10 +255,6 @@ impl Error {
 /// What helps to reach an endpoint.
 fn way_to(cause: &(dyn StdError + 'static)) -> &'static str {
     store::certificate_advice(&store::error_chain(cause)).unwrap_or("check `base_url`, and that the server runs")
-}
-
-fn shown(cap: &Cap, amount: &f64) -> String {
-    cap.amount(*amount)
 }
 
 /// The innermost cause. Of a network error, the outer causes only repeat the

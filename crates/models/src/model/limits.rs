@@ -1,9 +1,8 @@
 //! How many calls an endpoint takes: stated by the user, or learned during use.
 
-use executor::{AdaptiveSettings, Hedge, RateHint, RetryPolicy};
+use executor::{AdaptiveSettings, Hedge, RetryPolicy};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The most calls in flight, if no smaller number is given.
 const MAXIMUM: usize = 256;
@@ -54,25 +53,7 @@ pub enum Limits {
 }
 
 impl EndpointLimits {
-    /// Limits without any number.
-    pub(crate) const NONE: Self =
-        Self { requests_per_minute: None, tokens_per_minute: None, hedge: None, refusal_timeout_seconds: None };
-
-    fn settings(self, maximum: usize) -> AdaptiveSettings {
-        AdaptiveSettings {
-            maximum,
-            requests_per_minute: self.requests_per_minute,
-            tokens_per_minute: self.tokens_per_minute,
-            ..AdaptiveSettings::default()
-        }
-    }
-
-    fn second_attempts(self) -> Option<Hedge> {
-        let extra_share = self.hedge.filter(|share| *share > 0.0)?;
-        Some(Hedge { extra_share, ..Hedge::default() })
-    }
-
-    /// With at most this many calls in flight, or as many as usual.
+    /// These limits, with at most this many calls in flight; [`MAXIMUM`] if the settings do not say.
     pub(crate) fn within(self, concurrency: Option<usize>, timeout_seconds: f64) -> Limits {
         Limits::Learned { maximum: concurrency.unwrap_or(MAXIMUM).max(1), known: self, timeout_seconds }
     }
@@ -106,7 +87,12 @@ impl Limits {
     pub(crate) fn settings(&self) -> Option<AdaptiveSettings> {
         match *self {
             Self::Fixed(_) => None,
-            Self::Learned { maximum, known, .. } => Some(known.settings(maximum)),
+            Self::Learned { maximum, known, .. } => Some(AdaptiveSettings {
+                maximum,
+                requests_per_minute: known.requests_per_minute,
+                tokens_per_minute: known.tokens_per_minute,
+                ..AdaptiveSettings::default()
+            }),
         }
     }
 
@@ -122,70 +108,23 @@ impl Limits {
         }
     }
 
-    /// The setting for second attempts.
     pub(crate) fn second_attempts(&self) -> Option<Hedge> {
-        match self {
-            Self::Fixed(_) => None,
-            Self::Learned { known, .. } => known.second_attempts(),
-        }
+        let Self::Learned { known, .. } = self else { return None };
+        let extra_share = known.hedge.filter(|share| *share > 0.0)?;
+        Some(Hedge { extra_share, ..Hedge::default() })
     }
 
     /// This policy, with the time limit for refusals.
     pub(crate) fn retry(&self, policy: RetryPolicy) -> RetryPolicy {
-        match *self {
-            Self::Fixed(_) => policy,
-            Self::Learned { known, timeout_seconds, .. } => {
-                let told = known.refusal_timeout_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-                let answer = Duration::try_from_secs_f64(timeout_seconds).unwrap_or_default();
-                // A policy that is less patient than a run's was chosen on purpose.
-                let max_refused = match policy.max_refused < RetryPolicy::default().max_refused {
-                    true => told.map_or(policy.max_refused, |told| told.min(policy.max_refused)),
-                    false => told.unwrap_or(policy.max_refused).max(answer),
-                };
-                RetryPolicy { max_refused, ..policy }
-            }
-        }
-    }
-}
-
-/// The last announcement of a provider's limits; `None` for everything that was not announced.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RateHeaders {
-    /// Requests per minute.
-    pub limit_requests: Option<f64>,
-    /// Requests that are left now.
-    pub remaining_requests: Option<f64>,
-    /// When all requests are there again.
-    pub reset_requests: Option<Duration>,
-    /// Tokens per minute.
-    pub limit_tokens: Option<f64>,
-    /// Tokens that are left now.
-    pub remaining_tokens: Option<f64>,
-    /// When all tokens are there again.
-    pub reset_tokens: Option<Duration>,
-}
-
-impl RateHeaders {
-    /// Whether nothing was announced.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// In the form for a limiter: hints that came with the answer to a call sent then.
-    pub(crate) fn of_call(&self, sent: Instant) -> executor::RateHints {
-        executor::RateHints {
-            sent,
-            requests: RateHint {
-                per_minute: self.limit_requests,
-                remaining: self.remaining_requests,
-                reset: self.reset_requests,
-            },
-            tokens: RateHint {
-                per_minute: self.limit_tokens,
-                remaining: self.remaining_tokens,
-                reset: self.reset_tokens,
-            },
-        }
+        let Self::Learned { known, timeout_seconds, .. } = *self else { return policy };
+        let stated = known.refusal_timeout_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let answer = Duration::try_from_secs_f64(timeout_seconds).unwrap_or_default();
+        // A policy that is less patient than a run's was chosen on purpose.
+        let max_refused = match policy.max_refused < RetryPolicy::default().max_refused {
+            true => stated.map_or(policy.max_refused, |stated| stated.min(policy.max_refused)),
+            false => stated.unwrap_or(policy.max_refused).max(answer),
+        };
+        RetryPolicy { max_refused, ..policy }
     }
 }
 

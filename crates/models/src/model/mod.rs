@@ -17,7 +17,7 @@ pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, O
 pub use embedding::{EmbeddingModel, InputKind};
 pub use error::{Absence, Cause, Error, ErrorReport, FunctionError};
 pub use identity::{Identity, ModelPlace};
-pub use limits::{EndpointLimits, Limits, RateHeaders};
+pub use limits::{EndpointLimits, Limits};
 pub use matrix::Matrix;
 pub use rerank::RerankModel;
 

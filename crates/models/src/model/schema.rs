@@ -7,7 +7,7 @@
 //! the network, regular expressions and formats that no answer needs.
 //! Source: JSON Schema 2020-12, "Validation".
 
-use crate::{ChatRequest, Message, Role};
+use crate::{ChatRequest, Message, Role, visible::shortened};
 use serde_json::{Map, Value};
 
 /// The keywords that are checked.
@@ -45,11 +45,11 @@ pub(crate) fn instruction(schema: &Value) -> String {
     format!("Reply with nothing but one JSON value that matches this JSON Schema:\n{schema}")
 }
 
-/// The messages of a request, with the schema in the instructions, for a model
+/// The messages of a request; if `in_words`, with the schema in the instructions, for a model
 /// that is not held to it in another way.
-pub(crate) fn in_words(request: &ChatRequest) -> Vec<Message> {
+pub(crate) fn messages(request: &ChatRequest, in_words: bool) -> Vec<Message> {
     let mut messages = request.messages.clone();
-    let Some(instruction) = request.schema.as_ref().map(instruction) else { return messages };
+    let Some(instruction) = request.schema.as_ref().filter(|_| in_words).map(instruction) else { return messages };
     match messages.first_mut() {
         Some(first) if first.role == Role::System => first.content = format!("{}\n\n{instruction}", first.content),
         _ => messages.insert(0, Message::system(instruction)),
@@ -270,11 +270,7 @@ fn wrong(at: &str, reason: &str) -> Result<(), Mismatch> {
 }
 
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    shortened(&value.to_string(), SHOWN).into_owned()
 }
 
 #[cfg(test)]

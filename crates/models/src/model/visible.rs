@@ -19,6 +19,21 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// At most `most` characters of a text on one line, with control characters visible.
+pub(crate) fn on_one_line(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shortened = shortened(&line, most);
+    visible(&shortened).into_owned()
+}
+
+/// At most `most` characters of a text, with an ellipsis if some are left out.
+pub(crate) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 fn is_hidden(character: char) -> bool {
     let turns_direction =
         matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,5 +1,4 @@
-//! The registries of providers, which are listed in [`provider`](crate::provider), and
-//! the models of an experiment.
+//! The registries of the providers that [`provider`](crate::provider) lists, and the settings of a model of any kind.
 
 use crate::{
     ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, ModelKind, ModelPlace, RerankModel, local,
@@ -37,31 +36,22 @@ macro_rules! providers {
                 match self { $( Self::$Variant(_) => $folder::PLACE, )+ }
             }
 
-            /// The identity of the model. Cheap: never loads weights.
-            ///
-            /// # Errors
-            /// If the settings cannot work, or the model's files are not here.
+            /// See [`ModelConfig::identity`].
             pub fn identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
                 match self { $( Self::$Variant(config) => config.identity(cx), )+ }
             }
 
-            /// Whether the model could be used now: its files and libraries
-            /// are here, its key is set, its endpoint answers. Costs nothing.
-            ///
-            /// # Errors
-            /// What is missing, and what to do about it.
+            /// See [`ModelConfig::ready`].
             pub async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
                 match self { $( Self::$Variant(config) => config.ready(cx).await, )+ }
             }
 
-            /// What leaves this process for the model; none for a model in this
-            /// process.
+            /// See [`ModelConfig::endpoint_access`].
             pub fn endpoint_access(&self) -> Option<EndpointAccess> {
                 match self { $( Self::$Variant(config) => config.endpoint_access(), )+ }
             }
 
-            /// Dollars per million tokens read and written, if the settings
-            /// state them; none for a model in this process.
+            /// See [`ModelConfig::prices`].
             pub fn prices(&self) -> Option<(f64, f64)> {
                 match self { $( Self::$Variant(config) => config.prices(), )+ }
             }
@@ -84,10 +74,20 @@ pub enum ModelConfig {
     Rerank(RerankConfig),
 }
 
+/// The same expression with the settings of a model of any kind.
+macro_rules! of_any_kind {
+    ($model:expr, $config:ident => $result:expr) => {
+        match $model {
+            ModelConfig::Chat($config) => $result,
+            ModelConfig::Embedding($config) => $result,
+            ModelConfig::Rerank($config) => $result,
+        }
+    };
+}
+
 impl ModelConfig {
-    /// A model of this process, by its name in the catalogue or another value
-    /// of `model`. Whether the model is here is checked later, with everything
-    /// else that it needs.
+    /// The default settings of a model in this process, with this `model`; none for a
+    /// library. Whether the model's files are here is checked later.
     pub fn here(kind: ModelKind, model: &str) -> Option<Self> {
         let model = model.to_owned();
         Some(match kind {
@@ -113,11 +113,7 @@ impl ModelConfig {
 
     /// Where the model computes.
     pub fn place(&self) -> ModelPlace {
-        match self {
-            Self::Chat(config) => config.place(),
-            Self::Embedding(config) => config.place(),
-            Self::Rerank(config) => config.place(),
-        }
+        of_any_kind!(self, config => config.place())
     }
 
     /// The identity of the model. Cheap: never loads weights.
@@ -125,52 +121,32 @@ impl ModelConfig {
     /// # Errors
     /// If the settings cannot work, or the model's files are not here.
     pub fn identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
-        match self {
-            Self::Chat(config) => config.identity(cx),
-            Self::Embedding(config) => config.identity(cx),
-            Self::Rerank(config) => config.identity(cx),
-        }
+        of_any_kind!(self, config => config.identity(cx))
     }
 
-    /// Whether the model could be used now. The check costs no money.
+    /// Whether the model could be used now: its files and libraries are here,
+    /// its key is set, its endpoint answers. The check costs no money.
     ///
     /// # Errors
     /// What is missing, and what to do about it.
     pub async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
-        match self {
-            Self::Chat(config) => config.ready(cx).await,
-            Self::Embedding(config) => config.ready(cx).await,
-            Self::Rerank(config) => config.ready(cx).await,
-        }
+        of_any_kind!(self, config => config.ready(cx).await)
     }
 
     /// What leaves this process for the model; none for a model in this process.
     pub fn endpoint_access(&self) -> Option<EndpointAccess> {
-        match self {
-            Self::Chat(config) => config.endpoint_access(),
-            Self::Embedding(config) => config.endpoint_access(),
-            Self::Rerank(config) => config.endpoint_access(),
-        }
+        of_any_kind!(self, config => config.endpoint_access())
     }
 
     /// Dollars per million tokens read and written: (0, 0) for a model in this
     /// process, `None` if the settings do not state them.
     pub fn prices(&self) -> Option<(f64, f64)> {
-        match self {
-            Self::Chat(config) => config.prices(),
-            Self::Embedding(config) => config.prices(),
-            Self::Rerank(config) => config.prices(),
-        }
+        of_any_kind!(self, config => config.prices())
     }
 
     /// Whether the model runs in this process.
     pub fn is_here(&self) -> bool {
-        let place = match self {
-            Self::Chat(config) => config.place(),
-            Self::Embedding(config) => config.place(),
-            Self::Rerank(config) => config.place(),
-        };
-        matches!(place, ModelPlace::Here)
+        self.place() == ModelPlace::Here
     }
 
     /// Whether it is a function of a program, which only that program can ask.
@@ -185,10 +161,8 @@ impl ModelConfig {
             Self::Chat(_) => "price = { input = …, output = … }",
             Self::Embedding(_) | Self::Rerank(_) => "price = …",
         };
-        // `{ kind: { provider: { … } } }`, as it is written.
-        let written = serde_json::to_value(self).unwrap_or_default();
-        let providers = written.as_object().and_then(|kinds| kinds.values().next()).and_then(|kind| kind.as_object());
-        let provider = providers.and_then(|providers| providers.keys().next()).cloned().unwrap_or_default();
+        let name = of_any_kind!(self, config => config.name());
+        let provider = name.split_once('_').map_or(name, |(_, provider)| provider);
         (format!("{}.{provider}", self.kind().name()), setting)
     }
 }

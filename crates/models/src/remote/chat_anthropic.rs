@@ -9,20 +9,13 @@
 use super::{
     http::Conventions,
     protocol::{Extra, Language, Protocol, Translation},
-    remote_chat::{self, ChatProvider, Preset},
+    remote_chat::{ChatProvider, preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Anthropic.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Anthropic;
-
-/// Settings of a model at Anthropic.
-pub(crate) type Config = remote_chat::Config<Anthropic>;
-
-impl Preset for Anthropic {
-    const PROVIDER: ChatProvider = ChatProvider {
+preset! {
+    Anthropic: ChatProvider {
         name: "anthropic",
         base_url: "https://api.anthropic.com/v1",
         api_key_env: Some("ANTHROPIC_API_KEY"),
@@ -39,5 +32,5 @@ impl Preset for Anthropic {
             takes_schema: true,
             extra: Extra::AllBut(&["messages", "system", "output_config"]),
         }),
-    };
+    }
 }

@@ -9,20 +9,13 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol},
-    remote_chat::{self, ChatProvider, Preset},
+    remote_chat::{ChatProvider, preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Azure OpenAI.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Azure;
-
-/// Settings of a model at Azure.
-pub(crate) type Config = remote_chat::Config<Azure>;
-
-impl Preset for Azure {
-    const PROVIDER: ChatProvider = ChatProvider {
+preset! {
+    Azure: ChatProvider {
         name: "azure",
         base_url: "",
         api_key_env: Some("AZURE_OPENAI_API_KEY"),
@@ -33,5 +26,5 @@ impl Preset for Azure {
             ..Conventions::OPENAI
         },
         protocol: Protocol::OpenAi(Differences::NONE),
-    };
+    }
 }

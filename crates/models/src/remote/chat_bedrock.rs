@@ -9,20 +9,13 @@
 use super::{
     http::{Conventions, Probe, path_segment},
     protocol::{Extra, Language, Protocol, Translation},
-    remote_chat::{self, ChatProvider, Preset},
+    remote_chat::{ChatProvider, preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Amazon Bedrock.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Bedrock;
-
-/// Settings of a model at Bedrock.
-pub(crate) type Config = remote_chat::Config<Bedrock>;
-
-impl Preset for Bedrock {
-    const PROVIDER: ChatProvider = ChatProvider {
+preset! {
+    Bedrock: ChatProvider {
         name: "bedrock",
         base_url: "https://bedrock-runtime.us-east-1.amazonaws.com",
         api_key_env: Some("AWS_BEARER_TOKEN_BEDROCK"),
@@ -35,7 +28,7 @@ impl Preset for Bedrock {
             takes_schema: false,
             extra: Extra::Nothing,
         }),
-    };
+    }
 }
 
 /// Names of models have colons, and those of inference profiles slashes.

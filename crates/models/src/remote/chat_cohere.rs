@@ -4,20 +4,13 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol, SchemaForm},
-    remote_chat::{self, ChatProvider, Preset},
+    remote_chat::{ChatProvider, preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Cohere.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cohere;
-
-/// Settings of a model at Cohere.
-pub(crate) type Config = remote_chat::Config<Cohere>;
-
-impl Preset for Cohere {
-    const PROVIDER: ChatProvider = ChatProvider {
+preset! {
+    Cohere: ChatProvider {
         name: "cohere",
         base_url: "https://api.cohere.ai/compatibility/v1",
         api_key_env: Some("COHERE_API_KEY"),
@@ -28,5 +21,5 @@ impl Preset for Cohere {
             tells_probabilities: false,
             ..Differences::NONE
         }),
-    };
+    }
 }

@@ -8,20 +8,13 @@
 use super::{
     http::{Conventions, path_segment},
     protocol::{Extra, Language, Protocol, Translation},
-    remote_chat::{self, ChatProvider, Preset},
+    remote_chat::{ChatProvider, preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Google's Gemini API.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Gemini;
-
-/// Settings of a Gemini model.
-pub(crate) type Config = remote_chat::Config<Gemini>;
-
-impl Preset for Gemini {
-    const PROVIDER: ChatProvider = ChatProvider {
+preset! {
+    Gemini: ChatProvider {
         name: "gemini",
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         api_key_env: Some("GEMINI_API_KEY"),
@@ -34,5 +27,5 @@ impl Preset for Gemini {
             takes_schema: true,
             extra: Extra::AllBut(&["contents", "systemInstruction", "generationConfig"]),
         }),
-    };
+    }
 }

@@ -5,20 +5,13 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol},
-    remote_chat::{self, ChatProvider, Preset},
+    remote_chat::{ChatProvider, preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Mistral.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mistral;
-
-/// Settings of a model at Mistral.
-pub(crate) type Config = remote_chat::Config<Mistral>;
-
-impl Preset for Mistral {
-    const PROVIDER: ChatProvider = ChatProvider {
+preset! {
+    Mistral: ChatProvider {
         name: "mistral",
         base_url: "https://api.mistral.ai/v1",
         api_key_env: Some("MISTRAL_API_KEY"),
@@ -29,5 +22,5 @@ impl Preset for Mistral {
             tells_probabilities: false,
             ..Differences::NONE
         }),
-    };
+    }
 }

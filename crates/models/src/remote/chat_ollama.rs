@@ -8,25 +8,18 @@
 use super::{
     http::Conventions,
     protocol::{Differences, Protocol},
-    remote_chat::{self, ChatProvider, Preset},
+    remote_chat::{ChatProvider, preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Ollama.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ollama;
-
-/// Settings of a model of an Ollama server.
-pub(crate) type Config = remote_chat::Config<Ollama>;
-
-impl Preset for Ollama {
-    const PROVIDER: ChatProvider = ChatProvider {
+preset! {
+    Ollama: ChatProvider {
         name: "ollama",
         base_url: "http://127.0.0.1:11434/v1",
         api_key_env: None,
         context_length: 4096,
         conventions: Conventions::OPENAI,
         protocol: Protocol::OpenAi(Differences::NONE),
-    };
+    }
 }

@@ -11,27 +11,20 @@
 use super::{
     http::{Conventions, DefaultEndpoint},
     protocol::{Differences, Protocol},
-    remote_chat::{self, ChatProvider, Preset},
+    remote_chat::{ChatProvider, preset},
 };
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Any OpenAI-compatible endpoint.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OpenAiCompatible;
-
-/// Settings of a model behind any such endpoint.
-pub(crate) type Config = remote_chat::Config<OpenAiCompatible>;
-
-impl Preset for OpenAiCompatible {
-    const PROVIDER: ChatProvider = ChatProvider {
+preset! {
+    OpenAiCompatible: ChatProvider {
         name: "openai",
         base_url: "",
         api_key_env: None,
         context_length: 32_768,
         conventions: Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::OPENAI },
         protocol: Protocol::OpenAi(Differences::NONE),
-    };
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! Vectors are scaled to length 1 here, whatever the server does.
 
 use super::{
-    endpoint::{Defaults, RemoteModel, check_limits, check_prices, endpoint_settings},
-    http::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, told_tokens},
+    endpoint::{RemoteModel, check_prices, endpoint_settings},
+    http::{Conventions, DefaultEndpoint, MAX_RESPONSE, token_count},
 };
 use crate::{
     EmbeddingModel, EndpointAccess, Error, Identity, InputKind, Matrix, Usage, estimated_tokens,
@@ -25,7 +25,9 @@ pub(crate) const VERSION: u32 = 1;
 
 endpoint_settings! {
     /// Settings of a remote embedding model.
-    pub struct Config, by default Defaults { max_response_bytes: 4 * MAX_RESPONSE, ..Defaults::PLAIN };
+    pub struct Config,
+    conventions: Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::OPENAI },
+    by default { base_url: "", api_key_env: None, timeout_seconds: 60.0, max_response_bytes: 4 * MAX_RESPONSE };
     after base_url {}
     after headers {}
     after limits {
@@ -59,14 +61,6 @@ pub enum VectorEncoding {
     Float,
 }
 
-impl Config {
-    /// The settings of its endpoint, which is OpenAI's if no address is set.
-    fn settings(&self) -> EndpointSettings<'_> {
-        let conventions = Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::OPENAI };
-        EndpointSettings { conventions, ..self.endpoint() }
-    }
-}
-
 impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
@@ -74,7 +68,7 @@ impl ModelSettings for Config {
         Ok(Identity {
             provider: "openai".to_owned(),
             model: self.model.clone(),
-            revision: self.settings().base(cx)?,
+            revision: self.endpoint().base(cx)?,
             parameters: json!({
                 "kind": "embedding",
                 "dimensions": self.dimensions,
@@ -86,27 +80,26 @@ impl ModelSettings for Config {
     }
 
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
-        check_limits(&self.limits, &self.model, self.concurrency)?;
         let above_zero = [
             ("batch_size", self.batch_size),
             ("max_tokens", self.max_tokens),
             ("dimensions", self.dimensions.unwrap_or(1)),
         ];
         if let Some((name, _)) = above_zero.iter().find(|(_, value)| *value == 0) {
-            return Err(Error::Config(format!("{}: `{name}` must be above 0", self.model)));
+            return Err(Error::bad_settings(&self.model, format_args!("`{name}` must be above 0")));
         }
         check_prices(&self.model, &[self.price])?;
         let dimensions = AtomicUsize::new(self.dimensions.unwrap_or_default());
         let embedding = EmbeddingPart { config: self.clone(), dimensions };
-        Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.settings(), cx, |_| Ok(embedding))?))
+        Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(embedding))?))
     }
 
     fn endpoint_access(&self) -> Option<EndpointAccess> {
-        Some(self.settings().access())
+        Some(self.endpoint().access())
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
-        self.settings().ready(cx).await
+        self.endpoint().ready(cx).await
     }
 
     fn prices(&self) -> Option<(f64, f64)> {
@@ -170,7 +163,7 @@ impl RemoteModel<EmbeddingPart> {
         trace::answered_by(answer.get("model").and_then(Value::as_str));
         let matrix = self.matrix(&answer, texts.len())?;
         let counted =
-            ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| told_tokens(&answer, pointer));
+            ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| token_count(&answer, pointer));
         let estimated = || input.iter().map(|text| estimated_tokens(text) as u64).sum();
         Ok((matrix, Usage { prompt_tokens: counted.unwrap_or_else(estimated), ..Usage::default() }))
     }
@@ -206,8 +199,7 @@ impl RemoteModel<EmbeddingPart> {
     }
 }
 
-/// A vector as numbers, or as base64 of little-endian `f32`. One that is not
-/// finite everywhere is none.
+/// A vector as numbers, or as base64 of little-endian `f32`; none if a number is not finite.
 fn vector(value: &Value) -> Option<Vec<f32>> {
     let row: Vec<f32> = match value {
         Value::String(text) => {

@@ -1,23 +1,8 @@
 //! The common parts of all models behind endpoints: the endpoint's settings in
 //! an experiment file, and the model's connection to it.
 
-use super::http::{Endpoint, EndpointSettings, MAX_RESPONSE};
+use super::http::{Endpoint, EndpointSettings};
 use crate::{EndpointLimits, Error, Identity, Limits, Model, provider::ModelContext};
-
-/// The defaults that differ between kinds of models.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Defaults {
-    /// The address if it is the same for all users; empty if each user has another one.
-    pub(super) base_url: &'static str,
-    pub(super) api_key_env: Option<&'static str>,
-    pub(super) timeout_seconds: f64,
-    pub(super) max_response_bytes: usize,
-}
-
-impl Defaults {
-    pub(super) const PLAIN: Self =
-        Self { base_url: "", api_key_env: None, timeout_seconds: 60.0, max_response_bytes: MAX_RESPONSE };
-}
 
 /// Declares the settings of a kind of models behind endpoints: the settings of
 /// the endpoint, which are written only here, and the kind's own settings, each
@@ -30,7 +15,12 @@ impl Defaults {
 macro_rules! endpoint_settings {
     (
         $(#[$meta:meta])*
-        pub struct $Config:ident $(<$P:ident: $Bound:ident>)?, by default $defaults:expr;
+        pub struct $Config:ident $(<$P:ident: $Bound:ident>)?, conventions: $conventions:expr, by default {
+            base_url: $base_url:expr,
+            api_key_env: $api_key_env:expr,
+            timeout_seconds: $timeout_seconds:expr,
+            max_response_bytes: $max_response_bytes:expr
+        };
         after base_url { $( $(#[$meta_1:meta])* $visible_1:vis $own_1:ident: $Own1:ty = $default_1:expr, )* }
         after headers { $( $(#[$meta_2:meta])* $visible_2:vis $own_2:ident: $Own2:ty = $default_2:expr, )* }
         after limits { $( $(#[$meta_3:meta])* $visible_3:vis $own_3:ident: $Own3:ty = $default_3:expr, )* }
@@ -79,18 +69,18 @@ macro_rules! endpoint_settings {
 
         impl $(<$P: $Bound>)? Default for $Config $(<$P>)? {
             fn default() -> Self {
-                let defaults: $crate::remote::endpoint::Defaults = $defaults;
+                let api_key_env: Option<&str> = $api_key_env;
                 Self {
                     model: String::new(),
-                    base_url: defaults.base_url.to_owned(),
+                    base_url: $base_url.to_owned(),
                     $( $own_1: $default_1, )*
-                    api_key_env: defaults.api_key_env.map(str::to_owned),
+                    api_key_env: api_key_env.map(str::to_owned),
                     headers: ::std::collections::BTreeMap::new(),
                     plain_http: false,
                     $( $own_2: $default_2, )*
-                    timeout_seconds: defaults.timeout_seconds,
+                    timeout_seconds: $timeout_seconds,
                     connect_timeout_seconds: 5.0,
-                    max_response_bytes: defaults.max_response_bytes,
+                    max_response_bytes: $max_response_bytes,
                     concurrency: None,
                     limits: $crate::EndpointLimits::default(),
                     $( $own_3: $default_3, )*
@@ -99,7 +89,7 @@ macro_rules! endpoint_settings {
         }
 
         impl $(<$P: $Bound>)? $Config $(<$P>)? {
-            /// The settings of an endpoint that speaks as OpenAI's do.
+            /// The settings of the endpoint, without parameters after its address.
             fn endpoint(&self) -> $crate::remote::http::EndpointSettings<'_> {
                 $crate::remote::http::EndpointSettings {
                     model: &self.model,
@@ -112,7 +102,8 @@ macro_rules! endpoint_settings {
                     max_response_bytes: self.max_response_bytes,
                     concurrency: self.concurrency,
                     limits: self.limits,
-                    ..$crate::remote::http::EndpointSettings::PLAIN
+                    query: $crate::remote::http::NO_QUERY,
+                    conventions: $conventions,
                 }
             }
         }
@@ -125,7 +116,7 @@ pub(super) use endpoint_settings;
 pub(super) fn check_prices(model: &str, prices: &[Option<f64>]) -> Result<(), Error> {
     match prices.iter().flatten().all(|price| price.is_finite() && *price >= 0.0) {
         true => Ok(()),
-        false => Err(Error::Config(format!("{model}: `price` must not be below 0"))),
+        false => Err(Error::bad_settings(model, "`price` must not be below 0")),
     }
 }
 
@@ -142,6 +133,7 @@ pub(super) struct RemoteModel<Kind> {
 impl<Kind> RemoteModel<Kind> {
     /// A model whose endpoint can be called.
     ///
+    /// # Errors
     /// If settings of the endpoint cannot work, a key is not set, or `kind`
     /// fails.
     pub(super) fn new(
@@ -150,6 +142,7 @@ impl<Kind> RemoteModel<Kind> {
         cx: &ModelContext,
         kind: impl FnOnce(&Endpoint) -> Result<Kind, Error>,
     ) -> Result<Self, Error> {
+        check_limits(&settings.limits, settings.model, settings.concurrency)?;
         let endpoint = settings.connect(cx)?;
         Ok(Self {
             kind: kind(&endpoint)?,
@@ -184,8 +177,8 @@ impl<Kind: Send + Sync> Model for RemoteModel<Kind> {
 }
 
 /// Refuses numbers that no limit can have.
-pub(super) fn check_limits(limits: &EndpointLimits, model: &str, concurrency: Option<usize>) -> Result<(), Error> {
-    let refuse = |what: &str| Err(Error::Config(format!("{model}: {what}")));
+fn check_limits(limits: &EndpointLimits, model: &str, concurrency: Option<usize>) -> Result<(), Error> {
+    let refuse = |what: &str| Err(Error::bad_settings(model, what));
     if concurrency == Some(0) {
         return refuse("`concurrency` must be at least 1; leave it out to have it learned");
     }

@@ -6,23 +6,19 @@
 //! the address, which is another one in each process: what the function
 //! answered once is found again in the journal.
 
-use crate::{Error, FunctionError, model::FUNCTION_SCHEME};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::{Error, FunctionError, locked, model::FUNCTION_SCHEME};
+use std::sync::{Arc, Mutex};
 
 /// The functions that are served at this moment.
 static SERVED: Mutex<Vec<Arc<FunctionEntry>>> = Mutex::new(Vec::new());
 
 /// A function, and where it is served.
 #[derive(Debug)]
-struct FunctionEntry {
+pub(super) struct FunctionEntry {
     digest: String,
     model: String,
     address: String,
     file: String,
-}
-
-fn served() -> MutexGuard<'static, Vec<Arc<FunctionEntry>>> {
-    SERVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A function of this program that can be asked as a chat model, until this is
@@ -40,19 +36,19 @@ impl ServedFunction {
     pub fn new(digest: &str, model: &str, address: &str, file: &str) -> Self {
         let [digest, model, address, file] = [digest, model, address, file].map(str::to_owned);
         let entry = Arc::new(FunctionEntry { digest, model, address, file });
-        served().push(Arc::clone(&entry));
+        locked(&SERVED).push(Arc::clone(&entry));
         Self { entry }
     }
 
     /// No model is built for this address from now on.
     pub fn withdraw(&self) {
-        served().retain(|entry| !Arc::ptr_eq(entry, &self.entry));
+        locked(&SERVED).retain(|entry| !Arc::ptr_eq(entry, &self.entry));
     }
 
     /// Whether a model may still send calls to this address. It may be one of
     /// another run: functions that are equal have one digest.
     pub fn is_in_use(&self) -> bool {
-        let listed = served().iter().filter(|entry| Arc::ptr_eq(entry, &self.entry)).count();
+        let listed = locked(&SERVED).iter().filter(|entry| Arc::ptr_eq(entry, &self.entry)).count();
         Arc::strong_count(&self.entry) > 1 + listed
     }
 }
@@ -63,11 +59,8 @@ impl Drop for ServedFunction {
     }
 }
 
-/// Keeps a function served for as long as a model may ask it.
-#[derive(Debug, Clone)]
-pub(super) struct FunctionLease {
-    _entry: Arc<FunctionEntry>,
-}
+/// Held by a model that may call the function.
+pub(super) type FunctionLease = Arc<FunctionEntry>;
 
 /// Whether an address names a function.
 pub(crate) fn is_function(base_url: &str) -> bool {
@@ -83,13 +76,14 @@ pub(super) fn address(model: &str, base: String) -> Result<(String, Option<Funct
     if !is_function(&base) {
         return Ok((base, None));
     }
-    let served = served();
+    let served = locked(&SERVED);
     let entry = served.iter().rev().find(|entry| entry.digest == base && entry.model == model);
-    entry.map(|entry| (entry.address.clone(), Some(FunctionLease { _entry: Arc::clone(entry) }))).ok_or_else(|| {
-        Error::Config(format!(
-            "{model}: this model is a function of a Python program, which is not here, or was changed since: run the \
-             experiment from the program that has the function, on the same machine"
-        ))
+    entry.map(|entry| (entry.address.clone(), Some(Arc::clone(entry)))).ok_or_else(|| {
+        Error::bad_settings(
+            model,
+            "this model is a function of a Python program, which is not here, or was changed since: run the \
+             experiment from the program that has the function, on the same machine",
+        )
     })
 }
 
@@ -98,7 +92,7 @@ pub(super) fn failure(model: &str, base_url: &str) -> Option<FunctionError> {
     if !is_function(base_url) {
         return None;
     }
-    let file = served().iter().rev().find(|entry| entry.digest == base_url).map(|entry| entry.file.clone());
+    let file = locked(&SERVED).iter().rev().find(|entry| entry.digest == base_url).map(|entry| entry.file.clone());
     let (function, file) = (model.to_owned(), file.unwrap_or_default());
     Some(FunctionError { function, file, message: String::new(), traceback: None, passes: false, retry_after: None })
 }

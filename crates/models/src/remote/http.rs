@@ -9,8 +9,8 @@ mod stream;
 pub(super) use redact::Redactor;
 use settings::is_loopback;
 pub use settings::is_unprotected;
-pub(super) use settings::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, Probe};
-pub(super) use stream::{StreamEnd, after_the_beginning};
+pub(super) use settings::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, NO_QUERY, Probe};
+pub(super) use stream::{StreamEnd, without_refusal};
 
 use super::{
     functions,
@@ -18,8 +18,8 @@ use super::{
     refusal::RefusalBody,
 };
 use crate::{
-    Error, FunctionError, RateHeaders,
-    model::{innermost, visible::visible},
+    Error, FunctionError, locked,
+    model::{innermost, visible::on_one_line},
     trace,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -29,11 +29,7 @@ use reqwest::{
     header::{HeaderMap, LOCATION},
 };
 use serde_json::Value;
-use std::{
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Mutex, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 /// The longest message of the endpoint that an error repeats, in characters.
@@ -50,12 +46,14 @@ const MAX_TOKENS: u64 = 10_000_000;
 
 /// An endpoint that is ready to be called.
 pub(super) struct Endpoint {
-    /// It has no time limit for a whole answer: each request has its own.
-    client: reqwest::Client,
+    /// Sends the key and the other headers. It has no time limit for a whole answer: each request has its own.
+    pub(super) client: reqwest::Client,
     base: String,
     query: String,
-    model: String,
-    timeout: Duration,
+    /// The name by which the endpoint knows the model.
+    pub(super) model: String,
+    /// How long one answer may take.
+    pub(super) timeout: Duration,
     /// The largest answer, in bytes.
     max_response: usize,
     /// Secrets that are removed from all text of the endpoint.
@@ -80,24 +78,6 @@ pub(super) fn path_segment(model: &str) -> String {
 }
 
 impl Endpoint {
-    /// The client that sends requests, with the key and the other headers, but
-    /// without a time limit for the whole answer.
-    #[cfg(feature = "providers")]
-    pub(super) fn client(&self) -> &reqwest::Client {
-        &self.client
-    }
-
-    /// The name by which the endpoint knows the model.
-    pub(super) fn model(&self) -> &str {
-        &self.model
-    }
-
-    /// How long one answer may take.
-    #[cfg(feature = "providers")]
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// The address of this path, which may have parameters.
     pub(super) fn url(&self, path: &str) -> String {
         let mark = match (self.query.is_empty(), path.contains('?')) {
@@ -121,9 +101,8 @@ impl Endpoint {
         if !response.status().is_success() {
             return Err(self.refusal(response, started).await);
         }
-        let hints = self.heard(response.headers(), started);
-        let text = self.body(response, started).await?;
-        self.read(text, hints)
+        self.record_hints(response.headers(), started);
+        self.read(self.body(response, started).await?)
     }
 
     /// The whole body of an answer, unless it is larger than it may be.
@@ -135,10 +114,7 @@ impl Endpoint {
             self.within_limit(part.len() as u64, body.len())?;
             body.extend_from_slice(&part);
         }
-        Ok(match String::from_utf8(body) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        })
+        Ok(String::from_utf8(body).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
     /// Whether the answer may have this many more bytes after those before.
@@ -150,7 +126,7 @@ impl Endpoint {
     }
 
     /// An answer, or an event of one, as JSON without secrets.
-    fn read(&self, text: String, hints: RateHeaders) -> Result<Value, Error> {
+    fn read(&self, text: String) -> Result<Value, Error> {
         let text = self.without_secrets(text);
         let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
         if values > self.max_response / BYTES_PER_VALUE {
@@ -159,42 +135,34 @@ impl Endpoint {
         // Its parser refuses what is nested more than 128 deep.
         let answer: Value =
             serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
-        match self.error_in(&answer, hints) {
+        match self.error_in(&answer) {
             Some(error) => Err(error),
             None => Ok(answer),
         }
     }
 
     /// The error in an answer with status 200, as some gateways report it.
-    pub(super) fn error_in(&self, answer: &Value, hints: RateHeaders) -> Option<Error> {
+    pub(super) fn error_in(&self, answer: &Value) -> Option<Error> {
         answer.get("error").filter(|error| !error.is_null())?;
-        Some(self.reported(&answer.to_string(), hints))
+        Some(self.reported(&answer.to_string()))
     }
 
     /// The last announcement of the limits.
     pub(super) fn hints(&self) -> Option<executor::RateHints> {
-        *self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.hints)
     }
 
     /// Stores the announcement of an answer, unless that of a later call came first.
-    fn heard(&self, headers: &HeaderMap, sent: Instant) -> RateHeaders {
-        let hints = rate_headers::read(headers);
-        let mut last = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
-        if !hints.is_empty() && last.is_none_or(|last| last.sent <= sent) {
-            *last = Some(hints.of_call(sent));
+    fn record_hints(&self, headers: &HeaderMap, sent: Instant) {
+        let mut last = locked(&self.hints);
+        if last.is_none_or(|last| last.sent <= sent) {
+            *last = rate_headers::read(headers, sent).or(*last);
         }
-        hints
     }
 
-    /// The text of an answer without secrets. In JSON a secret may be spelt in
-    /// another way than in plain text.
-    pub(super) fn redact(&self, text: &str) -> String {
-        let mut redactor = self.redactor();
-        redactor.push(text) + &redactor.end()
-    }
-
-    /// An answer in the form in which it may be kept: a gateway may send our headers back.
-    fn without_secrets(&self, mut text: String) -> String {
+    /// An answer in the form in which it may be kept: a gateway may send our headers back. Applied to the JSON and
+    /// to the text in it, because JSON may spell a secret in another way.
+    pub(super) fn without_secrets(&self, mut text: String) -> String {
         for secret in self.long_secrets() {
             if text.contains(secret) {
                 text = text.replace(secret, REDACTED);
@@ -209,7 +177,7 @@ impl Endpoint {
 
     /// The error for an answer that does not follow the protocol.
     pub(super) fn malformed(&self, reason: impl fmt::Display) -> Error {
-        Error::Malformed { model: self.model.clone(), reason: self.shown(&reason.to_string()) }
+        Error::malformed(&self.model, self.shown(&reason.to_string()))
     }
 
     /// An answer that calls a tool instead of saying anything. No request offers tools.
@@ -248,25 +216,25 @@ impl Endpoint {
 
     /// The error that an answer with such a status means.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, text: &str, sent: Instant) -> Error {
-        let hints = self.heard(headers, sent);
+        self.record_hints(headers, sent);
         if status.is_redirection() {
             let location = headers
                 .get(LOCATION)
                 .map_or_else(String::new, |to| self.shown(&String::from_utf8_lossy(to.as_bytes())));
             return Error::Redirected { endpoint: self.base.clone(), status: status.as_u16(), location };
         }
-        let said = RefusalBody::read(text).named_by(headers);
+        let said = RefusalBody::read(text).with_kind_of(headers);
         let retry_after = retry_after(headers).or_else(|| said.retry_after());
-        self.classified(status.as_u16(), retry_after, hints, said)
+        self.classified(status.as_u16(), retry_after, said)
     }
 
     /// The error that came with status 200.
-    pub(super) fn reported(&self, text: &str, hints: RateHeaders) -> Error {
+    pub(super) fn reported(&self, text: &str) -> Error {
         let said = RefusalBody::read(text);
-        self.classified(said.status(), said.retry_after(), hints, said)
+        self.classified(said.status(), said.retry_after(), said)
     }
 
-    fn classified(&self, status: u16, retry_after: Option<Duration>, hints: RateHeaders, said: RefusalBody) -> Error {
+    fn classified(&self, status: u16, retry_after: Option<Duration>, said: RefusalBody) -> Error {
         let endpoint = self.base.clone();
         let message = match self.shown(&said.message) {
             message if message.is_empty() => "no reason given".to_owned(),
@@ -287,7 +255,7 @@ impl Endpoint {
             400 | 403 | 429 if said.is_quota() => Error::QuotaExhausted { endpoint, message },
             400 if said.is_bad_key() => Error::Authentication { endpoint, message },
             401 | 403 => Error::Authentication { endpoint, message },
-            429 => Error::RateLimited { endpoint, message, retry_after, hints: Box::new(hints) },
+            429 => Error::RateLimited { endpoint, message, retry_after },
             400 | 413 | 422 if let Some((tokens, limit)) = said.context_overflow() => {
                 Error::ContextTooLong { model: self.model.clone(), tokens, limit }
             }
@@ -304,10 +272,7 @@ impl Endpoint {
         for secret in &self.secrets {
             text = text.replace(secret, REDACTED);
         }
-        match text.char_indices().nth(MAX_MESSAGE) {
-            Some((end, _)) => format!("{}…", visible(&text[..end])),
-            None => visible(&text).into_owned(),
-        }
+        on_one_line(&text, MAX_MESSAGE)
     }
 }
 
@@ -315,7 +280,7 @@ impl Endpoint {
 /// cause. The causes above it repeat the address, and are not shown.
 #[derive(Debug)]
 struct BrokenConnection {
-    /// What it said, as all errors show what others say.
+    /// The text of the innermost cause, in the form in which errors show text from outside.
     shown: String,
     error: reqwest::Error,
 }
@@ -335,7 +300,7 @@ impl std::error::Error for BrokenConnection {
 
 /// A count of tokens in an answer; none if it is negative, not an integer, or
 /// larger than any call can be.
-pub(super) fn told_tokens(answer: &Value, pointer: &str) -> Option<u64> {
+pub(super) fn token_count(answer: &Value, pointer: &str) -> Option<u64> {
     plausible_tokens(answer.pointer(pointer)?.as_u64()?)
 }
 

@@ -3,13 +3,11 @@
 
 mod openai;
 mod speaker;
-mod translation;
 #[cfg(feature = "providers")]
 mod translator;
 
 pub(super) use openai::{Differences, SchemaForm};
 pub(super) use speaker::{ChatReply, ChatTarget, Speaker};
-pub(super) use translation::{Extra, Language, Translation};
 
 use crate::Error;
 use openai::OpenAi;
@@ -23,6 +21,38 @@ pub(super) enum Protocol {
     OpenAi(Differences),
     /// A protocol of its own, through `genai`.
     Translated(Translation),
+}
+
+/// A protocol that `genai` knows.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
+pub(crate) struct Translation {
+    pub(crate) language: Language,
+    /// The path of a call below the base URL.
+    pub(crate) path: fn(&str) -> String,
+    /// The path of a call whose answer is streamed.
+    pub(crate) stream_path: fn(&str) -> String,
+    /// Whether answers can be held to a schema; otherwise the instructions ask for it.
+    pub(crate) takes_schema: bool,
+    /// Which settings of `extra` can be sent.
+    pub(crate) extra: Extra,
+}
+
+/// The protocol's owner.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Language {
+    Anthropic,
+    Gemini,
+    BedrockConverse,
+}
+
+/// Which settings of `extra` can be sent, besides `reasoning_effort`.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
+pub(crate) enum Extra {
+    Nothing,
+    /// All except these, which a request sets itself.
+    AllBut(&'static [&'static str]),
 }
 
 impl Protocol {
@@ -51,8 +81,9 @@ impl Protocol {
 }
 
 fn not_compiled(model: &str) -> Error {
-    Error::Config(format!(
-        "{model}: this program was built without Anthropic, Gemini and Bedrock: build it with \
-         `cargo build --release --features providers`, or use an OpenAI-compatible address with `chat.openai`"
-    ))
+    Error::bad_settings(
+        model,
+        "this program was built without Anthropic, Gemini and Bedrock: build it with \
+         `cargo build --release --features providers`, or use an OpenAI-compatible address with `chat.openai`",
+    )
 }

@@ -1,15 +1,16 @@
 //! Reads a provider's limits from the headers of an answer: how much is
-//! allowed, how much of it is left, and when it is full again.
+//! allowed, how much of it is left, and when all of it is available again.
 //!
 //! Read from every answer, refusals too. Sources: OpenAI's and Azure's
 //! `x-ratelimit-*`, Mistral's `x-ratelimit-*-minute`, Anthropic's
 //! `anthropic-ratelimit-*`, and `retry-after` of HTTP with the
 //! `retry-after-ms` of OpenAI and Azure.
 
-use crate::RateHeaders;
 use chrono::DateTime;
+use executor::{RateHint, RateHints};
 use reqwest::header::HeaderMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
 
 /// The longest wait, in seconds: a year. Longer waits are cut to it, so that
 /// sums stay in range.
@@ -17,42 +18,27 @@ const LONGEST: f64 = 365.0 * 86_400.0;
 /// No limit is larger.
 const LARGEST: f64 = 1e15;
 
-/// The announcement in an answer's headers.
-pub(super) fn read(headers: &HeaderMap) -> RateHeaders {
-    let number = |names: &[&str]| names.iter().find_map(|name| count(text(headers, name)?));
-    let time = |names: &[&str]| names.iter().find_map(|name| reset(headers, text(headers, name)?));
-    RateHeaders {
-        limit_requests: number(&[
-            "x-ratelimit-limit-requests",
-            "anthropic-ratelimit-requests-limit",
-            "x-ratelimit-limit-req-minute",
-        ]),
-        remaining_requests: number(&[
-            "x-ratelimit-remaining-requests",
-            "anthropic-ratelimit-requests-remaining",
-            "x-ratelimit-remaining-req-minute",
-        ]),
-        reset_requests: time(&["x-ratelimit-reset-requests", "anthropic-ratelimit-requests-reset"]),
-        // If tokens read and tokens written have separate limits, the limit on
-        // tokens read is reached first.
-        limit_tokens: number(&[
-            "x-ratelimit-limit-tokens",
-            "anthropic-ratelimit-tokens-limit",
-            "anthropic-ratelimit-input-tokens-limit",
-            "x-ratelimit-limit-tokens-minute",
-        ]),
-        remaining_tokens: number(&[
-            "x-ratelimit-remaining-tokens",
-            "anthropic-ratelimit-tokens-remaining",
-            "anthropic-ratelimit-input-tokens-remaining",
-            "x-ratelimit-remaining-tokens-minute",
-        ]),
-        reset_tokens: time(&[
-            "x-ratelimit-reset-tokens",
-            "anthropic-ratelimit-tokens-reset",
-            "anthropic-ratelimit-input-tokens-reset",
-        ]),
-    }
+/// The announcement in the headers of the answer to a call that was sent then; none if they announce nothing.
+pub(super) fn read(headers: &HeaderMap, sent: Instant) -> Option<RateHints> {
+    let hint = |openai: &str, anthropic: &[&str], mistral: &str| {
+        let texts = |what: &str| {
+            let anthropic = anthropic.iter().map(|kind| format!("anthropic-ratelimit-{kind}-{what}"));
+            let others = [format!("x-ratelimit-{what}-{openai}"), format!("x-ratelimit-{what}-{mistral}-minute")];
+            let names: Vec<String> = others.into_iter().chain(anthropic).collect();
+            names.into_iter().filter_map(|name| text(headers, &name))
+        };
+        RateHint {
+            per_minute: texts("limit").find_map(count),
+            remaining: texts("remaining").find_map(count),
+            reset: texts("reset").find_map(|value| reset(headers, value)),
+        }
+    };
+    let requests = hint("requests", &["requests"], "req");
+    // If tokens read and tokens written have separate limits, the limit on
+    // tokens read is reached first.
+    let tokens = hint("tokens", &["tokens", "input-tokens"], "tokens");
+    let hints = RateHints { sent, requests, tokens };
+    Some(hints).filter(|hints| *hints != RateHints::new(sent))
 }
 
 /// The wait that the provider asks for: milliseconds, seconds, or a date.
@@ -141,6 +127,10 @@ mod tests {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
     }
 
+    fn read(headers: HeaderMap) -> Option<(RateHint, RateHint)> {
+        super::read(&headers, Instant::now()).map(|hints| (hints.requests, hints.tokens))
+    }
+
     fn seconds(seconds: f64) -> Option<Duration> {
         Some(Duration::from_secs_f64(seconds))
     }
@@ -171,7 +161,7 @@ mod tests {
 
     #[test]
     fn openai_tells_limits_with_durations() {
-        let told = read(&headers(&[
+        let announced = read(headers(&[
             ("x-ratelimit-limit-requests", "60"),
             ("x-ratelimit-remaining-requests", "59"),
             ("x-ratelimit-reset-requests", "1s"),
@@ -179,39 +169,32 @@ mod tests {
             ("x-ratelimit-remaining-tokens", "149984"),
             ("x-ratelimit-reset-tokens", "6m0s"),
         ]));
-        let expected = RateHeaders {
-            limit_requests: Some(60.0),
-            remaining_requests: Some(59.0),
-            reset_requests: seconds(1.0),
-            limit_tokens: Some(150_000.0),
-            remaining_tokens: Some(149_984.0),
-            reset_tokens: seconds(360.0),
-        };
-        assert_eq!(told, expected);
+        let expected = Some((
+            RateHint { per_minute: Some(60.0), remaining: Some(59.0), reset: seconds(1.0) },
+            RateHint { per_minute: Some(150_000.0), remaining: Some(149_984.0), reset: seconds(360.0) },
+        ));
+        assert_eq!(announced, expected);
     }
 
     #[test]
     fn mistral_tells_limits_of_the_minute() {
-        let told = read(&headers(&[
+        let announced = read(headers(&[
             ("x-ratelimit-limit-req-minute", "60"),
             ("x-ratelimit-remaining-req-minute", "59"),
             ("x-ratelimit-limit-tokens-minute", "50000"),
             ("x-ratelimit-remaining-tokens-minute", "47196"),
             ("x-ratelimit-limit-tokens-month", "4000000"),
         ]));
-        let expected = RateHeaders {
-            limit_requests: Some(60.0),
-            remaining_requests: Some(59.0),
-            limit_tokens: Some(50_000.0),
-            remaining_tokens: Some(47_196.0),
-            ..RateHeaders::default()
-        };
-        assert_eq!(told, expected);
+        let expected = Some((
+            RateHint { per_minute: Some(60.0), remaining: Some(59.0), ..RateHint::default() },
+            RateHint { per_minute: Some(50_000.0), remaining: Some(47_196.0), ..RateHint::default() },
+        ));
+        assert_eq!(announced, expected);
     }
 
     #[test]
     fn anthropic_tells_limits_with_points_in_time() {
-        let told = read(&headers(&[
+        let announced = read(headers(&[
             ("date", "Thu, 01 Jan 2026 00:00:00 GMT"),
             ("anthropic-ratelimit-requests-limit", "50"),
             ("anthropic-ratelimit-requests-remaining", "0"),
@@ -220,15 +203,11 @@ mod tests {
             ("anthropic-ratelimit-input-tokens-remaining", "39000"),
             ("anthropic-ratelimit-input-tokens-reset", "2025-12-31T23:59:00Z"),
         ]));
-        let expected = RateHeaders {
-            limit_requests: Some(50.0),
-            remaining_requests: Some(0.0),
-            reset_requests: seconds(7.0),
-            limit_tokens: Some(40_000.0),
-            remaining_tokens: Some(39_000.0),
-            reset_tokens: Some(Duration::ZERO),
-        };
-        assert_eq!(told, expected);
+        let expected = Some((
+            RateHint { per_minute: Some(50.0), remaining: Some(0.0), reset: seconds(7.0) },
+            RateHint { per_minute: Some(40_000.0), remaining: Some(39_000.0), reset: Some(Duration::ZERO) },
+        ));
+        assert_eq!(announced, expected);
     }
 
     #[test]
@@ -292,14 +271,14 @@ mod tests {
 
     #[test]
     fn headers_that_say_nothing_or_nonsense_give_no_hints() {
-        assert!(read(&HeaderMap::new()).is_empty());
+        assert_eq!(read(HeaderMap::new()), None);
         let nonsense = headers(&[
             ("x-ratelimit-limit-requests", "many"),
             ("x-ratelimit-remaining-requests", "-1"),
             ("x-ratelimit-limit-tokens", "inf"),
             ("x-ratelimit-reset-tokens", "soon"),
         ]);
-        assert!(read(&nonsense).is_empty());
+        assert_eq!(read(nonsense), None);
     }
 
     #[test]
@@ -327,11 +306,12 @@ mod tests {
                 .zip(lines)
                 .filter_map(|(name, value)| Some((HeaderName::from_static(name), value.ok()?)))
                 .collect();
-            let hints = read(&headers);
-            for wait in [retry_after(&headers), hints.reset_requests, hints.reset_tokens].into_iter().flatten() {
+            let waited = retry_after(&headers);
+            let (requests, tokens) = read(headers).unwrap_or_default();
+            for wait in [waited, requests.reset, tokens.reset].into_iter().flatten() {
                 assert!(wait.as_secs_f64() <= LONGEST, "{wait:?}");
             }
-            for number in [hints.limit_requests, hints.remaining_tokens].into_iter().flatten() {
+            for number in [requests.per_minute, tokens.remaining].into_iter().flatten() {
                 assert!((0.0..=LARGEST).contains(&number), "{number}");
             }
         });

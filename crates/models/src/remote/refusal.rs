@@ -52,8 +52,8 @@ impl RefusalBody {
         }
     }
 
-    /// With what the headers say beyond the body.
-    pub(super) fn named_by(mut self, headers: &HeaderMap) -> Self {
+    /// Takes the kind of the error from the headers if the body has none.
+    pub(super) fn with_kind_of(mut self, headers: &HeaderMap) -> Self {
         if self.kind.is_empty()
             && let Some(name) = headers.get(AWS_ERROR).and_then(|name| name.to_str().ok())
         {
@@ -80,9 +80,8 @@ impl RefusalBody {
         [self.code.as_str(), &self.kind, inner].iter().any(|text| KNOWN.iter().any(|known| text.contains(known)))
     }
 
-    /// A used-up account looks like a rate limit or a bad request, but waiting
-    /// does not help; nor does it, within a run, where a day's or a month's
-    /// share is used up.
+    /// Whether an account or the share of a day or a month is used up: this looks like a rate limit or a bad
+    /// request, but waiting does not help within a run.
     pub(super) fn is_quota(&self) -> bool {
         const KNOWN: [&str; 6] = [
             "insufficient_quota",
@@ -102,8 +101,8 @@ impl RefusalBody {
         ];
         // Google says the same words of a minute's share and of a day's, but
         // names the share.
-        let mut shares =
-            self.details("violations").filter_map(|violation| violation.get("quotaId")?.as_str()).peekable();
+        let violations = self.details().filter_map(|detail| detail.get("violations")?.as_array()).flatten();
+        let mut shares = violations.filter_map(|violation| violation.get("quotaId")?.as_str()).peekable();
         if shares.peek().is_some() {
             return shares.any(|share| share.contains("PerDay") || share.contains("PerMonth"));
         }
@@ -115,10 +114,9 @@ impl RefusalBody {
             || WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// Google calls a key that it does not know a bad request.
+    /// Whether the key is not known, which Google calls a bad request.
     pub(super) fn is_bad_key(&self) -> bool {
-        let details = self.body.get("details").and_then(Value::as_array).into_iter().flatten();
-        let mut reasons = details.filter_map(|detail| detail.get("reason")?.as_str());
+        let mut reasons = self.details().filter_map(|detail| detail.get("reason")?.as_str());
         reasons.any(|reason| reason == "API_KEY_INVALID") || self.message.contains("API key not valid")
     }
 
@@ -129,15 +127,13 @@ impl RefusalBody {
 
     /// When to come back, where the body says it and not a header (Google).
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        let details = self.body.get("details").and_then(Value::as_array)?;
-        let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+        let delay = self.details().find_map(|detail| detail.get("retryDelay")?.as_str())?;
         wait(delay.strip_suffix('s')?.parse().ok()?)
     }
 
-    /// The entries of all lists of this name among Google's details.
-    fn details<'a>(&'a self, list: &'a str) -> impl Iterator<Item = &'a Value> {
-        let details = self.body.get("details").and_then(Value::as_array).into_iter().flatten();
-        details.filter_map(move |detail| detail.get(list)?.as_array()).flatten()
+    /// Google's details of an error.
+    fn details(&self) -> impl Iterator<Item = &Value> {
+        self.body.get("details").and_then(Value::as_array).into_iter().flatten()
     }
 
     /// Tokens asked for and tokens that fit, if that is what was refused;

@@ -1,27 +1,29 @@
 //! Chat models behind an endpoint, of any provider: one set of settings. The
 //! file of each provider states its defaults and differences as a [`ChatProvider`].
 //!
-//! To add a provider, write `chat_<name>.rs` with a `Preset` like its
-//! neighbours', the line in the registry, and `examples/<name>.json`: the
+//! To add a provider, write `chat_<name>.rs` with a `preset!` as in the files
+//! beside it, the line in the registry, and `examples/<name>.json`: the
 //! requests, answers, streams and refusals of its documentation, which the
 //! conformance tests replay.
 
-mod asking;
-
 use super::{
-    endpoint::{Defaults, RemoteModel, check_limits, check_prices, endpoint_settings},
+    endpoint::{RemoteModel, check_prices, endpoint_settings},
     functions,
-    http::{Conventions, Endpoint, EndpointSettings},
-    protocol::{ChatTarget, Protocol},
+    http::{Conventions, Endpoint, EndpointSettings, MAX_RESPONSE},
+    protocol::{ChatReply, ChatTarget, Protocol, Speaker},
 };
 use crate::{
-    CONTEXT_LENGTH, ChatModel, EndpointAccess, Error, Identity,
+    CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, EndpointAccess, Error, FunctionError, Identity, OnPiece,
+    Usage, estimated_tokens,
     provider::{ModelContext, ModelSettings, Registration},
 };
-use asking::ChatPart;
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
+use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc, time::Instant};
+
+/// The longest text of an answer, in bytes: twice as much as any model writes.
+const MAX_TEXT: usize = 1 << 20;
 
 /// The properties of a provider, whatever the settings of a model are.
 #[derive(Debug, Clone, Copy)]
@@ -38,21 +40,38 @@ pub struct ChatProvider {
     pub(super) protocol: Protocol,
 }
 
-/// Names a provider in a type, so that each has its own defaults.
+/// Names a provider in a type, so that each has its own defaults. `preset!` implements it.
 pub trait Preset: fmt::Debug + Clone + PartialEq + Send + Sync + 'static {
     /// Which one.
     const PROVIDER: ChatProvider;
 }
 
+/// Declares a provider, and `Config`, the settings of its models.
+macro_rules! preset {
+    ($Name:ident: $provider:expr) => {
+        /// Names the provider in the type of its settings.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $Name;
+
+        pub(crate) type Config = $crate::remote::remote_chat::Config<$Name>;
+
+        impl $crate::remote::remote_chat::Preset for $Name {
+            const PROVIDER: ChatProvider = $provider;
+        }
+    };
+}
+
+pub(super) use preset;
+
 endpoint_settings! {
     /// Settings of a remote chat model.
     #[serde(bound(serialize = "P: Preset", deserialize = "P: Preset"))]
     #[schemars(bound = "P: Preset", rename = "RemoteChat")]
-    pub struct Config<P: Preset>, by default Defaults {
+    pub struct Config<P: Preset>, conventions: P::PROVIDER.conventions, by default {
         base_url: P::PROVIDER.base_url,
         api_key_env: P::PROVIDER.api_key_env,
         timeout_seconds: 120.0,
-        ..Defaults::PLAIN
+        max_response_bytes: MAX_RESPONSE
     };
     after base_url {}
     after headers {
@@ -88,9 +107,8 @@ pub struct TokenPrice {
 }
 
 impl<P: Preset> Config<P> {
-    /// The settings of its endpoint, with the provider's requirements.
     pub(super) fn settings(&self) -> EndpointSettings<'_> {
-        EndpointSettings { query: &self.query, conventions: P::PROVIDER.conventions, ..self.endpoint() }
+        EndpointSettings { query: &self.query, ..self.endpoint() }
     }
 }
 
@@ -118,9 +136,8 @@ where
     }
 
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
-        check_limits(&self.limits, &self.model, self.concurrency)?;
         if self.context_length == 0 {
-            return Err(Error::Config(format!("{}: `context_length` must be above 0", self.model)));
+            return Err(Error::bad_settings(&self.model, "`context_length` must be above 0"));
         }
         check_prices(&self.model, &[self.price.input, self.price.output])?;
         let chat = |endpoint: &Endpoint| {
@@ -146,6 +163,92 @@ where
     fn prices(&self) -> Option<(f64, f64)> {
         self.price.input.zip(self.price.output)
     }
+}
+
+/// The part of a chat model that its endpoint does not have.
+struct ChatPart {
+    speaker: Box<dyn Speaker>,
+    omit: Vec<String>,
+    extra: Map<String, Value>,
+    /// Prompt and answer together, in tokens.
+    context_length: usize,
+    /// Dollars per million tokens read and written.
+    price: (f64, f64),
+    /// The function of a program that the model is, if it is one.
+    function: Option<FunctionError>,
+}
+
+#[async_trait]
+impl ChatModel for RemoteModel<ChatPart> {
+    fn context_length(&self) -> usize {
+        self.kind.context_length
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        estimated_tokens(text)
+    }
+
+    fn price(&self) -> (f64, f64) {
+        self.kind.price
+    }
+
+    fn tells_probabilities(&self) -> bool {
+        self.kind.speaker.tells_probabilities(&self.target())
+    }
+
+    fn function(&self) -> Option<FunctionError> {
+        self.kind.function.clone()
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        self.answer(request, None).await
+    }
+
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        self.answer(request, Some(on_piece)).await
+    }
+}
+
+impl RemoteModel<ChatPart> {
+    fn target(&self) -> ChatTarget<'_> {
+        ChatTarget { endpoint: &self.endpoint, omit: &self.kind.omit, extra: &self.kind.extra }
+    }
+
+    /// Fills in the counts that a refusal did not state.
+    fn with_counts(&self, error: Error, request: &ChatRequest) -> Error {
+        match error {
+            Error::ContextTooLong { model, tokens, limit } => Error::ContextTooLong {
+                model,
+                tokens: if tokens > 0 { tokens } else { prompt_tokens(request) + request.max_tokens as usize },
+                limit: if limit > 0 { limit } else { self.kind.context_length },
+            },
+            other => other,
+        }
+    }
+
+    async fn answer(&self, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<ChatResponse, Error> {
+        let started = Instant::now();
+        let reply = self.kind.speaker.ask(&self.target(), request, on_piece).await;
+        let ChatReply { text, finish, usage, choices } = reply.map_err(|error| self.with_counts(error, request))?;
+        if text.len() > MAX_TEXT {
+            let reason = format!("its text has {} bytes, more than any model writes", text.len());
+            return Err(self.endpoint.malformed(reason));
+        }
+        // If a server counts no tokens, they are estimated, so that a budget of
+        // tokens or money still holds.
+        let usage = Usage {
+            prompt_tokens: usage.prompt.unwrap_or_else(|| prompt_tokens(request) as u64),
+            cached_tokens: usage.cached,
+            completion_tokens: usage.completion.unwrap_or_else(|| estimated_tokens(&text) as u64),
+            ..Usage::default()
+        };
+        Ok(ChatResponse { text, finish, usage, choices, seconds: started.elapsed().as_secs_f64() })
+    }
+}
+
+fn prompt_tokens(request: &ChatRequest) -> usize {
+    // Each message is wrapped into a few tokens of the chat template.
+    request.messages.iter().map(|message| estimated_tokens(&message.content) + 4).sum()
 }
 
 #[cfg(test)]

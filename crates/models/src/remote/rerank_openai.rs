@@ -3,8 +3,8 @@
 //! and that of text-embeddings-inference.
 
 use super::{
-    endpoint::{Defaults, RemoteModel, check_limits, check_prices, endpoint_settings},
-    http::told_tokens,
+    endpoint::{RemoteModel, check_prices, endpoint_settings},
+    http::{Conventions, MAX_RESPONSE, token_count},
 };
 use crate::{
     EndpointAccess, Error, Identity, RerankModel, Usage, estimated_tokens,
@@ -20,7 +20,9 @@ pub(crate) const VERSION: u32 = 1;
 
 endpoint_settings! {
     /// Settings of a remote rerank model.
-    pub struct Config, by default Defaults::PLAIN;
+    pub struct Config, conventions: Conventions::OPENAI, by default {
+        base_url: "", api_key_env: None, timeout_seconds: 60.0, max_response_bytes: MAX_RESPONSE
+    };
     after base_url {
         /// The shape of requests.
         pub shape: RerankShape = RerankShape::default(),
@@ -59,7 +61,6 @@ impl ModelSettings for Config {
     }
 
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
-        check_limits(&self.limits, &self.model, self.concurrency)?;
         check_prices(&self.model, &[self.price])?;
         let rerank = RerankPart { shape: self.shape, price: self.price.unwrap_or_default() };
         Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(rerank))?))
@@ -94,7 +95,7 @@ impl RerankModel for RemoteModel<RerankPart> {
         if passages.is_empty() {
             return Ok((Vec::new(), Usage::default()));
         }
-        let model = self.endpoint.model();
+        let model = &self.endpoint.model;
         let body = match self.kind.shape {
             RerankShape::Jina => json!({
                 "model": model,
@@ -113,7 +114,7 @@ impl RerankModel for RemoteModel<RerankPart> {
         let scores = self.scores(&answer, passages.len())?;
         let counted = ["/usage/total_tokens", "/meta/tokens/input_tokens"]
             .iter()
-            .find_map(|pointer| told_tokens(&answer, pointer));
+            .find_map(|pointer| token_count(&answer, pointer));
         let estimated = || {
             let query = estimated_tokens(query);
             passages.iter().map(|passage| (query + estimated_tokens(passage)) as u64).sum()

@@ -32,8 +32,8 @@ use tokio::time::{Instant, timeout};
 /// If a call has no room while calls of other processes are in flight, it asks
 /// again after this time.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
-/// How often a process that makes calls reports its spending. Allowance that
-/// was not used for this time is given back.
+/// How often a process that makes calls reports its spending. If it made none in this time, it
+/// gives back the allowance that it has not spent.
 const BEAT: Duration = Duration::from_millis(500);
 /// How often a process without calls reports that it is alive.
 const ALIVE: Duration = Duration::from_secs(2);

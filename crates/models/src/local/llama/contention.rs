@@ -20,7 +20,7 @@ struct Times {
     waiting: Duration,
 }
 
-/// Long enough to be no accident, short enough to lose little.
+/// The shortest time over which waiting is measured.
 const WINDOW: Duration = Duration::from_millis(300);
 /// If the thread waited for this share of a window, another program is using the cores.
 const CROWDED: f64 = 0.15;
@@ -32,8 +32,8 @@ impl Contention {
         Self { seen: None, crowded_since: None, patience: FIRST_PATIENCE }
     }
 
-    /// Must be called before each step, on the thread that computes. If the
-    /// system does not tell (anything but Linux), no other program is assumed.
+    /// Whether other programs use the cores. Must be called before each step, on the thread that
+    /// computes. Only Linux measures this; elsewhere the answer is no.
     pub(super) fn crowded(&mut self) -> bool {
         times().is_some_and(|now| self.judge(now, Instant::now()))
     }

@@ -26,7 +26,6 @@ use std::sync::Arc;
 use tokio::{runtime::Runtime, sync::oneshot};
 
 /// A handle to the threads; they end when it is dropped.
-#[derive(Debug)]
 pub(crate) struct LlamaEngine {
     shared: Arc<EngineState>,
 }

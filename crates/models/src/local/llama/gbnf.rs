@@ -258,19 +258,9 @@ fn literal_value(value: &Value) -> String {
     format!("({} space)", literal(&value.to_string()))
 }
 
-/// A text as it is, in the notation of the grammar.
-fn literal(text: &str) -> String {
-    let mut written = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => written.extend(['\\', letter]),
-            '\n' => written.push_str("\\n"),
-            '\r' => written.push_str("\\r"),
-            '\t' => written.push_str("\\t"),
-            _ => written.push(letter),
-        }
-    }
-    written + "\""
+/// JSON as it is, in the notation of the grammar. JSON holds no raw control characters.
+fn literal(json: &str) -> String {
+    format!("\"{}\"", json.replace('\\', r"\\").replace('"', "\\\""))
 }
 
 /// So many items with commas between them.

@@ -3,22 +3,19 @@
 use super::{sampler::Sampler, vocabulary::Vocabulary, writer::AnswerWriter};
 use crate::{Error, Finish, OnPiece};
 use llama_cpp_2::token::LlamaToken;
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// A request that was checked and is ready to run.
-#[derive(Debug)]
+/// A checked request.
 pub(crate) struct LlamaJob {
     /// The conversation up to where the answer begins; never empty.
     pub(crate) prompt: Vec<LlamaToken>,
-    /// What is asked for.
     pub(crate) goal: Goal,
     /// Kept until the job is done, since a grammar refers to it.
     pub(crate) vocabulary: Arc<Vocabulary>,
 }
 
 /// The kind of result that a job asks for.
-#[derive(Debug)]
 pub(crate) enum Goal {
     /// The probabilities of groups of tokens as the first token of the answer.
     Choices(Vec<Vec<i32>>),
@@ -27,7 +24,6 @@ pub(crate) enum Goal {
 }
 
 /// An answer being written.
-#[derive(Debug)]
 pub(crate) struct AnswerTask {
     /// Chooses its tokens.
     pub(crate) sampler: Sampler,
@@ -35,26 +31,8 @@ pub(crate) struct AnswerTask {
     pub(crate) writer: AnswerWriter,
     /// How many tokens it may have, at least 1.
     pub(crate) limit: usize,
-    /// The reader of the answer while it is written.
-    pub(crate) reader: Option<PieceReader>,
-}
-
-/// Takes the pieces of an answer.
-#[derive(Clone)]
-pub(crate) struct PieceReader(pub(crate) OnPiece);
-
-impl PieceReader {
-    pub(super) fn read(&self, piece: &str) {
-        if !piece.is_empty() {
-            (self.0)(piece);
-        }
-    }
-}
-
-impl fmt::Debug for PieceReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
-    }
+    /// Takes the text while it is written.
+    pub(crate) on_piece: Option<OnPiece>,
 }
 
 /// The result of a job.

@@ -1,7 +1,8 @@
-//! Counts the calls at present: a single call gets all cores.
+//! Counts the calls at present, because a single call gets all cores.
 
+use crate::locked;
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -17,26 +18,21 @@ struct LoadState {
     single_since: Option<Instant>,
 }
 
-/// Between an answer and the next question of the same caller, another call is
-/// alone for a moment; this is not worth a change.
+/// A call counts as single only after this time: between an answer and the next question of one caller, another
+/// caller's call is alone for a moment.
 const SETTLED: Duration = Duration::from_millis(300);
 
 impl CallLoad {
     /// Counts a call until the guard is dropped.
     pub(super) fn enter(&self) -> CallGuard<'_> {
-        self.lock().calls += 1;
+        locked(&self.state).calls += 1;
         CallGuard { load: self }
     }
 
     /// Whether there has been no more than one call for a while.
     pub(super) fn is_single(&self) -> bool {
-        let state = self.lock();
+        let state = locked(&self.state);
         state.calls <= 1 && state.single_since.is_none_or(|since| since.elapsed() >= SETTLED)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LoadState> {
-        // Two numbers are whole at every point at which a thread can fail.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -48,7 +44,7 @@ pub(super) struct CallGuard<'a> {
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.load.lock();
+        let mut state = locked(&self.load.state);
         state.calls -= 1;
         if state.calls == 1 {
             state.single_since = Some(Instant::now());
@@ -75,7 +71,7 @@ mod tests {
         assert!(!load.is_single());
         drop(second);
         assert!(!load.is_single());
-        load.lock().single_since = Instant::now().checked_sub(SETTLED);
+        locked(&load.state).single_since = Instant::now().checked_sub(SETTLED);
         assert!(load.is_single());
         drop(first);
     }

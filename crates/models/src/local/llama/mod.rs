@@ -24,7 +24,7 @@ mod worker;
 mod writer;
 
 pub(super) use engine::LlamaEngine;
-pub(super) use job::{AnswerTask, Goal, LlamaJob, PieceReader};
+pub(super) use job::{AnswerTask, Goal, LlamaJob};
 pub(super) use sampler::Sampler;
 pub(super) use schema::grammar;
 pub(super) use shared::EngineSettings;

@@ -3,6 +3,7 @@
 //! thread that gets a job of which another holds more asks that one for a copy.
 
 use super::slots::shared_prefix;
+use crate::locked;
 use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -10,16 +11,14 @@ use std::{
 
 /// A queue that threads sleep on. Its length is bounded by the callers, each
 /// of which waits for its answer.
-#[derive(Debug)]
 pub(super) struct JobQueue<T, C> {
     state: Mutex<QueueState<T, C>>,
     changed: Condvar,
 }
 
-#[derive(Debug)]
 struct QueueState<T, C> {
     jobs: VecDeque<T>,
-    /// The threads that wait, last come last.
+    /// The threads that wait, the longest waiting first.
     idle: Vec<IdleThread<T>>,
     /// For each thread the prompts that it held when it last asked for a job.
     held: Vec<Vec<Vec<i32>>>,
@@ -27,19 +26,17 @@ struct QueueState<T, C> {
     threads: usize,
 }
 
-#[derive(Debug)]
 struct IdleThread<T> {
     thread: usize,
     job: Option<T>,
 }
 
-/// A copy that one thread wants of what another has computed.
-#[derive(Debug)]
+/// A request of one thread for a copy of what another has computed.
 struct Loan<C> {
     from: usize,
     to: usize,
     prompt: Vec<i32>,
-    /// The copy, or that there is none; not set until the lender has looked.
+    /// `None` until the lender has looked; then the copy, if there is one.
     copy: Option<Option<C>>,
 }
 
@@ -48,7 +45,7 @@ struct Loan<C> {
 const WORTH_A_COPY: usize = 64;
 
 impl<T, C> JobQueue<T, C> {
-    /// A queue that closes when so many threads have left.
+    /// A queue for this many threads, which closes when all of them have left.
     pub(super) fn new(threads: usize) -> Self {
         let held = vec![Vec::new(); threads];
         let state = QueueState { jobs: VecDeque::new(), idle: Vec::new(), held, loans: Vec::new(), threads };
@@ -117,7 +114,7 @@ impl<T, C> JobQueue<T, C> {
         state.loans.push(Loan { from, to: thread, prompt: prompt.to_vec(), copy: None });
         self.changed.notify_all();
         loop {
-            // Two threads that want something of each other must not both wait.
+            // Two threads that want a copy of each other must not both wait.
             state = self.lend_all(state, thread, &mut |_| None);
             let at = state.loans.iter().position(|loan| loan.to == thread)?;
             if state.threads == 0 || state.loans[at].copy.is_some() {
@@ -144,7 +141,7 @@ impl<T, C> JobQueue<T, C> {
             drop(state);
             let made = copy(&prompt);
             state = self.lock();
-            // A thread waits for one copy at a time, and until it is there.
+            // A thread waits for one copy at a time, so that its loan is found by the thread.
             if let Some(loan) = state.loans.iter_mut().find(|loan| loan.to == to) {
                 loan.copy = Some(made);
             }
@@ -175,7 +172,7 @@ impl<T, C> JobQueue<T, C> {
 
     fn lock(&self) -> MutexGuard<'_, QueueState<T, C>> {
         // The state is whole at every point at which a thread can fail.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -14,7 +14,7 @@ use llama_cpp_2::{
 #[derive(Debug)]
 pub(crate) struct Sampler {
     grammar: Option<LlamaSampler>,
-    /// `None` is greedy.
+    /// Draws by probability; `None` takes the most probable token.
     chance: Option<LlamaSampler>,
 }
 
@@ -42,15 +42,15 @@ impl Sampler {
 
     /// The next token, or `None` where the grammar allows nothing.
     pub(crate) fn choose(&mut self, logits: &[f32]) -> Option<LlamaToken> {
-        let free = match &mut self.chance {
+        let choice = match &mut self.chance {
             None => Some(greedy(logits)),
             Some(chance) => draw(chance, all(logits)),
         };
-        let Some(grammar) = &mut self.grammar else { return free };
-        // The free choice is nearly always allowed, and then it is also what
-        // a choice among the allowed tokens would have been.
-        let free = free.filter(|token| !allowed(grammar, logits, [token.0]).is_empty());
-        let token = match (&mut self.chance, free) {
+        let Some(grammar) = &mut self.grammar else { return choice };
+        // The choice among all tokens is nearly always allowed, and then a choice among
+        // the allowed tokens would have been the same.
+        let choice = choice.filter(|token| !allowed(grammar, logits, [token.0]).is_empty());
+        let token = match (&mut self.chance, choice) {
             (_, Some(token)) => token,
             (None, None) => {
                 let shortlist = allowed(grammar, logits, most_probable(logits));
@@ -60,7 +60,7 @@ impl Sampler {
             }
             (Some(chance), None) => draw(chance, allowed(grammar, logits, 0..logits.len() as i32))?,
         };
-        // A token that the grammar does not allow would end the process; this one was just seen to be allowed.
+        // A token that the grammar does not allow would end the process.
         grammar.accept(token);
         Some(token)
     }

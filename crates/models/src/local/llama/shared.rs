@@ -6,14 +6,14 @@ use super::{
     load::CallLoad,
     queue::JobQueue,
 };
-use crate::{CpuBudget, Error};
+use crate::{CpuBudget, Error, locked};
 use llama_cpp_2::{
     context::session::SeqState,
     model::{LlamaModel, params::LlamaModelParams},
 };
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// The settings of an engine.
@@ -21,15 +21,13 @@ use std::{
 pub(crate) struct EngineSettings {
     /// The model's name, for errors.
     pub(crate) model: String,
-    /// The GGUF file.
     pub(crate) path: PathBuf,
     /// Prompt and answer of one request, in tokens.
     pub(crate) context_length: usize,
-    /// How many prompts are kept for what they share with the next.
+    /// How many prompts are kept, so that the next request reuses what it shares with one.
     pub(crate) sequences: usize,
     /// How many threads to use in all.
     pub(crate) threads: usize,
-    /// The cores.
     pub(crate) cpu: CpuBudget,
 }
 
@@ -39,7 +37,7 @@ impl EngineSettings {
         self.sequences.min(self.threads)
     }
 
-    /// How many prompts each of them keeps.
+    /// How many prompts each worker keeps.
     pub(super) fn slots_each(&self) -> usize {
         self.sequences.div_ceil(self.workers())
     }
@@ -53,7 +51,6 @@ pub(super) struct PromptState {
 }
 
 /// The state that the threads share.
-#[derive(Debug)]
 pub(super) struct EngineState {
     pub(super) settings: EngineSettings,
     pub(super) queue: JobQueue<(LlamaJob, OutcomeSender), PromptState>,
@@ -71,7 +68,7 @@ impl EngineState {
 
     /// The weights, which are loaded the first time.
     pub(super) fn weights(&self) -> Result<Arc<LlamaModel>, Error> {
-        let mut weights = self.weights.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut weights = locked(&self.weights);
         if let Some(model) = &*weights {
             return Ok(model.clone());
         }
@@ -88,8 +85,8 @@ impl EngineState {
     }
 
     /// Runs `make` while no other thread makes a context.
-    pub(super) fn alone<T>(&self, make: impl FnOnce() -> T) -> T {
-        let _alone = self.weights.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn exclusively<T>(&self, make: impl FnOnce() -> T) -> T {
+        let _lock = locked(&self.weights);
         make()
     }
 

@@ -33,7 +33,6 @@ impl PromptSlots {
         Self { slots: vec![PromptSlot::default(); count], clock: 0 }
     }
 
-    /// The prompts that are held.
     pub(super) fn prompts(&self) -> Vec<Vec<i32>> {
         self.slots.iter().map(|slot| slot.tokens.clone()).collect()
     }

@@ -13,18 +13,21 @@ use std::{collections::BTreeSet, io::Read, path::Path};
 /// The vocabulary and chat template of a GGUF file.
 #[derive(Debug)]
 pub(crate) struct Vocabulary {
-    model: LlamaModel,
+    /// The model without weights.
+    pub(crate) model: LlamaModel,
     template: Option<LlamaChatTemplate>,
+    /// The texts of control tokens.
     control: Vec<String>,
-    trained_context: Option<usize>,
+    /// The context length the model was trained with, if the file says.
+    pub(crate) trained_context: Option<usize>,
 }
 
 impl Vocabulary {
     /// Reads a file's header.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let bad = |reason: &str| Error::bad_file(path, reason);
-        // llama.cpp says only "no" to what it cannot load, so the most
-        // likely mistake is named first.
+        // llama.cpp gives no reason if it cannot load a file, so the most
+        // likely mistake is checked first.
         let mut magic = [0; 4];
         std::fs::File::open(path)
             .and_then(|mut file| file.read_exact(&mut magic))
@@ -48,16 +51,6 @@ impl Vocabulary {
             .ok()
             .and_then(|length| length.parse().ok());
         Ok(Self { template: model.chat_template(None).ok(), control, trained_context, model })
-    }
-
-    /// The model without weights, for code that needs its vocabulary.
-    pub(crate) fn model(&self) -> &LlamaModel {
-        &self.model
-    }
-
-    /// The context length the model was trained with, if the file says.
-    pub(crate) fn trained_context(&self) -> Option<usize> {
-        self.trained_context
     }
 
     /// How many tokens a text is, without the marks of a conversation.
@@ -107,8 +100,7 @@ impl Vocabulary {
 
     /// For each choice the tokens with which it may begin: as written, in
     /// lower case, in upper case and capitalised, each with and without a
-    /// space before it. A token with which two choices may begin tells
-    /// nothing and belongs to neither.
+    /// space before it. A token with which two choices may begin belongs to neither.
     pub(crate) fn first_tokens(&self, choices: &[String]) -> Result<Vec<Vec<i32>>, Error> {
         let groups: Vec<BTreeSet<i32>> = choices.iter().map(|choice| self.variants(choice)).collect();
         choices

@@ -8,7 +8,7 @@ use super::{
     shared::{EngineSettings, EngineState, PromptState},
     slots::{PromptSlots, SlotChoice, shared_prefix},
 };
-use crate::{Error, Finish};
+use crate::{Error, Finish, OnPiece};
 use llama_cpp_2::{
     context::{LlamaContext, params::LlamaContextParams, session::LlamaStateSeqFlags},
     llama_batch::LlamaBatch,
@@ -18,9 +18,9 @@ use llama_cpp_2::{
 use std::{num::NonZeroU32, time::Instant};
 use tokio::runtime::Runtime;
 
-/// Prompt tokens per step. More is hardly faster (measured: 1 % from 128 to
+/// The most prompt tokens of a step. More is hardly faster (measured: 1 % from 128 to
 /// 512), and a step cannot be interrupted.
-const MOST: usize = 128;
+const STEP_TOKENS: usize = 128;
 
 /// Steps of a prompt begin at multiples of this, and have no fewer tokens
 /// unless the whole prompt is shorter. Kernels treat fewer than 8 tokens, and
@@ -57,7 +57,7 @@ impl<'a> LlamaWorker<'a> {
             runtime,
             thread,
             context: context(shared, model, threads)?,
-            batch: LlamaBatch::new(MOST, 1),
+            batch: LlamaBatch::new(STEP_TOKENS, 1),
             slots: PromptSlots::new(shared.settings.slots_each()),
             copying: false,
             threads,
@@ -111,9 +111,9 @@ impl<'a> LlamaWorker<'a> {
             let left = prompt.len() - done;
             // The last step, too, must have a whole grain.
             let step = match left {
-                ..=MOST => left,
-                _ if left < MOST + GRAIN => MOST - GRAIN,
-                _ => MOST,
+                ..=STEP_TOKENS => left,
+                _ if left < STEP_TOKENS + GRAIN => STEP_TOKENS - GRAIN,
+                _ => STEP_TOKENS,
             };
             self.batch.clear();
             for position in done..done + step {
@@ -148,8 +148,8 @@ impl<'a> LlamaWorker<'a> {
             if writing.writer.push(&self.model.vocab().token_to_piece(token, false, None)) {
                 break Finish::Stop;
             }
-            if let Some(reader) = &writing.reader {
-                reader.read(&writing.writer.ready());
+            if let Some(on_piece) = &writing.on_piece {
+                show(on_piece, &writing.writer.ready());
             }
             if written == writing.limit {
                 break Finish::Length;
@@ -160,8 +160,8 @@ impl<'a> LlamaWorker<'a> {
             (position, row) = (position + 1, 0);
         };
         let (text, rest) = writing.writer.finish();
-        if let Some(reader) = &writing.reader {
-            reader.read(text.get(rest..).unwrap_or_default());
+        if let Some(on_piece) = &writing.on_piece {
+            show(on_piece, text.get(rest..).unwrap_or_default());
         }
         Ok(JobOutcome { text, finish: Some(finish), written, ..JobOutcome::default() })
     }
@@ -218,7 +218,7 @@ impl<'a> LlamaWorker<'a> {
     fn borrow(&mut self, wanted: &[i32]) {
         let own = self.slots.longest_shared(wanted);
         let Some(lent) = self.shared.queue.borrow(self.thread, wanted, own) else { return };
-        // What the other one held may have changed since it last told.
+        // The prompts of the other thread may have changed since it last reported them.
         if shared_prefix(&lent.tokens, wanted) <= own {
             return;
         }
@@ -232,7 +232,7 @@ impl<'a> LlamaWorker<'a> {
 
     /// A copy, for another thread, of the slot that holds most of a prompt.
     pub(super) fn copy_of(&self, prompt: &[i32]) -> Option<PromptState> {
-        // A model with a running state could not go back to where the prompts part.
+        // A model with a running state could not go back to the end of the shared prefix.
         if self.copying || self.model.is_recurrent() || self.model.is_hybrid() {
             return None;
         }
@@ -270,6 +270,12 @@ impl<'a> LlamaWorker<'a> {
     }
 }
 
+fn show(on_piece: &OnPiece, piece: &str) {
+    if !piece.is_empty() {
+        on_piece(piece);
+    }
+}
+
 fn whole_grains(tokens: usize) -> usize {
     tokens / GRAIN * GRAIN
 }
@@ -280,8 +286,8 @@ fn context<'a>(shared: &EngineState, model: &'a LlamaModel, threads: usize) -> R
     let cells = context_length.min(model.n_ctx_train() as usize) * slots;
     let parameters = LlamaContextParams::default()
         .with_n_ctx(NonZeroU32::new(cells as u32))
-        .with_n_batch(MOST as u32)
-        .with_n_ubatch(MOST as u32)
+        .with_n_batch(STEP_TOKENS as u32)
+        .with_n_ubatch(STEP_TOKENS as u32)
         .with_n_seq_max(slots as u32)
         // Each sequence has its own memory, in order: attention then adds up
         // in the same order whatever was computed before.
@@ -292,7 +298,7 @@ fn context<'a>(shared: &EngineState, model: &'a LlamaModel, threads: usize) -> R
         .with_no_perf(true);
     let backend = backend()?;
     shared
-        .alone(|| model.new_context(backend, parameters))
+        .exclusively(|| model.new_context(backend, parameters))
         .map_err(|error| shared.failure(format!("a context of {cells} tokens could not be made: {error}")))
 }
 

@@ -7,7 +7,7 @@ pub(crate) struct AnswerWriter {
     bytes: Vec<u8>,
     stop: Vec<String>,
     longest_stop: usize,
-    /// How many bytes were handed out, and how long their text is.
+    /// How many bytes were handed out, and how long they are as text.
     given: usize,
     given_text: usize,
 }
@@ -20,8 +20,8 @@ impl AnswerWriter {
         Self { bytes: Vec::new(), stop, longest_stop, given: 0, given_text: 0 }
     }
 
-    /// Adds a token's bytes. Says whether a stop text was met; it and all
-    /// that follows it is then gone.
+    /// Adds a token's bytes. Returns whether they complete a stop text, which is then removed with
+    /// everything after it.
     pub(crate) fn push(&mut self, piece: &[u8]) -> bool {
         // A stop text that ends in this piece may begin before it.
         let from = (self.bytes.len() + 1).saturating_sub(self.longest_stop);
@@ -34,7 +34,7 @@ impl AnswerWriter {
         met.is_some()
     }
 
-    /// The text that is known and was not handed out before: whole characters,
+    /// The text that can be handed out now: whole characters,
     /// none of which may still become a part of a stop text.
     pub(crate) fn ready(&mut self) -> String {
         let end = self.bytes.len() - self.beginning_of_stop();
@@ -61,7 +61,7 @@ impl AnswerWriter {
         (1..=longest).rev().find(may_become_stop).unwrap_or(0)
     }
 
-    /// The answer, and where in it the text begins that was not handed out. A
+    /// The answer, and the offset from which it was not handed out yet. A
     /// character that the token limit cut in half is left out.
     pub(crate) fn finish(mut self) -> (String, usize) {
         if let Err(error) = std::str::from_utf8(&self.bytes)

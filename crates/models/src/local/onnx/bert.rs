@@ -35,7 +35,7 @@ pub(crate) enum Precision {
     },
 }
 
-/// What the graph ends in.
+/// The output of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelHead {
     /// `last_hidden_state`: a vector per token.
@@ -68,8 +68,7 @@ pub(crate) enum ConversionError {
     Weights(#[from] WeightsError),
 }
 
-/// Whether a file with these tensors and this `config.json` can be converted.
-/// The values are not looked at.
+/// Whether a file with these tensors and this `config.json` can be converted; needs no values.
 pub(crate) fn check(weights: &WeightFile<'_>, config: &Value, head: ModelHead) -> Result<(), ConversionError> {
     let bert = Bert::new(weights, config)?;
     if head == ModelHead::Classifier { bert.head_names().map(|_| ()) } else { Ok(()) }
@@ -121,7 +120,7 @@ const LENGTH: Dimension = Dimension::Named("length");
 /// The sizes of a model, and where its tensors are.
 struct Bert<'a> {
     weights: &'a WeightFile<'a>,
-    /// What stands before all names, such as `bert.`.
+    /// The beginning of all names, such as `bert.`.
     prefix: String,
     hidden: usize,
     n_layers: usize,
@@ -130,12 +129,6 @@ struct Bert<'a> {
     activation: &'static str,
     /// The first rows of the position table that no token uses (RoBERTa).
     skipped_positions: usize,
-}
-
-/// Weights and biases of the head: dense layer, then one row per label.
-struct Classifier {
-    dense: (Tensor, Tensor),
-    labels: (Tensor, Tensor),
 }
 
 impl<'a> Bert<'a> {
@@ -195,19 +188,6 @@ impl<'a> Bert<'a> {
             Err(ConversionError::NoHead)
         }
     }
-
-    fn classifier(&self) -> Result<Classifier, ConversionError> {
-        let (dense, labels) = self.head_names()?;
-        let weight = self.weights.tensor(&format!("{labels}.weight"))?;
-        let (n_labels, _) = weight.rows_and_columns()?;
-        Ok(Classifier {
-            dense: (
-                self.weights.shaped(&format!("{dense}.weight"), &[self.hidden, self.hidden])?,
-                self.weights.shaped(&format!("{dense}.bias"), &[self.hidden])?,
-            ),
-            labels: (weight, self.weights.shaped(&format!("{labels}.bias"), &[n_labels])?),
-        })
-    }
 }
 
 /// Writes the graph of one model.
@@ -241,15 +221,12 @@ impl GraphWriter<'_> {
         let mut positions = self.bert.table("embeddings.position_embeddings.weight")?;
         positions.values.drain(..(self.bert.skipped_positions * self.bert.hidden).min(positions.values.len()));
         positions.shape[0] = positions.values.len() / self.bert.hidden;
-        let words = self.bert.table(WORDS)?;
-        let kinds = self.bert.table("embeddings.token_type_embeddings.weight")?;
-        let gain = self.bert.tensor("embeddings.LayerNorm.weight", &[self.bert.hidden])?;
-        let shift = self.bert.tensor("embeddings.LayerNorm.bias", &[self.bert.hidden])?;
-        let words = self.constant("words", &words);
+        let size = [self.bert.hidden];
+        let words = self.constant("words", &self.bert.table(WORDS)?);
         let positions = self.constant("positions", &positions);
-        let kinds = self.constant("token_types", &kinds);
-        let gain = self.constant("embeddings_gain", &gain);
-        let shift = self.constant("embeddings_shift", &shift);
+        let kinds = self.constant("token_types", &self.bert.table("embeddings.token_type_embeddings.weight")?);
+        let gain = self.constant("embeddings_gain", &self.bert.tensor("embeddings.LayerNorm.weight", &size)?);
+        let shift = self.constant("embeddings_shift", &self.bert.tensor("embeddings.LayerNorm.bias", &size)?);
         let inputs = [&ids, &types, &words, &positions, &kinds, &gain, &shift, &mask].map(String::as_str);
         let n_inputs = if mask.is_empty() { 7 } else { 8 };
         let attributes = [self.epsilon()];
@@ -303,8 +280,7 @@ impl GraphWriter<'_> {
     fn product(&mut self, name: &str, input: &str, floor: Option<&str>) -> Result<(String, String), ConversionError> {
         let weight = self.bert.weights.tensor(&format!("{}{name}.weight", self.bert.prefix))?.transposed()?;
         let (_, columns) = weight.rows_and_columns()?;
-        let bias = self.bert.tensor(&format!("{name}.bias"), &[columns])?;
-        let bias = self.constant(&format!("{name}.bias"), &bias);
+        let bias = self.constant(&format!("{name}.bias"), &self.bert.tensor(&format!("{name}.bias"), &[columns])?);
         let Precision::Integer { limit } = self.precision else {
             let weight = self.constant(&format!("{name}.weight"), &weight);
             return Ok((self.graph.node("MatMul", &[input, &weight], &[]), bias));
@@ -336,27 +312,28 @@ impl GraphWriter<'_> {
         (values, bias): &(String, String),
         skipped: &str,
     ) -> Result<String, ConversionError> {
-        let gain = self.bert.tensor(&format!("{name}.weight"), &[self.bert.hidden])?;
-        let shift = self.bert.tensor(&format!("{name}.bias"), &[self.bert.hidden])?;
-        let gain = self.constant(&format!("{name}.gain"), &gain);
-        let shift = self.constant(&format!("{name}.shift"), &shift);
+        let size = [self.bert.hidden];
+        let gain = self.constant(&format!("{name}.gain"), &self.bert.tensor(&format!("{name}.weight"), &size)?);
+        let shift = self.constant(&format!("{name}.shift"), &self.bert.tensor(&format!("{name}.bias"), &size)?);
         let attributes = [self.epsilon()];
         Ok(self.graph.fused("SkipLayerNormalization", &[values, skipped, &gain, &shift, bias], &attributes))
     }
 
     /// The head stays in `f32`: it is one row of one product.
     fn classifier(&mut self, hidden: &str) -> Result<(), ConversionError> {
-        let head = self.bert.classifier()?;
-        let n_labels = head.labels.1.values.len();
+        let (weights, n_hidden, (dense, labels)) = (self.bert.weights, self.bert.hidden, self.bert.head_names()?);
+        let (n_labels, _) = weights.tensor(&format!("{labels}.weight"))?.rows_and_columns()?;
         let first = self.graph.int64s("first", &[0]);
         let first = self.graph.node("Gather", &[hidden, &first], &[("axis", Int(1))]);
         let axis = self.graph.int64s("token_axis", &[1]);
         let mut values = self.graph.node("Squeeze", &[&first, &axis], &[]);
-        for (name, (weight, bias), last) in [("dense", &head.dense, false), ("labels", &head.labels, true)] {
-            let weight = self.constant(&format!("head.{name}.weight"), weight);
-            let bias = self.constant(&format!("head.{name}.bias"), bias);
+        for (name, layer, rows) in [("dense", dense.as_str(), n_hidden), ("labels", labels, n_labels)] {
+            let weight = weights.shaped(&format!("{layer}.weight"), &[rows, n_hidden])?;
+            let bias = weights.shaped(&format!("{layer}.bias"), &[rows])?;
+            let weight = self.constant(&format!("head.{name}.weight"), &weight);
+            let bias = self.constant(&format!("head.{name}.bias"), &bias);
             values = self.graph.node("Gemm", &[&values, &weight, &bias], &[("transB", Int(1))]);
-            if !last {
+            if name == "dense" {
                 values = self.graph.node("Tanh", &[&values], &[]);
             }
         }

@@ -6,7 +6,7 @@ use super::{
     tokens::TextTokenizer,
     weights::WeightFile,
 };
-use crate::{Absence, Error, ModelDirectory, ModelFiles, ModelKind, provider::ModelContext};
+use crate::{Absence, Error, Identity, ModelDirectory, ModelFiles, ModelKind, provider::ModelContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{
@@ -103,16 +103,13 @@ impl OnnxSettings<'_> {
         if let (Some(asked), Some(positions)) = (self.max_tokens, positions)
             && asked > positions
         {
-            return Err(Error::Config(format!(
-                "max_tokens = {asked}: model `{}` reads {positions} at most",
-                self.model
-            )));
+            let model = self.model;
+            return Err(Error::Config(format!("max_tokens = {asked}: model `{model}` reads {positions} at most")));
         }
         let published =
             || json(&files.folder.join("sentence_bert_config.json")).and_then(|c| number(&c["max_seq_length"]));
-        let known =
-            || files.entry.as_ref().map(|entry| entry.max_tokens).or_else(published).or(positions).unwrap_or(512);
-        let limit = self.max_tokens.unwrap_or_else(known);
+        let known = || files.entry.as_ref().map(|entry| entry.max_tokens).or_else(published).or(positions);
+        let limit = self.max_tokens.or_else(known).unwrap_or(512);
         // With a lower limit, a text has no room beside the special tokens.
         if limit < 8 {
             return Err(Error::Config(format!("max_tokens = {limit}: must be at least 8")));
@@ -122,15 +119,21 @@ impl OnnxSettings<'_> {
 }
 
 impl RunnableModel {
-    /// The settings of the conversion, as part of an identity.
-    pub(crate) fn parameters(&self) -> Map<String, Value> {
+    /// The identity of the model, with parameters of the component that runs it.
+    pub(crate) fn identity<'a>(&self, own: impl IntoIterator<Item = (&'a str, Value)>) -> Identity {
         let mut parameters = Map::new();
         parameters.insert("max_tokens".to_owned(), self.max_tokens.into());
         if let GraphSource::Weights { precision, .. } = &self.source {
             parameters.insert("converter".to_owned(), CONVERTER.into());
             parameters.insert("quantization".to_owned(), name(*precision).into());
         }
-        parameters
+        parameters.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        Identity {
+            provider: "onnx".to_owned(),
+            model: self.files.name.clone(),
+            revision: self.files.sha256.clone(),
+            parameters: parameters.into(),
+        }
     }
 
     /// The length of a hidden vector, where the files say it.
@@ -169,8 +172,8 @@ impl RunnableModel {
         }
         let bytes = std::fs::read(weights).map_err(|error| Error::bad_file(weights, error))?;
         let parsed = WeightFile::parse(&bytes).map_err(|error| Error::bad_file(weights, error))?;
-        let model = bert::convert(&parsed, &self.config, precision, self.head);
-        let model = model.map_err(|error| Error::bad_file(weights, error))?;
+        let model = bert::convert(&parsed, &self.config, precision, self.head)
+            .map_err(|error| Error::bad_file(weights, error))?;
         // Two processes may convert at once: each writes its own draft, and
         // the last rename wins with the same bytes.
         let draft = store::staged_path(&converted);
@@ -193,8 +196,8 @@ impl RunnableModel {
         Err(Error::NotHere { model: self.files.name.clone(), absence })
     }
 
-    /// A small settings file beside the model.
-    pub(crate) fn beside(&self, path: &str) -> Option<Value> {
+    /// Reads a small JSON file in the model's folder.
+    pub(crate) fn read_json(&self, path: &str) -> Option<Value> {
         json(&self.files.folder.join(path))
     }
 }
@@ -204,17 +207,14 @@ fn onnx_file(files: &ModelFiles) -> Result<Option<PathBuf>, Error> {
     let found: Vec<&PathBuf> =
         files.files.iter().filter(|path| path.extension().is_some_and(|e| e == "onnx")).collect();
     let standard = ["model.onnx", "onnx/model.onnx"].map(|name| files.folder.join(name));
-    match found.as_slice() {
-        [] => Ok(None),
-        [only] => Ok(Some((*only).clone())),
-        several => match several.iter().find(|path| standard.contains(path)) {
-            Some(path) => Ok(Some((*path).clone())),
-            None => Err(Error::Config(format!(
-                "{} holds {} ONNX files and none is called model.onnx: name the file",
-                files.folder.display(),
-                several.len()
-            ))),
-        },
+    match (found.iter().find(|path| standard.contains(path)), found.as_slice()) {
+        (Some(path), _) | (None, [path]) => Ok(Some((*path).clone())),
+        (None, []) => Ok(None),
+        (None, several) => Err(Error::Config(format!(
+            "{} holds {} ONNX files and none is called model.onnx: name the file",
+            files.folder.display(),
+            several.len()
+        ))),
     }
 }
 

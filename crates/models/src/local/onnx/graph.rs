@@ -1,4 +1,4 @@
-//! A writer of ONNX files: just the part of the format that our converters
+//! A writer of ONNX files: the part of the format that the converter
 //! and tests need, in the protobuf wire format, without a protobuf library.
 //! It does not check a graph; ONNX Runtime does when it loads one.
 
@@ -44,13 +44,12 @@ pub(crate) struct OnnxGraph {
 }
 
 impl OnnxGraph {
-    /// Declares an input.
     pub(crate) fn input(&mut self, name: &str, element: ElementType, dimensions: &[Dimension]) -> String {
         self.inputs.message(11, &value_info(name, element, dimensions));
         name.to_owned()
     }
 
-    /// Gives the value `of` to the outside as `name`.
+    /// Declares the value `of` as the output `name`.
     pub(crate) fn output(&mut self, name: &str, of: &str, element: ElementType, dimensions: &[Dimension]) {
         self.write_node("Identity", "", &[of], &[name.to_owned()], &[]);
         self.outputs.message(12, &value_info(name, element, dimensions));

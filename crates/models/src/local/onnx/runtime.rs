@@ -8,7 +8,7 @@
 //! each holds its own copy of the weights.
 
 use super::tokens::TokenBatch;
-use crate::{CpuBudget, Error, Library, ModelDirectory};
+use crate::{CpuBudget, Error, Library, ModelDirectory, local::blocking, locked};
 use ort::{
     environment::Environment,
     logging::LogLevel,
@@ -18,7 +18,7 @@ use ort::{
 use std::{
     error::Error as StdError,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tokio::sync::Semaphore;
 
@@ -36,11 +36,8 @@ pub(crate) fn ready(directory: &ModelDirectory) -> Result<(), Error> {
 
 /// Loads the library, unless it is loaded already.
 pub(crate) fn library(directory: &ModelDirectory) -> Result<Environment, Error> {
-    environment(&directory.library(Library::OnnxRuntime)?)
-}
-
-fn environment(library: &Path) -> Result<Environment, Error> {
-    let mut loaded = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let library = &directory.library(Library::OnnxRuntime)?;
+    let mut loaded = locked(&ENVIRONMENT);
     if let Some(environment) = loaded.as_ref() {
         return Ok(environment.clone());
     }
@@ -69,7 +66,7 @@ pub(crate) struct ShapeError {
     pub(crate) expected: String,
 }
 
-/// Why a graph cannot be run by us. The texts continue a sentence that begins with
+/// Why a graph cannot be run here. The texts continue a sentence that begins with
 /// the file.
 #[derive(Debug, thiserror::Error)]
 enum SignatureError {
@@ -87,7 +84,8 @@ pub(crate) struct SessionPool {
     shared: Arc<PoolState>,
     slots: Arc<Semaphore>,
     cpu: CpuBudget,
-    n_sessions: usize,
+    /// How many batches run at once.
+    pub(crate) n_sessions: usize,
 }
 
 #[derive(Debug)]
@@ -137,15 +135,9 @@ impl SessionPool {
         let inputs = session.inputs().iter().map(GraphInput::new).collect::<Result<Vec<_>, _>>().map_err(bad)?;
         let (output, rank, width) = output(session.outputs(), ranks).map_err(bad)?;
         let idle = Mutex::new(vec![session]);
-        let model = model.to_owned();
-        let file = file.to_owned();
+        let (model, file) = (model.to_owned(), file.to_owned());
         let shared = PoolState { model, file, environment, threads, inputs, output, rank, width, idle };
         Ok(Self { shared: Arc::new(shared), slots: Arc::new(Semaphore::new(n_sessions)), cpu: cpu.clone(), n_sessions })
-    }
-
-    /// How many batches run at once.
-    pub(crate) fn n_sessions(&self) -> usize {
-        self.n_sessions
     }
 
     /// The length of an output's vectors, if the model file says it.
@@ -177,57 +169,28 @@ impl SessionPool {
         // Dropped together with this future: the thread then sees that its caller is gone.
         let caller = Arc::new(());
         let waiting = Arc::downgrade(&caller);
-        self.blocking(move || {
+        blocking(&self.shared.model, move || {
             let _held = (slot, threads);
             let mut session = shared.take()?;
             let run = |batch| match waiting.strong_count() {
                 0 => Err(Error::Cancelled),
-                _ => shared.run(&mut session, batch, &finish),
+                _ => shared.run(&mut session, batch, &finish).map_err(|error| Error::runtime(&shared.model, error)),
             };
             let results = batches.iter().map(run).collect();
-            shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+            locked(&shared.idle).push(session);
             results
         })
         .await
-    }
-
-    /// Runs other work than inference on one core, such as tokenisation.
-    pub(crate) async fn compute<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let thread = self.cpu.acquire(1).await.ok_or(Error::Cancelled)?;
-        self.blocking(move || {
-            let _held = thread;
-            work()
-        })
-        .await
-    }
-
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Error::runtime(&self.shared.model, error)))
     }
 }
 
 impl PoolState {
     fn take(&self) -> Result<Session, Error> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = locked(&self.idle).pop();
         idle.map_or_else(|| session(&self.environment, &self.file, self.threads), Ok)
     }
 
     fn run<T>(
-        &self,
-        session: &mut Session,
-        batch: &TokenBatch,
-        finish: &impl Fn(&TokenBatch, &BatchOutput<'_>) -> Result<T, ShapeError>,
-    ) -> Result<T, Error> {
-        self.try_run(session, batch, finish).map_err(|error| Error::runtime(&self.model, error))
-    }
-
-    fn try_run<T>(
         &self,
         session: &mut Session,
         batch: &TokenBatch,
@@ -281,15 +244,12 @@ impl GraphInput {
 /// Exporters leave all kinds of outputs in a graph; their names are no guide,
 /// but their numbers of dimensions are.
 fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<usize>), SignatureError> {
-    let shape_of = |outlet: &Outlet| match outlet.dtype() {
-        ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } => Some(shape.to_vec()),
-        _ => None,
-    };
     for rank in ranks {
         for outlet in outlets {
-            if let Some(shape) = shape_of(outlet).filter(|shape| shape.len() == *rank) {
-                let width =
-                    shape.last().copied().and_then(|width| usize::try_from(width).ok()).filter(|width| *width > 0);
+            if let ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } = outlet.dtype()
+                && shape.len() == *rank
+            {
+                let width = shape.last().and_then(|width| usize::try_from(*width).ok()).filter(|width| *width > 0);
                 return Ok((outlet.name().to_owned(), *rank, width));
             }
         }

@@ -7,7 +7,7 @@ use tokenizers::{EncodeInput, Encoding, Tokenizer, TruncationParams};
 
 /// At most one token in this many of a batch is padding.
 const PADDING_SHARE: usize = 8;
-/// What one turn of a session holds at most, in tokens: about a tenth of a
+/// The most tokens of a job: about a tenth of a
 /// second, so that a cancelled call soon leaves the cores to others.
 const JOB_TOKENS: usize = 2048;
 
@@ -15,7 +15,7 @@ const JOB_TOKENS: usize = 2048;
 #[derive(Debug)]
 pub(crate) struct TextTokenizer {
     tokenizer: Tokenizer,
-    /// The same without the limit, for those who cut by themselves.
+    /// The same without the limit, for long texts that are read in windows.
     unlimited: OnceLock<Tokenizer>,
 }
 
@@ -40,8 +40,7 @@ impl TokenSequence {
 }
 
 impl TextTokenizer {
-    /// Reads a `tokenizer.json`. Its own truncation and padding are those of
-    /// whoever saved it, and are replaced.
+    /// Reads a `tokenizer.json`. The truncation and padding with which it was saved are replaced.
     pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<Self, Error> {
         let bad = |error: tokenizers::Error| Error::bad_file(path, error);
         let mut tokenizer = Tokenizer::from_file(path).map_err(bad)?;
@@ -112,7 +111,7 @@ impl TokenBatch {
 }
 
 /// Batches of at most `batch_tokens` tokens (one text where that is less), the
-/// longest first, in jobs for one turn of a session each. Texts without tokens
+/// longest first, in jobs that a session runs at one go. Texts without tokens
 /// are left out. Unless the model can `mask` padding, only texts of equal
 /// length share a batch.
 pub(crate) fn jobs(

@@ -53,7 +53,6 @@ impl<'a> WeightFile<'a> {
         Self { shapes, tensors: None }
     }
 
-    /// The names of all tensors.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.shapes.keys().map(String::as_str)
     }

@@ -69,7 +69,7 @@ impl LongText {
     }
 
     /// Windows of at most `most` tokens, which share `overlap` of the text's
-    /// tokens, and what is read in each. One in which no part is read is empty.
+    /// tokens, and what is read in each. A window that no part is read in has no tokens.
     pub(crate) fn windows(
         &self,
         most: usize,
@@ -113,8 +113,7 @@ impl LongText {
     }
 }
 
-/// The windows of a text of `n` tokens. The last one begins earlier than its
-/// turn, so that it is as long as the others.
+/// The windows of a text of `n` tokens. The last one overlaps more, so that it is as long as the others.
 fn windows(n: usize, room: usize, overlap: usize) -> Vec<Range<usize>> {
     let step = room.saturating_sub(overlap).max(1);
     let mut windows: Vec<Range<usize>> =
@@ -129,7 +128,7 @@ fn stretches(tokens: Range<usize>, windows: &[Range<usize>], n: usize) -> Vec<(u
     if tokens.is_empty() {
         return Vec::new();
     }
-    // What is at an end of the text has nothing more there in any window.
+    // Beyond an end of the text, no window has more tokens.
     let around = |window: &Range<usize>| {
         let before = if window.start == 0 { usize::MAX } else { tokens.start - window.start };
         let after = if window.end == n { usize::MAX } else { window.end - tokens.end };

@@ -8,7 +8,7 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::json;
-use std::{collections::BTreeMap, net::IpAddr, sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, net::IpAddr, sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
 /// The value of a header that begins like this is the name of a variable.
@@ -34,7 +34,8 @@ const CONNECTION_HEADERS: [&str; 10] = [
 ];
 /// In seconds.
 const YEAR: f64 = 365.0 * 86_400.0;
-const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
+/// The parameters of an address without any.
+pub(crate) const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
 /// The largest answer if the settings do not say: 16 MiB.
 pub(crate) const MAX_RESPONSE: usize = 16 << 20;
 /// Headers of an answer; the HTTP client bounds their length, 400 kB in all.
@@ -55,7 +56,7 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) connect_timeout_seconds: f64,
     /// The largest answer.
     pub(crate) max_response_bytes: usize,
-    /// Calls in flight at most, if that is said.
+    /// Calls in flight at most, if the settings state it.
     pub(crate) concurrency: Option<usize>,
     pub(crate) limits: EndpointLimits,
     /// Parameters after the address, such as `api-version`.
@@ -116,21 +117,10 @@ impl Conventions {
 }
 
 impl EndpointSettings<'_> {
-    /// Empty settings, to be completed.
-    pub(crate) const PLAIN: EndpointSettings<'static> = EndpointSettings {
-        model: "",
-        base_url: "",
-        api_key_env: None,
-        headers: NO_QUERY,
-        plain_http: false,
-        timeout_seconds: 60.0,
-        connect_timeout_seconds: 5.0,
-        max_response_bytes: MAX_RESPONSE,
-        concurrency: None,
-        limits: EndpointLimits::NONE,
-        query: NO_QUERY,
-        conventions: Conventions::OPENAI,
-    };
+    /// The error if these settings cannot work, for this reason.
+    fn refused(&self, reason: impl Display) -> Error {
+        Error::bad_settings(self.model, reason)
+    }
 
     /// The address in the settings, else the provider's default.
     fn address(&self, cx: &ModelContext) -> String {
@@ -183,9 +173,9 @@ impl EndpointSettings<'_> {
         let address = self.address(cx);
         if address.is_empty() {
             let example = self.conventions.example;
-            return Err(Error::Config(format!("{}: `base_url` is missing, such as {example}", self.model)));
+            return Err(self.refused(format_args!("`base_url` is missing, such as {example}")));
         }
-        let problem = |reason: &str| Error::Config(format!("{}: `base_url` {reason}", self.model));
+        let problem = |reason: &str| self.refused(format_args!("`base_url` {reason}"));
         let url = Url::parse(&address).map_err(|error| problem(&format!("is no address: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(problem("must begin with http:// or https://"));
@@ -204,10 +194,8 @@ impl EndpointSettings<'_> {
         let timeout = self.duration("timeout_seconds", self.timeout_seconds)?;
         let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
         if self.max_response_bytes < 1024 {
-            return Err(Error::Config(format!(
-                "{}: `max_response_bytes` is {}: it must be at least 1024",
-                self.model, self.max_response_bytes
-            )));
+            let bytes = self.max_response_bytes;
+            return Err(self.refused(format_args!("`max_response_bytes` is {bytes}: it must be at least 1024")));
         }
         let mut secrets = Vec::new();
         let mut headers = HeaderMap::new();
@@ -224,17 +212,15 @@ impl EndpointSettings<'_> {
         }
         for (name, value) in self.headers {
             let header = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| Error::Config(format!("{}: `{name}` cannot be the name of a header", self.model)))?;
+                .map_err(|_| self.refused(format_args!("`{name}` cannot be the name of a header")))?;
             if CONNECTION_HEADERS.contains(&header.as_str()) {
-                return Err(Error::Config(format!("{}: the header `{name}` is the connection's own", self.model)));
+                return Err(self.refused(format_args!("the header `{name}` is the connection's own")));
             }
             let value = match value.strip_prefix(FROM_ENVIRONMENT) {
                 Some(variable) => self.secret(cx, variable, &mut secrets)?,
                 None if SECRET_HEADERS.contains(&header.as_str()) => {
-                    return Err(Error::Config(format!(
-                        "{}: the value of the header `{name}` is a secret: put it into a variable and write \
-                         \"env:VARIABLE\"",
-                        self.model
+                    return Err(self.refused(format_args!(
+                        "the value of the header `{name}` is a secret: put it into a variable and write \"env:VARIABLE\""
                     )));
                 }
                 None => value.clone(),
@@ -242,10 +228,9 @@ impl EndpointSettings<'_> {
             headers.insert(header, self.header_value(name, &value)?);
         }
         if !secrets.is_empty() && !self.plain_http && is_unprotected(&base) {
-            return Err(Error::Config(format!(
-                "{}: a key would go to {base} without TLS, where everybody on the way can read it: use an https:// \
-                 address, or set `plain_http = true` if the network between is your own",
-                self.model
+            return Err(self.refused(format_args!(
+                "a key would go to {base} without TLS, where everybody on the way can read it: use an https:// \
+                 address, or set `plain_http = true` if the network between is your own"
             )));
         }
         // One secret may hold another: the longer one is removed first.
@@ -261,20 +246,17 @@ impl EndpointSettings<'_> {
             .no_gzip();
         // A proxy of the system cannot reach what is on this machine, and must not see it.
         let client = if is_loopback(&base) { client.no_proxy() } else { client };
-        let client = client
-            .build()
-            .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
-        let query = self.query()?;
-        let (hints, max_response) = (Mutex::default(), self.max_response_bytes);
+        let client =
+            client.build().map_err(|error| self.refused(format_args!("no HTTP client: {}", innermost(&error))))?;
         Ok(Endpoint {
             client,
             base,
-            query,
+            query: self.query()?,
             model: self.model.to_owned(),
             timeout,
-            max_response,
+            max_response: self.max_response_bytes,
             secrets,
-            hints,
+            hints: Mutex::default(),
             _function: function,
         })
     }
@@ -306,24 +288,22 @@ impl EndpointSettings<'_> {
     /// What follows the `?` of every address.
     fn query(&self) -> Result<String, Error> {
         if let Some(name) = self.query.keys().find(|name| SECRET_PARAMETERS.contains(&name.to_lowercase().as_str())) {
-            return Err(Error::Config(format!(
-                "{}: `query.{name}` is a secret: name the variable that holds the key in `api_key_env`",
-                self.model
+            return Err(self.refused(format_args!(
+                "`query.{name}` is a secret: name the variable that holds the key in `api_key_env`"
             )));
         }
         if self.query.is_empty() {
             return Ok(String::new());
         }
         let url = Url::parse_with_params("http://any", self.query)
-            .map_err(|error| Error::Config(format!("{}: `query` cannot be sent: {error}", self.model)))?;
+            .map_err(|error| self.refused(format_args!("`query` cannot be sent: {error}")))?;
         Ok(url.query().unwrap_or_default().to_owned())
     }
 
     fn duration(&self, name: &str, seconds: f64) -> Result<Duration, Error> {
         // A time limit of more than a year means none; sums of longer ones overflow.
         let duration = Duration::try_from_secs_f64(seconds.min(YEAR)).ok().filter(|duration| !duration.is_zero());
-        duration
-            .ok_or_else(|| Error::Config(format!("{}: `{name}` must be above 0 seconds, not {seconds}", self.model)))
+        duration.ok_or_else(|| self.refused(format_args!("`{name}` must be above 0 seconds, not {seconds}")))
     }
 
     fn secret(&self, cx: &ModelContext, variable: &str, secrets: &mut Vec<String>) -> Result<String, Error> {
@@ -337,7 +317,7 @@ impl EndpointSettings<'_> {
     /// The error names the setting only: the value may be a secret.
     fn header_value(&self, name: &str, value: &str) -> Result<HeaderValue, Error> {
         let mut header = HeaderValue::from_str(value)
-            .map_err(|_| Error::Config(format!("{}: the value of `{name}` cannot be sent in a header", self.model)))?;
+            .map_err(|_| self.refused(format_args!("the value of `{name}` cannot be sent in a header")))?;
         header.set_sensitive(true);
         Ok(header)
     }

@@ -25,7 +25,7 @@ pub(crate) struct SseEvent {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EventTooLong;
 
-/// What has arrived of the event that is not whole yet.
+/// Cuts bytes into events, and holds the beginning of the event that is not whole yet.
 #[derive(Debug, Default)]
 pub(super) struct SseParser {
     line: Vec<u8>,
@@ -33,9 +33,9 @@ pub(super) struct SseParser {
     has_data: bool,
     /// Whether the last byte was a carriage return: a line feed after it
     /// belongs to the same end of line.
-    returned: bool,
+    after_return: bool,
     /// Whether the first line is over.
-    begun: bool,
+    has_line: bool,
 }
 
 impl SseParser {
@@ -43,7 +43,7 @@ impl SseParser {
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLong> {
         let mut events = Vec::new();
         while let Some((&first, rest)) = bytes.split_first() {
-            if std::mem::take(&mut self.returned) && first == b'\n' {
+            if std::mem::take(&mut self.after_return) && first == b'\n' {
                 bytes = rest;
                 continue;
             }
@@ -53,7 +53,7 @@ impl SseParser {
                 return Err(EventTooLong);
             }
             let Some(end) = end else { break };
-            self.returned = bytes[end] == b'\r';
+            self.after_return = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
             events.extend(self.end_line());
         }
@@ -68,7 +68,7 @@ impl SseParser {
 
     fn end_line(&mut self) -> Option<SseEvent> {
         let line = std::mem::take(&mut self.line);
-        let is_first = !std::mem::replace(&mut self.begun, true);
+        let is_first = !std::mem::replace(&mut self.has_line, true);
         let line = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| is_first).unwrap_or(&line);
         if line.is_empty() {
             return self.event();
@@ -91,7 +91,7 @@ impl SseParser {
         None
     }
 
-    /// An event without data is none.
+    /// The event at an empty line; none without data.
     fn event(&mut self) -> Option<SseEvent> {
         let event = std::mem::take(&mut self.event);
         std::mem::take(&mut self.has_data).then_some(event)

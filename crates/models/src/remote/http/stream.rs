@@ -10,7 +10,7 @@ use super::{
     redact::Redactor,
     sse::{SseEvent, SseParser},
 };
-use crate::{Error, RateHeaders};
+use crate::Error;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// A streamed answer may take this many times the longest silence.
 const PATIENCE: u32 = 10;
-/// What OpenAI's protocol has at the end.
+/// The last event in OpenAI's protocol.
 const DONE: &str = "[DONE]";
 
 /// How a stream ended. The protocol decides whether that was also the end of
@@ -41,7 +41,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// A refusal, before the stream or as an event in it; an event that is no
-    /// JSON; what `take` says.
+    /// JSON; an error of `take`.
     pub(crate) async fn stream(
         &self,
         path: &str,
@@ -50,16 +50,16 @@ impl Endpoint {
     ) -> Result<StreamEnd, Error> {
         let started = Instant::now();
         let sent = self.request(path, body).timeout(self.patience()).send();
-        let sent = timeout_at(started + self.timeout, sent).await.map_err(|_| self.silent())?;
+        let sent = timeout_at(started + self.timeout, sent).await.map_err(|_| self.timed_out())?;
         let mut response = sent.map_err(|error| self.broken(error, started))?;
         if !response.status().is_success() {
             return Err(self.refusal(response, started).await);
         }
-        let hints = self.heard(response.headers(), started);
+        self.record_hints(response.headers(), started);
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
             let text = timeout_at(started + self.timeout, self.body(response, started));
-            return Ok(StreamEnd::Whole(self.read(text.await.map_err(|_| self.silent())??, hints)?));
+            return Ok(StreamEnd::Whole(self.read(text.await.map_err(|_| self.timed_out())??)?));
         }
         let mut parser = SseParser::default();
         let mut received = 0;
@@ -67,7 +67,7 @@ impl Endpoint {
         let mut last = Instant::now();
         loop {
             let events = match timeout_at(last + self.timeout, response.chunk()).await {
-                Err(_) => return Ok(StreamEnd::Broken(self.silent())),
+                Err(_) => return Ok(StreamEnd::Broken(self.timed_out())),
                 Ok(Err(error)) => return Ok(StreamEnd::Broken(self.broken(error, started))),
                 Ok(Ok(Some(bytes))) => {
                     self.within_limit(bytes.len() as u64, received)?;
@@ -80,25 +80,25 @@ impl Endpoint {
                 if event.data.trim() == DONE {
                     return Ok(StreamEnd::Done);
                 }
-                take(&event.name, &self.event(&event, hints)?)?;
+                take(&event.name, &self.event(&event)?)?;
                 last = Instant::now();
             }
         }
         match parser.end() {
             Some(event) if event.data.trim() == DONE => Ok(StreamEnd::Done),
             Some(event) => {
-                take(&event.name, &self.event(&event, hints)?)?;
+                take(&event.name, &self.event(&event)?)?;
                 Ok(StreamEnd::Closed)
             }
             None => Ok(StreamEnd::Closed),
         }
     }
 
-    fn event(&self, event: &SseEvent, hints: RateHeaders) -> Result<Value, Error> {
-        let value = self.read(event.data.clone(), hints)?;
-        // Without the usual envelope, its name says what it is.
+    fn event(&self, event: &SseEvent) -> Result<Value, Error> {
+        let value = self.read(event.data.clone())?;
+        // An error without the usual envelope is recognised by the event's name.
         if event.name == "error" {
-            return Err(self.reported(&event.data, hints));
+            return Err(self.reported(&event.data));
         }
         Ok(value)
     }
@@ -109,7 +109,7 @@ impl Endpoint {
     }
 
     /// The error if nothing arrived for as long as an answer may take.
-    pub(crate) fn silent(&self) -> Error {
+    pub(crate) fn timed_out(&self) -> Error {
         Error::Timeout { model: self.model.clone(), after: self.timeout }
     }
 
@@ -124,8 +124,8 @@ impl Endpoint {
     }
 }
 
-/// An answer that has begun was not refused, so it must not be asked for in another form.
-pub(crate) fn after_the_beginning(error: Error) -> Error {
+/// The error of an answer that has begun: such an answer was not refused, so it must not be asked for in another form.
+pub(crate) fn without_refusal(error: Error) -> Error {
     match error {
         Error::Refused { endpoint, status, message } => Error::Server { endpoint, status, message, retry_after: None },
         error => error,

@@ -7,16 +7,16 @@ mod probabilities;
 
 use super::speaker::{ChatReply, ChatTarget, Speaker, TokenCounts, decimal};
 use crate::{
-    ChatRequest, Error, Finish, OnPiece,
-    remote::http::{StreamEnd, after_the_beginning, told_tokens},
-    trace,
+    ChatRequest, Error, Finish, OnPiece, locked,
+    remote::http::{StreamEnd, token_count, without_refusal},
+    schema, trace,
 };
 use async_trait::async_trait;
 use chunks::ChunkAssembler;
 use dialect::{Dialect, NEW_LIMIT, OLD_LIMIT};
 use probabilities::probabilities;
 use serde_json::{Map, Value, json};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The most alternatives for a token that the protocol lets us ask for.
 const TOP_LOGPROBS: u32 = 20;
@@ -79,16 +79,19 @@ impl Speaker for OpenAi {
         request: &ChatRequest,
         on_piece: Option<&OnPiece>,
     ) -> Result<ChatReply, Error> {
-        let mut dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dialect = *locked(&self.dialect);
         loop {
             let streams = on_piece.filter(|_| !dialect.no_streams);
             let answer = match streams {
                 Some(on_piece) => self.streamed(model, request, dialect, on_piece).await,
-                None => self.whole(model, request, dialect).await,
+                None => {
+                    let body = self.body(model, request, dialect, false);
+                    model.endpoint.post(PATH, &body).await.map(|answer| (answer, false))
+                }
             };
             let error = match answer {
-                Ok(RawAnswer { body, is_streamed }) => {
-                    let reply = reply(model, request, &body)?;
+                Ok((answer, is_streamed)) => {
+                    let reply = reply(model, request, &answer)?;
                     if let Some(on_piece) = on_piece.filter(|_| !is_streamed) {
                         on_piece(&reply.text);
                     }
@@ -103,18 +106,11 @@ impl Speaker for OpenAi {
             let Some(lesson) = lesson else { return Err(error) };
             dialect = lesson.dialect;
             if lesson.lasts {
-                let mut known = self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut known = locked(&self.dialect);
                 *known = known.and(dialect);
             }
         }
     }
-}
-
-/// An answer before it is read.
-struct RawAnswer {
-    body: Value,
-    /// Whether its text was handed out while it arrived.
-    is_streamed: bool,
 }
 
 impl OpenAi {
@@ -129,20 +125,15 @@ impl OpenAi {
         Ok(Self { differences, dialect: Mutex::new(dialect) })
     }
 
-    async fn whole(&self, model: &ChatTarget<'_>, request: &ChatRequest, dialect: Dialect) -> Result<RawAnswer, Error> {
-        let body = model.endpoint.post(PATH, &self.body(model, request, dialect, false)).await?;
-        Ok(RawAnswer { body, is_streamed: false })
-    }
-
     /// Asks for a stream, and puts the chunks together to the answer that would
-    /// have come without one.
+    /// have come without one. Also returns whether its text was handed out while it arrived.
     async fn streamed(
         &self,
         model: &ChatTarget<'_>,
         request: &ChatRequest,
         dialect: Dialect,
         on_piece: &OnPiece,
-    ) -> Result<RawAnswer, Error> {
+    ) -> Result<(Value, bool), Error> {
         let mut chunks = ChunkAssembler::new(on_piece, model.endpoint.redactor());
         let body = self.body(model, request, dialect, true);
         let take = |_: &str, chunk: &Value| {
@@ -151,22 +142,22 @@ impl OpenAi {
         };
         let ended = model.endpoint.stream(PATH, &body, take).await;
         match ended {
-            Ok(StreamEnd::Whole(body)) => return Ok(RawAnswer { body, is_streamed: false }),
+            Ok(StreamEnd::Whole(answer)) => return Ok((answer, false)),
             Ok(StreamEnd::Done) => {}
             Ok(_) if chunks.is_finished() => {}
             Ok(StreamEnd::Broken(error)) => return Err(error),
             Ok(StreamEnd::Closed) => return Err(model.endpoint.broken_off()),
-            Err(error) if chunks.has_begun() => return Err(after_the_beginning(error)),
+            Err(error) if chunks.has_begun() => return Err(without_refusal(error)),
             Err(error) => return Err(error),
         }
-        Ok(RawAnswer { body: chunks.whole(), is_streamed: true })
+        Ok((chunks.whole(), true))
     }
 
     fn body(&self, model: &ChatTarget<'_>, request: &ChatRequest, dialect: Dialect, streams: bool) -> Value {
         let mut body = Map::new();
         let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
         set("model", json!(model.name()));
-        set("messages", json!(dialect.messages(request)));
+        set("messages", json!(schema::messages(request, dialect.no_schema)));
         if !model.omits(OLD_LIMIT) {
             set(if dialect.new_limit { NEW_LIMIT } else { OLD_LIMIT }, json!(request.max_tokens));
         }
@@ -195,7 +186,10 @@ impl OpenAi {
             set("top_logprobs", json!(TOP_LOGPROBS));
         }
         if streams {
-            dialect.ask_for_stream(&mut body);
+            set("stream", json!(true));
+            if !dialect.no_stream_options {
+                set("stream_options", json!({ "include_usage": true }));
+            }
         }
         body.retain(|name, _| !model.omits(name));
         body.extend(model.extra.clone());
@@ -227,13 +221,13 @@ fn reply(model: &ChatTarget<'_>, request: &ChatRequest, answer: &Value) -> Resul
         (None | Some(_), Finish::ContentFilter) => {
             return Err(model.endpoint.filtered("the provider's filter stopped the answer"));
         }
-        (Some(text), _) => model.endpoint.redact(&text),
+        (Some(text), _) => model.endpoint.without_secrets(text),
         // All tokens were used for thinking before the first word.
         (None, Finish::Length) => String::new(),
         (None, Finish::Stop) => return Err(malformed("`choices[0].message.content` is no text")),
     };
     let choices = choice.pointer("/logprobs/content").map(|tokens| probabilities(tokens, &request.choices));
-    let count = |pointer: &str| told_tokens(answer, pointer);
+    let count = |pointer: &str| token_count(answer, pointer);
     let usage = TokenCounts {
         prompt: count("/usage/prompt_tokens"),
         cached: count("/usage/prompt_tokens_details/cached_tokens").unwrap_or_default(),

@@ -21,7 +21,7 @@ pub(crate) trait Speaker: Send + Sync {
 }
 
 /// The model that a speaker asks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct ChatTarget<'a> {
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) omit: &'a [String],
@@ -30,7 +30,7 @@ pub(crate) struct ChatTarget<'a> {
 
 /// A model's reply.
 pub(crate) struct ChatReply {
-    /// Without our secrets.
+    /// Without the secrets that were sent.
     pub(crate) text: String,
     pub(crate) finish: Finish,
     pub(crate) usage: TokenCounts,
@@ -42,7 +42,7 @@ pub(crate) struct ChatReply {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TokenCounts {
     pub(crate) prompt: Option<u64>,
-    /// Tokens among these that were taken from a cache.
+    /// Tokens of the prompt that the provider took from its cache.
     pub(crate) cached: u64,
     pub(crate) completion: Option<u64>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct TokenCounts {
 impl ChatTarget<'_> {
     /// The name by which the endpoint knows it.
     pub(crate) fn name(&self) -> &str {
-        self.endpoint.model()
+        &self.endpoint.model
     }
 
     /// Whether the settings leave out this parameter of requests.
@@ -67,7 +67,7 @@ impl ChatTarget<'_> {
         match self.omit.iter().find(|name| !known.contains(&name.as_str())) {
             Some(name) => {
                 let known = known.join("`, `");
-                Err(Error::Config(format!("{}: `omit` knows `{known}` here, not `{name}`", self.name())))
+                Err(Error::bad_settings(self.name(), format_args!("`omit` knows `{known}` here, not `{name}`")))
             }
             None => Ok(()),
         }

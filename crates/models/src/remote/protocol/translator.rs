@@ -15,11 +15,11 @@ mod failure;
 mod stream;
 
 use super::{
+    Extra, Language, Translation,
     speaker::{ChatReply, ChatTarget, Speaker, TokenCounts, decimal},
-    translation::{Extra, Language, Translation},
 };
 use crate::{
-    ChatRequest, Error, Finish, Message, OnPiece, RateHeaders, Role,
+    ChatRequest, Error, Finish, Message, OnPiece, Role,
     remote::{http::plausible_tokens, refusal::refuses_schema},
     schema, trace,
 };
@@ -51,7 +51,7 @@ pub(super) struct Translator {
     /// other way, the settings say so, or the model refused them.
     schema_in_words: AtomicBool,
     effort: Option<ReasoningEffort>,
-    /// What of `extra` is put into the body.
+    /// The fields of `extra` that are added to the body.
     extra: Option<Value>,
 }
 
@@ -67,8 +67,8 @@ impl Translator {
         let mut wanted = model.extra.clone();
         let effort = wanted.shift_remove(EFFORT).map(|effort| reasoning(model, &effort)).transpose()?;
         let refuse = |name: &str| {
-            let reason = format!("`extra.{name}` cannot be sent to this provider; `extra.{EFFORT}` can");
-            Err(Error::Config(format!("{}: {reason}", model.name())))
+            let reason = format_args!("`extra.{name}` cannot be sent to this provider; `extra.{EFFORT}` can");
+            Err(Error::bad_settings(model.name(), reason))
         };
         match extra {
             Extra::Nothing if let Some(name) = wanted.keys().next() => return refuse(name),
@@ -77,7 +77,7 @@ impl Translator {
             }
             _ => {}
         }
-        let client = Client::builder().with_reqwest(model.endpoint.client().clone()).build();
+        let client = Client::builder().with_reqwest(model.endpoint.client.clone()).build();
         // The address and the headers replace those that `genai` would make
         // from a key, so it needs no key.
         let target = |path: &str| {
@@ -89,7 +89,7 @@ impl Translator {
             }
         };
         Ok(Self {
-            client: client.map_err(|error| Error::Config(format!("{}: {error}", model.name())))?,
+            client: client.map_err(|error| Error::bad_settings(model.name(), error))?,
             target: target(&path(model.name())),
             stream_target: target(&stream_path(model.name())),
             schema_in_words: AtomicBool::new(!takes_schema || model.omits("response_format")),
@@ -98,8 +98,8 @@ impl Translator {
         })
     }
 
-    /// Where the next request goes, with the headers that name its span.
-    fn to(target: &ServiceTarget) -> ServiceTarget {
+    /// A target with the headers that name the current span.
+    fn with_span(target: &ServiceTarget) -> ServiceTarget {
         let mut target = target.clone();
         if let AuthData::RequestOverride { headers, .. } = &mut target.auth {
             *headers = trace::headers().into();
@@ -113,39 +113,27 @@ impl Translator {
             Role::User => ChatMessage::user(message.content),
             Role::Assistant => ChatMessage::assistant(message.content),
         };
-        let messages = if in_words { schema::in_words(request) } else { request.messages.clone() };
-        genai::chat::ChatRequest::new(messages.into_iter().map(message).collect())
+        genai::chat::ChatRequest::new(schema::messages(request, in_words).into_iter().map(message).collect())
     }
 
     fn options(&self, model: &ChatTarget<'_>, request: &ChatRequest, in_words: bool) -> ChatOptions {
         let wanted = |parameter: &str| !model.omits(parameter);
-        let mut options = ChatOptions::default().with_max_tokens(request.max_tokens);
-        if wanted("temperature") {
-            options = options.with_temperature(decimal(request.temperature));
-        }
-        if request.top_p < 1.0 && wanted("top_p") {
-            options = options.with_top_p(decimal(request.top_p));
-        }
-        if wanted("seed") {
+        let schema = request.schema.as_ref().filter(|_| !in_words);
+        ChatOptions {
+            max_tokens: Some(request.max_tokens),
+            temperature: wanted("temperature").then(|| decimal(request.temperature)),
+            top_p: (request.top_p < 1.0 && wanted("top_p")).then(|| decimal(request.top_p)),
             // Gemini's is a signed number of 32 bits.
-            options = options.with_seed(request.seed & 0x7fff_ffff);
+            seed: wanted("seed").then_some(request.seed & 0x7fff_ffff),
+            stop_sequences: request.stop.iter().filter(|_| wanted("stop")).cloned().collect(),
+            response_format: schema.map(|schema| JsonSpec::new("answer", schema.clone()).into()),
+            reasoning_effort: self.effort.clone(),
+            extra_body: self.extra.clone(),
+            ..ChatOptions::default()
         }
-        if wanted("stop") {
-            options = options.with_stop_sequences(request.stop.clone());
-        }
-        if let Some(schema) = request.schema.as_ref().filter(|_| !in_words) {
-            options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
-        }
-        if let Some(effort) = &self.effort {
-            options = options.with_reasoning_effort(effort.clone());
-        }
-        if let Some(extra) = &self.extra {
-            options = options.with_extra_body(extra.clone());
-        }
-        options
     }
 
-    async fn ask_so(
+    async fn ask_once(
         &self,
         model: &ChatTarget<'_>,
         request: &ChatRequest,
@@ -161,12 +149,13 @@ impl Translator {
     async fn whole(&self, model: &ChatTarget<'_>, request: &ChatRequest, in_words: bool) -> Result<ChatReply, Error> {
         let sent = Instant::now();
         let options = self.options(model, request, in_words).with_capture_raw_body(true);
-        let answer = self.client.exec_chat(Self::to(&self.target), Self::request(request, in_words), Some(&options));
-        let answer = timeout(model.endpoint.timeout(), answer).await.map_err(|_| model.endpoint.silent())?;
+        let answer =
+            self.client.exec_chat(Self::with_span(&self.target), Self::request(request, in_words), Some(&options));
+        let answer = timeout(model.endpoint.timeout, answer).await.map_err(|_| model.endpoint.timed_out())?;
         let answer = answer.map_err(|error| failure::of_a_call(model, error, sent))?;
         trace::answered_by(Some(&answer.provider_model_iden.model_name));
         let body = answer.captured_raw_body.as_ref();
-        if let Some(error) = body.and_then(|body| model.endpoint.error_in(body, RateHeaders::default())) {
+        if let Some(error) = body.and_then(|body| model.endpoint.error_in(body)) {
             return Err(error);
         }
         let Some(reason) = &answer.stop_reason else {
@@ -178,7 +167,7 @@ impl Translator {
             return Err(model.endpoint.called_tool());
         }
         Ok(ChatReply {
-            text: model.endpoint.redact(&text),
+            text: model.endpoint.without_secrets(text),
             finish: finish(model, reason)?,
             usage: counted(&answer.usage),
             choices: Vec::new(),
@@ -199,14 +188,14 @@ impl Speaker for Translator {
         on_piece: Option<&OnPiece>,
     ) -> Result<ChatReply, Error> {
         let in_words = request.schema.is_some() && self.schema_in_words.load(Ordering::Relaxed);
-        let answer = self.ask_so(model, request, in_words, on_piece).await;
+        let answer = self.ask_once(model, request, in_words, on_piece).await;
         if let Err(Error::Refused { message, .. }) = &answer
             && request.schema.is_some()
             && !in_words
             && let Some(lasts) = refuses_schema(message)
         {
             self.schema_in_words.fetch_or(lasts, Ordering::Relaxed);
-            return self.ask_so(model, request, true, on_piece).await;
+            return self.ask_once(model, request, true, on_piece).await;
         }
         answer
     }
@@ -240,10 +229,7 @@ fn reasoning(model: &ChatTarget<'_>, effort: &Value) -> Result<ReasoningEffort, 
     let tokens = effort.as_u64().and_then(|tokens| u32::try_from(tokens).ok()).map(ReasoningEffort::Budget);
     let effort = tokens.or_else(|| ReasoningEffort::from_keyword(effort.as_str()?));
     effort.ok_or_else(|| {
-        Error::Config(format!(
-            "{}: `extra.{EFFORT}` must be \"none\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\", \"max\", or \
-             a number of tokens",
-            model.name()
-        ))
+        let efforts = r#""none", "minimal", "low", "medium", "high", "xhigh", "max""#;
+        Error::bad_settings(model.name(), format_args!("`extra.{EFFORT}` must be {efforts}, or a number of tokens"))
     })
 }

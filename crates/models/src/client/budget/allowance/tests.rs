@@ -1,6 +1,6 @@
 //! One budget for several processes, with a simulated clock.
 
-use super::super::{Budget, Estimate, dollars};
+use super::super::{Budget, BudgetAmount, dollars};
 use super::*;
 use crate::Cap;
 use crate::{Error, LeaseRequest, LessorError, Usage};
@@ -52,7 +52,7 @@ fn usd(limit: f64) -> Caps {
 
 /// A call that should cost a cent and does; it takes a while.
 async fn call(budget: &Budget) -> Result<(), Error> {
-    let reservation = budget.reserve(Estimate { usd: 0.01, tokens: 10 }).await?;
+    let reservation = budget.reserve(BudgetAmount::cost(0.01, 10)).await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
     reservation.settle(Usage { prompt_tokens: 10, ..Usage::default() }, 0.01);
     Ok(())
@@ -113,15 +113,15 @@ async fn calls_in_a_large_budget_seldom_ask() {
 async fn a_dead_process_may_have_spent_what_it_held_and_nobody_waits_for_it_for_ever() {
     let authority = Authority::new(usd(0.1));
     let dead = authority.process(usd(0.1));
-    let reservation = dead.reserve(Estimate { usd: 0.06, tokens: 0 }).await.expect("room");
+    let reservation = dead.reserve(BudgetAmount::cost(0.06, 0)).await.expect("room");
     std::mem::forget(reservation);
     drop(dead);
     let living = authority.process(usd(0.1));
     let start = Instant::now();
-    let error = living.reserve(Estimate { usd: 0.05, tokens: 0 }).await.map(drop).expect_err("no room");
+    let error = living.reserve(BudgetAmount::cost(0.05, 0)).await.map(drop).expect_err("no room");
     assert!(matches!(error, Error::BudgetExhausted { cap: Cap::Usd, .. }), "{error:?}");
     assert!(start.elapsed() > SILENT - Duration::from_secs(1), "it might have come back");
-    assert!(living.reserve(Estimate { usd: 0.04, tokens: 0 }).await.is_ok(), "the rest is free");
+    assert!(living.reserve(BudgetAmount::cost(0.04, 0)).await.is_ok(), "the rest is free");
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +170,7 @@ async fn time_is_that_of_the_authority() {
 async fn a_call_that_costs_more_than_was_held_takes_it_from_the_others() {
     let authority = Authority::new(usd(1.0));
     let (dear, cheap) = (authority.process(usd(1.0)), authority.process(usd(1.0)));
-    let reservation = dear.reserve(Estimate { usd: 0.01, tokens: 0 }).await.expect("room");
+    let reservation = dear.reserve(BudgetAmount::cost(0.01, 0)).await.expect("room");
     reservation.settle(Usage::default(), 0.5);
     call(&dear).await.expect("room");
     tokio::time::sleep(Duration::from_secs(3)).await;

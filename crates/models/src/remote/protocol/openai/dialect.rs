@@ -3,8 +3,7 @@
 //! A refusal is free, so the same request is sent again at once in another form, and later requests begin with that
 //! form.
 
-use crate::{ChatRequest, Message, Role, remote::refusal::refuses_schema, schema};
-use serde_json::{Map, Value, json};
+use crate::{ChatRequest, remote::refusal::refuses_schema};
 
 pub(super) const OLD_LIMIT: &str = "max_tokens";
 pub(super) const NEW_LIMIT: &str = "max_completion_tokens";
@@ -27,7 +26,7 @@ pub(super) struct Dialect {
 pub(super) struct Lesson {
     /// How to ask again.
     pub(super) dialect: Dialect,
-    /// Whether it also holds for other requests.
+    /// Whether it also holds for later requests.
     pub(super) lasts: bool,
 }
 
@@ -65,33 +64,13 @@ impl Dialect {
             no_schema: self.no_schema || other.no_schema,
         }
     }
-
-    /// The messages of a request, with its schema if the schema must be in them.
-    pub(super) fn messages(self, request: &ChatRequest) -> Vec<Value> {
-        let messages = if self.no_schema { schema::in_words(request) } else { request.messages.clone() };
-        let written = |message: &Message| {
-            let role = match message.role {
-                Role::System => "system",
-                Role::User => "user",
-                Role::Assistant => "assistant",
-            };
-            json!({ "role": role, "content": message.content })
-        };
-        messages.iter().map(written).collect()
-    }
-
-    /// Adds the parameters that ask for a stream.
-    pub(super) fn ask_for_stream(self, body: &mut Map<String, Value>) {
-        body.insert("stream".to_owned(), json!(true));
-        if !self.no_stream_options {
-            body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Message, Role, schema};
+    use serde_json::{Value, json};
 
     fn request(schema: Option<Value>) -> ChatRequest {
         ChatRequest { schema, ..ChatRequest::new(vec![Message::user("hi")], 8) }
@@ -132,15 +111,14 @@ mod tests {
 
     #[test]
     fn a_schema_that_is_refused_stands_in_the_instructions() {
-        let told = Dialect { no_schema: true, ..Dialect::default() };
         let mut request = request(Some(json!({ "type": "object" })));
-        let messages = told.messages(&request);
-        assert_eq!((messages.len(), &messages[0]["role"]), (2, &json!("system")));
+        let messages = schema::messages(&request, true);
+        assert_eq!((messages.len(), messages[0].role), (2, Role::System));
         request.messages.insert(0, Message::system("Be short."));
-        let messages = told.messages(&request);
-        let content = messages[0]["content"].as_str().expect("a text");
+        let messages = schema::messages(&request, true);
+        let content = &messages[0].content;
         assert!(content.starts_with("Be short.\n\n") && content.ends_with(r#"{"type":"object"}"#), "{content}");
-        assert_eq!(Dialect::default().messages(&request)[0]["content"], "Be short.");
+        assert_eq!(schema::messages(&request, false)[0].content, "Be short.");
         assert_eq!(messages.len(), 2);
     }
 }

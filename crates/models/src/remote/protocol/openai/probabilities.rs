@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// How probable each choice is as the beginning of the reply, from the
 /// alternatives for its first token that is not blank. A token may be the
-/// beginning of a choice or go beyond it; one that fits several says nothing.
+/// beginning of a choice or go beyond it; a token that fits several choices is not counted.
 pub(super) fn probabilities(tokens: &Value, choices: &[String]) -> Vec<f64> {
     let plain = |text: &str| text.trim().to_lowercase();
     let text_of = |token: &Value| token.get("token").and_then(Value::as_str).map(plain).unwrap_or_default();

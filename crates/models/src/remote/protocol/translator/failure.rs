@@ -2,7 +2,7 @@
 //! failure of the connection.
 
 use super::ChatTarget;
-use crate::{Error, RateHeaders};
+use crate::Error;
 use genai::webc::Error as Web;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -24,13 +24,13 @@ pub(super) fn of_a_call(model: &ChatTarget<'_>, error: genai::Error, sent: Insta
             }
         }
         genai::Error::ChatResponseGeneration { response_body, cause, .. } => {
-            if let Some(error) = endpoint.error_in(&response_body, RateHeaders::default()) {
+            if let Some(error) = endpoint.error_in(&response_body) {
                 return error;
             }
             blocked(model, &response_body).unwrap_or_else(|| endpoint.malformed(cause))
         }
         // The other errors are about requests that the provider's protocol cannot express.
-        other => Error::Config(format!("{}: {other}", model.name())),
+        other => Error::bad_settings(model.name(), other),
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn of_a_stream(model: &ChatTarget<'_>, error: genai::Error, last: &st
             let said = |name: &str| body.get(name).is_some_and(|said| !said.is_null());
             let blocked = || blocked(model, &serde_json::from_str(last).unwrap_or_default());
             match said("error") || said("message") {
-                true => endpoint.reported(&body.to_string(), RateHeaders::default()),
+                true => endpoint.reported(&body.to_string()),
                 false => blocked().unwrap_or_else(|| endpoint.malformed(format!("this is no part of one: {body}"))),
             }
         }

@@ -3,10 +3,10 @@
 //! endpoint.
 
 use super::{ChatReply, ChatTarget, TokenCounts, Translator, counted, failure, finish};
-use crate::{ChatRequest, Error, OnPiece, remote::http::after_the_beginning};
+use crate::{ChatRequest, Error, OnPiece, locked, remote::http::without_refusal};
 use futures::StreamExt;
 use genai::chat::{ChatStreamEvent, StopReason};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::time::{Instant, timeout_at};
 
 /// The text that has arrived so far.
@@ -35,7 +35,7 @@ impl Translator {
     ) -> Result<ChatReply, Error> {
         let mut heard = StreamedText { text: String::new(), on_piece };
         match self.listen(model, request, in_words, &mut heard).await {
-            Err(error) if !heard.text.is_empty() => Err(after_the_beginning(error)),
+            Err(error) if !heard.text.is_empty() => Err(without_refusal(error)),
             answer => answer,
         }
     }
@@ -52,21 +52,21 @@ impl Translator {
         // Some errors hold less than the event that they are about.
         let last_event = Arc::new(Mutex::new(String::new()));
         let seen = last_event.clone();
-        let options =
-            self.options(model, request, in_words).with_capture_usage(true).with_raw_frame_fn(move |_, event| {
-                event.data.clone_into(&mut seen.lock().unwrap_or_else(PoisonError::into_inner))
-            });
+        let options = self
+            .options(model, request, in_words)
+            .with_capture_usage(true)
+            .with_raw_frame_fn(move |_, event| event.data.clone_into(&mut locked(&seen)));
         let asked = Self::request(request, in_words);
-        let stream = self.client.exec_chat_stream(Self::to(&self.stream_target), asked, Some(&options)).await;
+        let stream = self.client.exec_chat_stream(Self::with_span(&self.stream_target), asked, Some(&options)).await;
         let mut stream = stream.map_err(|error| failure::of_a_call(model, error, sent))?.stream;
         let mut redactor = endpoint.redactor();
         // Signs of life keep a connection open, but do not count as progress.
         let mut last = sent;
         loop {
-            let deadline = (last + endpoint.timeout()).min(sent + endpoint.patience());
-            let event = timeout_at(deadline, stream.next()).await.map_err(|_| endpoint.silent())?;
+            let deadline = (last + endpoint.timeout).min(sent + endpoint.patience());
+            let event = timeout_at(deadline, stream.next()).await.map_err(|_| endpoint.timed_out())?;
             let event = event.ok_or_else(|| endpoint.broken_off())?.map_err(|error| {
-                let last_event = last_event.lock().unwrap_or_else(PoisonError::into_inner);
+                let last_event = locked(&last_event);
                 failure::of_a_stream(model, error, &last_event, sent)
             })?;
             match event {
