@@ -7,8 +7,8 @@
 //! few questions keep the test from proving it ([`MetricOutcome::TooFew`]). Otherwise it passes, and the
 //! loss that would have been found is reported: a pass on few questions proves little.
 //!
-//! If the questions are split, those count that chose neither trial (`test`): a trial that was
-//! selected on a question is overrated by that question (selection bias).
+//! If the questions are split, only those of the split `test` count, by which neither trial was
+//! chosen: a trial that was selected on a question is overrated by that question (selection bias).
 //!
 //! The objective is that of the bundle, and that of the run as far as the bundle has scores by it:
 //! a change of the experiment cannot remove a metric.
@@ -59,10 +59,11 @@ pub struct Check {
     pub run: CheckedTrial,
     /// A smaller mean loss does not count: a share of each metric's range.
     pub margin: f64,
-    /// Questions that both were asked, and that chose neither; all others are left out.
+    /// Questions that the trials are compared on: both were asked them, and neither was chosen by
+    /// them.
     pub questions: usize,
-    /// Questions that both were asked, left out because they chose one of the
-    /// trials: 0 where the questions are not split.
+    /// Questions that both trials were asked, and that are left out because one of the trials was
+    /// chosen by them: 0 if the questions are not split.
     pub chosen_by: usize,
     /// Questions of the bundle that the run was not asked.
     pub only_in_bundle: usize,

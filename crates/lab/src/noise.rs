@@ -5,7 +5,7 @@
 //! judge. A few questions of a finished trial are answered several times from
 //! the passages that were retrieved for them, and each answer is scored several
 //! times. Each repeat is a call of its own, behind the same journal and budget,
-//! so a second look pays nothing.
+//! so measuring again costs nothing.
 
 use crate::{
     Error, Session, model_error,
@@ -57,12 +57,8 @@ impl NoiseDesign {
     /// # Errors
     /// The mistake, and what is needed.
     pub fn check(&self) -> Result<(), NoiseDesignError> {
-        match *self {
-            Self { questions: 0 | 1, .. } | Self { answers: 0, .. } | Self { judgements: 0, .. } => {
-                Err(NoiseDesignError)
-            }
-            _ => Ok(()),
-        }
+        let is_enough = self.questions >= 2 && self.answers >= 1 && self.judgements >= 1;
+        if is_enough { Ok(()) } else { Err(NoiseDesignError) }
     }
 }
 

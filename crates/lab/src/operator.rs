@@ -98,10 +98,9 @@ impl Serialize for Operator {
 impl<'de> Deserialize<'de> for Operator {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let known = || Self::all().map(|operator| format!("`{}`", operator.name().replace(' ', "_")));
         Self::all().find(|operator| operator.name().replace(' ', "_") == name).ok_or_else(|| {
-            let list: Vec<String> = known().collect();
-            D::Error::custom(format!("unknown variant `{name}`, expected one of {}", list.join(", ")))
+            let known: Vec<String> = Self::all().map(|known| format!("`{}`", known.name().replace(' ', "_"))).collect();
+            D::Error::custom(format!("unknown variant `{name}`, expected one of {}", known.join(", ")))
         })
     }
 }

@@ -479,16 +479,12 @@ fn check_models(
 ) -> Result<Vec<String>, Error> {
     let known = &record.provenance()?.identities;
     let embedder = trial.pipeline.embedder.as_deref();
-    let others = trial.pipeline.models();
-    let used: BTreeSet<&str> = embedder.into_iter().chain(others).collect();
     let mut notes = Vec::new();
-    for name in used {
+    for name in trial.models().collect::<BTreeSet<_>>() {
         let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
         // Each part checks its own models.
-        if part.is_some_and(|part| !part.holds(config.kind())) {
-            continue;
-        }
-        if config.identity(session.context())? == *then {
+        let is_elsewhere = part.is_some_and(|part| !part.holds(config.kind()));
+        if is_elsewhere || config.identity(session.context())? == *then {
             continue;
         }
         if embedder == Some(name) {

@@ -34,7 +34,7 @@ use store::Key;
 const VERSION: u32 = 1;
 
 /// What a run was made from: `frozen.json` in its folder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunProvenance {
     /// The format of this structure.
     version: u32,
@@ -120,7 +120,7 @@ impl RunProvenance {
             );
             trials.push(FrozenTrial { trial: trial.clone(), inputs });
         }
-        let documents = sources.files.iter().map(|(file, key)| IndexedDocument {
+        let documents = sources.corpus.files.files.iter().map(|(file, key)| IndexedDocument {
             path: file.path.clone(),
             bytes: file.bytes,
             key: *key,
@@ -135,7 +135,7 @@ impl RunProvenance {
             experiment: session.experiment.text_without_secrets(),
             identities: sources.identities.clone(),
             documents: documents.collect(),
-            read_ms: sources.read_ms,
+            read_ms: sources.corpus.read_ms,
             trials,
             artifacts,
             overrides,
@@ -151,11 +151,7 @@ impl RunProvenance {
     /// Reads the record of a run's folder; none if there is none.
     fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = RunFileName::Frozen.within(folder);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error::file("read", &path, source)),
-        };
+        let Some(bytes) = Error::allow_missing(&path, std::fs::read(&path))? else { return Ok(None) };
         let damaged = |error| Error::table(format!("{}: {error}; run again to make it anew", path.display()));
         Self::parse(&bytes).map(Some).map_err(damaged)
     }
@@ -165,26 +161,10 @@ impl RunProvenance {
     fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(bytes).or_else(|error| match serde_json::from_slice(bytes) {
             Ok(FrozenHeader { version, formats }) if !is_readable(version, &formats) => {
-                Ok(Self::empty(version, formats))
+                Ok(Self { version, formats, ..Self::default() })
             }
             _ => Err(error),
         })
-    }
-
-    /// A record of which only the formats are known.
-    fn empty(version: u32, formats: ArtifactFormats) -> Self {
-        Self {
-            version,
-            formats,
-            experiment: String::new(),
-            identities: BTreeMap::new(),
-            documents: Vec::new(),
-            read_ms: 0,
-            trials: Vec::new(),
-            artifacts: BTreeMap::new(),
-            overrides: Vec::new(),
-            file: None,
-        }
     }
 }
 
@@ -211,7 +191,7 @@ fn file_of(session: &Session) -> Option<String> {
 
 /// The versions of the formats of artifacts, by name: tables, and each kind of
 /// index.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "RecordedFormats")]
 struct ArtifactFormats(BTreeMap<String, u32>);
 
@@ -273,10 +253,8 @@ impl RunRecord {
     /// A record of these results, by an experiment of this text.
     #[cfg(test)]
     pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
-        let frozen = RunProvenance {
-            experiment: experiment.to_owned(),
-            ..RunProvenance::empty(VERSION, ArtifactFormats::current())
-        };
+        let (experiment, formats) = (experiment.to_owned(), ArtifactFormats::current());
+        let frozen = RunProvenance { version: VERSION, formats, experiment, ..RunProvenance::default() };
         Self { summary: RunSummary::of(results, 0), frozen: Some(frozen) }
     }
 

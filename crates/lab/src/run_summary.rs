@@ -114,12 +114,10 @@ impl RunHead {
         Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
     }
 
-    /// The experiment's name.
     pub(crate) fn experiment(&self) -> &str {
         &self.board.experiment
     }
 
-    /// The run's id.
     pub(crate) fn run(&self) -> &str {
         &self.board.run
     }

@@ -9,7 +9,7 @@ use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Seconds from which on a person notices that a search takes time.
+/// People do not notice a search that takes less time than this, in seconds.
 const PERCEIVED: f64 = 0.1;
 
 /// A column of a leaderboard.

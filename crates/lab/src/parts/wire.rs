@@ -121,7 +121,6 @@ impl WireMatrix {
         Self { columns, data: STANDARD.encode(bytes) }
     }
 
-    /// One vector.
     pub(crate) fn vector(vector: &[f32]) -> Self {
         Self::of(vector.len(), vector)
     }

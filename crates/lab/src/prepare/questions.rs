@@ -93,11 +93,7 @@ async fn dataset_bytes(session: &Session, path: &str) -> Result<Option<Vec<u8>>,
         return Ok(found.map(Vec::from));
     }
     let path = session.experiment.path(path);
-    match std::fs::read(&path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::file("read", &path, source)),
-    }
+    Error::allow_missing(&path, std::fs::read(&path))
 }
 
 /// Looks for the evidence of imported questions in the documents, or has

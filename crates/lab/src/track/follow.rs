@@ -11,6 +11,7 @@ use crate::{
     progress::Progress,
     task::Execution,
 };
+use serde_json::json;
 use std::{
     path::PathBuf,
     sync::Arc,
@@ -39,8 +40,8 @@ pub struct Tracking {
 
 struct Following {
     stop: Option<oneshot::Sender<()>>,
-    looks: JoinHandle<()>,
-    shows: Vec<TrackerTask>,
+    reading: JoinHandle<()>,
+    trackers: Vec<TrackerTask>,
     execution: Arc<Execution>,
 }
 
@@ -85,10 +86,10 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
             session.setup().control.progress.clone(),
         )),
     };
-    let shows = trackers.into_iter().map(show).collect();
+    let trackers = trackers.into_iter().map(show).collect();
     let (stop, stopped) = oneshot::channel();
-    let looks = tokio::spawn(look(reader, observer, every, stopped, sender, execution.clone()));
-    Tracking { notes, following: Some(Following { stop: Some(stop), looks, shows, execution }) }
+    let reading = tokio::spawn(look(reader, observer, every, stopped, sender, execution.clone()));
+    Tracking { notes, following: Some(Following { stop: Some(stop), reading, trackers, execution }) }
 }
 
 /// Brings the experiment's trackers to the state of a run that was
@@ -172,10 +173,10 @@ impl Tracking {
     pub async fn finish(mut self) -> Vec<String> {
         self.stop();
         let Self { mut notes, following } = self;
-        let Some(Following { looks, shows, execution, .. }) = following else { return notes };
-        let _ = looks.await;
+        let Some(Following { reading, trackers, execution, .. }) = following else { return notes };
+        let _ = reading.await;
         let started = Instant::now();
-        for TrackerTask { place, wait, mut task } in shows {
+        for TrackerTask { place, wait, mut task } in trackers {
             let left = wait.saturating_sub(started.elapsed());
             let (work, result) = match timeout(left, &mut task).await {
                 Ok(Ok(done)) => done,
@@ -189,7 +190,7 @@ impl Tracking {
             let behind = result.as_ref().err().map(ToString::to_string);
             execution.log(
                 "tracked",
-                serde_json::json!({
+                json!({
                     "tracker": place, "behind": behind, "syncs": work.syncs, "failed": work.failed,
                     "seconds": work.seconds, "waited": started.elapsed().as_secs_f64(),
                 }),
@@ -232,7 +233,7 @@ async fn look(
         reader = again;
         match view {
             Ok(view) => _ = sender.send(Some((Arc::new(view), last))),
-            Err(error) => execution.log("track_failed", serde_json::json!({ "error": crate::error_chain(&error) })),
+            Err(error) => execution.log("track_failed", json!({ "error": crate::error_chain(&error) })),
         }
         if last {
             return;
@@ -273,7 +274,7 @@ async fn show(
         match result {
             Ok(lacks) => {
                 if behind.take().is_some() {
-                    execution.log("track_caught_up", serde_json::json!({ "tracker": place }));
+                    execution.log("track_caught_up", json!({ "tracker": place }));
                     progress.behind(&place, None);
                 }
                 pause = PAUSES.0;
@@ -284,8 +285,7 @@ async fn show(
             Err(failure) => {
                 work.failed += 1;
                 if behind.is_none() {
-                    let fields = serde_json::json!({ "tracker": place, "error": failure.to_string() });
-                    execution.log("track_behind", fields);
+                    execution.log("track_behind", json!({ "tracker": place, "error": failure.to_string() }));
                     progress.behind(&place, Some(failure.to_string()));
                 }
                 last_tries += u32::from(last);

@@ -23,7 +23,7 @@ use models::provider::Environment;
 /// Why a tracker cannot be opened.
 #[derive(Debug, thiserror::Error)]
 enum TrackerOpenError {
-    /// Its settings cannot be.
+    /// Its settings are invalid.
     #[error(transparent)]
     Settings(#[from] TrackerSettingsError),
     /// It has no HTTP client.

@@ -52,18 +52,15 @@ impl Workspace {
     /// If the folder cannot be read. A run whose results cannot be read is left out.
     pub fn past_runs(&self) -> Result<Vec<PastRun>, Error> {
         let folder = layout::runs_folder(&self.root);
-        let entries = match std::fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(Error::file("read", &folder, source)),
-        };
+        let entries = Error::allow_missing(&folder, std::fs::read_dir(&folder))?;
         let read = |folder: PathBuf| {
             let run = read_finished_run(&folder)?;
             let started = std::fs::read(RunFileName::Frozen.within(&folder)).ok();
             let started = started.and_then(|bytes| serde_json::from_slice::<StartRecord>(&bytes).ok());
             Some(PastRun { overrides: started.map(|started| started.overrides).unwrap_or_default(), ..run })
         };
-        let mut runs: Vec<PastRun> = entries.flatten().filter_map(|entry| read(entry.path())).collect();
+        let mut runs: Vec<PastRun> =
+            entries.into_iter().flatten().flatten().filter_map(|entry| read(entry.path())).collect();
         runs.sort_by(|a, b| b.time_ms.cmp(&a.time_ms).then_with(|| a.run.cmp(&b.run)));
         Ok(runs)
     }
@@ -137,8 +134,8 @@ impl Workspace {
     }
 
     /// The id of the one finished run of an experiment that has this id, or
-    /// whose id begins so; the experiment's name before it may be left out. Of
-    /// an object store, a run of another machine is found by its whole id.
+    /// whose id begins so; the experiment's name before it may be left out. A
+    /// run of another machine, in an object store, is found by its whole id only.
     ///
     /// # Errors
     /// If there is none, or several begin so.
@@ -264,11 +261,10 @@ impl Workspace {
             return Ok(());
         }
         let path = file.within(&self.run_folder(run));
-        match std::fs::read(&path) {
-            Ok(bytes) => Ok(self.store.replace(&layout::run_file(run, file), bytes).await?),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(Error::file("read", &path, source)),
+        if let Some(bytes) = Error::allow_missing(&path, std::fs::read(&path))? {
+            self.store.replace(&layout::run_file(run, file), bytes).await?;
         }
+        Ok(())
     }
 
     /// Brings the last run's results and experiment to this machine, if the

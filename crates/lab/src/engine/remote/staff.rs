@@ -169,7 +169,6 @@ impl SharedDriver {
         resources: Resources,
     ) -> Starting {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (units, idle_since) = (BTreeMap::new(), Instant::now());
         state.workers.push(WorkerState {
             id,
             stage,
@@ -177,8 +176,8 @@ impl SharedDriver {
             cores,
             ready: false,
             asked: false,
-            units,
-            idle_since,
+            units: BTreeMap::new(),
+            idle_since: Instant::now(),
         });
         (id, node, WorkerSetup { cores, ..self.setup.clone() }, resources)
     }

@@ -16,7 +16,6 @@ const CALL: Duration = Duration::from_secs(60);
 const UPLOAD: Duration = Duration::from_secs(300);
 const RUNS_PER_PAGE: usize = 1000;
 
-/// An MLflow server.
 pub(super) struct Server {
     client: reqwest::Client,
     address: String,
