@@ -46,7 +46,7 @@ pub struct Board {
     pub finished: String,
     /// How much was read, asked and tried, in words.
     pub corpus: String,
-    /// How much of that work this run did itself, in words.
+    /// How many tasks this run executed, and how many it took from the store, in words.
     pub work: String,
     /// Why these results are not all that the experiment asks for, if the
     /// budget ended the run early.

@@ -71,7 +71,7 @@ pub struct Check {
     pub only_in_run: usize,
     /// Those of the objective first.
     pub metrics: Vec<CheckedMetric>,
-    /// What a person should know before taking the verdict for granted.
+    /// What limits the verdict, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -453,7 +453,7 @@ fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str
     [of(0, bundle, promoted), of(1, run, trial)]
 }
 
-/// What a person should know of the two runs.
+/// What limits a comparison of the two runs.
 fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
     let mut notes = Vec::new();
     if bundle.id() == run.id() {

@@ -183,7 +183,7 @@ impl Golden {
             let name = path.file_name()?.to_str()?;
             Some(eval::dataset::import(name, &bytes).ok()?.version())
         });
-        // What a person rejected stays: nobody could make it anew.
+        // A person's rejections are kept: unlike the others, they cannot be made again.
         let mut rejections = rejected_by_a_person(&path.with_extension("rejected.jsonl"))?;
         for rejection in &self.generated.rejected {
             serde_json::to_writer(&mut rejections, rejection).map_err(Error::table)?;

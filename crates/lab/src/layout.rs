@@ -77,7 +77,7 @@ pub enum RunFileName {
     Frozen,
     /// What the leaderboard says, and the questions.
     Summary,
-    /// The results. They are copied last, so whoever finds them finds the other files.
+    /// The results. They are copied last, so that the other files are there once they are.
     Results,
 }
 

@@ -134,7 +134,7 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
 /// subtracted.
 ///
 /// # Errors
-/// As [`noise`], as far as it can be told without asking.
+/// Those of [`noise`] that are found before any call.
 pub async fn noise_cost(
     session: &Session,
     trial: &str,

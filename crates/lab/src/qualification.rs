@@ -82,7 +82,7 @@ pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<Q
     Ok(record)
 }
 
-/// The experiment's judges with their records, made on whatever machine.
+/// The experiment's judges with their records, also those made on other machines.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -106,7 +106,7 @@ fn parse_record(bytes: &[u8], model: &Identity) -> Option<QualificationRecord> {
     serde_json::from_slice::<QualificationRecord>(bytes).ok().filter(|record| record.model == *model)
 }
 
-/// How a model did, by the record in this folder; none if nobody tried it.
+/// How a model did as a judge, by the record in this folder; none without a record.
 pub(crate) fn record(root: &Path, model: &Identity) -> Option<QualificationRecord> {
     parse_record(&std::fs::read(root.join(record_name(model))).ok()?, model)
 }

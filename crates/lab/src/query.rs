@@ -304,7 +304,7 @@ impl RunPipeline {
         if let Some(others) = self.others() {
             return stream_answer(others, question, history, at_most, on_event).await;
         }
-        let told = async {
+        let answering = async {
             let mut events = pin!(
                 self.pipeline().await?.answer_from(AskedQuestion { text: question, history, filter: None }, at_most)
             );
@@ -313,7 +313,7 @@ impl RunPipeline {
             }
             Ok(())
         };
-        rag::python::on_behalf_of(self.caller(), told).await
+        rag::python::on_behalf_of(self.caller(), answering).await
     }
 
     /// Whether it writes answers, besides finding passages.

@@ -106,9 +106,9 @@ impl RunProvenance {
 
     pub(crate) fn of(session: &Session, prepared: &PreparedRun, outcome: &PlanOutcome) -> Self {
         let (plan, sources) = (&prepared.plan, &prepared.sources);
-        // The outcome knows the names of partial outputs, which differ from
-        // their tasks' own. The outcome of a search does not fit this plan:
-        // each step numbers its tasks anew.
+        // A partial output has another name than its task's artifact, so names
+        // come from the outcome. The outcome of a search has the task ids of
+        // its last step's plan, not of this one.
         let is_whole = session.experiment.search.is_exhaustive();
         let made = |id: &TaskId| outcome.outputs.get(id).filter(|_| is_whole).cloned();
         let mut artifacts = BTreeMap::new();
@@ -411,8 +411,8 @@ impl RunRecord {
     }
 }
 
-/// The last finished run of a session's experiment, on whatever machine if the
-/// store is an object store.
+/// The last finished run of a session's experiment; in an object store, also
+/// that of another machine.
 ///
 /// # Errors
 /// If there is none, or it cannot be read.

@@ -1,6 +1,6 @@
 //! What a run's leaderboard says and what comparisons of its trials need, stored
-//! beside the results: whoever only shows the leaderboard, compares trials or
-//! asks a question need not read the passages of all trials.
+//! beside the results: showing the leaderboard, comparing trials and asking a
+//! question need not read the passages of all trials.
 
 use crate::{
     Error,

@@ -45,10 +45,10 @@ impl Session {
         Ok(Self::of(experiment, setup, workspace))
     }
 
-    /// Opens an experiment's store to look at it: nothing in it is made or
-    /// changed, so it may be a folder that cannot be written to. What is made
-    /// on the way goes into `scratch`, a folder that the caller removes
-    /// afterwards; paid answers are lost with it.
+    /// Opens an experiment's store for reading: nothing in it is made or
+    /// changed, so it may be a folder that cannot be written to. Temporary
+    /// files go into `scratch`, a folder that the caller removes afterwards;
+    /// paid answers are lost with it.
     ///
     /// # Errors
     /// [`Error::NoRun`] if there is no store; or it cannot be read.
@@ -74,8 +74,8 @@ impl Session {
         Self { experiment, setup, context, workspace, budget, engine }
     }
 
-    /// The results of the last finished run of this experiment, on whatever
-    /// machine if the store is an object store.
+    /// The results of the last finished run of this experiment; in an object
+    /// store, also of a run of another machine.
     ///
     /// # Errors
     /// If there is none, or it cannot be read.

@@ -30,7 +30,7 @@ pub(super) fn corpus(results: &Results) -> String {
     text
 }
 
-/// How much of it this run did itself.
+/// How many tasks this run executed, and how many it took from the store.
 pub(super) fn work(results: &Results) -> String {
     let mut text =
         format!("{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));

@@ -160,8 +160,8 @@ fn prices(execution: &Execution, prepared: &PreparedRun, trial: &Trial) -> BTree
     others.into_iter().chain(own).filter_map(price).collect()
 }
 
-/// Whether no call of a trial costs money, so that its cost is known whatever
-/// the calls were.
+/// Whether no call of a trial costs money, so that its cost is 0 even if its
+/// calls are unknown.
 fn is_free(execution: &Execution, trial: &Trial) -> bool {
     trial.models().all(|name| execution.experiment.models.get(name).and_then(ModelConfig::prices) == Some((0.0, 0.0)))
 }

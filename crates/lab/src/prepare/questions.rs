@@ -131,7 +131,7 @@ pub(super) async fn read_questions(
     Ok(DatasetQuestions { questions: dataset.questions, report, corpus })
 }
 
-/// The fields that components and questions look at and no document has.
+/// The mistakes for metadata fields that components or questions use and no document has.
 fn unknown_fields(experiment: &Experiment, questions: &[Question], known: &BTreeSet<String>) -> Vec<String> {
     let list = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let missing = |field: &str| format!("no document has the field `{field}`; there are {list}");

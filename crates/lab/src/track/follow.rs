@@ -23,7 +23,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The first look comes after this time; a run that has nothing to do has ended by then.
+/// When the run's folder is read first. A run whose tasks are all in the store has ended by then.
 const FIRST_LOOK: Duration = Duration::from_millis(1500);
 /// Between tries while the server is away.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -63,8 +63,8 @@ struct TrackerWork {
 /// A view, and whether it is the last one.
 type ShownState = Option<(Arc<RunView>, bool)>;
 
-/// Starts to show a run on the experiment's trackers. Nothing that goes
-/// wrong there stops or slows the run; [`Tracking::finish`] tells of it.
+/// Starts to show a run on the experiment's trackers. A failure of a tracker
+/// neither stops nor slows the run; [`Tracking::finish`] returns it.
 pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     let (trackers, notes) = trackers(session);
     if trackers.is_empty() {
@@ -169,7 +169,7 @@ impl Tracking {
     }
 
     /// Waits until everything is shown, but no longer than each tracker may
-    /// take. Returns what people should know, in sentences.
+    /// take. Returns failures and remarks, in sentences.
     pub async fn finish(mut self) -> Vec<String> {
         self.stop();
         let Self { mut notes, following } = self;

@@ -114,7 +114,7 @@ impl Observer {
     }
 }
 
-/// Writes what a search knows after each step, if it is new.
+/// Logs the mean scores that a search has after each step, each once.
 #[derive(Default)]
 pub(crate) struct StepLog {
     logged: BTreeSet<(String, String, usize, u64)>,

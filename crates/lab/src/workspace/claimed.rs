@@ -45,7 +45,7 @@ impl ClaimedArtifacts {
     /// Ends the claim: nothing of it is used any more.
     pub(crate) async fn end(self) {
         if let Some(claim) = self.claim {
-            // It ends by itself where that fails.
+            // If that fails, the claim expires.
             let _ = claim.end().await;
         }
     }

@@ -191,12 +191,10 @@ impl Workspace {
     /// machine.
     pub(crate) async fn latest_run(&self, experiment: &str) -> Result<String, Error> {
         self.fetch_latest(experiment).await?;
-        let pointer = self.root.join(layout::latest(experiment));
-        let run = std::fs::read_to_string(&pointer).map_err(|_| {
+        let run = self.last_here(experiment).ok_or_else(|| {
             let (experiment, place) = (experiment.to_owned(), self.store.location().to_string());
             Error::NoRun { experiment, what: "finished run", place }
         })?;
-        let run = run.trim().to_owned();
         // The results, which are large, are compared with their checksum where they are read.
         for file in [RunFileName::Summary, RunFileName::Frozen] {
             self.check_run_file(&run, file).await?;
@@ -247,7 +245,7 @@ impl Workspace {
                 _ => self.publish_file(run, file).await?,
             }
         }
-        // Last: whoever finds the run finds all of it.
+        // It is written last, so that all files of the run are there once the run is named.
         Ok(self.store.replace(&layout::latest(experiment), run.to_owned()).await?)
     }
 
@@ -342,7 +340,7 @@ async fn remove_other_parts(store: &ArtifactStore, run: &str, names: &BTreeSet<S
 
 /// When a run finished, by its results; none of what cannot be read.
 fn finished_ms(results: Option<&[u8]>) -> Option<i64> {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Finished {
         time_ms: i64,
     }
