@@ -469,11 +469,11 @@ fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
     let removed = then.keys().filter(|path| !now.contains_key(*path)).count();
     let changed = now.iter().filter(|(path, key)| then.get(*path).is_some_and(|before| before != *key)).count();
     let counts = [(added, "added"), (changed, "changed"), (removed, "removed")];
-    let told: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    if !told.is_empty() {
-        let told = told.join(", ");
+    let changes: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if !changes.is_empty() {
+        let changes = changes.join(", ");
         notes.push(format!(
-            "the documents are not those of the bundle ({told}), so that a difference may come from them"
+            "the documents are not those of the bundle ({changes}), so that a difference may come from them"
         ));
     }
     notes

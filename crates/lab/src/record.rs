@@ -331,20 +331,20 @@ impl RunRecord {
     pub fn remarks(&self, session: &Session, by_id: bool) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.overrides().is_empty() {
-            let mut said = format!("run {} was a try with {}", self.id(), self.overrides().join(" "));
+            let mut remark = format!("run {} was a try with {}", self.id(), self.overrides().join(" "));
             let past = session.workspace().past_runs().unwrap_or_default();
             let whole = past.iter().find(|run| run.experiment == self.board().experiment && run.overrides.is_empty());
             if let Some(whole) = whole.filter(|_| !by_id) {
-                said += &format!("; the last run of the whole file is {0}: --run {0} looks at that", whole.run);
+                remark += &format!("; the last run of the whole file is {0}: --run {0} looks at that", whole.run);
             }
-            remarks.push(said);
+            remarks.push(remark);
         }
-        let theirs = self.frozen.as_ref().and_then(|frozen| frozen.file.clone());
-        if let (Some(theirs), Some(ours)) = (theirs, file_of(session))
-            && theirs != ours
+        let of_run = self.frozen.as_ref().and_then(|frozen| frozen.file.clone());
+        if let (Some(of_run), Some(file)) = (of_run, file_of(session))
+            && of_run != file
         {
             remarks.push(format!(
-                "run {} came from {theirs}, which has the same `name` as {ours}: another `name` keeps their runs apart",
+                "run {} came from {of_run}, which has the same `name` as {file}: another `name` keeps their runs apart",
                 self.id()
             ));
         }

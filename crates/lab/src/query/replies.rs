@@ -33,11 +33,11 @@ impl RunPipeline {
             PartRequest::Chat { model, request } => reply_in_batches(self.stream_chat(model, request)),
             PartRequest::Answer { question, history, at_most } => {
                 let (sender, replies) = mpsc::unbounded();
-                let tell = move |reply: PartReply| drop(sender.unbounded_send(reply));
+                let send = move |reply: PartReply| drop(sender.unbounded_send(reply));
                 let work = async move {
-                    let on_event = |event: rag::pipeline::PipelineEvent| tell(event.into());
+                    let on_event = |event: rag::pipeline::PipelineEvent| send(event.into());
                     if let Err(error) = self.ask(&question, &history, at_most, on_event).await {
-                        tell(PartReply::Failed((&error).into()));
+                        send(PartReply::Failed((&error).into()));
                     }
                 };
                 reply_in_batches(while_running(replies, work))
@@ -89,17 +89,17 @@ impl RunPipeline {
         request: ChatRequest,
     ) -> impl Stream<Item = PartReply> + Send + 'static {
         let (sender, replies) = mpsc::unbounded();
-        let tell = move |reply: PartReply| drop(sender.unbounded_send(reply));
+        let send = move |reply: PartReply| drop(sender.unbounded_send(reply));
         let work = async move {
             let written = async {
                 let chat = self.models().chat(&model)?;
                 let mut answer = chat.stream(&request);
                 while let Some(piece) = answer.next().await {
-                    tell(piece?.into());
+                    send(piece?.into());
                 }
                 Ok::<_, Error>(answer.finish().await?)
             };
-            tell(match written.await {
+            send(match written.await {
                 Ok(response) => PartReply::Replied(Box::new(response)),
                 Err(error) => PartReply::Failed((&error).into()),
             });

@@ -101,9 +101,7 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
 /// everything.
 pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String>, Error> {
     let (trackers, broken) = trackers(session);
-    if !broken.is_empty() {
-        return Err(Error::Refused(broken));
-    }
+    Error::refuse(broken)?;
     if trackers.is_empty() {
         let advice = "the experiment has no tracker: add `mlflow = { uri = \"http://…\" }` under [track]";
         return Err(Error::Refused(vec![advice.to_owned()]));
@@ -121,20 +119,20 @@ pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String
     if view.started_ms == 0 {
         return Err(Error::NotFound(format!("there is no run `{run}` in {}", runs.display())));
     }
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for mut tracker in trackers {
         let place = tracker.place().to_owned();
         match tracker.sync(&view).await {
             Ok(lacks) => {
-                told.push(format!("{place} shows the run {run}"));
-                told.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
+                lines.push(format!("{place} shows the run {run}"));
+                lines.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
             }
             Err(failure) => {
                 return Err(Error::TrackerIncomplete { place, run, reason: failure.to_string() });
             }
         }
     }
-    Ok(told)
+    Ok(lines)
 }
 
 /// The experiment as it was when a run was recorded.
@@ -208,7 +206,7 @@ impl Tracking {
     }
 }
 
-/// Reads the run's folder until it is told to stop, and then once more.
+/// Reads the run's folder until it is stopped, and then once more.
 async fn look(
     mut reader: RunReader,
     mut observer: Observer,

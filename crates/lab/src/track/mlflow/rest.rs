@@ -100,9 +100,9 @@ impl Server {
                 }),
             };
         }
-        let said = serde_json::from_str::<Value>(&text).unwrap_or_default();
-        let code = said["error_code"].as_str().unwrap_or_default();
-        let mut message = said["message"].as_str().unwrap_or(&text).trim().to_owned();
+        let reply = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        let code = reply["error_code"].as_str().unwrap_or_default();
+        let mut message = reply["message"].as_str().unwrap_or(&text).trim().to_owned();
         for secret in self.secret.texts() {
             message = message.replace(secret, "[redacted]");
         }

@@ -118,9 +118,9 @@ impl ServerRun {
     }
 
     pub(super) fn missing_files<'a>(&self, wanted: &'a WantedRun) -> Vec<&'a ArtifactFile> {
-        let told: BTreeMap<String, String> =
+        let sent: BTreeMap<String, String> =
             self.tags.get(FILES).and_then(|files| serde_json::from_str(files).ok()).unwrap_or_default();
-        wanted.files.iter().filter(|file| told.get(&file.name) != Some(&file.digest())).collect()
+        wanted.files.iter().filter(|file| sent.get(&file.name) != Some(&file.digest())).collect()
     }
 
     /// Whether there are files, and they can be sent.
