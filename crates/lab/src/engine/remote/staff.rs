@@ -215,8 +215,7 @@ impl SharedDriver {
                 let reason = format!("a worker did not start{on}: {reason}");
                 state.last_problem = Some(reason.clone());
                 // If a worker refuses, it will refuse again, so nobody waits for it.
-                let alone = !state.workers.iter().any(|worker| worker.ready || worker.id != id);
-                if matches!(error, CallError::Failed(_)) && alone {
+                if matches!(error, CallError::Failed(_)) && state.workers.is_empty() {
                     state.fail_all(&reason);
                 }
             }
