@@ -91,7 +91,7 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
     let record = latest_record(session).await?;
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
     let NoiseCalls { found, generator, config, order } =
-        ask(session, &results, &experiment, trial, metric, design).await?;
+        plan_calls(session, &results, &experiment, trial, metric, design).await?;
     let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
     let repeats = Repeats { design, models, generator: &generator, pipeline: &found.trial.pipeline, config, evaluate };
@@ -144,7 +144,7 @@ pub async fn noise_cost(
     let record = latest_record(session).await?;
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
     let NoiseCalls { found, generator, config, order } =
-        ask(session, &results, &experiment, trial, metric, design).await?;
+        plan_calls(session, &results, &experiment, trial, metric, design).await?;
     let loads = order.iter().flat_map(|&i| {
         let (question, asked) = (&results.questions[i], &found.questions[i]);
         let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref(), columns: None };
@@ -164,7 +164,7 @@ struct NoiseCalls<'a> {
     order: Vec<usize>,
 }
 
-async fn ask<'a>(
+async fn plan_calls<'a>(
     session: &Session,
     results: &'a Results,
     experiment: &'a Experiment,
@@ -191,7 +191,7 @@ async fn ask<'a>(
     Ok(NoiseCalls { found, generator, config, order })
 }
 
-/// What answers and scores questions again and again.
+/// What is needed to answer and score a question several times.
 struct Repeats<'a> {
     design: NoiseDesign,
     models: ModelHandles,
