@@ -61,7 +61,7 @@ impl Operator {
         }
     }
 
-    fn place(self) -> usize {
+    fn position(self) -> usize {
         ALL.iter().position(|other| *other == self).unwrap_or(usize::MAX)
     }
 }
@@ -79,7 +79,7 @@ static ALL: LazyLock<Vec<Operator>> = LazyLock::new(|| {
 
 impl Ord for Operator {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(&other.place())
+        self.position().cmp(&other.position())
     }
 }
 

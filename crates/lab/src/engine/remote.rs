@@ -288,7 +288,7 @@ async fn dispatch(shared: Weak<SharedDriver>) {
             looked = Some(Instant::now());
         }
         if asked.is_none_or(|at| at.elapsed() >= ASK) {
-            shared.ask();
+            shared.ask_activity();
             asked = Some(Instant::now());
         }
         shared.hand_out_waiting();

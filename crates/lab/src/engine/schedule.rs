@@ -76,7 +76,7 @@ pub(crate) trait Runner: Send + Sync {
 type Ready = BTreeSet<ReadyTask>;
 type ReadyTask = (Reverse<i32>, Reverse<Operator>, TaskId);
 
-fn place(plan: &Plan, turn: CallTurn, id: TaskId) -> ReadyTask {
+fn ready_task(plan: &Plan, turn: CallTurn, id: TaskId) -> ReadyTask {
     (Reverse(turn.priority), Reverse(plan.tasks[id].operator()), id)
 }
 
@@ -123,7 +123,7 @@ pub(super) async fn execute(
             users.entry(input).or_default().push(id);
         }
         if open.is_empty() {
-            ready.insert(place(plan, turns.of(id), id));
+            ready.insert(ready_task(plan, turns.of(id), id));
         } else {
             waiting.insert(id, open.len());
         }
@@ -177,8 +177,8 @@ pub(super) async fn execute(
         let operator = plan.tasks[id].operator();
         active.entry(operator).and_modify(|count| *count -= 1);
         for urgent in turns.end(id) {
-            if ready.remove(&place(plan, CallTurn::default(), urgent)) {
-                ready.insert(place(plan, turns.of(urgent), urgent));
+            if ready.remove(&ready_task(plan, CallTurn::default(), urgent)) {
+                ready.insert(ready_task(plan, turns.of(urgent), urgent));
             }
         }
         match result {
@@ -202,7 +202,7 @@ pub(super) async fn execute(
                         *open -= 1;
                         if *open == 0 {
                             waiting.remove(&user);
-                            ready.insert(place(plan, turns.of(user), user));
+                            ready.insert(ready_task(plan, turns.of(user), user));
                         }
                     }
                 }

@@ -79,7 +79,7 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     let show = |tracker: Box<dyn Tracker>| TrackerTask {
         place: tracker.place().to_owned(),
         wait: tracker.pace().wait,
-        task: tokio::spawn(show(
+        task: tokio::spawn(send_views(
             tracker,
             receiver.clone(),
             execution.clone(),
@@ -88,7 +88,7 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     };
     let trackers = trackers.into_iter().map(show).collect();
     let (stop, stopped) = oneshot::channel();
-    let reading = tokio::spawn(look(reader, observer, every, stopped, sender, execution.clone()));
+    let reading = tokio::spawn(read_until_stopped(reader, observer, every, stopped, sender, execution.clone()));
     Tracking { notes, following: Some(Following { stop: Some(stop), reading, trackers, execution }) }
 }
 
@@ -207,7 +207,7 @@ impl Tracking {
 }
 
 /// Reads the run's folder until it is stopped, and then once more.
-async fn look(
+async fn read_until_stopped(
     mut reader: RunReader,
     mut observer: Observer,
     every: Duration,
@@ -249,7 +249,7 @@ async fn read(mut reader: RunReader) -> Option<(RunReader, Result<RunView, Error
 }
 
 /// Shows each view that comes, always the newest, until the last one is shown.
-async fn show(
+async fn send_views(
     mut tracker: Box<dyn Tracker>,
     mut views: watch::Receiver<ShownState>,
     execution: Arc<Execution>,

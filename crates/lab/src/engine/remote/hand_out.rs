@@ -112,7 +112,7 @@ impl SharedDriver {
     }
 
     /// Asks the workers that have something to do what they are doing.
-    pub(super) fn ask(self: &Arc<Self>) {
+    pub(super) fn ask_activity(self: &Arc<Self>) {
         let mut state = self.state();
         let busy = |worker: &&mut WorkerState| worker.ready && !worker.asked && worker.units.values().any(|n| *n > 0);
         for worker in state.workers.iter_mut().filter(busy) {
