@@ -46,7 +46,7 @@ pub struct Board {
     pub finished: String,
     /// How much was read, asked and tried, in words.
     pub corpus: String,
-    /// How much of that work this run did itself, in words.
+    /// How many tasks this run executed, and how many it took from the store, in words.
     pub work: String,
     /// Why these results are not all that the experiment asks for, if the
     /// budget ended the run early.
@@ -55,8 +55,8 @@ pub struct Board {
     pub unscored: Option<String>,
     /// The best trial, where the verdict names one: all others are worse.
     pub winner: Option<String>,
-    /// The first trial by the objective, winner or not; none where missing
-    /// scores could change which that is, and without scores.
+    /// The first trial by the objective, winner or not. None if there are no
+    /// scores, or if missing scores could change the order.
     #[serde(default)]
     pub leads: Option<String>,
     /// Why no winner is named.
@@ -66,11 +66,11 @@ pub struct Board {
     /// Who may be the best, in sentences that begin with a small letter and
     /// have no full stop.
     pub verdict: Vec<String>,
-    /// Trials that cannot be told apart, each group better than the next; empty
-    /// where no trial leads, and where there is one group or a group for each trial.
+    /// Groups of trials that cannot be told apart, the best group first. Empty if no
+    /// trial leads, and if there is one group only or one for each trial.
     pub groups: Vec<Vec<String>>,
-    /// The trials that no other beats on quality, cost and latency together;
-    /// empty where no trial leads, or it is the only one.
+    /// The trials that no other beats on quality, cost and latency together. Empty
+    /// if no trial leads, and if there is only one such trial.
     pub front: Vec<String>,
     /// What each axis changes, paired over what else was equal.
     #[serde(default)]
@@ -160,7 +160,10 @@ impl Board {
 
     /// The title of a group of trials, counted from 1.
     pub fn group_title(&self, group: usize) -> String {
-        let trials = count_of(self.groups.get(group - 1).map_or(0, Vec::len), "trial");
+        let trials = match self.groups.get(group - 1).map_or(0, Vec::len) {
+            1 => "1 trial".to_owned(),
+            n => format!("{n} trials"),
+        };
         match group {
             1 => format!("group 1: {trials}, the best among them with 95 % confidence"),
             _ => format!("group {group}: {trials}, worse than group {}", group - 1),
@@ -183,10 +186,6 @@ impl Board {
     pub fn shown<'a>(&'a self, row: &'a BoardRow) -> impl Iterator<Item = (&'a Column, &'a Cell)> {
         self.columns.iter().zip(&row.cells).filter(|(column, _)| column.shown)
     }
-}
-
-fn count_of(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> BoardRow {

@@ -21,6 +21,7 @@ pub use reach::Reach;
 use crate::{
     Error, Session, Setup,
     action::Action,
+    clock::now_ms,
     layout::{self, LAYOUT, RunFileName},
     record::RunRecord,
     spec::{Experiment, SEALED},
@@ -35,9 +36,9 @@ use std::{
     collections::BTreeMap,
     io::{self, Read},
     path::{Component, Path, PathBuf},
-    time::SystemTime,
 };
 use store::{ArtifactStore, Key};
+use walkdir::WalkDir;
 
 /// Raise when bundles of earlier versions can no longer be read.
 const FORMAT: u32 = 1;
@@ -48,7 +49,6 @@ const STORE: &str = "store";
 /// What a bundle is: `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BundleManifest {
-    /// The format of bundles.
     format: u32,
     /// The version of Reverie that made it.
     pub reverie: String,
@@ -192,7 +192,7 @@ impl Bundle {
         for file in &manifest.files {
             remote.replace(&file.name, read(&draft.0.join(&file.name))?).await?;
         }
-        // It comes last: whoever finds it finds all the others.
+        // The manifest is written last, so that all files are there once it is.
         remote.replace(MANIFEST, read(&draft.0.join(MANIFEST))?).await?;
         Ok(manifest)
     }
@@ -326,7 +326,7 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
             .into_iter()
             .filter_map(|name| Some((name.clone(), frozen.identities.get(&name)?.clone())))
             .collect(),
-        made_ms: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64),
+        made_ms: now_ms(),
         files: files_below(folder)?,
         digest: String::new(),
     };
@@ -338,24 +338,16 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
 /// All files below a folder with their digests, in the order of their names.
 fn files_below(folder: &Path) -> Result<Vec<BundleFile>, Error> {
     let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        let failed = |source| Error::file("read", &next, source);
-        for entry in std::fs::read_dir(&next).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let bytes = read(&path)?;
-            let parts = path.strip_prefix(folder).unwrap_or(&path).components();
-            let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
-            files.push(BundleFile {
-                name: parts.join("/"),
-                bytes: bytes.len() as u64,
-                blake3: Key::of_bytes(&bytes).hex(),
-            });
+    for entry in WalkDir::new(folder) {
+        let entry = entry.map_err(|error| Error::file("read", folder, error.into()))?;
+        if entry.file_type().is_dir() {
+            continue;
         }
+        let bytes = read(entry.path())?;
+        let parts = entry.path().strip_prefix(folder).unwrap_or(entry.path()).components();
+        let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+        let (name, blake3) = (parts.join("/"), Key::of_bytes(&bytes).hex());
+        files.push(BundleFile { name, bytes: bytes.len() as u64, blake3 });
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(files)

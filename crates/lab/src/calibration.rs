@@ -2,13 +2,13 @@
 //! the means would be if people had scored everything.
 //!
 //! When to use it: where a judged metric matters and some answers were labelled
-//! by hand. The labelled answers must be a random part of all, or the corrected
-//! means are those of the part that was chosen.
+//! by hand. The labelled answers must be a random sample of all answers;
+//! otherwise the corrected means describe only the labelled ones.
 //!
 //! Source of the correction: A. N. Angelopoulos et al., "PPI++: Efficient
 //! Prediction-Powered Inference", 2023.
 
-use crate::{Error, Results, TrialResult};
+use crate::{Error, Results};
 use eval::statistics::{Agreement, CorrectedMean, corrected_mean, mean};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -83,13 +83,8 @@ impl Results {
         for (i, label) in labels.iter().enumerate() {
             let AnswerLabel { trial, question, label } = label;
             let value = match *label {
-                LabelValue::Verdict(right) => {
-                    if right == described.higher_is_better {
-                        high
-                    } else {
-                        low
-                    }
-                }
+                LabelValue::Verdict(right) if right == described.higher_is_better => high,
+                LabelValue::Verdict(_) => low,
                 LabelValue::Score(value) => value,
             };
             if !(low..=high).contains(&value) {
@@ -109,44 +104,31 @@ impl Results {
         if labels.is_empty() {
             mistakes.push("there are no labels".to_owned());
         }
-        if !mistakes.is_empty() {
-            return Err(Error::Refused(mistakes));
-        }
-        let mut pairs = Vec::new();
-        let none = BTreeMap::new();
-        let one = |trial: &TrialResult| {
-            let labels = by_trial.get(trial.trial.id.as_str()).unwrap_or(&none);
-            let scores = trial.questions.iter().filter_map(|question| {
-                let value = question.scores.get(metric)?.score.value()?;
-                Some((labels.get(question.question.as_str()).copied(), value))
-            });
+        Error::refuse(mistakes)?;
+        let (mut pairs, mut trials) = (Vec::new(), Vec::new());
+        for found in &self.trials {
+            let labels = by_trial.get(found.trial.id.as_str());
             let (mut labelled, mut unlabelled) = (Vec::new(), Vec::new());
-            for (person, judge) in scores {
-                match person {
-                    Some(person) => labelled.push((person, judge)),
+            for question in &found.questions {
+                let Some(judge) = question.scores.get(metric).and_then(|scored| scored.score.value()) else { continue };
+                match labels.and_then(|labels| labels.get(question.question.as_str())) {
+                    Some(&person) => labelled.push((person, judge)),
                     None => unlabelled.push(judge),
                 }
             }
             let all: Vec<f64> = labelled.iter().map(|pair| pair.1).chain(unlabelled.iter().copied()).collect();
-            let row = CalibratedTrial {
-                trial: trial.trial.id.clone(),
+            trials.push(CalibratedTrial {
+                trial: found.trial.id.clone(),
                 n_labels: labelled.len(),
                 n_judged: unlabelled.len(),
                 judged_mean: mean(&all),
                 corrected: corrected_mean(&labelled, &unlabelled),
-            };
-            (row, labelled)
-        };
-        let mut trials = Vec::new();
-        for trial in &self.trials {
-            let (row, labelled) = one(trial);
+            });
             pairs.extend(labelled);
-            trials.push(row);
         }
         let middle = f64::midpoint(low, high);
         let class = |value: f64| if value >= middle { "high" } else { "low" }.to_owned();
-        let classes: Vec<(String, String)> =
-            pairs.iter().map(|&(person, judge)| (class(person), class(judge))).collect();
+        let classes: Vec<_> = pairs.iter().map(|&(person, judge)| (class(person), class(judge))).collect();
         Ok(Calibration {
             metric: metric.to_owned(),
             n_labels: pairs.len(),

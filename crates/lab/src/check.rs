@@ -7,8 +7,8 @@
 //! few questions keep the test from proving it ([`MetricOutcome::TooFew`]). Otherwise it passes, and the
 //! loss that would have been found is reported: a pass on few questions proves little.
 //!
-//! If the questions are split, those count that chose neither trial (`test`): a trial that was
-//! selected on a question is overrated by that question (selection bias).
+//! If the questions are split, only those of the split `test` count, by which neither trial was
+//! chosen: a trial that was selected on a question is overrated by that question (selection bias).
 //!
 //! The objective is that of the bundle, and that of the run as far as the bundle has scores by it:
 //! a change of the experiment cannot remove a metric.
@@ -59,10 +59,11 @@ pub struct Check {
     pub run: CheckedTrial,
     /// A smaller mean loss does not count: a share of each metric's range.
     pub margin: f64,
-    /// Questions that both were asked, and that chose neither; all others are left out.
+    /// Questions that the trials are compared on: both were asked them, and neither was chosen by
+    /// them.
     pub questions: usize,
-    /// Questions that both were asked, left out because they chose one of the
-    /// trials: 0 where the questions are not split.
+    /// Questions that both trials were asked, and that are left out because one of the trials was
+    /// chosen by them: 0 if the questions are not split.
     pub chosen_by: usize,
     /// Questions of the bundle that the run was not asked.
     pub only_in_bundle: usize,
@@ -70,7 +71,7 @@ pub struct Check {
     pub only_in_run: usize,
     /// Those of the objective first.
     pub metrics: Vec<CheckedMetric>,
-    /// What a person should know before taking the verdict for granted.
+    /// What limits the verdict, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -452,7 +453,7 @@ fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str
     [of(0, bundle, promoted), of(1, run, trial)]
 }
 
-/// What a person should know of the two runs.
+/// What limits a comparison of the two runs.
 fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
     let mut notes = Vec::new();
     if bundle.id() == run.id() {
@@ -468,11 +469,11 @@ fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
     let removed = then.keys().filter(|path| !now.contains_key(*path)).count();
     let changed = now.iter().filter(|(path, key)| then.get(*path).is_some_and(|before| before != *key)).count();
     let counts = [(added, "added"), (changed, "changed"), (removed, "removed")];
-    let told: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    if !told.is_empty() {
-        let told = told.join(", ");
+    let changes: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if !changes.is_empty() {
+        let changes = changes.join(", ");
         notes.push(format!(
-            "the documents are not those of the bundle ({told}), so that a difference may come from them"
+            "the documents are not those of the bundle ({changes}), so that a difference may come from them"
         ));
     }
     notes

@@ -2,7 +2,6 @@
 //! it, which are parsed once.
 
 mod loaded;
-mod metadata;
 
 pub use loaded::LoadedCorpus;
 
@@ -15,21 +14,30 @@ use crate::{
     pdf_library::bind_pdf_library,
     plan::{Plan, PlanInputs},
     session::Session,
+    spec::Experiment,
     task::read,
     workspace::ClaimedArtifacts,
 };
+use eval::dataset::read_metadata;
 use futures::{StreamExt, stream};
+use models::Identity;
 use rag::{
     Metadata,
     load::{Rejected, Source, SourceFile, Unread},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use store::Key;
 
 /// Files of a corpus that are read at once to learn their keys.
 const READS: usize = 16;
+/// The most documents that the mistakes in a table of metadata name.
+const NAMED: usize = 3;
 
 /// The files at a corpus' address, with their metadata and the library that reads PDF files.
+#[derive(Debug, Default)]
 pub(crate) struct CorpusSurvey {
     /// The corpus; none if its address is a mistake.
     pub(crate) source: Option<Source>,
@@ -43,7 +51,7 @@ pub(crate) struct CorpusSurvey {
 }
 
 /// The files at a corpus' address.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct CorpusFiles {
     /// The files, with the keys of their contents.
     pub(crate) files: Vec<(SourceFile, Key)>,
@@ -53,6 +61,24 @@ pub(crate) struct CorpusFiles {
     pub(crate) unread: Vec<Unread>,
     /// The files of `unread`.
     pub(crate) absent: Vec<SourceFile>,
+}
+
+impl CorpusSurvey {
+    /// The inputs of a plan that only parses the files.
+    pub(crate) fn plan_inputs<'a>(&'a self, experiment: &'a Experiment) -> PlanInputs<'a> {
+        const NO_MODELS: &BTreeMap<String, Identity> = &BTreeMap::new();
+        PlanInputs {
+            experiment,
+            trials: &[],
+            identities: NO_MODELS,
+            files: &self.files.files,
+            unread: &self.files.absent,
+            metadata: &self.metadata,
+            pdf_library: &self.pdf_library,
+            questions: &[],
+            asked: None,
+        }
+    }
 }
 
 /// Reads and parses a session's corpus; what was parsed before is taken from
@@ -92,7 +118,7 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
         files.files.iter().map(|(file, _)| file.path.as_str()),
         mistakes,
     )?;
-    let metadata = metadata::read(session, &files, mistakes)?;
+    let metadata = read_table(session, &files, mistakes)?;
     Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library })
 }
 
@@ -134,17 +160,7 @@ pub(crate) async fn load(
     source: Source,
     found: &CorpusSurvey,
 ) -> Result<LoadedCorpus, Error> {
-    let plan = Arc::new(Plan::loading(&PlanInputs {
-        experiment: &session.experiment,
-        trials: &[],
-        identities: &BTreeMap::new(),
-        files: &found.files.files,
-        unread: &found.files.absent,
-        metadata: &found.metadata,
-        pdf_library: &found.pdf_library,
-        questions: &[],
-        asked: None,
-    }));
+    let plan = Arc::new(Plan::loading(&found.plan_inputs(&session.experiment)));
     let execution = Arc::new(execution(session, source, Vec::new(), "loading")?);
     let outcome = execute(session, claimed, &plan, &execution).await?;
     if let Some(reason) = outcome.failed.into_values().next() {
@@ -153,4 +169,43 @@ pub(crate) async fn load(
     let mut unread = found.files.unread.clone();
     unread.extend(outcome.unread);
     Ok(LoadedCorpus { execution, plan, outputs: outcome.outputs, rejected: Vec::new(), unread, claimed: None })
+}
+
+/// Reads the corpus' table of metadata, by document; nothing without a table. Its mistakes are added to the others.
+///
+/// # Errors
+/// If the file cannot be read.
+fn read_table(
+    session: &Session,
+    files: &CorpusFiles,
+    mistakes: &mut Vec<String>,
+) -> Result<BTreeMap<String, Metadata>, Error> {
+    let Some(written) = &session.experiment.corpus.metadata else { return Ok(BTreeMap::new()) };
+    let path = session.experiment.path(written);
+    let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
+    let rows = match read_metadata(written, &bytes) {
+        Ok(rows) => rows,
+        Err(faults) => {
+            mistakes.extend(faults.iter().map(ToString::to_string));
+            return Ok(BTreeMap::new());
+        }
+    };
+    let known: BTreeSet<&str> = (files.files.iter().map(|(file, _)| file))
+        .chain(&files.absent)
+        .map(|file| file.path.as_str())
+        .chain(files.rejected.iter().map(|file| file.path.as_str()))
+        .chain(files.unread.iter().map(|file| file.path.as_str()))
+        .collect();
+    let mut unknown = rows.iter().filter(|(path, _)| !known.contains(path.as_str()));
+    for (path, row) in unknown.by_ref().take(NAMED) {
+        let line = row.line;
+        mistakes.push(format!(
+            "{written}:{line}: the corpus has no document `{path}`: correct the path, or remove the row"
+        ));
+    }
+    let more = unknown.count();
+    if more > 0 {
+        mistakes.push(format!("{written}: {more} more rows name documents that the corpus does not have"));
+    }
+    Ok(rows.into_iter().map(|(path, row)| (path, row.metadata)).collect())
 }

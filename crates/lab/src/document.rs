@@ -37,9 +37,7 @@ pub async fn document(session: &Session, path: &str) -> Result<Document, Error> 
         return Err(Error::NotFound(format!("the corpus has no file `{path}`{meant}")));
     };
     bind_pdf_library(&session.context().directory, [path], &mut mistakes)?;
-    if !mistakes.is_empty() {
-        return Err(Error::Refused(mistakes));
-    }
+    Error::refuse(mistakes)?;
     let limits = session.experiment.corpus.limits.clone();
     let bytes = source.read(file, &limits).await.map_err(|error| match error {
         ReadError::Rejected(reason) => Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason))),
@@ -63,9 +61,7 @@ pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, V
     let listing = source.survey().await.map_err(refused)?;
     let mut mistakes = Vec::new();
     bind_pdf_library(&setup.directory, listing.files.iter().map(|file| file.path.as_str()), &mut mistakes)?;
-    if !mistakes.is_empty() {
-        return Err(Error::Refused(mistakes));
-    }
+    Error::refuse(mistakes)?;
     let mut rejected = listing.rejected;
     let unread = |path: String, reason: String| Rejected { path, reason: LoadError::Unreadable(reason) };
     rejected.extend(listing.unread.into_iter().map(|file| unread(file.path, file.reason)));

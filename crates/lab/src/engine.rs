@@ -19,7 +19,6 @@ use crate::{
     progress::Progress,
     task::Execution,
 };
-use async_trait::async_trait;
 use rag::{load::Unread, python::Failure};
 use std::{
     collections::{HashMap, HashSet},
@@ -53,19 +52,28 @@ pub struct PlanOutcome {
     pub unread: Vec<Unread>,
 }
 
-/// Executes plans. Same plan, same keys, same artifacts, whatever the engine.
-#[async_trait]
-pub trait Engine: Send + Sync {
+/// What executes plans. Same plan, same keys, same artifacts, whatever the engine.
+pub(crate) enum Engine {
+    Local(Local),
+    Remote(Remote),
+}
+
+impl Engine {
     /// Executes the tasks whose output is not in the store yet.
     ///
     /// # Errors
     /// If the store fails or the run is interrupted; a failing task is part of
     /// the outcome.
-    async fn execute(
+    pub(crate) async fn execute(
         &self,
         plan: &Arc<Plan>,
         execution: &Arc<Execution>,
         progress: &Progress,
         cancel: &CancellationToken,
-    ) -> Result<PlanOutcome, Error>;
+    ) -> Result<PlanOutcome, Error> {
+        match self {
+            Self::Local(engine) => schedule::execute(Arc::new(engine.clone()), plan, execution, progress, cancel).await,
+            Self::Remote(engine) => engine.execute(plan, execution, progress, cancel).await,
+        }
+    }
 }

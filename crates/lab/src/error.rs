@@ -1,6 +1,6 @@
 //! The crate's error, and how to find errors of lower crates in it.
 
-use std::fmt::Display;
+use std::{fmt::Display, io, path::Path};
 
 /// Why an experiment cannot run or go on. Finished work is kept.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum Error {
         path: String,
         /// The system's error.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A model failed.
     #[error(transparent)]
@@ -118,8 +118,22 @@ impl Error {
         Self::Table(reason.to_string())
     }
 
-    pub(crate) fn file(operation: &'static str, path: &std::path::Path, source: std::io::Error) -> Self {
+    pub(crate) fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
         Self::File { operation, path: path.display().to_string(), source }
+    }
+
+    /// The content of a file that may be missing; none if it is.
+    pub(crate) fn allow_missing<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Self> {
+        match read {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Self::file("read", path, source)),
+        }
+    }
+
+    /// Fails with these mistakes, if there are any.
+    pub(crate) fn refuse(mistakes: Vec<String>) -> Result<(), Self> {
+        if mistakes.is_empty() { Ok(()) } else { Err(Self::Refused(mistakes)) }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     budget::BudgetResult,
     clock::now_ms,
     engine::PlanOutcome,
-    plan::{Plan, TaskId, Trial},
+    plan::{Plan, TaskId, Trial, work::Work},
     prepare::PreparedRun,
     qualification::judges,
     results::{MetricResult, QuestionResult, Results, SEED, TrialResult, choose},
@@ -30,7 +30,6 @@ use std::{
 /// What is executed and gathered at once: all of a run, or a step of a search.
 #[derive(Clone, Copy)]
 pub(crate) struct RunPart<'a> {
-    /// The trials.
     pub(crate) trials: &'a [Trial],
     /// Their tasks.
     pub(crate) plan: &'a Arc<Plan>,
@@ -90,19 +89,15 @@ pub(crate) async fn gather(
 
 /// The metrics of an experiment, in its order.
 pub(crate) fn metrics(experiment: &Experiment) -> Vec<MetricResult> {
-    let evaluate = &experiment.evaluate;
-    evaluate.metrics.iter().map(|metric| describe(metric, &evaluate.objective)).collect()
-}
-
-fn describe(metric: &MetricConfig, objective: &[String]) -> MetricResult {
-    MetricResult {
+    let describe = |metric: &MetricConfig| MetricResult {
         name: metric.label(),
         judged: metric.judged(),
-        objective: objective.contains(&metric.label()),
+        objective: experiment.evaluate.objective.contains(&metric.label()),
         range: metric.range(),
         higher_is_better: metric.higher_is_better(),
         correctness: metric.needs().answer && metric.needs().reference,
-    }
+    };
+    experiment.evaluate.metrics.iter().map(describe).collect()
 }
 
 async fn gather_trial(
@@ -133,12 +128,8 @@ async fn gather_trial(
     }
     let mut summaries = BTreeMap::new();
     for (metric, (name, by_question)) in metrics.iter().zip(&scores) {
-        let in_order: Vec<Score> = prepared
-            .questions
-            .iter()
-            .filter_map(|question| by_question.get(&question.id))
-            .map(|scored| scored.score.clone())
-            .collect();
+        let in_order = prepared.questions.iter().filter_map(|question| by_question.get(&question.id));
+        let in_order: Vec<Score> = in_order.map(|scored| scored.score.clone()).collect();
         summaries.insert(name.clone(), Summary::of(&in_order, metric.range, SEED));
     }
     let function_failures = functions::of_trial(plan, outcome, trial, &answers, &scores);
@@ -166,7 +157,7 @@ async fn gather_trial(
         let found = QuestionResult { question: id, queries, query_fallback, remarks, passages, answer, error, scores };
         questions.push(found);
     }
-    let failed = std::iter::once(tasks.passages).chain(tasks.answers.iter().copied()).chain(tasks.scoring());
+    let failed = [tasks.passages].into_iter().chain(tasks.answers.iter().copied()).chain(tasks.scoring());
     let mut failures: Vec<String> =
         failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[id].label, failure(&id)?))).collect();
     failures.dedup();
@@ -207,17 +198,12 @@ pub(crate) async fn read_scores(
             None if outcome.over_budget.contains(id) => Missing::Budget(reason.clone()),
             None => Missing::ProviderError(reason.clone()),
         });
-        by_question
-            .extend(scored_questions(plan, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())));
+        if let Work::Score(work) = &plan.tasks[*id].work {
+            let ids = work.questions.iter().map(|&i| prepared.questions[i].id.clone());
+            by_question.extend(ids.map(|id| (id, missing.clone())));
+        }
     }
     Ok(by_question)
-}
-
-fn scored_questions(plan: &Plan, id: usize) -> &[usize] {
-    match &plan.tasks[id].work {
-        crate::plan::work::Work::Score(score) => &score.questions,
-        _ => &[],
-    }
 }
 
 /// The value below which a share of the sorted values lies (nearest rank).

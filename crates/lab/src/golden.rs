@@ -23,6 +23,7 @@ use eval::{
 use models::Identity;
 use rag::{Chunk, Context, Document, chunk::ChunkerConfig};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -76,7 +77,7 @@ impl Documents<'_> {
     /// # Errors
     /// If the store fails.
     pub async fn passages(&self) -> Result<Vec<Chunk>, Error> {
-        let config = serde_json::json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
+        let config = json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
         let chunker =
             serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(&Context::default())?;
         let mut chunks = Vec::new();
@@ -182,7 +183,7 @@ impl Golden {
             let name = path.file_name()?.to_str()?;
             Some(eval::dataset::import(name, &bytes).ok()?.version())
         });
-        // What a person rejected stays: nobody could make it anew.
+        // A person's rejections are kept: unlike the others, they cannot be made again.
         let mut rejections = rejected_by_a_person(&path.with_extension("rejected.jsonl"))?;
         for rejection in &self.generated.rejected {
             serde_json::to_writer(&mut rejections, rejection).map_err(Error::table)?;
@@ -219,11 +220,7 @@ impl Golden {
 
 /// The lines of a file of rejections that a person's review wrote.
 fn rejected_by_a_person(path: &Path) -> Result<Vec<u8>, Error> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(Error::file("read", path, source)),
-    };
+    let text = Error::allow_missing(path, std::fs::read_to_string(path))?.unwrap_or_default();
     let is_kept =
         |line: &&str| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["reason"] == "review");
     Ok(text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect::<String>().into_bytes())
@@ -257,7 +254,7 @@ pub async fn generate_golden(
     let generated = settle(models.client(), &session.setup().control.progress, generated).await?;
     if let Documents::Corpus(corpus) = documents {
         for (reason, count) in generated.counts() {
-            corpus.execution.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
+            corpus.execution.log("question_rejected", json!({ "reason": reason, "count": count }));
         }
     }
     if generated.dataset.questions.is_empty() {

@@ -12,6 +12,7 @@ use crate::{
 };
 use eval::Question;
 use rag::load::Source;
+use serde_json::json;
 use std::{collections::HashSet, sync::Arc};
 use store::ArtifactStore;
 
@@ -49,7 +50,7 @@ pub(crate) async fn execute(
     match claimed.add(&execution.run, plan.tasks.iter().map(Task::artifact)).await {
         Err(error @ store::Error::Gone { .. }) => return Err(error.into()),
         // A store that nothing can be written to may have all that is needed.
-        Err(error) => execution.log("lease_failed", serde_json::json!({ "error": crate::error_chain(&error) })),
+        Err(error) => execution.log("lease_failed", json!({ "error": crate::error_chain(&error) })),
         Ok(()) => {}
     }
     let store = session.workspace().store();
@@ -59,7 +60,7 @@ pub(crate) async fn execute(
         if lost.is_empty() {
             break;
         }
-        execution.log("artifacts_lost", serde_json::json!({ "artifacts": lost }));
+        execution.log("artifacts_lost", json!({ "artifacts": lost }));
         // All inputs are checked, so that all damage is repaired at once.
         check_outputs(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
         let again = execute_once(session, plan, execution).await?;
@@ -111,7 +112,7 @@ impl<'a> Healing<'a> {
             Err(Error::Store(store::Error::Damaged { path, reason, outcome: remedy }))
                 if self.left > 0 && !workspace.is_reading() =>
             {
-                let fields = serde_json::json!({ "artifacts": [path], "reason": format!("{reason}{remedy}") });
+                let fields = json!({ "artifacts": [path], "reason": format!("{reason}{remedy}") });
                 self.execution.log("artifacts_lost", fields);
                 check_outputs(workspace.store(), outcome, self.plan.sinks()).await;
                 self.executed = outcome.executed;

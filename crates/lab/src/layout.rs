@@ -10,7 +10,8 @@ use rag::index::IndexKind;
 use std::path::{Path, PathBuf};
 use store::{Key, ObjectKind};
 
-const ARTIFACTS: &str = "artifacts";
+/// The folder of all outputs of tasks.
+pub(crate) const ARTIFACTS: &str = "artifacts";
 const PARTIAL: &str = "partial";
 const PARTS: &str = "parts";
 const TOKENS: &str = "tokens";
@@ -76,7 +77,7 @@ pub enum RunFileName {
     Frozen,
     /// What the leaderboard says, and the questions.
     Summary,
-    /// The results. They are copied last, so whoever finds them finds the other files.
+    /// The results. They are copied last, so that the other files are there once they are.
     Results,
 }
 
@@ -122,8 +123,8 @@ pub(crate) fn usage(artifact: &str) -> String {
     of_output(USAGE, artifact)
 }
 
-/// `latency/ab/<key>.json`: how long the retrievals take whose passages are in
-/// this output of a task.
+/// `latency/ab/<key>.json`: the latency of the retrieval that made this output
+/// of a task.
 pub(crate) fn latency(artifact: &str) -> String {
     of_output(LATENCY, artifact)
 }
@@ -140,8 +141,8 @@ fn of_output(folder: &str, artifact: &str) -> String {
     format!("{folder}/{name}.json")
 }
 
-/// `artifacts/ab`: the folder of the output of a task, and of those of tasks that
-/// do other parts of the same work.
+/// `artifacts/ab`: the folder of the outputs of all tasks that do a part of the
+/// same work.
 pub(crate) fn artifact_folder(key: &Key) -> String {
     format!("{ARTIFACTS}/{}", &key.hex()[..2])
 }
@@ -150,11 +151,6 @@ pub(crate) fn artifact_folder(key: &Key) -> String {
 pub(crate) fn artifact_key(name: &str) -> Option<Key> {
     let (hex, _) = name.rsplit('/').next()?.split_once('.')?;
     Key::from_hex(hex)
-}
-
-/// The folder of all outputs of tasks.
-pub(crate) fn artifacts() -> &'static str {
-    ARTIFACTS
 }
 
 /// Whether a name is that of a whole output, not of a partial one.

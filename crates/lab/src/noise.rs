@@ -5,7 +5,7 @@
 //! judge. A few questions of a finished trial are answered several times from
 //! the passages that were retrieved for them, and each answer is scored several
 //! times. Each repeat is a call of its own, behind the same journal and budget,
-//! so a second look pays nothing.
+//! so measuring again costs nothing.
 
 use crate::{
     Error, Session, model_error,
@@ -57,12 +57,8 @@ impl NoiseDesign {
     /// # Errors
     /// The mistake, and what is needed.
     pub fn check(&self) -> Result<(), NoiseDesignError> {
-        match *self {
-            Self { questions: 0 | 1, .. } | Self { answers: 0, .. } | Self { judgements: 0, .. } => {
-                Err(NoiseDesignError)
-            }
-            _ => Ok(()),
-        }
+        let is_enough = self.questions >= 2 && self.answers >= 1 && self.judgements >= 1;
+        if is_enough { Ok(()) } else { Err(NoiseDesignError) }
     }
 }
 
@@ -95,7 +91,7 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
     let record = latest_record(session).await?;
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
     let NoiseCalls { found, generator, config, order } =
-        ask(session, &results, &experiment, trial, metric, design).await?;
+        plan_calls(session, &results, &experiment, trial, metric, design).await?;
     let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
     let repeats = Repeats { design, models, generator: &generator, pipeline: &found.trial.pipeline, config, evaluate };
@@ -138,7 +134,7 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
 /// subtracted.
 ///
 /// # Errors
-/// As [`noise`], as far as it can be told without asking.
+/// Those of [`noise`] that are found before any call.
 pub async fn noise_cost(
     session: &Session,
     trial: &str,
@@ -148,7 +144,7 @@ pub async fn noise_cost(
     let record = latest_record(session).await?;
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
     let NoiseCalls { found, generator, config, order } =
-        ask(session, &results, &experiment, trial, metric, design).await?;
+        plan_calls(session, &results, &experiment, trial, metric, design).await?;
     let loads = order.iter().flat_map(|&i| {
         let (question, asked) = (&results.questions[i], &found.questions[i]);
         let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref(), columns: None };
@@ -168,7 +164,7 @@ struct NoiseCalls<'a> {
     order: Vec<usize>,
 }
 
-async fn ask<'a>(
+async fn plan_calls<'a>(
     session: &Session,
     results: &'a Results,
     experiment: &'a Experiment,
@@ -195,7 +191,7 @@ async fn ask<'a>(
     Ok(NoiseCalls { found, generator, config, order })
 }
 
-/// What answers and scores questions again and again.
+/// What is needed to answer and score a question several times.
 struct Repeats<'a> {
     design: NoiseDesign,
     models: ModelHandles,

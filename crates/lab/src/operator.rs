@@ -61,7 +61,7 @@ impl Operator {
         }
     }
 
-    fn place(self) -> usize {
+    fn position(self) -> usize {
         ALL.iter().position(|other| *other == self).unwrap_or(usize::MAX)
     }
 }
@@ -79,7 +79,7 @@ static ALL: LazyLock<Vec<Operator>> = LazyLock::new(|| {
 
 impl Ord for Operator {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(&other.place())
+        self.position().cmp(&other.position())
     }
 }
 
@@ -98,10 +98,9 @@ impl Serialize for Operator {
 impl<'de> Deserialize<'de> for Operator {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let known = || Self::all().map(|operator| format!("`{}`", operator.name().replace(' ', "_")));
         Self::all().find(|operator| operator.name().replace(' ', "_") == name).ok_or_else(|| {
-            let list: Vec<String> = known().collect();
-            D::Error::custom(format!("unknown variant `{name}`, expected one of {}", list.join(", ")))
+            let known: Vec<String> = Self::all().map(|known| format!("`{}`", known.name().replace(' ', "_"))).collect();
+            D::Error::custom(format!("unknown variant `{name}`, expected one of {}", known.join(", ")))
         })
     }
 }

@@ -43,24 +43,16 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The ranges of the dataset's questions.
     pub(crate) fn ranges(&self) -> &Ranges {
         &self.ranges
     }
 
     /// The tasks whose outputs become the results.
     pub(crate) fn sinks(&self) -> Vec<TaskId> {
-        let of_trial = |trial: &TrialTasks| {
-            std::iter::once(trial.passages)
-                .chain(trial.queries)
-                .chain(trial.answers.iter().copied())
-                .chain(trial.scoring())
-                .collect::<Vec<_>>()
+        let mut sinks: Vec<_> = match self.trials.is_empty() {
+            true => (0..self.tasks.len()).collect(),
+            false => self.trials.iter().flat_map(|trial| trial.results().chain(trial.queries)).collect(),
         };
-        let mut sinks: Vec<_> = self.trials.iter().flat_map(of_trial).collect();
-        if self.trials.is_empty() {
-            sinks = (0..self.tasks.len()).collect();
-        }
         sinks.sort_unstable();
         sinks.dedup();
         sinks
@@ -69,7 +61,7 @@ impl Plan {
     /// All tasks that a trial needs, each once.
     pub(crate) fn tasks_of(&self, trial: &TrialTasks) -> Vec<TaskId> {
         let mut seen = vec![false; self.tasks.len()];
-        let mut open: Vec<_> = trial.answers.iter().copied().chain(trial.scoring()).chain([trial.passages]).collect();
+        let mut open: Vec<_> = trial.results().collect();
         let mut reached = Vec::new();
         while let Some(id) = open.pop() {
             if !std::mem::replace(&mut seen[id], true) {

@@ -3,11 +3,11 @@
 
 pub(crate) mod questions;
 pub(crate) mod searched;
-mod vectors;
 
 use crate::{
     Error, budget,
     corpus::{CorpusSurvey, load, survey},
+    error_chain,
     healing::execution,
     plan::{Plan, PlanInputs, Trial, trial},
     prepare::questions::{DatasetQuestions, import, read_questions},
@@ -16,19 +16,17 @@ use crate::{
         Session,
         used_models::{identities, used_models},
     },
-    task::Execution,
+    task::{CallTurn, Execution},
     workspace::ClaimedArtifacts,
 };
 use eval::{Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
-    Metadata,
-    load::{Rejected, SourceFile, Unread},
+    Component, PipelineConfig,
+    load::{Rejected, Unread},
 };
 use searched::check_search;
 use std::{collections::BTreeMap, sync::Arc};
-use store::Key;
-use vectors::check_vectors;
 
 /// An experiment that was checked as a whole and can run.
 pub struct PreparedRun {
@@ -66,22 +64,14 @@ pub struct PreparedRun {
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) identities: BTreeMap<String, Identity>,
-    pub(crate) files: Vec<(SourceFile, Key)>,
-    /// Files that could not be read now.
-    unread: Vec<SourceFile>,
-    /// What the corpus' table of metadata says, by document.
-    metadata: BTreeMap<String, Metadata>,
-    pdf_library: String,
-    /// When the files were looked at, in milliseconds since 1970.
-    pub(crate) read_ms: i64,
+    pub(crate) corpus: CorpusSurvey,
 }
 
 impl Sources {
     /// Models, and no corpus.
     #[cfg(test)]
     pub(crate) fn of_models(identities: BTreeMap<String, Identity>) -> Self {
-        let (files, unread, metadata) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { identities, files, unread, metadata, pdf_library: "none".to_owned(), read_ms: 0 }
+        Self { identities, corpus: CorpusSurvey { pdf_library: "none".to_owned(), ..CorpusSurvey::default() } }
     }
 
     /// A plan for trials. `asked` holds the places of each trial's questions; without it, each is
@@ -94,15 +84,11 @@ impl Sources {
         asked: Option<&[Vec<usize>]>,
     ) -> Arc<Plan> {
         Arc::new(Plan::new(&PlanInputs {
-            experiment: &session.experiment,
             trials,
             identities: &self.identities,
-            files: &self.files,
-            unread: &self.unread,
-            metadata: &self.metadata,
-            pdf_library: &self.pdf_library,
             questions,
             asked,
+            ..self.corpus.plan_inputs(&session.experiment)
         }))
     }
 }
@@ -137,11 +123,8 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let loaded = load(session, claimed, source.clone(), &found).await?;
     let asked = read_questions(session, &loaded, imported, &found, &mut mistakes).await?;
     mistakes.extend(check_search(experiment, &asked.questions));
-    if !mistakes.is_empty() {
-        return Err(Error::Refused(mistakes));
-    }
-    let CorpusSurvey { read_ms, files, metadata, pdf_library, .. } = found;
-    let sources = Sources { identities, files: files.files, unread: files.absent, metadata, pdf_library, read_ms };
+    Error::refuse(mistakes)?;
+    let sources = Sources { identities, corpus: found };
     let DatasetQuestions { questions, report, corpus } = asked;
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
@@ -153,7 +136,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         questions,
         documents: corpus.documents,
         text_bytes: corpus.text_bytes,
-        rejected: corpus.rejected.into_iter().chain(files.rejected).collect(),
+        rejected: corpus.rejected.into_iter().chain(sources.corpus.files.rejected.iter().cloned()).collect(),
         unread: loaded.unread,
         left_out: corpus.left_out,
         dataset: experiment.dataset.as_ref().map(|_| report),
@@ -162,4 +145,34 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         execution,
         sources,
     })
+}
+
+/// Checks whether enrichers that make vectors can make them with the embedders and the chunkers that they are combined
+/// with. Returns the mistakes; models that cannot be used at all are reported elsewhere.
+fn check_vectors(session: &Session, identities: &BTreeMap<String, Identity>) -> Vec<String> {
+    let models = session.models();
+    let in_turn = models.in_turn(CallTurn::default());
+    let mut mistakes: Vec<String> = Vec::new();
+    let wanted = session.experiment.space.combinations().filter(|pipeline| pipeline.enrich.makes_vectors());
+    let mut seen: Vec<PipelineConfig> = Vec::new();
+    for pipeline in wanted {
+        let same = |other: &PipelineConfig| {
+            (&other.enrich, &other.embedder, &other.chunker)
+                == (&pipeline.enrich, &pipeline.embedder, &pipeline.chunker)
+        };
+        let known = |name: &str| identities.contains_key(name);
+        if seen.iter().any(same) || !pipeline.embedder.as_deref().is_some_and(known) {
+            continue;
+        }
+        if let Err(error) = rag::enrich::check(&pipeline, &in_turn) {
+            let embedder = pipeline.embedder.as_deref().unwrap_or_default();
+            let reason = error_chain(&Error::from(error));
+            let mistake = format!("space.enrich: with the embedder `{embedder}`: {reason}");
+            if !mistakes.contains(&mistake) {
+                mistakes.push(mistake);
+            }
+        }
+        seen.push(pipeline);
+    }
+    mistakes
 }

@@ -89,8 +89,6 @@ struct ProgressState {
     finished_rows: usize,
     failed_rows: usize,
     known_rows: Option<usize>,
-    /// The rows that running tasks announced, and how many tasks announced
-    /// them.
     expected: ExpectedRows,
     held_by: Option<String>,
     started: Option<Instant>,
@@ -101,7 +99,7 @@ struct ProgressState {
     unreported_expected: ExpectedRows,
 }
 
-/// The rows that running tasks announced.
+/// The rows that running tasks announced, and how many tasks announced them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExpectedRows {
     tasks: usize,
@@ -190,16 +188,7 @@ impl Progress {
     /// Starts the table anew: `to_run` are the tasks that must run, the other
     /// required ones are in the store.
     pub fn begin(&self, plan: &Plan, to_run: &[TaskId], reused: &[TaskId]) {
-        let mut states = self.lock();
-        states.clear();
-        for &id in to_run {
-            let task = &plan.tasks[id];
-            let state = states
-                .entry(task.operator())
-                .or_insert_with(|| ProgressState { known_rows: Some(0), ..ProgressState::default() });
-            state.queued += 1;
-            state.known_rows = state.known_rows.zip(task.rows).map(|(sum, rows)| sum + rows);
-        }
+        let mut states = self.restart(to_run.iter().map(|&id| (plan.tasks[id].operator(), plan.tasks[id].rows)));
         for &id in reused {
             states.entry(plan.tasks[id].operator()).or_default().reused += 1;
         }
@@ -208,15 +197,23 @@ impl Progress {
     /// Starts the table anew for work without a plan: one task for each
     /// operator, with the rows that it will make.
     pub fn begin_tasks(&self, tasks: impl IntoIterator<Item = (Operator, usize)>) {
+        drop(self.restart(tasks.into_iter().map(|(operator, rows)| (operator, Some(rows)))));
+    }
+
+    /// Starts the table anew with these tasks, and how many rows each will make, where that is known.
+    fn restart(
+        &self,
+        tasks: impl Iterator<Item = (Operator, Option<usize>)>,
+    ) -> MutexGuard<'_, BTreeMap<Operator, ProgressState>> {
         let mut states = self.lock();
         states.clear();
         for (operator, rows) in tasks {
-            let state = states
-                .entry(operator)
-                .or_insert_with(|| ProgressState { known_rows: Some(0), ..ProgressState::default() });
+            let new = || ProgressState { known_rows: Some(0), ..ProgressState::default() };
+            let state = states.entry(operator).or_insert_with(new);
             state.queued += 1;
-            state.known_rows = state.known_rows.map(|known| known + rows);
+            state.known_rows = state.known_rows.zip(rows).map(|(sum, rows)| sum + rows);
         }
+        states
     }
 
     /// A task starts.

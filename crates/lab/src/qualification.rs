@@ -1,10 +1,10 @@
 //! Records how judges did on labelled cases, and decides which metrics may choose.
 //!
-//! A record is kept in the store under the model's identity, and in the folder of
-//! this machine if the store is elsewhere: another revision or other settings
-//! make another judge. A judged metric may choose a
-//! winner if all its judges are qualified for the kind of verdict that the
-//! metric takes, with the threshold that the metric uses.
+//! A record is kept in the store under the model's identity, because another
+//! revision or other settings make another judge; if the store is elsewhere,
+//! also in the folder of this machine. A judged metric may choose a winner if
+//! all its judges are qualified for the kind of verdict that the metric takes,
+//! with the threshold that the metric uses.
 
 use crate::{
     Error, Session,
@@ -15,11 +15,7 @@ use crate::{
     session::used_models::{priced_and_ready, unknown_model},
     settlement::settle,
 };
-use eval::{
-    MetricConfig, Missing, Question,
-    qualify::{self},
-    verdict::Case,
-};
+use eval::{MetricConfig, Missing, Question, qualify, verdict::Case};
 use models::Identity;
 use std::{collections::BTreeSet, path::Path};
 use store::KeyBuilder;
@@ -49,10 +45,7 @@ pub fn planted_cases(questions: &[Question], n: usize) -> Vec<Case> {
 pub fn qualify_cost(session: &Session, judges: &[String], cases: &[Case]) -> Result<CostEstimate, Error> {
     let models = &session.experiment.models;
     let unknown = judges.iter().filter(|judge| !models.contains_key(*judge));
-    let mistakes: Vec<String> = unknown.map(|judge| unknown_model(judge)).collect();
-    if !mistakes.is_empty() {
-        return Err(Error::Refused(mistakes));
-    }
+    Error::refuse(unknown.map(|judge| unknown_model(judge)).collect())?;
     let bytes = |case: &Case| case.question.len() + case.against.len() + case.item.len();
     let asked = judges.iter().flat_map(|judge| cases.iter().map(move |case| (judge.as_str(), verdict(bytes(case)))));
     Ok(CostEstimate::sum(models, session.budget().caps(), asked))
@@ -89,7 +82,7 @@ pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<Q
     Ok(record)
 }
 
-/// The experiment's judges with their records, made on whatever machine.
+/// The experiment's judges with their records, also those made on other machines.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -113,7 +106,7 @@ fn parse_record(bytes: &[u8], model: &Identity) -> Option<QualificationRecord> {
     serde_json::from_slice::<QualificationRecord>(bytes).ok().filter(|record| record.model == *model)
 }
 
-/// How a model did, by the record in this folder; none if nobody tried it.
+/// How a model did as a judge, by the record in this folder; none without a record.
 pub(crate) fn record(root: &Path, model: &Identity) -> Option<QualificationRecord> {
     parse_record(&std::fs::read(root.join(record_name(model))).ok()?, model)
 }

@@ -304,7 +304,7 @@ impl RunPipeline {
         if let Some(others) = self.others() {
             return stream_answer(others, question, history, at_most, on_event).await;
         }
-        let told = async {
+        let answering = async {
             let mut events = pin!(
                 self.pipeline().await?.answer_from(AskedQuestion { text: question, history, filter: None }, at_most)
             );
@@ -313,7 +313,7 @@ impl RunPipeline {
             }
             Ok(())
         };
-        rag::python::on_behalf_of(self.caller(), told).await
+        rag::python::on_behalf_of(self.caller(), answering).await
     }
 
     /// Whether it writes answers, besides finding passages.
@@ -479,16 +479,12 @@ fn check_models(
 ) -> Result<Vec<String>, Error> {
     let known = &record.provenance()?.identities;
     let embedder = trial.pipeline.embedder.as_deref();
-    let others = trial.pipeline.models();
-    let used: BTreeSet<&str> = embedder.into_iter().chain(others).collect();
     let mut notes = Vec::new();
-    for name in used {
+    for name in trial.models().collect::<BTreeSet<_>>() {
         let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
         // Each part checks its own models.
-        if part.is_some_and(|part| !part.holds(config.kind())) {
-            continue;
-        }
-        if config.identity(session.context())? == *then {
+        let is_elsewhere = part.is_some_and(|part| !part.holds(config.kind()));
+        if is_elsewhere || config.identity(session.context())? == *then {
             continue;
         }
         if embedder == Some(name) {

@@ -34,7 +34,7 @@ use store::Key;
 const VERSION: u32 = 1;
 
 /// What a run was made from: `frozen.json` in its folder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunProvenance {
     /// The format of this structure.
     version: u32,
@@ -106,9 +106,9 @@ impl RunProvenance {
 
     pub(crate) fn of(session: &Session, prepared: &PreparedRun, outcome: &PlanOutcome) -> Self {
         let (plan, sources) = (&prepared.plan, &prepared.sources);
-        // The outcome knows the names of partial outputs, which differ from
-        // their tasks' own. The outcome of a search does not fit this plan:
-        // each step numbers its tasks anew.
+        // A partial output has another name than its task's artifact, so names
+        // come from the outcome. The outcome of a search has the task ids of
+        // its last step's plan, not of this one.
         let is_whole = session.experiment.search.is_exhaustive();
         let made = |id: &TaskId| outcome.outputs.get(id).filter(|_| is_whole).cloned();
         let mut artifacts = BTreeMap::new();
@@ -120,7 +120,7 @@ impl RunProvenance {
             );
             trials.push(FrozenTrial { trial: trial.clone(), inputs });
         }
-        let documents = sources.files.iter().map(|(file, key)| IndexedDocument {
+        let documents = sources.corpus.files.files.iter().map(|(file, key)| IndexedDocument {
             path: file.path.clone(),
             bytes: file.bytes,
             key: *key,
@@ -135,7 +135,7 @@ impl RunProvenance {
             experiment: session.experiment.text_without_secrets(),
             identities: sources.identities.clone(),
             documents: documents.collect(),
-            read_ms: sources.read_ms,
+            read_ms: sources.corpus.read_ms,
             trials,
             artifacts,
             overrides,
@@ -151,11 +151,7 @@ impl RunProvenance {
     /// Reads the record of a run's folder; none if there is none.
     fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = RunFileName::Frozen.within(folder);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error::file("read", &path, source)),
-        };
+        let Some(bytes) = Error::allow_missing(&path, std::fs::read(&path))? else { return Ok(None) };
         let damaged = |error| Error::table(format!("{}: {error}; run again to make it anew", path.display()));
         Self::parse(&bytes).map(Some).map_err(damaged)
     }
@@ -165,26 +161,10 @@ impl RunProvenance {
     fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(bytes).or_else(|error| match serde_json::from_slice(bytes) {
             Ok(FrozenHeader { version, formats }) if !is_readable(version, &formats) => {
-                Ok(Self::empty(version, formats))
+                Ok(Self { version, formats, ..Self::default() })
             }
             _ => Err(error),
         })
-    }
-
-    /// A record of which only the formats are known.
-    fn empty(version: u32, formats: ArtifactFormats) -> Self {
-        Self {
-            version,
-            formats,
-            experiment: String::new(),
-            identities: BTreeMap::new(),
-            documents: Vec::new(),
-            read_ms: 0,
-            trials: Vec::new(),
-            artifacts: BTreeMap::new(),
-            overrides: Vec::new(),
-            file: None,
-        }
     }
 }
 
@@ -211,7 +191,7 @@ fn file_of(session: &Session) -> Option<String> {
 
 /// The versions of the formats of artifacts, by name: tables, and each kind of
 /// index.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "RecordedFormats")]
 struct ArtifactFormats(BTreeMap<String, u32>);
 
@@ -273,10 +253,8 @@ impl RunRecord {
     /// A record of these results, by an experiment of this text.
     #[cfg(test)]
     pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
-        let frozen = RunProvenance {
-            experiment: experiment.to_owned(),
-            ..RunProvenance::empty(VERSION, ArtifactFormats::current())
-        };
+        let (experiment, formats) = (experiment.to_owned(), ArtifactFormats::current());
+        let frozen = RunProvenance { version: VERSION, formats, experiment, ..RunProvenance::default() };
         Self { summary: RunSummary::of(results, 0), frozen: Some(frozen) }
     }
 
@@ -353,20 +331,20 @@ impl RunRecord {
     pub fn remarks(&self, session: &Session, by_id: bool) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.overrides().is_empty() {
-            let mut said = format!("run {} was a try with {}", self.id(), self.overrides().join(" "));
+            let mut remark = format!("run {} was a try with {}", self.id(), self.overrides().join(" "));
             let past = session.workspace().past_runs().unwrap_or_default();
             let whole = past.iter().find(|run| run.experiment == self.board().experiment && run.overrides.is_empty());
             if let Some(whole) = whole.filter(|_| !by_id) {
-                said += &format!("; the last run of the whole file is {0}: --run {0} looks at that", whole.run);
+                remark += &format!("; the last run of the whole file is {0}: --run {0} looks at that", whole.run);
             }
-            remarks.push(said);
+            remarks.push(remark);
         }
-        let theirs = self.frozen.as_ref().and_then(|frozen| frozen.file.clone());
-        if let (Some(theirs), Some(ours)) = (theirs, file_of(session))
-            && theirs != ours
+        let of_run = self.frozen.as_ref().and_then(|frozen| frozen.file.clone());
+        if let (Some(of_run), Some(file)) = (of_run, file_of(session))
+            && of_run != file
         {
             remarks.push(format!(
-                "run {} came from {theirs}, which has the same `name` as {ours}: another `name` keeps their runs apart",
+                "run {} came from {of_run}, which has the same `name` as {file}: another `name` keeps their runs apart",
                 self.id()
             ));
         }
@@ -433,8 +411,8 @@ impl RunRecord {
     }
 }
 
-/// The last finished run of a session's experiment, on whatever machine if the
-/// store is an object store.
+/// The last finished run of a session's experiment; in an object store, also
+/// that of another machine.
 ///
 /// # Errors
 /// If there is none, or it cannot be read.

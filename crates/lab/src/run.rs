@@ -3,7 +3,6 @@
 
 mod search;
 mod search_scores;
-mod versions;
 
 use crate::{
     Error, PreparedRun, Session,
@@ -12,16 +11,17 @@ use crate::{
     gather::{RunPart, gather, measure},
     healing::Healing,
     layout::{self, RunFileName},
-    plan::{Outputs, Trial},
+    plan::{Outputs, Trial, TrialTasks},
     record::RunProvenance,
     results::Results,
     run_summary::summary_json,
     settlement::settle,
+    track::DataVersion,
     workspace::ClaimedArtifacts,
 };
+use eval::Dataset;
 use serde_json::json;
-use store::upkeep::RunArtifacts;
-use versions::{corpus_version, dataset_version};
+use store::{Key, KeyBuilder, upkeep::RunArtifacts};
 
 /// A run in progress.
 pub(crate) struct Run<'a> {
@@ -110,11 +110,7 @@ impl<'a> Run<'a> {
     pub(crate) async fn so_far(&self) -> Result<Option<Results>, Error> {
         let Self { session, prepared, .. } = *self;
         let there = stored_tasks(&prepared.plan, session.workspace().store()).await?;
-        let is_there = |tasks: &crate::plan::TrialTasks| {
-            !tasks.scores.is_empty()
-                && there[tasks.passages]
-                && tasks.answers.iter().copied().chain(tasks.scoring()).all(|id| there[id])
-        };
+        let is_there = |tasks: &TrialTasks| !tasks.scores.is_empty() && tasks.results().all(|id| there[id]);
         let scored = prepared.trials.iter().zip(&prepared.plan.trials).filter(|(_, tasks)| is_there(tasks));
         let trials: Vec<Trial> = scored.map(|(trial, _)| trial.clone()).collect();
         if trials.is_empty() {
@@ -161,8 +157,8 @@ fn log_start(session: &Session, prepared: &PreparedRun) {
         }),
     );
     for rejected in &prepared.rejected {
-        let fields = json!({ "path": rejected.path, "reason": crate::error_chain(&rejected.reason) });
-        execution.log("document_rejected", fields);
+        let reason = error_chain(&rejected.reason);
+        execution.log("document_rejected", json!({ "path": rejected.path, "reason": reason }));
     }
     for unread in &prepared.unread {
         execution.log("document_unread", json!({ "path": unread.path, "reason": unread.reason }));
@@ -189,4 +185,24 @@ fn log_end(prepared: &PreparedRun, outcome: &PlanOutcome, results: &Results) {
             "repeated": outcome.repeated, "winner": results.winner, "partial": results.partial,
         }),
     );
+}
+
+/// The version of the golden questions that a run is made from: the digest of their content.
+fn dataset_version(session: &Session, prepared: &PreparedRun) -> Option<DataVersion> {
+    let spec = session.experiment.dataset.as_ref()?;
+    let dataset = Dataset { questions: prepared.questions.clone() };
+    let (version, rows) = (dataset.version(), dataset.questions.len());
+    Some(DataVersion { version, source: spec.source().to_owned(), rows, bytes: None })
+}
+
+/// The version of the corpus: the digest of its files' names and bytes.
+fn corpus_version(session: &Session, prepared: &PreparedRun) -> DataVersion {
+    let files = &prepared.sources.corpus.files.files;
+    let files: Vec<(&str, &Key)> = files.iter().map(|(file, key)| (file.path.as_str(), key)).collect();
+    DataVersion {
+        version: KeyBuilder::new("corpus files").field("files", &files).finish().short(),
+        source: session.experiment.corpus.source.clone(),
+        rows: prepared.documents,
+        bytes: Some(prepared.text_bytes),
+    }
 }

@@ -1,6 +1,6 @@
 //! What a run's leaderboard says and what comparisons of its trials need, stored
-//! beside the results: whoever only shows the leaderboard, compares trials or
-//! asks a question need not read the passages of all trials.
+//! beside the results: showing the leaderboard, comparing trials and asking a
+//! question need not read the passages of all trials.
 
 use crate::{
     Error,
@@ -114,12 +114,10 @@ impl RunHead {
         Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
     }
 
-    /// The experiment's name.
     pub(crate) fn experiment(&self) -> &str {
         &self.board.experiment
     }
 
-    /// The run's id.
     pub(crate) fn run(&self) -> &str {
         &self.board.run
     }

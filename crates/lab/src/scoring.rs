@@ -154,11 +154,11 @@ impl Scoring {
     /// The estimated cost. Answers that are in the journal already are not
     /// subtracted, so scoring a file again costs less.
     pub fn estimate(&self) -> CostEstimate {
-        let pairs =
-            self.scorer.spec.evaluate.metrics.iter().flat_map(|config| self.rows.iter().map(move |row| (config, row)));
+        let (spec, caps) = (&self.scorer.spec, self.scorer.budget.caps());
+        let pairs = spec.evaluate.metrics.iter().flat_map(|config| self.rows.iter().map(move |row| (config, row)));
         let asked = pairs.filter(|(config, row)| lacks(config, row).is_none());
-        let loads = asked.flat_map(|(config, row)| score_of(&self.scorer.spec.evaluate, config, &sample(row)));
-        CostEstimate::sum(&self.scorer.spec.models, self.scorer.budget.caps(), loads)
+        let loads = asked.flat_map(|(config, row)| score_of(&spec.evaluate, config, &sample(row)));
+        CostEstimate::sum(&spec.models, caps, loads)
     }
 
     /// Scores every row by every metric.
@@ -248,8 +248,8 @@ impl Scoring {
         scored
     }
 
-    /// The scores of metrics that ask nobody, row by row, on all cores. None
-    /// where a model or a function has to be asked.
+    /// The scores of metrics that call no model and no function, row by row, on
+    /// all cores; none for the others.
     async fn compute_all(&self) -> Vec<Option<Scored>> {
         let configs = &self.scorer.spec.evaluate.metrics;
         let of_row = |row| {
@@ -325,11 +325,10 @@ impl Scoring {
         let judges = self.judges();
         let metrics: Vec<MetricScores> = configs.iter().map(|config| summary(config, &rows, &judges)).collect();
         let unchecked_places = self.unchecked_places(&metrics);
-        let all = || rows.iter().flat_map(|row| row.scores.values());
-        let failed = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::ProviderError(_)));
-        let provider_errors = all().filter(failed).count();
-        let failed = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::FunctionError(_)));
-        let function_errors = all().filter(failed).count();
+        let scores: Vec<&Score> = rows.iter().flat_map(|row| row.scores.values()).map(|scored| &scored.score).collect();
+        let count = |is_one: fn(&Score) -> bool| scores.iter().filter(|score| is_one(score)).count();
+        let provider_errors = count(|score| matches!(score, Score::Missing(Missing::ProviderError(_))));
+        let function_errors = count(|score| matches!(score, Score::Missing(Missing::FunctionError(_))));
         let budget = BudgetResult::of(&self.scorer.budget);
         ScoreResults {
             file: self.file.clone(),
@@ -430,7 +429,7 @@ fn lacking(configs: &[MetricConfig], rows: &[AnsweredRow]) -> Vec<String> {
                 (needs.evidence, "`evidence`, with `document` and `span` in `contexts`"),
             ]
             .into_iter()
-            .filter_map(|(needed, column)| needed.then_some(column))
+            .filter_map(|(is_needed, column)| is_needed.then_some(column))
             .collect();
             let label = config.label();
             mistakes.push(format!(

@@ -32,7 +32,7 @@ pub struct Session {
     /// session.
     budget: Budget,
     /// Set when the first plan is executed: the workers that load the documents do the run too.
-    engine: OnceCell<Box<dyn Engine>>,
+    engine: OnceCell<Engine>,
 }
 
 impl Session {
@@ -45,10 +45,10 @@ impl Session {
         Ok(Self::of(experiment, setup, workspace))
     }
 
-    /// Opens an experiment's store to look at it: nothing in it is made or
-    /// changed, so it may be a folder that cannot be written to. What is made
-    /// on the way goes into `scratch`, a folder that the caller removes
-    /// afterwards; paid answers are lost with it.
+    /// Opens an experiment's store for reading: nothing in it is made or
+    /// changed, so it may be a folder that cannot be written to. Temporary
+    /// files go into `scratch`, a folder that the caller removes afterwards;
+    /// paid answers are lost with it.
     ///
     /// # Errors
     /// [`Error::NoRun`] if there is no store; or it cannot be read.
@@ -74,8 +74,8 @@ impl Session {
         Self { experiment, setup, context, workspace, budget, engine }
     }
 
-    /// The results of the last finished run of this experiment, on whatever
-    /// machine if the store is an object store.
+    /// The results of the last finished run of this experiment; in an object
+    /// store, also of a run of another machine.
     ///
     /// # Errors
     /// If there is none, or it cannot be read.
@@ -129,14 +129,7 @@ impl Session {
             true => Client::new(None),
             false => Client::sharing(self.workspace.journal().clone()),
         };
-        let client = client
-            .with_budget(self.budget.clone())
-            .with_cancellation(self.setup.control.cancel.clone())
-            .with_listener(self.setup.control.listener.clone());
-        let client = match &self.setup.control.retry {
-            Some(retry) => client.with_retry(retry.clone()),
-            None => client,
-        };
+        let client = self.setup.control.attach(client, &self.budget);
         let client = match &self.setup.cluster.lessor {
             Some(lessor) => client.with_lessor(lessor.clone()),
             None => client,
@@ -146,15 +139,14 @@ impl Session {
 
     /// What executes plans: this machine, or the cluster that the experiment
     /// names, which is joined when it is first needed.
-    pub(crate) async fn engine(&self) -> Result<&dyn Engine, Error> {
+    pub(crate) async fn engine(&self) -> Result<&Engine, Error> {
         let spec = &self.experiment.engine;
-        let engine = self.engine.get_or_try_init(|| async {
-            let engine: Box<dyn Engine> = match &spec.ray {
-                Some(ray) => Box::new(cluster::join(self, ray).await?),
-                None => Box::new(Local { cores: self.context.cpu.cores(), tasks: spec.local.tasks }),
-            };
-            Ok::<_, Error>(engine)
-        });
-        Ok(engine.await?.as_ref())
+        let open = || async {
+            Ok(match &spec.ray {
+                Some(ray) => Engine::Remote(cluster::join(self, ray).await?),
+                None => Engine::Local(Local { cores: self.context.cpu.cores(), tasks: spec.local.tasks }),
+            })
+        };
+        self.engine.get_or_try_init(open).await
     }
 }

@@ -1,10 +1,10 @@
-//! The end of work that cannot keep what it pays for: calls in flight are awaited, what they gave is written if that is
-//! possible, and the error says what is lost.
+//! Ends work so that no paid answer is lost: calls in flight are awaited, their answers are stored if that is possible,
+//! and the error says how many could not be stored.
 
 use crate::{Error, model_error, progress::Progress};
 use models::Client;
 
-/// Ends work of a client, and replaces errors that only follow from its failure.
+/// Ends the work of a client. An error that only follows from a failure of the client is replaced by that failure.
 pub(crate) async fn settle<T>(client: &Client, progress: &Progress, result: Result<T, Error>) -> Result<T, Error> {
     if let Some(calls) = begun(client) {
         progress.warn(format!("waiting some seconds for {calls}, to keep what is paid; Ctrl-C again ends at once"));

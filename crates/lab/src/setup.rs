@@ -6,7 +6,8 @@ use crate::{
     spec::RayEngineSpec,
 };
 use models::{
-    Caps, CpuBudget, Lessor, Listener, ModelDirectory, PullOptions, RetryPolicy, provider, provider::Environment,
+    Budget, Caps, Client, CpuBudget, Lessor, Listener, ModelDirectory, PullOptions, RetryPolicy, provider,
+    provider::Environment,
 };
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +46,20 @@ pub struct Control {
     /// Whether answers of models are neither kept nor taken from the journal: a
     /// run must not pay twice, and a service must not keep what it was asked.
     pub forgets_answers: bool,
+}
+
+impl Control {
+    /// Gives a client this control, and a budget to spend.
+    pub(crate) fn attach(&self, client: Client, budget: &Budget) -> Client {
+        let client = client
+            .with_budget(budget.clone())
+            .with_cancellation(self.cancel.clone())
+            .with_listener(self.listener.clone());
+        match &self.retry {
+            Some(retry) => client.with_retry(retry.clone()),
+            None => client,
+        }
+    }
 }
 
 /// What a driver or a worker of a cluster needs in addition; empty on a machine that works alone.

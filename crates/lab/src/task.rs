@@ -10,21 +10,16 @@ pub(crate) mod fixture;
 mod handles;
 pub(crate) mod read;
 mod rows;
-mod tokens;
-mod turn;
 mod usage;
 mod work;
 
-pub(crate) use handles::ModelHandles;
-pub(crate) use turn::CallTurn;
 pub(crate) use {
     corpus::{chunk_table, open_corpus},
-    handles::TurnModels,
+    handles::{CallTurn, ModelHandles, TurnModels},
     rows::{
         answers_by_question, decode_matrix, passages_by_question, queries_by_question, scores_by_question,
         searchable_questions,
     },
-    tokens::question_tokens,
     usage::{TaskUsage, load_usage, usage_of},
 };
 
@@ -288,13 +283,9 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
         // Stored before the output, so that every stored output has its usage.
         usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
     }
-    let artifact = match content {
-        OutputContent::Written(artifact) => artifact,
-        OutputContent::Bytes(bytes) => {
-            cx.store.put(&artifact, bytes).await?;
-            artifact
-        }
-    };
+    if let OutputContent::Bytes(bytes) = content {
+        cx.store.put(&artifact, bytes).await?;
+    }
     if has_parts {
         checkpoint::remove(cx, &task.key).await;
     }

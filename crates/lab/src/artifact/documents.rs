@@ -21,10 +21,10 @@ impl DocumentRow {
         }
     }
 
-    fn rejected(&self) -> Option<&Rejected> {
+    pub(crate) fn into_document(self) -> Option<Document> {
         match self {
-            Self::Document(_) => None,
-            Self::Rejected(rejected) => Some(rejected),
+            Self::Document(document) => Some(document),
+            Self::Rejected(_) => None,
         }
     }
 
@@ -50,7 +50,13 @@ impl ArtifactTable for DocumentRow {
             .json("pages", documents().map(|document| document.map(|document| &document.pages)))
             .json("headings", documents().map(|document| document.map(|document| &document.headings)))
             .json("metadata", documents().map(|document| document.map(|document| &document.metadata)))
-            .json("rejected", rows.iter().map(|row| row.rejected().map(|rejected| &rejected.reason)))
+            .json(
+                "rejected",
+                rows.iter().map(|row| match row {
+                    Self::Document(_) => None,
+                    Self::Rejected(rejected) => Some(&rejected.reason),
+                }),
+            )
     }
 
     fn rows(batch: &TableBatch<'_>) -> Result<Vec<Self>, Error> {

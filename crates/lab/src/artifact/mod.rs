@@ -227,8 +227,8 @@ fn writer(schema: Arc<Schema>) -> Result<ArrowWriter<Vec<u8>>, Error> {
 const ROWS_AT_ONCE: usize = 256;
 /// The most numbers of a vector.
 const MOST_NUMBERS: i32 = 1 << 16;
-/// A table may unpack to this many bytes, and to [`MOST_TIMES`] the bytes of its file beyond them. What we write has 2 to
-/// 30 times its file's bytes; a file that is made to fill the memory has a hundred thousand times.
+/// A table may unpack to this many bytes plus [`MOST_TIMES`] times the bytes of its file. Tables of Reverie unpack to 2 to
+/// 30 times their file; a malicious file unpacks to a hundred thousand times.
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_TIMES: u64 = 100;
 
@@ -280,11 +280,6 @@ fn unpacked_bytes(column: &ArrayRef) -> u64 {
         Some(texts) => texts.views().iter().map(|view| u64::from(*view as u32)).sum(),
         None => column.get_array_memory_size() as u64,
     }
-}
-
-/// An empty column of the given type, for tables without rows.
-fn empty_field(name: &str, data_type: DataType) -> Field {
-    Field::new(name, data_type, false)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What `embed` makes: one vector per searchable chunk (or question), in order.
 
-use super::{batches, empty_field, write};
+use super::{batches, write};
 use crate::Error;
 use arrow_array::{Array, FixedSizeListArray, Float32Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -17,7 +17,7 @@ pub fn encode_vectors(matrix: &Matrix) -> Result<Bytes, Error> {
     let width = i32::try_from(matrix.columns.max(1)).map_err(Error::table)?;
     let values = Arc::new(Float32Array::from(matrix.data.clone()));
     let list = FixedSizeListArray::try_new(item, width, values, None).map_err(Error::table)?;
-    let schema = Schema::new(vec![empty_field("vector", list.data_type().clone())]);
+    let schema = Schema::new(vec![Field::new("vector", list.data_type().clone(), false)]);
     write(&RecordBatch::try_new(Arc::new(schema), vec![Arc::new(list)]).map_err(Error::table)?)
 }
 

@@ -9,7 +9,7 @@ use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Seconds from which on a person notices that a search takes time.
+/// People do not notice a search that takes less time than this, in seconds.
 const PERCEIVED: f64 = 0.1;
 
 /// A column of a leaderboard.
@@ -151,7 +151,7 @@ pub(super) fn columns(results: &Results) -> Vec<Column> {
     columns
 }
 
-/// How many digits tell the fastest trials apart: a search takes milliseconds.
+/// The digits of seconds that keep the fastest trials apart: a search takes milliseconds.
 fn digits_of_seconds(results: &Results) -> usize {
     let known = results.trials.iter().filter_map(|found| found.latency_p50).filter(|seconds| *seconds > 0.0);
     match known.fold(f64::INFINITY, f64::min) {

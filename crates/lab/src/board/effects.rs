@@ -1,10 +1,10 @@
 //! What each axis changes: the difference that one value makes in place of
 //! another, paired over everything else that was equal.
 //!
-//! For two values of an axis, each pair of trials counts that differ on this
-//! axis only; an axis that one of the two trials does not use is equal. Their
-//! scores are compared question by question, averaged over the pairs, and the
-//! interval of the mean over questions is the bootstrap of the leaderboard.
+//! Two values of an axis are compared over the pairs of trials that differ on
+//! this axis only; an axis that one of the two trials does not use counts as
+//! equal. The differences are averaged over the pairs for each question, and
+//! the interval of their mean over questions is the bootstrap of the leaderboard.
 
 use super::columns::varying;
 use crate::{

@@ -18,10 +18,10 @@ impl Board {
         self.rows.iter().filter(|row| row.stopped.is_none()).take(best)
     }
 
-    /// The first trials of the leaderboard as tables `[[space]]` of an experiment file: each with
-    /// all its settings, and each with `more` values on other axes, or instead of its own. So a
-    /// large space can be searched by something cheap, such as retrieval, and its best pipelines
-    /// tried with something expensive, such as answers of several models.
+    /// The first trials of the leaderboard as tables `[[space]]` of an experiment file. Each table
+    /// holds all settings of its trial; the values in `more` are added, and replace the trial's own
+    /// on the same axis. So a large space can be searched by something cheap, such as retrieval,
+    /// and its best pipelines tried with something expensive, such as answers of several models.
     ///
     /// Trials that a search stopped are not among them.
     ///

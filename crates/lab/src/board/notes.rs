@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     budget::BudgetResult,
-    results::{JudgeResult, NotEnriched, Results, counts_money},
+    results::{JudgeResult, NotEnriched, Results, TrialResult, counts_money},
     search::{SearchResult, StopKind},
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
-use models::{Cap, Spending, SpentTotals};
+use models::{Cap, ModelUsage, Spending, SpentTotals};
 use std::fmt::Write;
 
 /// How much was read, asked and tried.
@@ -30,7 +30,7 @@ pub(super) fn corpus(results: &Results) -> String {
     text
 }
 
-/// How much of it this run did itself.
+/// How many tasks this run executed, and how many it took from the store.
 pub(super) fn work(results: &Results) -> String {
     let mut text =
         format!("{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
@@ -195,45 +195,21 @@ fn count_unpaid(results: &Results) -> usize {
     scores.filter(|scored| matches!(scored.score, Score::Missing(Missing::Budget(_)))).count()
 }
 
-/// Notes on chunks for which an `enrich` component wrote nothing usable. A note
-/// names all trials that share these chunks.
-fn not_enriched(results: &Results) -> Vec<Note> {
+/// The texts of notes on trials, each once, with the trials that share it.
+fn group_by_text<'a>(
+    results: &'a Results,
+    texts: impl Fn(&'a TrialResult) -> Vec<String>,
+) -> impl Iterator<Item = (String, Vec<&'a str>)> {
     let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
     for found in &results.trials {
-        let Some(NotEnriched { chunks, total, reason }) = &found.not_enriched else { continue };
-        let (n, all, name) = (count(*chunks), count(*total), found.trial.pipeline.enrich.name());
-        let text = format!("{name} wrote nothing usable for {n} of {all} chunks, most often because: {reason}");
-        add_trial(&mut trials_by_text, text, &found.trial.id);
-    }
-    trials_by_text.into_iter().map(of_trials).collect()
-}
-
-/// One note for each model that read only the beginning of some texts. A note
-/// names all trials in which the model read equally many of them.
-fn cut_texts(results: &Results) -> Vec<Note> {
-    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
-    for found in &results.trials {
-        let calls = [(&found.usage.index, "chunks"), (&found.usage.questions, "texts")];
-        for (ledger, texts) in calls {
-            for (_, used) in ledger.models().filter(|(_, used)| used.cut_texts > 0) {
-                let (model, n) = (&used.model, count(used.cut_texts as usize));
-                let text = format!(
-                    "{model} read only the beginning of {n} {texts}, which are longer than it reads: \
-                     smaller chunks, or a model that reads more, take in all of them"
-                );
-                add_trial(&mut trials_by_text, text, &found.trial.id);
+        for text in texts(found) {
+            match trials_by_text.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, trials)) => trials.push(&found.trial.id),
+                None => trials_by_text.push((text, vec![&found.trial.id])),
             }
         }
     }
-    trials_by_text.into_iter().map(of_trials).collect()
-}
-
-/// Adds a trial to the note with this text.
-fn add_trial<'a>(trials_by_text: &mut Vec<(String, Vec<&'a str>)>, text: String, trial: &'a str) {
-    match trials_by_text.iter_mut().find(|(other, _)| *other == text) {
-        Some((_, trials)) => trials.push(trial),
-        None => trials_by_text.push((text, vec![trial])),
-    }
+    trials_by_text.into_iter()
 }
 
 /// A note about queries or chunks of some trials.
@@ -245,27 +221,47 @@ fn of_trials((text, trials): (String, Vec<&str>)) -> Note {
     }
 }
 
-/// Notes on operators whose calls are unknown. A note names all trials that
-/// share these operators.
-fn unknown_prices(results: &Results) -> Vec<Note> {
-    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
-    for found in results.trials.iter().filter(|found| !found.usage.unknown.is_empty()) {
-        let operators = found.usage.unknown.join(", ");
+/// Notes on chunks for which an `enrich` component wrote nothing usable.
+fn not_enriched(results: &Results) -> impl Iterator<Item = Note> {
+    let text = |found: &TrialResult| {
+        let NotEnriched { chunks, total, reason } = found.not_enriched.as_ref()?;
+        let (n, all, name) = (count(*chunks), count(*total), found.trial.pipeline.enrich.name());
+        Some(format!("{name} wrote nothing usable for {n} of {all} chunks, most often because: {reason}"))
+    };
+    group_by_text(results, move |found| Vec::from_iter(text(found))).map(of_trials)
+}
+
+/// Notes on models that read only the beginning of some texts.
+fn cut_texts(results: &Results) -> impl Iterator<Item = Note> {
+    let text = |(used, texts): (&ModelUsage, &str)| {
+        let (model, n) = (&used.model, count(used.cut_texts as usize));
+        format!(
+            "{model} read only the beginning of {n} {texts}, which are longer than it reads: \
+             smaller chunks, or a model that reads more, take in all of them"
+        )
+    };
+    let texts = move |found: &TrialResult| {
+        let index = found.usage.index.models().map(|(_, used)| (used, "chunks"));
+        let calls = index.chain(found.usage.questions.models().map(|(_, used)| (used, "texts")));
+        calls.filter(|(used, _)| used.cut_texts > 0).map(text).collect()
+    };
+    group_by_text(results, texts).map(of_trials)
+}
+
+/// Notes on operators whose calls are unknown.
+fn unknown_prices(results: &Results) -> impl Iterator<Item = Note> {
+    let text = |found: &TrialResult| {
         // Models of this process cost nothing, whatever their calls were.
         let cost = match found.cost_usd.and(found.index_cost_usd) {
             Some(_) => "",
             None => ", and the cost is unknown",
         };
+        let operators = found.usage.unknown.join(", ");
         let text =
             format!("tokens and seconds lack the calls of {operators}, whose outputs an earlier version made{cost}");
-        add_trial(&mut trials_by_text, text, &found.trial.id);
-    }
-    let note = |(text, trials): (String, Vec<&str>)| Note {
-        about: About::Price,
-        subject: None,
-        text: format!("{}: {text}", trials.join(", ")),
+        if operators.is_empty() { Vec::new() } else { vec![text] }
     };
-    trials_by_text.into_iter().map(note).collect()
+    group_by_text(results, text).map(|(text, trials)| note(About::Price, format!("{}: {text}", trials.join(", "))))
 }
 
 /// One note for each model without a price, where other costs are known: nothing
@@ -273,10 +269,6 @@ fn unknown_prices(results: &Results) -> Vec<Note> {
 fn unpriced(results: &Results) -> Vec<Note> {
     if !counts_money(&results.trials) {
         return Vec::new();
-    }
-    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
-    for found in &results.trials {
-        found.usage.unpriced.iter().for_each(|model| add_trial(&mut trials_by_text, model.clone(), &found.trial.id));
     }
     let note = |(model, trials): (String, Vec<&str>)| Note {
         about: About::Price,
@@ -287,26 +279,23 @@ fn unpriced(results: &Results) -> Vec<Note> {
         ),
         subject: Some(model),
     };
-    trials_by_text.into_iter().map(note).collect()
+    group_by_text(results, |found| found.usage.unpriced.clone()).map(note).collect()
 }
 
-/// Notes on questions for which queries were not written as intended. A note names all trials that
-/// share these queries.
-fn fallbacks(results: &Results) -> Vec<Note> {
-    let mut trials_by_text: Vec<(String, Vec<&str>)> = Vec::new();
-    for found in &results.trials {
+/// Notes on questions for which queries were not written as intended.
+fn fallbacks(results: &Results) -> impl Iterator<Item = Note> {
+    let text = |found: &TrialResult| {
         let reasons: Vec<&str> =
             found.questions.iter().filter_map(|question| question.query_fallback.as_deref()).collect();
         let times = |reason: &str| reasons.iter().filter(|other| **other == reason).count();
         // Of equally frequent reasons, the first.
-        let Some(most) = reasons.iter().rev().max_by_key(|reason| times(reason)) else { continue };
+        let most = reasons.iter().rev().max_by_key(|reason| times(reason))?;
         let (n, all, often) = (count(reasons.len()), count(found.questions.len()), times(most));
         let why = if often == reasons.len() { (*most).to_owned() } else { format!("{most} ({} times)", count(often)) };
         let name = found.trial.pipeline.query.name();
-        let text = format!("{name} fell back for {n} of {all} questions, most often because: {why}");
-        add_trial(&mut trials_by_text, text, &found.trial.id);
-    }
-    trials_by_text.into_iter().map(of_trials).collect()
+        Some(format!("{name} fell back for {n} of {all} questions, most often because: {why}"))
+    };
+    group_by_text(results, move |found| Vec::from_iter(text(found))).map(of_trials)
 }
 
 /// What calls to a model took.

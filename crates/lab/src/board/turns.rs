@@ -1,5 +1,5 @@
-//! How trials do from turn to turn of conversations: the first turn stands alone
-//! and is equal for all ways to search a follow-up.
+//! How trials do at each turn of conversations. The first turn has no history,
+//! so it is the same for all ways to search a follow-up question.
 
 use super::note::{About, Note, count};
 use crate::results::Results;

@@ -8,7 +8,7 @@ use crate::{
     record::RunRecord,
 };
 use std::{
-    io::{self, Read},
+    io::Read,
     path::{Path, PathBuf},
 };
 use store::ArtifactStore;
@@ -137,12 +137,9 @@ impl<'a> BundleLocation<'a> {
 
 /// The first `bytes` bytes of a file, or all if it has fewer; none if there is no file.
 fn read_at_most(path: &Path, bytes: u64) -> Result<Option<Vec<u8>>, Error> {
-    match store::open_regular(path).and_then(|file| {
+    let read = store::open_regular(path).and_then(|file| {
         let mut content = Vec::new();
         file.take(bytes).read_to_end(&mut content).map(|_| content)
-    }) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::file("read", path, source)),
-    }
+    });
+    Error::allow_missing(path, read)
 }

@@ -14,9 +14,8 @@ pub(super) struct MetricFindings<'a> {
     pub(super) tests: usize,
     /// Whether the run has the metric at all.
     pub(super) is_there: bool,
-    /// The metric's lowest score.
+    /// The ends of the metric's range.
     pub(super) low: f64,
-    /// The highest.
     pub(super) high: f64,
 }
 

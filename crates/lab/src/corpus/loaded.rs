@@ -13,6 +13,7 @@ use rag::{
     Document,
     load::{Rejected, Unread},
 };
+use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A corpus that was read and parsed.
@@ -63,7 +64,7 @@ impl LoadedCorpus {
             }
             let bytes = match self.execution.artifact(name).await {
                 Ok(bytes) => bytes,
-                // Parsed again here and now: a file that was parsed needs nothing else.
+                // The task can be run again at once, because it reads nothing but files.
                 Err(Error::Store(store::Error::Damaged { .. }) | Error::Table(_)) => self.parse_again(id).await?,
                 Err(error) => return Err(error),
             };
@@ -75,7 +76,7 @@ impl LoadedCorpus {
     async fn parse_again(&self, id: TaskId) -> Result<Bytes, Error> {
         let (task, progress) = (&self.plan.tasks[id], Progress::default());
         let output = execute(task, &Outputs::new(), false, CallTurn::default(), &self.execution, &progress).await?;
-        self.execution.log("artifacts_lost", serde_json::json!({ "artifacts": [task.artifact()] }));
+        self.execution.log("artifacts_lost", json!({ "artifacts": [task.artifact()] }));
         self.execution.artifact(&output.artifact).await
     }
 }

@@ -1,17 +1,13 @@
 //! The engine of one machine: tokio runs tasks that wait, blocking threads
 //! within the CPU budget run tasks that compute.
 
-use super::{Assignment, Engine, PlanOutcome, Runner, schedule};
+use super::{Assignment, Runner};
 use crate::{
     Error,
     operator::Operator,
-    plan::Plan,
-    progress::Progress,
-    task::{self, Execution, StoredOutput},
+    task::{self, StoredOutput},
 };
 use async_trait::async_trait;
-use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 
 /// Executes on this machine.
 #[derive(Debug, Clone)]
@@ -36,18 +32,5 @@ impl Runner for Local {
     async fn run(&self, assignment: Assignment) -> Result<StoredOutput, Error> {
         let Assignment { inputs, partial, turn, execution, progress, .. } = &assignment;
         task::execute(assignment.task(), inputs, *partial, *turn, execution, progress).await
-    }
-}
-
-#[async_trait]
-impl Engine for Local {
-    async fn execute(
-        &self,
-        plan: &Arc<Plan>,
-        execution: &Arc<Execution>,
-        progress: &Progress,
-        cancel: &CancellationToken,
-    ) -> Result<PlanOutcome, Error> {
-        schedule::execute(Arc::new(self.clone()), plan, execution, progress, cancel).await
     }
 }

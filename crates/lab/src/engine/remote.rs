@@ -17,7 +17,7 @@ mod hand_out;
 mod staff;
 
 use super::{
-    Assignment, Engine, Local, PlanOutcome, Runner, schedule,
+    Assignment, Local, PlanOutcome, Runner, schedule,
     unit::{WorkerActivity, WorkerSetup},
 };
 use crate::{
@@ -31,6 +31,7 @@ use crate::{
     task::{Execution, StoredOutput},
 };
 use async_trait::async_trait;
+use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicU64},
@@ -171,11 +172,8 @@ impl Remote {
         self.shared.state().questions.insert(key, name.clone());
         Ok(name)
     }
-}
 
-#[async_trait]
-impl Engine for Remote {
-    async fn execute(
+    pub(super) async fn execute(
         &self,
         plan: &Arc<Plan>,
         execution: &Arc<Execution>,
@@ -194,10 +192,8 @@ impl Engine for Remote {
         self.shared.stop_growing().await;
         let (repeated, deaths) = self.losses();
         if (repeated, deaths) != before {
-            execution.log(
-                "workers_lost",
-                serde_json::json!({ "workers": deaths - before.1, "tasks_repeated": repeated - before.0 }),
-            );
+            execution
+                .log("workers_lost", json!({ "workers": deaths - before.1, "tasks_repeated": repeated - before.0 }));
         }
         if matches!(outcome, Err(Error::Interrupted)) {
             self.close().await;
@@ -211,12 +207,8 @@ impl Runner for Remote {
     fn limit(&self, operator: Operator) -> usize {
         let state = self.shared.state();
         let stage = self.shared.stage(operator);
-        let slots: usize = state
-            .workers
-            .iter()
-            .filter(|worker| worker.ready && worker.stage == stage)
-            .map(|worker| self.shared.slots(worker, operator))
-            .sum();
+        let ready = state.workers.iter().filter(|worker| worker.ready && worker.stage == stage);
+        let slots: usize = ready.map(|worker| self.shared.slots(worker, operator)).sum();
         // One unit more than there are slots may wait, so that a worker that is
         // done continues at once.
         (slots + 1) * state.batch(operator)
@@ -234,14 +226,6 @@ impl Runner for Remote {
         self.shared.state().queues.entry(operator).or_default().push_back(queued);
         self.shared.work.notify_one();
         reply.await.unwrap_or_else(|_| Err(Error::Remote("the engine ended before the task did".to_owned())))
-    }
-}
-
-impl DriverState {
-    /// The number of tasks of an operator that are sent as one unit.
-    fn batch(&self, operator: Operator) -> usize {
-        let usual_seconds = self.usual_seconds.get(&operator).copied().unwrap_or(UNIT_SECONDS);
-        ((UNIT_SECONDS / usual_seconds.max(1e-6)).ceil() as usize).clamp(1, UNIT_TASKS)
     }
 }
 
@@ -267,6 +251,12 @@ impl SharedDriver {
 }
 
 impl DriverState {
+    /// The number of tasks of an operator that are sent as one unit.
+    fn batch(&self, operator: Operator) -> usize {
+        let usual_seconds = self.usual_seconds.get(&operator).copied().unwrap_or(UNIT_SECONDS);
+        ((UNIT_SECONDS / usual_seconds.max(1e-6)).ceil() as usize).clamp(1, UNIT_TASKS)
+    }
+
     /// Shows what a worker does in the live tables.
     fn show_activity(&self, worker: WorkerId, look: WorkerActivity) {
         let Some(progress) = &self.progress else { return };
@@ -298,7 +288,7 @@ async fn dispatch(shared: Weak<SharedDriver>) {
             looked = Some(Instant::now());
         }
         if asked.is_none_or(|at| at.elapsed() >= ASK) {
-            shared.ask();
+            shared.ask_activity();
             asked = Some(Instant::now());
         }
         shared.hand_out_waiting();

@@ -15,10 +15,12 @@ use crate::{
     task::{CallTurn, Execution, StoredOutput},
 };
 use async_trait::async_trait;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::json;
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashMap, HashSet},
+    ops::Bound,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -37,9 +39,7 @@ const ABORTED: Duration = Duration::from_secs(1);
 /// A task that is to run now.
 #[derive(Clone)]
 pub(crate) struct Assignment {
-    /// The plan.
     pub(crate) plan: Arc<Plan>,
-    /// Which of its tasks.
     pub(crate) id: TaskId,
     /// Where the task's inputs are.
     pub(crate) inputs: Outputs,
@@ -47,14 +47,11 @@ pub(crate) struct Assignment {
     pub(crate) partial: bool,
     /// The place of its model calls in the queue.
     pub(crate) turn: CallTurn,
-    /// What the run's tasks share.
     pub(crate) execution: Arc<Execution>,
-    /// The live table.
     pub(crate) progress: Progress,
 }
 
 impl Assignment {
-    /// The task.
     pub(crate) fn task(&self) -> &Task {
         &self.plan.tasks[self.id]
     }
@@ -71,7 +68,6 @@ pub(crate) trait Runner: Send + Sync {
         std::future::pending().await
     }
 
-    /// Runs a task.
     async fn run(&self, assignment: Assignment) -> Result<StoredOutput, Error>;
 }
 
@@ -80,26 +76,21 @@ pub(crate) trait Runner: Send + Sync {
 type Ready = BTreeSet<ReadyTask>;
 type ReadyTask = (Reverse<i32>, Reverse<Operator>, TaskId);
 
-fn place(plan: &Plan, turn: CallTurn, id: TaskId) -> ReadyTask {
+fn ready_task(plan: &Plan, turn: CallTurn, id: TaskId) -> ReadyTask {
     (Reverse(turn.priority), Reverse(plan.tasks[id].operator()), id)
 }
 
 fn next(runner: &dyn Runner, ready: &mut Ready, active: &HashMap<Operator, usize>) -> Option<TaskId> {
     // A full operator is skipped as a whole: it may have many ready tasks.
-    let mut from = None;
+    let mut from = Bound::Unbounded;
     loop {
-        let place = match from {
-            None => ready.first().copied()?,
-            Some(after) => {
-                ready.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next().copied()?
-            }
-        };
+        let place = ready.range((from, Bound::Unbounded)).next().copied()?;
         let (priority, Reverse(operator), id) = place;
         if active.get(&operator).copied().unwrap_or(0) < runner.limit(operator) {
             ready.remove(&place);
             return Some(id);
         }
-        from = Some((priority, Reverse(operator), TaskId::MAX));
+        from = Bound::Excluded((priority, Reverse(operator), TaskId::MAX));
     }
 }
 
@@ -116,7 +107,7 @@ pub(super) async fn execute(
     let (to_run, reused) = tasks_to_run(plan, &stored, &damaged);
     progress.begin(plan, &to_run, &reused);
     progress.watch(execution.models().client());
-    execution.log("tasks_reused", serde_json::json!({ "count": reused.len(), "to_run": to_run.len() }));
+    execution.log("tasks_reused", json!({ "count": reused.len(), "to_run": to_run.len() }));
 
     let mut outcome = PlanOutcome { reused: reused.len(), ..PlanOutcome::default() };
     outcome.outputs.extend(reused.iter().map(|&id| (id, plan.tasks[id].artifact())));
@@ -132,14 +123,14 @@ pub(super) async fn execute(
             users.entry(input).or_default().push(id);
         }
         if open.is_empty() {
-            ready.insert(place(plan, turns.of(id), id));
+            ready.insert(ready_task(plan, turns.of(id), id));
         } else {
             waiting.insert(id, open.len());
         }
     }
 
     let mut active: HashMap<Operator, usize> = HashMap::new();
-    let mut tainted: HashSet<TaskId> = HashSet::new();
+    let mut partial: HashSet<TaskId> = HashSet::new();
     let mut set: JoinSet<(TaskId, Result<StoredOutput, Error>)> = JoinSet::new();
     let mut gone = Box::pin(gone(&execution.store));
     // The error that ends all work. Tasks that have begun are awaited, because their calls are
@@ -156,10 +147,11 @@ pub(super) async fn execute(
             let needed = task.inputs();
             let inputs: Outputs =
                 needed.iter().filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone()))).collect();
-            let partial = needed.iter().any(|input| tainted.contains(input));
+            let is_partial = needed.iter().any(|input| partial.contains(input));
             let turn = turns.of(id);
             let (execution, progress) = (execution.clone(), progress.clone());
-            let assignment = Assignment { plan: plan.clone(), id, inputs, partial, turn, execution, progress };
+            let assignment =
+                Assignment { plan: plan.clone(), id, inputs, partial: is_partial, turn, execution, progress };
             let runner = runner.clone();
             set.spawn(async move { (id, run(&*runner, assignment).await) });
         }
@@ -185,8 +177,8 @@ pub(super) async fn execute(
         let operator = plan.tasks[id].operator();
         active.entry(operator).and_modify(|count| *count -= 1);
         for urgent in turns.end(id) {
-            if ready.remove(&place(plan, CallTurn::default(), urgent)) {
-                ready.insert(place(plan, turns.of(urgent), urgent));
+            if ready.remove(&ready_task(plan, CallTurn::default(), urgent)) {
+                ready.insert(ready_task(plan, turns.of(urgent), urgent));
             }
         }
         match result {
@@ -202,7 +194,7 @@ pub(super) async fn execute(
                 outcome.unread.extend(output.unread);
                 outcome.function_errors += output.function_errors;
                 if output.partial {
-                    tainted.insert(id);
+                    partial.insert(id);
                 }
                 outcome.outputs.insert(id, output.artifact);
                 for &user in users.get(&id).into_iter().flatten() {
@@ -210,7 +202,7 @@ pub(super) async fn execute(
                         *open -= 1;
                         if *open == 0 {
                             waiting.remove(&user);
-                            ready.insert(place(plan, turns.of(user), user));
+                            ready.insert(ready_task(plan, turns.of(user), user));
                         }
                     }
                 }
@@ -246,7 +238,7 @@ pub(super) async fn execute(
 }
 
 fn interrupted(execution: &Execution, outcome: &PlanOutcome) -> Error {
-    execution.log("run_interrupted", serde_json::json!({ "executed": outcome.executed }));
+    execution.log("run_interrupted", json!({ "executed": outcome.executed }));
     Error::Interrupted
 }
 
@@ -260,19 +252,20 @@ fn fail(
     outcome: &mut PlanOutcome,
     progress: &Progress,
 ) {
-    let mut open: Vec<TaskId> = users.get(&id).cloned().unwrap_or_default();
     let (reason, function) = (error_chain(error), failed_function(error));
     let consequence = format!("not run, because `{}` failed: {reason}", plan.tasks[id].label);
     let over_budget = matches!(crate::model_error(error), Some(models::Error::BudgetExhausted { .. }));
-    outcome.failed.insert(id, reason);
-    outcome.over_budget.extend(over_budget.then_some(id));
-    outcome.failed_functions.extend(function.map(|failure| (id, (id, failure.clone()))));
+    let mut record = |task: TaskId, reason: String| {
+        outcome.failed.insert(task, reason);
+        outcome.over_budget.extend(over_budget.then_some(task));
+        outcome.failed_functions.extend(function.map(|failure| (task, (id, failure.clone()))));
+    };
+    record(id, reason);
+    let mut open: Vec<TaskId> = users.get(&id).cloned().unwrap_or_default();
     while let Some(user) = open.pop() {
         if waiting.remove(&user).is_some() {
             progress.fail(plan.tasks[user].operator(), false);
-            outcome.failed.insert(user, consequence.clone());
-            outcome.over_budget.extend(over_budget.then_some(user));
-            outcome.failed_functions.extend(function.map(|failure| (user, (id, failure.clone()))));
+            record(user, consequence.clone());
             open.extend(users.get(&user).into_iter().flatten());
         }
     }
@@ -283,28 +276,29 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<StoredOutput
     let task = &plan.tasks[assignment.id];
     let started = Instant::now();
     let component = execution.components().name(&task.work);
-    let fields = || serde_json::json!({ "task": task.key, "operator": task.operator(), "label": task.label, "component": component });
+    let fields =
+        || json!({ "task": task.key, "operator": task.operator(), "label": task.label, "component": component });
     execution.log("task_started", fields());
     let result = runner.run(assignment).await;
     let mut fields = fields();
-    fields["seconds"] = serde_json::json!(started.elapsed().as_secs_f64());
+    fields["seconds"] = json!(started.elapsed().as_secs_f64());
     match &result {
         Ok(output) if output.shared => execution.log("task_shared", fields),
         // A partial output is not finished: the next run tries again.
         Ok(output) => {
-            fields["rows"] = serde_json::json!(output.rows);
-            fields["errors"] = serde_json::json!(output.errors);
+            fields["rows"] = json!(output.rows);
+            fields["errors"] = json!(output.errors);
             if output.resumed > 0 {
-                fields["resumed"] = serde_json::json!(output.resumed);
+                fields["resumed"] = json!(output.resumed);
             }
             if output.bytes > 0 {
-                fields["bytes"] = serde_json::json!(output.bytes);
+                fields["bytes"] = json!(output.bytes);
             }
-            fields["function_errors"] = serde_json::json!(output.function_errors);
+            fields["function_errors"] = json!(output.function_errors);
             execution.log(if output.partial { "task_partial" } else { "task_finished" }, fields);
         }
         Err(error) => {
-            fields["error"] = serde_json::json!(error_chain(error));
+            fields["error"] = json!(error_chain(error));
             execution.log("task_failed", fields);
         }
     }
@@ -315,7 +309,7 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<StoredOutput
 pub(crate) async fn stored_tasks(plan: &Plan, store: &ArtifactStore) -> Result<Vec<bool>, Error> {
     if plan.tasks.len() >= MANY_TASKS {
         // One request lists a thousand names.
-        let names: HashSet<String> = store.list(layout::artifacts()).await?.into_iter().collect();
+        let names: HashSet<String> = store.list(layout::ARTIFACTS).await?.into_iter().collect();
         return Ok(plan.tasks.iter().map(|task| names.contains(&task.artifact())).collect());
     }
     let looks = plan.tasks.iter().map(Task::artifact).map(|name| {
@@ -323,8 +317,7 @@ pub(crate) async fn stored_tasks(plan: &Plan, store: &ArtifactStore) -> Result<V
         async move { store.exists(&name).await }
     });
     let looks: Vec<_> = looks.collect();
-    let found: Vec<_> = stream::iter(looks).buffered(64).collect().await;
-    Ok(found.into_iter().collect::<Result<_, _>>()?)
+    Ok(stream::iter(looks).buffered(64).try_collect().await?)
 }
 
 /// The tasks that must be done again because their output was damaged and set

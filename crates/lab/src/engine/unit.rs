@@ -40,7 +40,6 @@ pub struct WorkerSetup {
 /// Tasks that are sent together.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Unit {
-    /// The run's id.
     pub(crate) run: String,
     /// The object that holds the questions.
     pub(crate) questions: String,
@@ -68,7 +67,6 @@ pub(crate) struct UnitReply {
     pub(crate) spending: BTreeMap<String, Spending>,
     /// What happened to the budget since then.
     pub(crate) budget: BudgetReport,
-    /// What the worker is doing.
     pub(crate) look: WorkerActivity,
 }
 

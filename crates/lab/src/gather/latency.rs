@@ -2,19 +2,19 @@
 //! work is done, through the pipeline that the service uses.
 //!
 //! For each retrieval, up to [`QUESTIONS`] questions are searched again within about [`SECONDS`]; all
-//! retrievals together take about [`SECONDS_IN_ALL`]. The journal answers model calls, which count
-//! with the seconds that they took when they were made, or that their batch took; nothing is paid. A
-//! measurement is stored once for a retrieval, whichever trials share it, so a repeated run shows the
-//! same numbers. Pipelines with user functions are not measured, because that would call the
-//! functions again, and neither are runs on a cluster: there the seconds of the model calls stand for
-//! the retrieval.
+//! retrievals together take about [`SECONDS_IN_ALL`]. Model calls are answered by the journal, so
+//! that nothing is paid; they count with the seconds that the call, or its batch, took when it was
+//! made. A measurement is stored once for a retrieval, whichever trials share it, so a repeated run
+//! shows the same numbers. Pipelines with user functions are not measured, because that would call
+//! the functions again, and neither are runs on a cluster: there the latency is that of the model
+//! calls.
 
 use super::{QuestionResult, price::TrialPrice};
 use crate::{
     Error, PreparedRun, Session,
     engine::PlanOutcome,
     gather::RunPart,
-    layout::{self},
+    layout,
     plan::{CorpusInputs, Outputs, Plan, Trial, TrialTasks, work::Work},
     task::{CallTurn, open_corpus},
 };

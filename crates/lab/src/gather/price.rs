@@ -37,8 +37,7 @@ pub(super) async fn load(prepared: &PreparedRun, plan: &Plan, outcome: &PlanOutc
 
 /// Whether the calls of a task are part of a trial's price.
 fn counts(task: &Task) -> bool {
-    let kind = task.work.describe();
-    kind.purpose() != Purpose::Evaluation && kind.calls_models()
+    Purpose::of(task.operator()) != Purpose::Evaluation && task.work.describe().calls_models()
 }
 
 fn artifact(outcome: &PlanOutcome, id: TaskId, task: &Task) -> String {
@@ -62,26 +61,26 @@ pub(super) async fn of_trial(
     let mut tokens: BTreeMap<_, (u64, usize)> = BTreeMap::new();
     for id in plan.tasks_of(&plan.trials[index]) {
         let task = &plan.tasks[id];
-        let kind = task.work.describe();
         if !counts(task) {
             continue;
         }
+        let (operator, purpose) = (task.operator(), Purpose::of(task.operator()));
         let used = match usage_of(execution, &artifact(outcome, id, task)).await? {
             Some(used) => used,
             None if outcome.failed.contains_key(&id) => continue,
             None => match of_answers(prepared, trial, outcome, id, &task.work).await? {
                 Some(used) => Arc::new(used),
                 None => {
-                    unknown.insert(kind.operator(), kind.purpose());
+                    unknown.insert(operator, purpose);
                     continue;
                 }
             },
         };
-        match kind.purpose() {
+        match purpose {
             Purpose::Index => usage.index.merge(&used.all),
             Purpose::Questions => {
                 usage.questions.merge(&used.all);
-                let (sum, asked) = tokens.entry(kind.operator()).or_default();
+                let (sum, asked) = tokens.entry(operator).or_default();
                 *sum += used.all.tokens();
                 *asked += match &task.work {
                     Work::Generate(work) => work.questions.len(),
@@ -161,8 +160,8 @@ fn prices(execution: &Execution, prepared: &PreparedRun, trial: &Trial) -> BTree
     others.into_iter().chain(own).filter_map(price).collect()
 }
 
-/// Whether no call of a trial costs money, so that its cost is known whatever
-/// the calls were.
+/// Whether no call of a trial costs money, so that its cost is 0 even if its
+/// calls are unknown.
 fn is_free(execution: &Execution, trial: &Trial) -> bool {
     trial.models().all(|name| execution.experiment.models.get(name).and_then(ModelConfig::prices) == Some((0.0, 0.0)))
 }

@@ -8,6 +8,7 @@ use models::{
     Chat, ChatModel, ChatRequest, ChatResponse, Client, Embedder, EmbeddingModel, Error, Identity, InputKind, Matrix,
     Model, OnPiece, OnRestart, RerankModel, Reranker, RetryPolicy, Usage, provider::Limits,
 };
+use serde::de::DeserializeOwned;
 use std::{
     pin::pin,
     sync::{
@@ -121,13 +122,12 @@ struct ModelElsewhere {
 
 impl ModelElsewhere {
     fn new(name: &str, identity: Identity, others: PartClient) -> Self {
-        Self {
-            name: name.to_owned(),
-            identity,
-            others,
-            columns: AtomicUsize::default(),
-            max_tokens: AtomicUsize::new(usize::MAX),
-        }
+        let (name, columns, max_tokens) = (name.to_owned(), AtomicUsize::default(), AtomicUsize::new(usize::MAX));
+        Self { name, identity, others, columns, max_tokens }
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, request: &PartRequest) -> Result<T, Error> {
+        self.others.ask(request).await.map_err(|failure| failure.of_model(&self.name))
     }
 }
 
@@ -155,24 +155,22 @@ impl EmbeddingModel for ModelElsewhere {
     }
     async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
         let request = PartRequest::CountTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
-        let counted: Option<(Vec<usize>, usize)> =
-            self.others.ask(&request).await.map_err(|failure| failure.of_model(&self.name))?;
-        Ok(counted.map(|(counts, max_tokens)| {
+        Ok(self.ask::<Option<(Vec<usize>, usize)>>(&request).await?.map(|(counts, max_tokens)| {
             self.max_tokens.store(max_tokens, Relaxed);
             counts
         }))
     }
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
         let request = PartRequest::Embed { model: self.name.clone(), texts: texts.to_vec(), kind };
-        let embedded = self.others.ask::<WireMatrix>(&request).await.and_then(|embedded| embedded.matrix());
+        let embedded = self.ask::<WireMatrix>(&request).await?.matrix();
         let matrix = embedded.map_err(|failure| failure.of_model(&self.name))?;
         self.columns.store(matrix.columns, Relaxed);
         Ok((matrix, Usage::default()))
     }
     async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
         let request = PartRequest::EmbedTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
-        let embedded = self.others.ask::<Vec<WireMatrix>>(&request).await;
-        let matrices = embedded.and_then(|embedded| embedded.iter().map(WireMatrix::matrix).collect());
+        let embedded = self.ask::<Vec<WireMatrix>>(&request).await?;
+        let matrices: Result<_, PartFailure> = embedded.iter().map(WireMatrix::matrix).collect();
         matrices.map_err(|failure| failure.of_model(&self.name))
     }
 }
@@ -181,7 +179,6 @@ impl EmbeddingModel for ModelElsewhere {
 impl RerankModel for ModelElsewhere {
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
         let (model, query, passages) = (self.name.clone(), query.to_owned(), passages.to_vec());
-        let scores = self.others.ask(&PartRequest::Score { model, query, passages }).await;
-        Ok((scores.map_err(|failure| failure.of_model(&self.name))?, Usage::default()))
+        Ok((self.ask(&PartRequest::Score { model, query, passages }).await?, Usage::default()))
     }
 }

@@ -121,7 +121,6 @@ impl WireMatrix {
         Self { columns, data: STANDARD.encode(bytes) }
     }
 
-    /// One vector.
     pub(crate) fn vector(vector: &[f32]) -> Self {
         Self::of(vector.len(), vector)
     }
@@ -171,7 +170,7 @@ impl PartFailure {
     /// The failure as an error of the model that the part holds.
     pub(crate) fn of_model(self, model: &str) -> models::Error {
         match self {
-            Self::Model(told) => told.into(),
+            Self::Model(report) => report.into(),
             Self::Away { reason, .. } => {
                 ErrorReport::Connection { endpoint: format!("the process of {model}"), cause: reason }.into()
             }
@@ -195,7 +194,7 @@ impl From<&Error> for PartFailure {
 impl From<PartFailure> for rag::Error {
     fn from(failure: PartFailure) -> Self {
         match failure {
-            PartFailure::Model(told) => Self::Model(told.into()),
+            PartFailure::Model(report) => Self::Model(report.into()),
             PartFailure::Away { reason, retry_after } => Self::Remote { reason, retry_after: Some(retry_after) },
             PartFailure::Reason(reason) => Self::Remote { reason, retry_after: None },
         }

@@ -21,19 +21,10 @@ use store::Key;
 /// What indexes are made from, shard by shard.
 #[derive(Clone, Copy)]
 struct IndexSource<'a> {
+    documents: &'a [TaskId],
     chunks: &'a [TaskId],
     /// What is searched in place of the chunks' texts.
     enriched: Option<&'a [TaskId]>,
-    /// The enricher that makes the vectors, if they are not made from the chunks' texts alone.
-    maker: Option<VectorMaker<'a>>,
-}
-
-/// An enricher that makes the chunks' vectors from their documents.
-#[derive(Clone, Copy)]
-struct VectorMaker<'a> {
-    enricher: &'a EnrichConfig,
-    label: &'a str,
-    documents: &'a [TaskId],
 }
 
 impl IndexSource<'_> {
@@ -171,14 +162,12 @@ impl Plan {
         };
         let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
         let enriched = self.enrich(inputs, trial, documents, &chunks);
-        let maker = VectorMaker { enricher: &pipeline.enrich, label: trial.label(Axis::Enrich), documents };
-        let maker = Some(maker).filter(|maker| maker.enricher.makes_vectors());
-        let texts = IndexSource { chunks: &chunks, enriched: enriched.as_deref(), maker };
+        let texts = IndexSource { documents, chunks: &chunks, enriched: enriched.as_deref() };
         let (in_shards, in_one_file): (Indexes, Indexes) =
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
         let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file
             .into_iter()
-            .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, texts, embedder, &label)?])))
+            .filter_map(|kind| Some((kind, vec![self.index(inputs, trial, kind, texts, &label)?])))
             .collect();
         let queries = self.embed_questions(inputs, trial, standalone);
         for (kind, model) in in_shards.into_iter().zip(embedder) {
@@ -196,9 +185,9 @@ impl Plan {
     fn index(
         &mut self,
         inputs: &PlanInputs<'_>,
+        trial: &Trial,
         kind: IndexKind,
         texts: IndexSource<'_>,
-        embedder: Option<&str>,
         label: &str,
     ) -> Option<TaskId> {
         let title = kind.title();
@@ -207,26 +196,23 @@ impl Plan {
             let work = work::IndexWork { kind, from, enriched: texts.enriched.is_some() };
             return Some(self.add(inputs, work, || format!("{title} of {label}")));
         }
-        let model = embedder?;
-        let label = match texts.maker {
-            Some(maker) => format!("{label} with {}", maker.label),
-            None => label.to_owned(),
+        let (model, enricher) = (trial.pipeline.embedder.as_deref()?, &trial.pipeline.enrich);
+        let label = match enricher.makes_vectors() {
+            true => format!("{label} with {}", trial.label(Axis::Enrich)),
+            false => label.to_owned(),
         };
         let task_label = || format!("embed {model} on {label}");
-        let from = match texts.maker {
-            Some(VectorMaker { enricher, documents, .. }) => {
-                let embed = |(&documents, &chunks): (&TaskId, &TaskId)| {
-                    let (enricher, model) = (enricher.clone(), model.to_owned());
-                    self.add(inputs, work::EmbedInContextWork { enricher, model, documents, chunks }, task_label)
-                };
-                documents.iter().zip(texts.chunks).map(embed).collect()
-            }
-            None => {
-                let embed = |(chunks, enriched)| {
-                    self.add(inputs, work::EmbedWork { model: model.to_owned(), chunks, enriched }, task_label)
-                };
-                texts.shards().map(embed).collect()
-            }
+        let from = if enricher.makes_vectors() {
+            let embed = |(&documents, &chunks): (&TaskId, &TaskId)| {
+                let (enricher, model) = (enricher.clone(), model.to_owned());
+                self.add(inputs, work::EmbedInContextWork { enricher, model, documents, chunks }, task_label)
+            };
+            texts.documents.iter().zip(texts.chunks).map(embed).collect()
+        } else {
+            let embed = |(chunks, enriched)| {
+                self.add(inputs, work::EmbedWork { model: model.to_owned(), chunks, enriched }, task_label)
+            };
+            texts.shards().map(embed).collect()
         };
         let work = work::IndexWork { kind, from, enriched: false };
         Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))

@@ -63,6 +63,11 @@ impl TrialTasks {
     pub(crate) fn scoring(&self) -> impl Iterator<Item = TaskId> {
         self.scores.iter().flat_map(|(_, shards)| shards.iter().copied())
     }
+
+    /// The tasks of its answers, scores and passages.
+    pub(crate) fn results(&self) -> impl Iterator<Item = TaskId> {
+        self.answers.iter().copied().chain(self.scoring()).chain([self.passages])
+    }
 }
 
 /// The inputs of a plan.

@@ -4,7 +4,6 @@ use crate::spec::EvaluateSpec;
 use eval::{MetricConfig, Question, Sample};
 use rag::{Component, INSTRUCTION_TOKENS, Item, ModelCalls, Passage};
 
-/// Bytes of text per token.
 pub(super) const BYTES_PER_TOKEN: u64 = 4;
 /// Tokens of texts that are embedded by one call.
 const TOKENS_PER_EMBEDDING_CALL: u64 = 16_384;

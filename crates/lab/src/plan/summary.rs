@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A plan and its cost, for people and programs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct PlanSummary {
     /// Trials.
     pub trials: usize,
@@ -85,17 +85,6 @@ impl Plan {
                 }
             })
             .collect();
-        PlanSummary {
-            trials: self.trials.len(),
-            combinations: Vec::new(),
-            operators,
-            search: None,
-            cost: None,
-            time: None,
-            dataset: None,
-            rejected: Vec::new(),
-            unread: Vec::new(),
-            left_out: Vec::new(),
-        }
+        PlanSummary { trials: self.trials.len(), operators, ..PlanSummary::default() }
     }
 }

@@ -93,11 +93,7 @@ async fn dataset_bytes(session: &Session, path: &str) -> Result<Option<Vec<u8>>,
         return Ok(found.map(Vec::from));
     }
     let path = session.experiment.path(path);
-    match std::fs::read(&path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::file("read", &path, source)),
-    }
+    Error::allow_missing(&path, std::fs::read(&path))
 }
 
 /// Looks for the evidence of imported questions in the documents, or has
@@ -135,7 +131,7 @@ pub(super) async fn read_questions(
     Ok(DatasetQuestions { questions: dataset.questions, report, corpus })
 }
 
-/// The fields that components and questions look at and no document has.
+/// The mistakes for metadata fields that components or questions use and no document has.
 fn unknown_fields(experiment: &Experiment, questions: &[Question], known: &BTreeSet<String>) -> Vec<String> {
     let list = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let missing = |field: &str| format!("no document has the field `{field}`; there are {list}");

@@ -27,76 +27,58 @@ impl RunPipeline {
     pub fn reply(self: Arc<Self>, request: &[u8]) -> BoxStream<'static, Vec<u8>> {
         let request: PartRequest = match serde_json::from_slice(request) {
             Ok(request) => request,
-            Err(error) => return reply_once(future::ready(Err::<(), _>(PartFailure::unreadable(&error)))),
+            Err(error) => return reply_once(future::ready(Err::<(), _>(PartFailure::unreadable(&error).into()))),
         };
         match request {
             PartRequest::Chat { model, request } => reply_in_batches(self.stream_chat(model, request)),
             PartRequest::Answer { question, history, at_most } => {
                 let (sender, replies) = mpsc::unbounded();
-                let tell = move |reply: PartReply| drop(sender.unbounded_send(reply));
+                let send = move |reply: PartReply| drop(sender.unbounded_send(reply));
                 let work = async move {
-                    let on_event = |event: rag::pipeline::PipelineEvent| tell(event.into());
+                    let on_event = |event: rag::pipeline::PipelineEvent| send(event.into());
                     if let Err(error) = self.ask(&question, &history, at_most, on_event).await {
-                        tell(PartReply::Failed((&error).into()));
+                        send(PartReply::Failed((&error).into()));
                     }
                 };
                 reply_in_batches(while_running(replies, work))
             }
-            PartRequest::Embed { model, texts, kind } => reply_once(
-                async move {
-                    let embedder = self.models().embedder(&model)?;
-                    Ok::<_, Error>(WireMatrix::from(&embedder.embed(&texts, kind).await?))
-                }
-                .map(part_result),
-            ),
-            PartRequest::EmbedTokens { model, texts, kind } => reply_once(
-                async move {
-                    let embedder = self.models().embedder(&model)?;
-                    let matrices = embedder.embed_tokens(&texts, kind).await?;
-                    Ok::<_, Error>(matrices.iter().map(WireMatrix::from).collect::<Vec<_>>())
-                }
-                .map(part_result),
-            ),
-            PartRequest::CountTokens { model, texts, kind } => reply_once(
-                async move {
-                    let embedder = self.models().embedder(&model)?;
-                    let counts = embedder.count_tokens(&texts, kind).await?;
-                    Ok::<_, Error>(counts.map(|counts| (counts, embedder.max_tokens())))
-                }
-                .map(part_result),
-            ),
-            PartRequest::Score { model, query, passages } => reply_once(
-                async move {
-                    let reranker = self.models().reranker(&model)?;
-                    Ok::<_, Error>(reranker.rerank(&query, &passages).await?)
-                }
-                .map(part_result),
-            ),
+            PartRequest::Embed { model, texts, kind } => reply_once(async move {
+                let embedder = self.models().embedder(&model)?;
+                Ok(WireMatrix::from(&embedder.embed(&texts, kind).await?))
+            }),
+            PartRequest::EmbedTokens { model, texts, kind } => reply_once(async move {
+                let embedder = self.models().embedder(&model)?;
+                let matrices = embedder.embed_tokens(&texts, kind).await?;
+                Ok(matrices.iter().map(WireMatrix::from).collect::<Vec<_>>())
+            }),
+            PartRequest::CountTokens { model, texts, kind } => reply_once(async move {
+                let embedder = self.models().embedder(&model)?;
+                let counts = embedder.count_tokens(&texts, kind).await?;
+                Ok(counts.map(|counts| (counts, embedder.max_tokens())))
+            }),
+            PartRequest::Score { model, query, passages } => reply_once(async move {
+                let reranker = self.models().reranker(&model)?;
+                Ok(reranker.rerank(&query, &passages).await?)
+            }),
             PartRequest::Find { searches, vectors } => reply_once(async move {
                 let vectors = vectors.map(|vectors| vectors.matrix()).transpose()?;
-                let found = async { Ok::<_, Error>(self.pipeline().await?.find(searches, vectors).await?) };
-                on_behalf_of(self.caller(), found).map(part_result).await
+                let found = async { Ok(self.pipeline().await?.find(searches, vectors).await?) };
+                on_behalf_of(self.caller(), found).await
             }),
             PartRequest::Step { step, text, vector, filter, passages } => reply_once(async move {
                 let vector = vector.map(|vector| vector.matrix()).transpose()?;
                 let embedding = vector.as_ref().map(|vector| vector.data.as_slice());
                 let query = Query { text: &text, embedding, tokens: None, filter: filter.as_ref() };
-                let made = async { Ok::<_, Error>(self.pipeline().await?.step(step, query, passages).await?) };
-                on_behalf_of(self.caller(), made).map(part_result).await
+                let made = async { Ok(self.pipeline().await?.step(step, query, passages).await?) };
+                on_behalf_of(self.caller(), made).await
             }),
-            PartRequest::Excerpt { document, span } => {
-                reply_once(async move { self.excerpt(&document, span).await }.map(part_result))
-            }
-            PartRequest::ChunkAt { document, byte } => {
-                reply_once(async move { self.chunk_at(&document, byte).await }.map(part_result))
-            }
-            PartRequest::Order { question, texts } => {
-                reply_once(async move { self.rerank(&question, &texts).await }.map(part_result))
-            }
+            PartRequest::Excerpt { document, span } => reply_once(async move { self.excerpt(&document, span).await }),
+            PartRequest::ChunkAt { document, byte } => reply_once(async move { self.chunk_at(&document, byte).await }),
+            PartRequest::Order { question, texts } => reply_once(async move { self.rerank(&question, &texts).await }),
             PartRequest::Retrieve { question, history, filter, at_most } => reply_once(async move {
                 let asked = AskedQuestion { text: &question, history: &history, filter: filter.as_ref() };
-                let found = async { Ok::<_, Error>(self.pipeline().await?.retrieve_question(asked, at_most).await?) };
-                on_behalf_of(self.caller(), found).map(part_result).await
+                let found = async { Ok(self.pipeline().await?.retrieve_question(asked, at_most).await?) };
+                on_behalf_of(self.caller(), found).await
             }),
         }
     }
@@ -107,17 +89,17 @@ impl RunPipeline {
         request: ChatRequest,
     ) -> impl Stream<Item = PartReply> + Send + 'static {
         let (sender, replies) = mpsc::unbounded();
-        let tell = move |reply: PartReply| drop(sender.unbounded_send(reply));
+        let send = move |reply: PartReply| drop(sender.unbounded_send(reply));
         let work = async move {
             let written = async {
                 let chat = self.models().chat(&model)?;
                 let mut answer = chat.stream(&request);
                 while let Some(piece) = answer.next().await {
-                    tell(piece?.into());
+                    send(piece?.into());
                 }
                 Ok::<_, Error>(answer.finish().await?)
             };
-            tell(match written.await {
+            send(match written.await {
                 Ok(response) => PartReply::Replied(Box::new(response)),
                 Err(error) => PartReply::Failed((&error).into()),
             });
@@ -130,10 +112,6 @@ impl RunPipeline {
     }
 }
 
-fn part_result<T>(outcome: Result<T, Error>) -> Result<T, PartFailure> {
-    outcome.map_err(|error| PartFailure::from(&error))
-}
-
 /// The replies that `work` sends, while it runs.
 fn while_running(
     replies: mpsc::UnboundedReceiver<PartReply>,
@@ -143,9 +121,9 @@ fn while_running(
 }
 
 fn reply_once<T: Serialize>(
-    work: impl Future<Output = Result<T, PartFailure>> + Send + 'static,
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> BoxStream<'static, Vec<u8>> {
-    work.map(|outcome| encode(&outcome)).into_stream().boxed()
+    work.map(|outcome| encode(&outcome.map_err(|error| PartFailure::from(&error)))).into_stream().boxed()
 }
 
 fn reply_in_batches(replies: impl Stream<Item = PartReply> + Send + 'static) -> BoxStream<'static, Vec<u8>> {

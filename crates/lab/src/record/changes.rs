@@ -83,16 +83,16 @@ async fn documents_since(session: &Session, then: &[IndexedDocument], read_ms: i
     let changed: Vec<&str> =
         stream::iter(looks).buffered(READS).filter_map(|found| async move { found }).collect().await;
     let mut lines = Vec::new();
-    let mut tell = |paths: &[&str], what: &str| {
+    let mut add_line = |paths: &[&str], what: &str| {
         if !paths.is_empty() {
             lines.push(format!("{} {what}: {}", n_documents(paths.len()), some_of(paths)));
         }
     };
     let verb = |paths: &[&str], rest: &str| format!("{} {rest}", if paths.len() == 1 { "was" } else { "were" });
     let is = |paths: &[&str]| if paths.len() == 1 { "is" } else { "are" };
-    tell(&added, &format!("{} and {} not searched (run again)", verb(&added, "added"), is(&added)));
-    tell(&changed, &format!("{}; what is searched is as of the run (run again)", verb(&changed, "changed")));
-    tell(&removed, &format!("{} and {} still searched (run again)", verb(&removed, "removed"), is(&removed)));
+    add_line(&added, &format!("{} and {} not searched (run again)", verb(&added, "added"), is(&added)));
+    add_line(&changed, &format!("{}; what is searched is as of the run (run again)", verb(&changed, "changed")));
+    add_line(&removed, &format!("{} and {} still searched (run again)", verb(&removed, "removed"), is(&removed)));
     Ok(lines)
 }
 
@@ -171,18 +171,18 @@ fn axis(lines: &mut Vec<String>, axis: &str, then: &[Value], now: &[Value]) {
 }
 
 /// The changes of the questions.
-fn of_dataset(then: &[Question], now: &[Question]) -> Option<String> {
-    let by_id = |questions: &'_ [Question]| -> BTreeMap<String, Question> {
-        questions.iter().map(|question| (question.id.clone(), question.clone())).collect()
+fn of_dataset<'a>(then: &'a [Question], now: &'a [Question]) -> Option<String> {
+    let by_id = |questions: &'a [Question]| -> BTreeMap<&str, &Question> {
+        questions.iter().map(|question| (question.id.as_str(), question)).collect()
     };
     let (was, is) = (by_id(then), by_id(now));
-    let same = |one: &Question, other: &Question| what_differs(one, other).is_none();
+    let differ = |one: &Question, other: &Question| what_differs(one, other).is_some();
     let added = is.keys().filter(|id| !was.contains_key(*id)).count();
     let removed = was.keys().filter(|id| !is.contains_key(*id)).count();
-    let changed = was.iter().filter(|(id, question)| is.get(*id).is_some_and(|now| !same(question, now))).count();
+    let changed = was.iter().filter(|(id, question)| is.get(*id).is_some_and(|now| differ(question, now))).count();
     let counts = [(added, "added"), (removed, "removed"), (changed, "changed")];
-    let told: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    (!told.is_empty()).then(|| format!("the dataset was changed: questions {}", told.join(", ")))
+    let changes: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    (!changes.is_empty()).then(|| format!("the dataset was changed: questions {}", changes.join(", ")))
 }
 
 /// What differs between two questions with the same id, in words; none if they ask and expect the

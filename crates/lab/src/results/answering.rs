@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Answering {
     /// Its id.
     pub trial: String,
-    /// Why this trial answers, if nobody chose it and it does not lead.
+    /// Why this trial answers, if it was not asked for and does not lead.
     pub note: Option<String>,
 }
 

@@ -1,10 +1,10 @@
 //! How far each trial is from the one that leads, with an interval.
 
 use super::{
-    MetricResult, Results, SEED, TrialResult,
-    objective::{ObjectivePart, scores},
+    MetricResult, Results, TrialResult,
+    objective::{ObjectivePart, mean_of_means, scores},
 };
-use eval::statistics::{Interval, bootstrap_mean_of_means, mean};
+use eval::statistics::Interval;
 use serde::{Deserialize, Serialize};
 
 /// The paired difference of the objective between a trial and the one that leads.
@@ -46,13 +46,11 @@ impl Results {
             both.map(|(own, first)| Some(own? - first?)).collect()
         };
         let columns: Vec<Vec<Option<f64>>> = metrics.iter().map(paired).collect();
-        let known = |column: &Vec<Option<f64>>| mean(&column.iter().copied().flatten().collect::<Vec<f64>>());
-        let means: Option<Vec<f64>> = columns.iter().map(known).collect();
-        let borrowed: Vec<&[Option<f64>]> = columns.iter().map(Vec::as_slice).collect();
+        let (mean, interval) = mean_of_means(&columns, (-1.0, 1.0))?;
         let rows = columns.first().map_or(0, Vec::len);
         Some(Difference {
-            mean: mean(&means?)?,
-            interval: bootstrap_mean_of_means(&borrowed, (-1.0, 1.0), SEED),
+            mean: mean?,
+            interval,
             n_questions: (0..rows).filter(|&row| columns.iter().any(|column| column[row].is_some())).count(),
         })
     }

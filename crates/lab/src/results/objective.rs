@@ -9,7 +9,7 @@ use super::{MetricResult, QuestionResult, SEED, TrialResult};
 use eval::{
     Question,
     dataset::Split,
-    statistics::{self, Summary, bootstrap_mean_of_means},
+    statistics::{self, Interval, Summary, bootstrap_mean_of_means},
 };
 use std::collections::BTreeMap;
 
@@ -40,22 +40,18 @@ pub(super) fn scores(trial: &TrialResult, metric: &MetricResult, part: Objective
 /// The objective with its interval and bounds. None if a metric has no score.
 pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: ObjectivePart<'_>) -> Option<Summary> {
     let columns: Vec<Vec<Option<f64>>> = metrics.iter().map(|metric| scores(trial, metric, part)).collect();
-    let known = |column: &Vec<Option<f64>>| column.iter().copied().flatten().collect::<Vec<f64>>();
-    let means: Option<Vec<f64>> = columns.iter().map(|column| statistics::mean(&known(column))).collect();
+    let (mean, interval) = mean_of_means(&columns, (0.0, 1.0))?;
     let missing =
         |metric: &MetricResult| part.of(trial).filter(|own| own.scores[&metric.name].score.is_failure()).count();
     let n_missing: Vec<usize> = metrics.iter().map(|metric| missing(metric)).collect();
     // The objective with every missing score at one end of the range.
     let bound = |end: f64| {
         let filled = columns.iter().zip(&n_missing).map(|(column, &missing)| {
-            let known = known(column);
-            (known.iter().sum::<f64>() + end * missing as f64) / (known.len() + missing) as f64
+            let known = || column.iter().flatten();
+            (known().sum::<f64>() + end * missing as f64) / (known().count() + missing) as f64
         });
         filled.sum::<f64>() / metrics.len() as f64
     };
-    let mean = statistics::mean(&means?);
-    let borrowed: Vec<&[Option<f64>]> = columns.iter().map(Vec::as_slice).collect();
-    let interval = bootstrap_mean_of_means(&borrowed, (0.0, 1.0), SEED);
     Some(Summary {
         mean,
         low: interval.map(|interval| interval.low),
@@ -66,6 +62,18 @@ pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: Obje
         worst: Some(bound(0.0)),
         best: Some(bound(1.0)),
     })
+}
+
+/// The mean over metrics of their means over questions, and its 95 % interval
+/// (bootstrap). None if a metric has no score; the mean is none without metrics.
+pub(super) fn mean_of_means(
+    columns: &[Vec<Option<f64>>],
+    range: (f64, f64),
+) -> Option<(Option<f64>, Option<Interval>)> {
+    let mean = |column: &Vec<Option<f64>>| statistics::mean(&column.iter().copied().flatten().collect::<Vec<f64>>());
+    let means: Vec<f64> = columns.iter().map(mean).collect::<Option<_>>()?;
+    let borrowed: Vec<&[Option<f64>]> = columns.iter().map(Vec::as_slice).collect();
+    Some((statistics::mean(&means), bootstrap_mean_of_means(&borrowed, range, SEED)))
 }
 
 /// A trial's contributions to the objective, one for each question; see

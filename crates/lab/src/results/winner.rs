@@ -61,7 +61,7 @@ pub(crate) fn choose(
         ));
     }
     compare(trials, &choosing, part);
-    if let Some(better) = leads_by_other_questions(trials) {
+    if let Some(better) = best_on_shared_questions(trials) {
         let first = &trials[0].trial.id;
         return Winner::Refused(format!(
             "`{first}` has the highest mean, but not on the same questions as the others: on those that both have scores \
@@ -89,9 +89,9 @@ pub(super) fn unproven(trials: &[TrialResult]) -> usize {
 }
 
 /// The trial that is best on the questions that trials share, if it is not the
-/// one with the highest mean: a metric may not apply to some answers, and these
-/// may be the ones that are hard for all trials.
-fn leads_by_other_questions(trials: &[TrialResult]) -> Option<String> {
+/// one with the highest mean. The two differ if a metric does not apply to
+/// some answers of a trial, such as those to hard questions.
+fn best_on_shared_questions(trials: &[TrialResult]) -> Option<String> {
     let (first, others) = trials.split_first()?;
     let is_best = |trial: &&TrialResult| trial.group == Some(1);
     if is_best(&first) { None } else { others.iter().find(is_best).map(|trial| trial.trial.id.clone()) }
@@ -176,7 +176,7 @@ fn remedy(trials: &[TrialResult], metrics: &[&MetricResult]) -> String {
     parts.join("; ")
 }
 
-/// Whether a metric has nothing to look at in a trial, such as passages where nothing is retrieved.
+/// Whether a metric applies to no question of a trial, as one of passages does where nothing is retrieved.
 fn applies_nowhere(trial: &TrialResult, metric: &MetricResult) -> bool {
     let mut scores = trial.questions.iter().filter_map(|question| question.scores.get(&metric.name)).peekable();
     scores.peek().is_some()

@@ -11,11 +11,12 @@ use crate::{
     plan::{Plan, Trial, ranges::Ranges},
     prepare::searched::QuestionOrder,
     results::Results,
-    search::{SearchProblem, SearchResult, Stop, Strategy, TrialScores},
+    search::{SearchProblem, SearchResult, TrialScores},
     spec::EvaluateSpec,
     track::StepLog,
 };
 use eval::{MetricConfig, Question};
+use serde_json::json;
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
@@ -109,7 +110,13 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
     let (mut outcome, mut results) = run.execute_and_gather(RunPart { trials: &trials, plan: &plan }).await?;
     outcome.executed += executed;
     results.executed = outcome.executed;
-    results.apply_search(search_result(search.name(), &problem, prepared, strategy.as_ref(), &seen));
+    let stops = strategy.stops(&seen).into_iter();
+    results.apply_search(SearchResult {
+        strategy: search.name().to_owned(),
+        answers: seen.iter().map(Vec::len).sum(),
+        all_answers: problem.answers(),
+        stops: stops.map(|(trial, stop)| (prepared.trials[trial].id.clone(), stop)).collect(),
+    });
     Ok((outcome, results))
 }
 
@@ -146,47 +153,20 @@ async fn step(
     let Run { session, prepared, .. } = *run;
     let (trials, plan) = plan_questions(session, prepared, questions);
     let (strategy, answers) = (session.experiment.search.name(), asked.iter().sum::<usize>());
-    let fields = serde_json::json!({ "strategy": strategy, "trials": trials.len(), "answers": answers });
-    prepared.execution.log("search_step", fields);
+    prepared.execution.log("search_step", json!({ "strategy": strategy, "trials": trials.len(), "answers": answers }));
     let mut healing = Healing::new(session, &prepared.execution, &plan);
     loop {
         let outcome = healing.execute(&mut run.claimed).await?;
-        let read = read_scores(questions, &plan, &outcome, scores).await;
-        if healing.end(&outcome, read).await?.is_some() {
+        let read = async {
+            let trials = (0..questions.len()).filter(|&trial| !questions[trial].is_empty());
+            for (trial, tasks) in trials.zip(&plan.trials) {
+                scores.read(trial, (&plan, tasks), &outcome).await?;
+            }
+            Ok(())
+        };
+        if healing.end(&outcome, read.await).await?.is_some() {
             return Ok(outcome.executed);
         }
-    }
-}
-
-/// Reads the scores of the trials that were asked something.
-async fn read_scores(
-    questions: &[Vec<usize>],
-    plan: &Plan,
-    outcome: &PlanOutcome,
-    scores: &mut SearchScores<'_>,
-) -> Result<(), Error> {
-    let trials = (0..questions.len()).filter(|&trial| !questions[trial].is_empty());
-    for (trial, tasks) in trials.zip(&plan.trials) {
-        scores.read(trial, (plan, tasks), outcome).await?;
-    }
-    Ok(())
-}
-
-fn search_result(
-    name: &str,
-    problem: &SearchProblem,
-    prepared: &PreparedRun,
-    strategy: &dyn Strategy,
-    seen: &[TrialScores],
-) -> SearchResult {
-    let id = |trial: usize| prepared.trials[trial].id.clone();
-    let stops: BTreeMap<String, Stop> =
-        strategy.stops(seen).into_iter().map(|(trial, stop)| (id(trial), stop)).collect();
-    SearchResult {
-        strategy: name.to_owned(),
-        answers: seen.iter().map(Vec::len).sum(),
-        all_answers: problem.answers(),
-        stops,
     }
 }
 

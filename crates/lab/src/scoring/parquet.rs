@@ -8,10 +8,8 @@
 use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, RecordBatch, StructArray,
     cast::AsArray,
-    types::{
-        Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-        UInt64Type,
-    },
+    downcast_integer_array,
+    types::{Float32Type, Float64Type},
 };
 use arrow_schema::{DataType, Field, FieldRef};
 use arrow_select::take::take;
@@ -143,20 +141,13 @@ fn value(array: &dyn Array, row: usize) -> Result<Value, UnreadableType> {
     if array.is_null(row) {
         return Ok(Value::Null);
     }
-    Ok(match array.data_type() {
+    Ok(downcast_integer_array!(
+        array => json!(array.value(row)),
         DataType::Null => Value::Null,
         DataType::Utf8 => json!(array.as_string::<i32>().value(row)),
         DataType::LargeUtf8 => json!(array.as_string::<i64>().value(row)),
         DataType::Utf8View => json!(array.as_string_view().value(row)),
         DataType::Boolean => json!(array.as_boolean().value(row)),
-        DataType::Int8 => json!(array.as_primitive::<Int8Type>().value(row)),
-        DataType::Int16 => json!(array.as_primitive::<Int16Type>().value(row)),
-        DataType::Int32 => json!(array.as_primitive::<Int32Type>().value(row)),
-        DataType::Int64 => json!(array.as_primitive::<Int64Type>().value(row)),
-        DataType::UInt8 => json!(array.as_primitive::<UInt8Type>().value(row)),
-        DataType::UInt16 => json!(array.as_primitive::<UInt16Type>().value(row)),
-        DataType::UInt32 => json!(array.as_primitive::<UInt32Type>().value(row)),
-        DataType::UInt64 => json!(array.as_primitive::<UInt64Type>().value(row)),
         // JSON has no NaN: it becomes null.
         DataType::Float32 => json!(array.as_primitive::<Float32Type>().value(row)),
         DataType::Float64 => json!(array.as_primitive::<Float64Type>().value(row)),
@@ -169,7 +160,7 @@ fn value(array: &dyn Array, row: usize) -> Result<Value, UnreadableType> {
             Value::Object(read.collect::<Result<_, UnreadableType>>()?)
         }
         other => return Err(UnreadableType::Other(other.clone())),
-    })
+    ))
 }
 
 fn list(items: &dyn Array) -> Result<Value, UnreadableType> {
@@ -182,6 +173,7 @@ mod tests {
     use arrow_array::{
         BooleanArray, DictionaryArray, Float64Array, LargeStringArray, StringArray, TimestampSecondArray,
         builder::{FixedSizeListBuilder, ListBuilder, StringBuilder, StringDictionaryBuilder},
+        types::Int32Type,
     };
     use parquet::arrow::ArrowWriter;
 

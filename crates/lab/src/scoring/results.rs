@@ -13,7 +13,7 @@ pub struct MetricScores {
     pub name: String,
     /// Whether judges gave it.
     pub judged: bool,
-    /// Whether the record of each judge says that it can tell right from wrong here.
+    /// Whether each judge is qualified for it, by the judge's record.
     pub qualified: bool,
     /// Its least and greatest value.
     pub range: (f64, f64),
@@ -70,7 +70,7 @@ pub struct ScoreResults {
 }
 
 impl ScoreResults {
-    /// Notes that a reader of the numbers must know, one sentence each.
+    /// What limits the numbers, one sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.metrics.iter().any(|metric| metric.judged) {

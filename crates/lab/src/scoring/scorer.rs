@@ -110,18 +110,9 @@ impl Scorer {
                 mistakes.push(format!("models.{name}: {}{hint}", error_chain(&error)));
             }
         }
-        if !mistakes.is_empty() {
-            return Err(Error::Refused(mistakes));
-        }
+        Error::refuse(mistakes)?;
         let journal = journal(&spec)?;
-        let client = Client::new(journal.clone())
-            .with_budget(budget.clone())
-            .with_cancellation(setup.control.cancel.clone())
-            .with_listener(setup.control.listener.clone());
-        let client = match &setup.control.retry {
-            Some(retry) => client.with_retry(retry.clone()),
-            None => client,
-        };
+        let client = setup.control.attach(Client::new(journal.clone()), &budget);
         let models = ModelHandles::new(spec.models.clone(), context, client);
         let in_turn = models.in_turn(CallTurn::default());
         let context = in_turn.metric_context(&spec.evaluate);

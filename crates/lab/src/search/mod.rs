@@ -141,8 +141,8 @@ fn mean(scores: &[Option<f64>]) -> Option<f64> {
 
 /// How far each of these trials is above the others: the mean, over its
 /// questions, of the difference from the mean of all trials that have a score
-/// for the question. So a trial that lost its answers to hard questions looks
-/// no better for it. A trial without any score may be the best, so it counts as
+/// for the question. So a trial gains nothing if its scores for hard questions
+/// are missing. A trial without any score may be the best, so it counts as
 /// above all others.
 fn standing(trials: &[usize], seen: &[TrialScores]) -> BTreeMap<usize, f64> {
     let most = trials.iter().map(|&trial| seen[trial].len()).max().unwrap_or_default();

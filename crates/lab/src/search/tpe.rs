@@ -56,7 +56,7 @@ impl Config {
         for (axis, value) in problem.choices.iter().flatten() {
             axes.entry(axis).or_default().insert(value);
         }
-        // What is the same wherever it is there decides nothing.
+        // A choice that has only one value decides nothing.
         let chosen = axes.into_iter().filter(|(_, values)| values.len() > 1);
         let axes = chosen.map(|(axis, values)| (axis.clone(), values.len())).collect();
         let mut blind: Vec<usize> = (0..problem.trials.len()).collect();

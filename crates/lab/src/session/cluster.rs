@@ -71,7 +71,7 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
         budget,
         cores: 1,
     };
-    // Before the first worker looks for it.
+    // Each worker checks that it finds this object.
     store.put(&setup.probe, "seen").await?;
     Ok(Remote::new(cluster, store.clone(), setup, session.experiment.engine.clone()))
 }

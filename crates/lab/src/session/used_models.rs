@@ -50,10 +50,7 @@ pub(crate) async fn priced_and_ready(
     experiment: &Experiment,
     names: &BTreeSet<String>,
 ) -> Result<(), Error> {
-    let mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, names);
-    if !mistakes.is_empty() {
-        return Err(Error::Refused(mistakes));
-    }
+    Error::refuse(budget::unpriced(&session.budget().caps(), &experiment.models, names))?;
     for name in names {
         ready(session, experiment, name).await?;
     }

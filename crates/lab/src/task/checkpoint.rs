@@ -20,6 +20,7 @@ use crate::{
 };
 use futures::{StreamExt, stream::FuturesOrdered};
 use models::{Embedder, InputKind, Ledger, Matrix, ModelPlace, ledger};
+use serde_json::json;
 use std::time::{Duration, Instant};
 use store::Key;
 
@@ -60,43 +61,31 @@ pub(crate) async fn embed(
         (ModelPlace::Remote, size) if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
         (ModelPlace::Remote, _) => (TEXTS_PER_SPLIT_CALL, true),
     };
-    let parts = task.map(|task| Parts::of(cx, task));
-    let (mut all, mut has_parts) = match &parts {
-        Some(parts) => parts.resume(texts.len(), per_call).await,
-        None => (Matrix::default(), false),
-    };
-    let resumed = all.rows();
-    if resumed > 0 {
-        cx.log("task_resumed", serde_json::json!({ "task": task, "rows": resumed, "of": texts.len() }));
+    let mut made = Checkpoint::resume(cx, task, texts.len(), per_call, |_| usize::MAX).await;
+    begun(texts.len() - made.resumed);
+    if made.matrix.columns == 0 {
+        made.matrix.columns = embedder.dimensions();
     }
-    begun(texts.len() - resumed);
-    if all.columns == 0 {
-        all.columns = embedder.dimensions();
-    }
-    let interval = Duration::from_secs_f64(cx.experiment.engine.local.checkpoint_seconds);
-    let (mut begun_to, mut done, mut kept, mut kept_at) = (resumed, resumed, resumed, Instant::now());
+    let mut begun_to = made.resumed;
     let mut at_once = if is_split { embedder.concurrency().max(1) } else { 1 };
     let mut calls = FuturesOrdered::new();
-    let (mut failure, mut since_kept) = (None, Ledger::default());
+    let mut failure = None;
     loop {
         while failure.is_none() && calls.len() < at_once && begun_to < texts.len() {
             let (from, to) = (begun_to, texts.len().min(begun_to + per_call));
             begun_to = to;
             calls.push_back(async move {
                 let started = Instant::now();
-                let (made, used) = ledger::measure(embedder.embed(&texts[from..to], kind)).await;
-                (to, made, used, started.elapsed())
+                let (embedded, used) = ledger::measure(embedder.embed(&texts[from..to], kind)).await;
+                (embedded, used, started.elapsed())
             });
         }
         // Calls that have begun are waited for, because they may have been paid.
-        let Some((to, made, used, took)) = calls.next().await else { break };
-        match made {
+        let Some((embedded, used, took)) = calls.next().await else { break };
+        match embedded {
             Ok(matrix) if failure.is_none() => {
-                all.columns = matrix.columns;
-                all.data.extend_from_slice(&matrix.data);
-                since_kept.merge(&used);
-                rows(to - done);
-                done = to;
+                made.add(&matrix, &used);
+                rows(matrix.rows());
             }
             Ok(_) => {}
             Err(error) => _ = failure.get_or_insert(error),
@@ -104,20 +93,73 @@ pub(crate) async fn embed(
         if !is_split {
             at_once = if took < SHORT_CALL { 2 } else { 1 };
         }
-        let is_due = kept_at.elapsed() >= interval || failure.is_some();
-        if let Some(parts) = &parts
-            && is_due
-            && kept < done
-            && done < texts.len()
-        {
-            parts.keep(&all, kept, done, &std::mem::take(&mut since_kept)).await;
-            has_parts = true;
-            (kept, kept_at) = (done, Instant::now());
+        made.keep_if_due(failure.is_some()).await;
+    }
+    failure.map_or_else(|| Ok(made.finish()), |error| Err(error.into()))
+}
+
+/// The vectors of a task that are made so far, of which parts are stored now and then.
+struct Checkpoint<'a> {
+    /// Where parts are stored; none if they are not.
+    parts: Option<Parts<'a>>,
+    /// How many vectors there will be.
+    total: usize,
+    matrix: Matrix,
+    resumed: usize,
+    has_parts: bool,
+    /// How many of the vectors are stored.
+    kept: usize,
+    kept_at: Instant,
+    /// What the calls for the other vectors used.
+    used: Ledger,
+    interval: Duration,
+}
+
+impl<'a> Checkpoint<'a> {
+    /// Takes the vectors that are stored, of which the first `usable` count.
+    async fn resume(
+        cx: &'a Execution,
+        task: Option<&Key>,
+        total: usize,
+        per_call: usize,
+        usable: impl FnOnce(usize) -> usize,
+    ) -> Self {
+        let parts = task.map(|task| Parts::of(cx, task));
+        let (mut matrix, has_parts) = match &parts {
+            Some(parts) => parts.resume(total, per_call).await,
+            None => (Matrix::default(), false),
+        };
+        let resumed = usable(matrix.rows()).min(matrix.rows());
+        matrix.data.truncate(resumed * matrix.columns);
+        if resumed > 0 {
+            cx.log("task_resumed", json!({ "task": task, "rows": resumed, "of": total }));
+        }
+        let interval = Duration::from_secs_f64(cx.experiment.engine.local.checkpoint_seconds);
+        let (kept_at, used) = (Instant::now(), Ledger::default());
+        Self { parts, total, matrix, resumed, has_parts, kept: resumed, kept_at, used, interval }
+    }
+
+    /// Adds the next vectors.
+    fn add(&mut self, matrix: &Matrix, used: &Ledger) {
+        self.matrix.columns = matrix.columns;
+        self.matrix.data.extend_from_slice(&matrix.data);
+        self.used.merge(used);
+    }
+
+    /// Stores new vectors as a part, if some time has passed or the task ends early. The last vectors are stored with
+    /// the whole output.
+    async fn keep_if_due(&mut self, ends: bool) {
+        let done = self.matrix.rows();
+        let is_due = ends || self.kept_at.elapsed() >= self.interval;
+        if let Some(parts) = self.parts.as_ref().filter(|_| is_due && self.kept < done && done < self.total) {
+            parts.keep(&self.matrix, self.kept, done, &std::mem::take(&mut self.used)).await;
+            self.has_parts = true;
+            (self.kept, self.kept_at) = (done, Instant::now());
         }
     }
-    match failure {
-        Some(error) => Err(error.into()),
-        None => Ok(EmbeddedTexts { matrix: all, resumed, has_parts }),
+
+    fn finish(self) -> EmbeddedTexts {
+        EmbeddedTexts { matrix: self.matrix, resumed: self.resumed, has_parts: self.has_parts }
     }
 }
 
@@ -225,7 +267,7 @@ impl<'a> Parts<'a> {
     }
 
     fn log_failure(&self, operation: &str, error: &(dyn std::error::Error + 'static)) {
-        let fields = serde_json::json!({ "operation": operation, "parts": self.folder, "reason": error_chain(error) });
+        let fields = json!({ "operation": operation, "parts": self.folder, "reason": error_chain(error) });
         self.cx.log("checkpoint_failed", fields);
     }
 }

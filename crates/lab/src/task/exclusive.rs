@@ -8,6 +8,7 @@
 
 use super::{Execution, Task};
 use crate::{operator::Operator, progress::Progress};
+use serde_json::json;
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
@@ -53,7 +54,7 @@ pub(super) async fn acquire(task: &Task, cx: &Execution, progress: &Progress) ->
             LockAttempt::Impossible => return None,
             LockAttempt::Held(holder) => {
                 if !waits.is_reported {
-                    cx.log("task_held", serde_json::json!({ "task": task.key, "label": task.label, "by": holder }));
+                    cx.log("task_held", json!({ "task": task.key, "label": task.label, "by": holder }));
                     waits.is_reported = true;
                     progress.held(task.operator(), Some(holder));
                 }

@@ -4,11 +4,11 @@ use crate::{
     Error,
     parts::{self, Part, PartClient},
     spec::EvaluateSpec,
-    task::CallTurn,
 };
 use eval::metric::MetricContext;
 use models::{Chat, Client, Embedder, Identity, ModelConfig, Reranker, provider};
 use rag::Context;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Mutex, PoisonError},
@@ -130,6 +130,15 @@ impl ModelHandles {
             _ => Err(Error::NotFound(format!("model `{name}` is not an embedding model"))),
         }
     }
+}
+
+/// The place of a task's calls in the queue for a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct CallTurn {
+    /// Calls of a higher priority go first.
+    pub(crate) priority: i32,
+    /// Within a priority, groups take turns.
+    pub(crate) group: u64,
 }
 
 /// The experiment's models for the components of a task.

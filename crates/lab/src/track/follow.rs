@@ -11,6 +11,7 @@ use crate::{
     progress::Progress,
     task::Execution,
 };
+use serde_json::json;
 use std::{
     path::PathBuf,
     sync::Arc,
@@ -22,7 +23,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The first look comes after this time; a run that has nothing to do has ended by then.
+/// When the run's folder is read first. A run whose tasks are all in the store has ended by then.
 const FIRST_LOOK: Duration = Duration::from_millis(1500);
 /// Between tries while the server is away.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -39,8 +40,8 @@ pub struct Tracking {
 
 struct Following {
     stop: Option<oneshot::Sender<()>>,
-    looks: JoinHandle<()>,
-    shows: Vec<TrackerTask>,
+    reading: JoinHandle<()>,
+    trackers: Vec<TrackerTask>,
     execution: Arc<Execution>,
 }
 
@@ -62,8 +63,8 @@ struct TrackerWork {
 /// A view, and whether it is the last one.
 type ShownState = Option<(Arc<RunView>, bool)>;
 
-/// Starts to show a run on the experiment's trackers. Nothing that goes
-/// wrong there stops or slows the run; [`Tracking::finish`] tells of it.
+/// Starts to show a run on the experiment's trackers. A failure of a tracker
+/// neither stops nor slows the run; [`Tracking::finish`] returns it.
 pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     let (trackers, notes) = trackers(session);
     if trackers.is_empty() {
@@ -78,17 +79,17 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     let show = |tracker: Box<dyn Tracker>| TrackerTask {
         place: tracker.place().to_owned(),
         wait: tracker.pace().wait,
-        task: tokio::spawn(show(
+        task: tokio::spawn(send_views(
             tracker,
             receiver.clone(),
             execution.clone(),
             session.setup().control.progress.clone(),
         )),
     };
-    let shows = trackers.into_iter().map(show).collect();
+    let trackers = trackers.into_iter().map(show).collect();
     let (stop, stopped) = oneshot::channel();
-    let looks = tokio::spawn(look(reader, observer, every, stopped, sender, execution.clone()));
-    Tracking { notes, following: Some(Following { stop: Some(stop), looks, shows, execution }) }
+    let reading = tokio::spawn(read_until_stopped(reader, observer, every, stopped, sender, execution.clone()));
+    Tracking { notes, following: Some(Following { stop: Some(stop), reading, trackers, execution }) }
 }
 
 /// Brings the experiment's trackers to the state of a run that was
@@ -100,9 +101,7 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
 /// everything.
 pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String>, Error> {
     let (trackers, broken) = trackers(session);
-    if !broken.is_empty() {
-        return Err(Error::Refused(broken));
-    }
+    Error::refuse(broken)?;
     if trackers.is_empty() {
         let advice = "the experiment has no tracker: add `mlflow = { uri = \"http://…\" }` under [track]";
         return Err(Error::Refused(vec![advice.to_owned()]));
@@ -120,20 +119,20 @@ pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String
     if view.started_ms == 0 {
         return Err(Error::NotFound(format!("there is no run `{run}` in {}", runs.display())));
     }
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for mut tracker in trackers {
         let place = tracker.place().to_owned();
         match tracker.sync(&view).await {
             Ok(lacks) => {
-                told.push(format!("{place} shows the run {run}"));
-                told.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
+                lines.push(format!("{place} shows the run {run}"));
+                lines.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
             }
             Err(failure) => {
                 return Err(Error::TrackerIncomplete { place, run, reason: failure.to_string() });
             }
         }
     }
-    Ok(told)
+    Ok(lines)
 }
 
 /// The experiment as it was when a run was recorded.
@@ -168,14 +167,14 @@ impl Tracking {
     }
 
     /// Waits until everything is shown, but no longer than each tracker may
-    /// take. Returns what people should know, in sentences.
+    /// take. Returns failures and remarks, in sentences.
     pub async fn finish(mut self) -> Vec<String> {
         self.stop();
         let Self { mut notes, following } = self;
-        let Some(Following { looks, shows, execution, .. }) = following else { return notes };
-        let _ = looks.await;
+        let Some(Following { reading, trackers, execution, .. }) = following else { return notes };
+        let _ = reading.await;
         let started = Instant::now();
-        for TrackerTask { place, wait, mut task } in shows {
+        for TrackerTask { place, wait, mut task } in trackers {
             let left = wait.saturating_sub(started.elapsed());
             let (work, result) = match timeout(left, &mut task).await {
                 Ok(Ok(done)) => done,
@@ -189,7 +188,7 @@ impl Tracking {
             let behind = result.as_ref().err().map(ToString::to_string);
             execution.log(
                 "tracked",
-                serde_json::json!({
+                json!({
                     "tracker": place, "behind": behind, "syncs": work.syncs, "failed": work.failed,
                     "seconds": work.seconds, "waited": started.elapsed().as_secs_f64(),
                 }),
@@ -207,8 +206,8 @@ impl Tracking {
     }
 }
 
-/// Reads the run's folder until it is told to stop, and then once more.
-async fn look(
+/// Reads the run's folder until it is stopped, and then once more.
+async fn read_until_stopped(
     mut reader: RunReader,
     mut observer: Observer,
     every: Duration,
@@ -232,7 +231,7 @@ async fn look(
         reader = again;
         match view {
             Ok(view) => _ = sender.send(Some((Arc::new(view), last))),
-            Err(error) => execution.log("track_failed", serde_json::json!({ "error": crate::error_chain(&error) })),
+            Err(error) => execution.log("track_failed", json!({ "error": crate::error_chain(&error) })),
         }
         if last {
             return;
@@ -250,7 +249,7 @@ async fn read(mut reader: RunReader) -> Option<(RunReader, Result<RunView, Error
 }
 
 /// Shows each view that comes, always the newest, until the last one is shown.
-async fn show(
+async fn send_views(
     mut tracker: Box<dyn Tracker>,
     mut views: watch::Receiver<ShownState>,
     execution: Arc<Execution>,
@@ -273,7 +272,7 @@ async fn show(
         match result {
             Ok(lacks) => {
                 if behind.take().is_some() {
-                    execution.log("track_caught_up", serde_json::json!({ "tracker": place }));
+                    execution.log("track_caught_up", json!({ "tracker": place }));
                     progress.behind(&place, None);
                 }
                 pause = PAUSES.0;
@@ -284,8 +283,7 @@ async fn show(
             Err(failure) => {
                 work.failed += 1;
                 if behind.is_none() {
-                    let fields = serde_json::json!({ "tracker": place, "error": failure.to_string() });
-                    execution.log("track_behind", fields);
+                    execution.log("track_behind", json!({ "tracker": place, "error": failure.to_string() }));
                     progress.behind(&place, Some(failure.to_string()));
                 }
                 last_tries += u32::from(last);

@@ -117,7 +117,7 @@ impl Mlflow {
                 Err(failure) => failed = Some(failure),
             }
         }
-        // The end of the run is sent last, so that whoever sees a finished run sees all of it.
+        // The end of the run is sent last, so that a finished run is complete on the server.
         if failed.as_ref().is_none_or(|failure: &TrackerError| !failure.is_away()) {
             self.settle(&mut parent, &wanted).await?;
         }

@@ -23,7 +23,7 @@ use models::provider::Environment;
 /// Why a tracker cannot be opened.
 #[derive(Debug, thiserror::Error)]
 enum TrackerOpenError {
-    /// Its settings cannot be.
+    /// Its settings are invalid.
     #[error(transparent)]
     Settings(#[from] TrackerSettingsError),
     /// It has no HTTP client.
@@ -49,8 +49,8 @@ pub trait Tracker: Send {
     fn pace(&self) -> Pace;
 
     /// Brings the server to the state of the view, whatever was there before.
-    /// Returns sentences about what cannot be shown there, and about anything
-    /// else that a person should know of the server.
+    /// Returns sentences about what cannot be shown there, and other remarks on
+    /// the server.
     ///
     /// # Errors
     /// If something is not on the server yet. Another call sends only the rest.

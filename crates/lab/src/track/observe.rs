@@ -9,6 +9,7 @@ use crate::{
     task::Execution,
 };
 use eval::{Score, statistics};
+use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -79,7 +80,7 @@ impl Observer {
         };
         if (finished, used) != self.logged {
             self.logged = (finished, used);
-            let fields = serde_json::json!({ "calls": used.calls, "tokens": used.tokens, "cost_usd": used.cost_usd });
+            let fields = json!({ "calls": used.calls, "tokens": used.tokens, "cost_usd": used.cost_usd });
             self.execution.log("usage", fields);
         }
     }
@@ -113,7 +114,7 @@ impl Observer {
     }
 }
 
-/// Writes what a search knows after each step, if it is new.
+/// Logs the mean scores that a search has after each step, each once.
 #[derive(Default)]
 pub(crate) struct StepLog {
     logged: BTreeSet<(String, String, usize, u64)>,
@@ -145,6 +146,5 @@ impl StepLog {
 
 fn log_score(execution: &Execution, point: &ScorePoint) {
     let ScorePoint { trial, metric, questions, mean, .. } = point;
-    let fields = serde_json::json!({ "trial": trial, "metric": metric, "questions": questions, "mean": mean });
-    execution.log("trial_scored", fields);
+    execution.log("trial_scored", json!({ "trial": trial, "metric": metric, "questions": questions, "mean": mean }));
 }

@@ -266,11 +266,8 @@ struct Tail {
 impl Tail {
     fn lines(&mut self) -> Result<Vec<Vec<u8>>, Error> {
         let failed = |source| Error::file("read", &self.path, source);
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(error)),
-        };
+        let opened = Error::allow_missing(&self.path, File::open(&self.path))?;
+        let Some(mut file) = opened else { return Ok(Vec::new()) };
         file.seek(SeekFrom::Start(self.read)).map_err(failed)?;
         let mut bytes = std::mem::take(&mut self.rest);
         let kept = bytes.len();

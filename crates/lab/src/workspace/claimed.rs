@@ -31,8 +31,8 @@ impl ClaimedArtifacts {
         self.claim.insert(claim).add(run, artifacts).await
     }
 
-    /// How many others use the store now, where it is one whose runs do not
-    /// wait for each other: machines that share an object store only find what
+    /// How many other runs use the object store now; 0 for a folder. Runs that
+    /// share an object store do not wait for each other: each finds only what
     /// others have finished.
     pub(crate) async fn others(&self) -> usize {
         match &self.claim {
@@ -45,7 +45,7 @@ impl ClaimedArtifacts {
     /// Ends the claim: nothing of it is used any more.
     pub(crate) async fn end(self) {
         if let Some(claim) = self.claim {
-            // It ends by itself where that fails.
+            // If that fails, the claim expires.
             let _ = claim.end().await;
         }
     }

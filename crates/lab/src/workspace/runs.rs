@@ -52,18 +52,15 @@ impl Workspace {
     /// If the folder cannot be read. A run whose results cannot be read is left out.
     pub fn past_runs(&self) -> Result<Vec<PastRun>, Error> {
         let folder = layout::runs_folder(&self.root);
-        let entries = match std::fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(Error::file("read", &folder, source)),
-        };
+        let entries = Error::allow_missing(&folder, std::fs::read_dir(&folder))?;
         let read = |folder: PathBuf| {
             let run = read_finished_run(&folder)?;
             let started = std::fs::read(RunFileName::Frozen.within(&folder)).ok();
             let started = started.and_then(|bytes| serde_json::from_slice::<StartRecord>(&bytes).ok());
             Some(PastRun { overrides: started.map(|started| started.overrides).unwrap_or_default(), ..run })
         };
-        let mut runs: Vec<PastRun> = entries.flatten().filter_map(|entry| read(entry.path())).collect();
+        let mut runs: Vec<PastRun> =
+            entries.into_iter().flatten().flatten().filter_map(|entry| read(entry.path())).collect();
         runs.sort_by(|a, b| b.time_ms.cmp(&a.time_ms).then_with(|| a.run.cmp(&b.run)));
         Ok(runs)
     }
@@ -137,8 +134,8 @@ impl Workspace {
     }
 
     /// The id of the one finished run of an experiment that has this id, or
-    /// whose id begins so; the experiment's name before it may be left out. Of
-    /// an object store, a run of another machine is found by its whole id.
+    /// whose id begins so; the experiment's name before it may be left out. A
+    /// run of another machine, in an object store, is found by its whole id only.
     ///
     /// # Errors
     /// If there is none, or several begin so.
@@ -194,12 +191,10 @@ impl Workspace {
     /// machine.
     pub(crate) async fn latest_run(&self, experiment: &str) -> Result<String, Error> {
         self.fetch_latest(experiment).await?;
-        let pointer = self.root.join(layout::latest(experiment));
-        let run = std::fs::read_to_string(&pointer).map_err(|_| {
+        let run = self.last_here(experiment).ok_or_else(|| {
             let (experiment, place) = (experiment.to_owned(), self.store.location().to_string());
             Error::NoRun { experiment, what: "finished run", place }
         })?;
-        let run = run.trim().to_owned();
         // The results, which are large, are compared with their checksum where they are read.
         for file in [RunFileName::Summary, RunFileName::Frozen] {
             self.check_run_file(&run, file).await?;
@@ -250,7 +245,7 @@ impl Workspace {
                 _ => self.publish_file(run, file).await?,
             }
         }
-        // Last: whoever finds the run finds all of it.
+        // It is written last, so that all files of the run are there once the run is named.
         Ok(self.store.replace(&layout::latest(experiment), run.to_owned()).await?)
     }
 
@@ -264,11 +259,10 @@ impl Workspace {
             return Ok(());
         }
         let path = file.within(&self.run_folder(run));
-        match std::fs::read(&path) {
-            Ok(bytes) => Ok(self.store.replace(&layout::run_file(run, file), bytes).await?),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(Error::file("read", &path, source)),
+        if let Some(bytes) = Error::allow_missing(&path, std::fs::read(&path))? {
+            self.store.replace(&layout::run_file(run, file), bytes).await?;
         }
+        Ok(())
     }
 
     /// Brings the last run's results and experiment to this machine, if the
@@ -346,7 +340,7 @@ async fn remove_other_parts(store: &ArtifactStore, run: &str, names: &BTreeSet<S
 
 /// When a run finished, by its results; none of what cannot be read.
 fn finished_ms(results: Option<&[u8]>) -> Option<i64> {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Finished {
         time_ms: i64,
     }

@@ -41,17 +41,12 @@ impl SharedDriver {
                     worker.ready && worker.stage == stage && used < self.slots(worker, operator)
                 });
                 let Some(worker) = free.min_by_key(|worker| load(worker)) else { break };
-                let same = |queued: &QueuedTask, first: &QueuedTask| {
-                    Arc::ptr_eq(&queued.assignment.execution, &first.assignment.execution)
-                };
                 let mut tasks: Vec<QueuedTask> = queue.pop_front().into_iter().collect();
+                let execution = tasks[0].assignment.execution.clone();
+                let is_same = |queued: &mut QueuedTask| Arc::ptr_eq(&queued.assignment.execution, &execution);
                 while tasks.len() < batch
-                    && let Some(queued) = queue.pop_front()
+                    && let Some(queued) = queue.pop_front_if(is_same)
                 {
-                    if !same(&queued, &tasks[0]) {
-                        queue.push_front(queued);
-                        break;
-                    }
                     tasks.push(queued);
                 }
                 *worker.units.entry(operator).or_default() += 1;
@@ -117,7 +112,7 @@ impl SharedDriver {
     }
 
     /// Asks the workers that have something to do what they are doing.
-    pub(super) fn ask(self: &Arc<Self>) {
+    pub(super) fn ask_activity(self: &Arc<Self>) {
         let mut state = self.state();
         let busy = |worker: &&mut WorkerState| worker.ready && !worker.asked && worker.units.values().any(|n| *n > 0);
         for worker in state.workers.iter_mut().filter(busy) {

@@ -169,7 +169,6 @@ impl SharedDriver {
         resources: Resources,
     ) -> Starting {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (units, idle_since) = (BTreeMap::new(), Instant::now());
         state.workers.push(WorkerState {
             id,
             stage,
@@ -177,8 +176,8 @@ impl SharedDriver {
             cores,
             ready: false,
             asked: false,
-            units,
-            idle_since,
+            units: BTreeMap::new(),
+            idle_since: Instant::now(),
         });
         (id, node, WorkerSetup { cores, ..self.setup.clone() }, resources)
     }
@@ -216,8 +215,7 @@ impl SharedDriver {
                 let reason = format!("a worker did not start{on}: {reason}");
                 state.last_problem = Some(reason.clone());
                 // If a worker refuses, it will refuse again, so nobody waits for it.
-                let alone = !state.workers.iter().any(|worker| worker.ready || worker.id != id);
-                if matches!(error, CallError::Failed(_)) && alone {
+                if matches!(error, CallError::Failed(_)) && state.workers.is_empty() {
                     state.fail_all(&reason);
                 }
             }

@@ -1,7 +1,7 @@
 //! Passages to passages: every stage between retrieval and answer, such as
 //! `rerank`.
 
-use super::{DescribeWork, KeyContext, Purpose, Sizes, WorkLabel, component};
+use super::{DescribeWork, KeyContext, Sizes, component};
 use crate::{
     operator::Operator,
     plan::{
@@ -9,7 +9,7 @@ use crate::{
         model_load::ModelLoad,
     },
 };
-use rag::{Axis, Component, Item, PassageStage, PipelineConfig};
+use rag::{Axis, Choice, Component, Item, PassageStage, PipelineConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -71,16 +71,8 @@ impl DescribeWork for ApplyStageWork {
         Some(inputs.questions.len())
     }
 
-    fn runs_function(&self) -> bool {
-        self.stage().is_some_and(|stage| stage.runs_function())
-    }
-
-    fn purpose(&self) -> Purpose {
-        Purpose::Questions
-    }
-
-    fn label(&self) -> WorkLabel<'_> {
-        self.stage().map(|stage| WorkLabel::component(stage, self.embedder())).unwrap_or_default()
+    fn component(&self) -> Option<(&dyn Choice, Option<&str>)> {
+        Some((self.stage()?, self.embedder()))
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

@@ -1,11 +1,11 @@
 //! Documents to chunks.
 
-use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
+use super::{DescribeWork, KeyContext, Sizes, component};
 use crate::{
     operator::Operator,
     plan::{graph::TaskId, model_load::ModelLoad},
 };
-use rag::{Component, Item, chunk::ChunkerConfig};
+use rag::{Choice, Component, Item, chunk::ChunkerConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -16,13 +16,6 @@ pub(crate) struct ChunkWork {
     /// The trial's embedder, if the chunker needs it.
     pub(crate) embedder: Option<String>,
     pub(crate) documents: TaskId,
-}
-
-impl ChunkWork {
-    /// Whether cutting a document waits for a model.
-    pub(crate) fn waits(&self) -> bool {
-        self.embedder.is_some() || !self.chunker.models().is_empty()
-    }
 }
 
 impl DescribeWork for ChunkWork {
@@ -39,16 +32,12 @@ impl DescribeWork for ChunkWork {
         cx.with_models(builder, &self.chunker, self.embedder.as_deref()).finish()
     }
 
-    fn runs_function(&self) -> bool {
-        self.chunker.runs_function()
+    fn component(&self) -> Option<(&dyn Choice, Option<&str>)> {
+        Some((&self.chunker, self.embedder.as_deref()))
     }
 
     fn calls_models(&self) -> bool {
         self.embedder.is_some() || !self.chunker.models().is_empty()
-    }
-
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel::component(&self.chunker, self.embedder.as_deref())
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

@@ -36,9 +36,6 @@ impl DescribeWork for EmbedWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        vec![(
-            &self.model,
-            ModelLoad::embedding(sizes.output_of(self.enriched.unwrap_or(self.chunks)).passage_tokens + 1),
-        )]
+        sizes.of_embedding(&self.model, self.enriched.unwrap_or(self.chunks))
     }
 }

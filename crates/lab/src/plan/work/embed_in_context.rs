@@ -39,6 +39,6 @@ impl DescribeWork for EmbedInContextWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        vec![(&self.model, ModelLoad::embedding(sizes.output_of(self.chunks).passage_tokens + 1))]
+        sizes.of_embedding(&self.model, self.chunks)
     }
 }

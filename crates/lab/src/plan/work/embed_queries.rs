@@ -1,6 +1,6 @@
 //! Questions, or the queries that were written for them, to vectors.
 
-use super::{DescribeWork, KeyContext, Purpose, Sizes, WorkLabel};
+use super::{DescribeWork, KeyContext, Sizes, WorkLabel};
 use crate::{
     operator::Operator,
     plan::{
@@ -46,10 +46,6 @@ impl DescribeWork for EmbedQueriesWork {
 
     fn rows(&self, inputs: &PlanInputs<'_>) -> Option<usize> {
         (self.queries.is_none() || self.standalone).then_some(inputs.questions.len())
-    }
-
-    fn purpose(&self) -> Purpose {
-        Purpose::Questions
     }
 
     fn label(&self) -> WorkLabel<'_> {

@@ -1,6 +1,6 @@
 //! Chunks to a vector for each of their tokens, once for a chunk table and a
-//! model. Meanwhile, finished vectors are stored in parts, so that whoever does
-//! the task after a kill, on any machine, continues from there.
+//! model. Meanwhile, finished vectors are stored in parts, so that another try
+//! after a kill, on any machine, continues from there.
 
 use super::{DescribeWork, KeyContext, Sizes, WorkLabel};
 use crate::{
@@ -48,9 +48,6 @@ impl DescribeWork for EmbedTokensWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        vec![(
-            &self.model,
-            ModelLoad::embedding(sizes.output_of(self.enriched.unwrap_or(self.chunks)).passage_tokens + 1),
-        )]
+        sizes.of_embedding(&self.model, self.enriched.unwrap_or(self.chunks))
     }
 }

@@ -1,11 +1,11 @@
 //! Chunks to what is searched in place of their texts.
 
-use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
+use super::{DescribeWork, KeyContext, Sizes, component};
 use crate::{
     operator::Operator,
     plan::{graph::TaskId, model_load::ModelLoad},
 };
-use rag::{Axis, Component, Item, enrich::EnrichConfig};
+use rag::{Axis, Choice, Component, Item, enrich::EnrichConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -34,12 +34,8 @@ impl DescribeWork for EnrichWork {
         cx.with_models(builder, &self.enricher, self.embedder.as_deref()).finish()
     }
 
-    fn runs_function(&self) -> bool {
-        self.enricher.runs_function()
-    }
-
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel::component(&self.enricher, self.embedder.as_deref())
+    fn component(&self) -> Option<(&dyn Choice, Option<&str>)> {
+        Some((&self.enricher, self.embedder.as_deref()))
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

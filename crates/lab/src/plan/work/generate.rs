@@ -1,6 +1,6 @@
 //! Passages to answers.
 
-use super::{DescribeWork, KeyContext, Purpose, Sizes, WorkLabel, component};
+use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
 use crate::{
     operator::Operator,
     plan::{
@@ -9,7 +9,7 @@ use crate::{
         ranges::RangePart,
     },
 };
-use rag::{Component, Item, generate::GeneratorConfig};
+use rag::{Choice, Component, Item, generate::GeneratorConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -60,12 +60,8 @@ impl DescribeWork for GenerateWork {
         Some(self.questions.len())
     }
 
-    fn runs_function(&self) -> bool {
-        self.generator.runs_function()
-    }
-
-    fn purpose(&self) -> Purpose {
-        Purpose::Questions
+    fn component(&self) -> Option<(&dyn Choice, Option<&str>)> {
+        Some((&self.generator, self.embedder.as_deref()))
     }
 
     fn label(&self) -> WorkLabel<'_> {

@@ -43,7 +43,7 @@ use crate::{
 };
 use eval::Question;
 use models::Identity;
-use rag::{Choice, Component, Item, index::IndexKind};
+use rag::{Choice, Component, Data, Item, index::IndexKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Key, KeyBuilder};
@@ -64,7 +64,6 @@ pub(crate) trait DescribeWork: Send + Sync {
         None
     }
 
-    /// The format of its artifact.
     fn format(&self) -> Format {
         Format::Parquet
     }
@@ -74,14 +73,14 @@ pub(crate) trait DescribeWork: Send + Sync {
         true
     }
 
-    /// Whether it calls a user's function.
-    fn runs_function(&self) -> bool {
-        false
+    /// The component that does the work, and its embedder, if a component does it.
+    fn component(&self) -> Option<(&dyn Choice, Option<&str>)> {
+        None
     }
 
-    /// What its model calls are paid for.
-    fn purpose(&self) -> Purpose {
-        Purpose::Index
+    /// Whether it calls a user's function.
+    fn runs_function(&self) -> bool {
+        self.component().is_some_and(|(component, _)| component.runs_function())
     }
 
     /// Whether it may call models. If so, its usage is stored even if there were no calls.
@@ -90,7 +89,9 @@ pub(crate) trait DescribeWork: Send + Sync {
     }
 
     /// The component and the models that do the work, for the estimate of its time.
-    fn label(&self) -> WorkLabel<'_>;
+    fn label(&self) -> WorkLabel<'_> {
+        self.component().map(|(component, embedder)| WorkLabel::component(component, embedder)).unwrap_or_default()
+    }
 
     /// The models that it calls, with the estimated load.
     fn estimate_calls<'a>(&'a self, _: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
@@ -112,6 +113,18 @@ pub(crate) enum Purpose {
     Questions,
     /// Scoring answers, which is no part of a trial's price.
     Evaluation,
+}
+
+impl Purpose {
+    /// What the model calls of an operator are paid for.
+    pub(crate) fn of(operator: Operator) -> Self {
+        match operator {
+            Operator::Load | Operator::Index => Self::Index,
+            Operator::Stage(axis) if matches!(axis.output(), Data::Chunks | Data::Vectors) => Self::Index,
+            Operator::Stage(_) | Operator::EmbedQueries => Self::Questions,
+            Operator::Score | Operator::Judge => Self::Evaluation,
+        }
+    }
 }
 
 /// The component and the models that do a task's work.
@@ -227,6 +240,11 @@ impl<'a> Sizes<'a> {
         (0..self.questions.len()).map(|i| self.question(i)).sum()
     }
 
+    /// The calls to a model that embeds the chunks of a task.
+    fn of_embedding<'b>(&self, model: &'b str, chunks: TaskId) -> Vec<(&'b str, ModelLoad)> {
+        vec![(model, ModelLoad::embedding(self.output_of(chunks).passage_tokens + 1))]
+    }
+
     /// The calls that a component makes for some questions, with these passages for each.
     pub(crate) fn of_questions<'b, C: Component + ?Sized>(
         &self,
@@ -245,7 +263,6 @@ impl<'a> Sizes<'a> {
 pub struct Task {
     /// Its identity: tasks with the same key are the same task, in every run.
     pub key: Key,
-    /// The work.
     pub(crate) work: Work,
     /// How many rows it will make, where that is known.
     pub rows: Option<usize>,
@@ -295,7 +312,6 @@ macro_rules! works {
         }
 
         impl Work {
-            /// The kind of work.
             pub(crate) fn describe(&self) -> &dyn DescribeWork {
                 match self { $( Self::$Kind(kind) => kind ),+ }
             }

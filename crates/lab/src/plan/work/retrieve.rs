@@ -1,6 +1,6 @@
 //! Questions to passages.
 
-use super::{DescribeWork, KeyContext, Purpose, Sizes, WorkLabel, component};
+use super::{DescribeWork, KeyContext, Sizes, component};
 use crate::{
     operator::Operator,
     plan::{
@@ -9,7 +9,8 @@ use crate::{
     },
 };
 use rag::{
-    Component, Item, chunk::ChunkerConfig, index::IndexKind, pipeline::FUSION_VERSION, retrieve::RetrieverConfig,
+    Choice, Component, Item, chunk::ChunkerConfig, index::IndexKind, pipeline::FUSION_VERSION,
+    retrieve::RetrieverConfig,
 };
 use serde::{Deserialize, Serialize};
 use store::Key;
@@ -70,20 +71,12 @@ impl DescribeWork for RetrieveWork {
         false
     }
 
-    fn runs_function(&self) -> bool {
-        self.retriever.runs_function()
-    }
-
-    fn purpose(&self) -> Purpose {
-        Purpose::Questions
+    fn component(&self) -> Option<(&dyn Choice, Option<&str>)> {
+        Some((&self.retriever, self.embedder.as_deref()))
     }
 
     fn calls_models(&self) -> bool {
         self.embedder.is_some() || !self.retriever.models().is_empty() || !self.chunker.models().is_empty()
-    }
-
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel::component(&self.retriever, self.embedder.as_deref())
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

@@ -1,6 +1,6 @@
 //! Everything to scores.
 
-use super::{DescribeWork, KeyContext, Purpose, Sizes, WorkLabel};
+use super::{DescribeWork, KeyContext, Sizes, WorkLabel};
 use crate::{
     operator::Operator,
     plan::{
@@ -84,10 +84,6 @@ impl DescribeWork for ScoreWork {
 
     fn runs_function(&self) -> bool {
         self.metric.runs_function()
-    }
-
-    fn purpose(&self) -> Purpose {
-        Purpose::Evaluation
     }
 
     /// What judges use is no part of a trial's price.

@@ -1,6 +1,6 @@
 //! Questions to queries.
 
-use super::{DescribeWork, KeyContext, Purpose, Sizes, WorkLabel, component};
+use super::{DescribeWork, KeyContext, Sizes, component};
 use crate::{
     operator::Operator,
     plan::{
@@ -8,7 +8,7 @@ use crate::{
         model_load::ModelLoad,
     },
 };
-use rag::{Axis, Component, Item, query::QueryConfig};
+use rag::{Axis, Choice, Item, query::QueryConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -43,16 +43,8 @@ impl DescribeWork for WriteQueriesWork {
         Some(inputs.questions.len())
     }
 
-    fn runs_function(&self) -> bool {
-        self.writer.runs_function()
-    }
-
-    fn purpose(&self) -> Purpose {
-        Purpose::Questions
-    }
-
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel::component(&self.writer, self.embedder.as_deref())
+    fn component(&self) -> Option<(&dyn Choice, Option<&str>)> {
+        Some((&self.writer, self.embedder.as_deref()))
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

@@ -1,10 +1,9 @@
 //! Checkpoints for vectors that are made document by document: parts end where documents do.
 
-use super::{EmbeddedTexts, Parts};
+use super::{Checkpoint, EmbeddedTexts};
 use crate::{Error, task::Execution};
 use futures::{StreamExt, stream::FuturesOrdered};
-use models::{Ledger, Matrix, ledger};
-use std::time::{Duration, Instant};
+use models::{Matrix, ledger};
 use store::Key;
 
 /// Makes the vectors of documents, `at_once` documents at a time, and stores finished parts under
@@ -20,39 +19,32 @@ pub(crate) async fn embed_documents<F: Future<Output = Result<Matrix, Error>>>(
     rows: impl Fn(usize),
 ) -> Result<EmbeddedTexts, Error> {
     let total: usize = chunks.iter().sum();
-    let parts = task.map(|task| Parts::of(cx, task));
-    let (mut all, mut has_parts) = match &parts {
-        Some(parts) => parts.resume(total, 1).await,
-        None => (Matrix::default(), false),
-    };
-    // A document that is not whole is made anew.
-    let (mut next, mut resumed) = (0, 0);
-    while next < chunks.len() && resumed + chunks[next] <= all.rows() {
-        resumed += chunks[next];
-        next += 1;
-    }
-    all.data.truncate(resumed * all.columns);
-    if resumed > 0 {
-        cx.log("task_resumed", serde_json::json!({ "task": task, "rows": resumed, "of": total }));
-    }
-    begun(total - resumed);
-    let interval = Duration::from_secs_f64(cx.experiment.engine.local.checkpoint_seconds);
-    let (mut kept, mut kept_at) = (resumed, Instant::now());
-    let mut calls = FuturesOrdered::new();
-    let (mut failure, mut since_kept) = (None, Ledger::default());
-    loop {
-        while failure.is_none() && calls.len() < at_once.max(1) && next < chunks.len() {
-            let (made, wanted) = (embed(next), chunks[next]);
-            calls.push_back(async move { (ledger::measure(made).await, wanted) });
+    let mut next = 0;
+    let whole_documents = |vectors: usize| {
+        let mut whole = 0;
+        while next < chunks.len() && whole + chunks[next] <= vectors {
+            whole += chunks[next];
             next += 1;
         }
-        let Some(((made, used), wanted)) = calls.next().await else { break };
-        match made {
+        whole
+    };
+    // A document that is not whole is made anew.
+    let mut made = Checkpoint::resume(cx, task, total, 1, whole_documents).await;
+    begun(total - made.resumed);
+    let mut calls = FuturesOrdered::new();
+    let mut failure = None;
+    loop {
+        while failure.is_none() && calls.len() < at_once.max(1) && next < chunks.len() {
+            let (call, wanted) = (embed(next), chunks[next]);
+            calls.push_back(async move { (ledger::measure(call).await, wanted) });
+            next += 1;
+        }
+        let Some(((embedded, used), wanted)) = calls.next().await else { break };
+        let columns = made.matrix.columns;
+        match embedded {
             Ok(_) if failure.is_some() => {}
-            Ok(matrix) if matrix.rows() == wanted && (all.rows() == 0 || all.columns == matrix.columns) => {
-                all.columns = matrix.columns;
-                all.data.extend_from_slice(&matrix.data);
-                since_kept.merge(&used);
+            Ok(matrix) if matrix.rows() == wanted && (made.matrix.rows() == 0 || columns == matrix.columns) => {
+                made.add(&matrix, &used);
                 rows(wanted);
             }
             Ok(matrix) => {
@@ -61,22 +53,9 @@ pub(crate) async fn embed_documents<F: Future<Output = Result<Matrix, Error>>>(
             }
             Err(error) => _ = failure.get_or_insert(error),
         }
-        let is_due = kept_at.elapsed() >= interval || failure.is_some();
-        let done = all.rows();
-        if let Some(parts) = &parts
-            && is_due
-            && kept < done
-            && done < total
-        {
-            parts.keep(&all, kept, done, &std::mem::take(&mut since_kept)).await;
-            has_parts = true;
-            (kept, kept_at) = (done, Instant::now());
-        }
+        made.keep_if_due(failure.is_some()).await;
     }
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(EmbeddedTexts { matrix: all, resumed, has_parts }),
-    }
+    failure.map_or_else(|| Ok(made.finish()), Err)
 }
 
 #[cfg(test)]

@@ -5,11 +5,16 @@ use super::{DoWork, TaskContext, TaskOutput, passage_rows};
 use crate::{
     Error, artifact,
     plan::work::ApplyStageWork,
-    task::{open_corpus, passages_by_question, question_tokens, searchable_questions},
+    task::{Execution, open_corpus, passages_by_question, searchable_questions},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use rag::{Component, Context, RefinedPassages, index::IndexKind};
+use models::{InputKind, Matrix};
+use rag::{Component, Context, RefinedPassages, index::IndexKind, pipeline::SearchableQuestion};
+use std::sync::Arc;
+
+/// Texts that are encoded between two updates of the progress table.
+const TEXTS_PER_STEP: usize = 256;
 
 #[async_trait]
 impl DoWork for ApplyStageWork {
@@ -86,4 +91,26 @@ fn left_as_found(found: RefinedPassages, stage: &str, error: &models::Error) -> 
     let mut remarks = found.remarks;
     remarks.push(format!("{stage} left the passages as they were, because: {error}"));
     RefinedPassages { passages: found.passages, remarks, failed: true }
+}
+
+/// The token vectors of all questions as they stand alone, in order. `written`
+/// is the artifact of the queries that replace questions, if there is one. A
+/// process encodes them once, for all trials that share it.
+async fn question_tokens(
+    cx: &Execution,
+    model: &str,
+    questions: &[SearchableQuestion],
+    written: Option<&str>,
+) -> Result<Arc<Vec<Matrix>>, Error> {
+    let load = || async {
+        let embedder = cx.models.embedder(model)?;
+        let texts: Vec<String> = questions.iter().map(|question| question.standalone.clone()).collect();
+        let mut all = Vec::with_capacity(texts.len());
+        for step in texts.chunks(TEXTS_PER_STEP) {
+            all.extend(embedder.embed_tokens(step, InputKind::Query).await?);
+        }
+        Ok(all)
+    };
+    let name = std::iter::once(model).chain(written).map(str::to_owned).collect();
+    cx.question_tokens.get(name, load).await
 }

@@ -5,7 +5,7 @@ use crate::{
     Error,
     artifact::{self, DocumentRow},
     blocking::compute,
-    plan::work::ChunkWork,
+    plan::work::{ChunkWork, DescribeWork},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -19,18 +19,12 @@ use rayon::prelude::*;
 impl DoWork for ChunkWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let rows: Vec<DocumentRow> = artifact::decode(cx.read(self.documents).await?)?;
-        let documents: Vec<Document> = rows
-            .into_iter()
-            .filter_map(|row| match row {
-                DocumentRow::Document(document) => Some(document),
-                DocumentRow::Rejected(_) => None,
-            })
-            .collect();
+        let documents: Vec<Document> = rows.into_iter().filter_map(DocumentRow::into_document).collect();
         let bytes = documents.iter().map(|document| document.text.len() as u64).sum();
         let models = cx.models();
         let chunker = self.chunker.build(&models.context(self.embedder.as_deref()))?;
         let (progress, operator) = (cx.progress.clone(), cx.task.operator());
-        let chunks: Vec<rag::Chunk> = if self.waits() {
+        let chunks: Vec<rag::Chunk> = if self.calls_models() {
             let cut: Vec<_> = documents.iter().map(|document| chunker.chunk(document)).collect();
             let tasks = cx.execution.experiment.engine.local.tasks;
             let each = stream::iter(cut).buffered(tasks).inspect_ok(|chunks| progress.rows(operator, chunks.len()));

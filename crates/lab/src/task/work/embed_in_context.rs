@@ -1,6 +1,6 @@
 //! Chunks to vectors that an enricher makes from their documents.
 
-use super::{DoWork, TaskContext, TaskOutput};
+use super::{DoWork, TaskContext, TaskOutput, document_of};
 use crate::{
     Error,
     artifact::{self, encode_vectors},
@@ -9,6 +9,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use rag::Document;
+use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[async_trait]
@@ -20,11 +21,7 @@ impl DoWork for EmbedInContextWork {
         let mut shard: Vec<(&Document, &[&rag::Chunk])> = Vec::new();
         for chunks in searchable.chunk_by(|a, b| a.document == b.document) {
             let path = chunks[0].document.as_str();
-            let document = documents.get(path);
-            shard.push((
-                document.ok_or_else(|| Error::table(format!("{path}: the document of its chunks is missing")))?,
-                chunks,
-            ));
+            shard.push((document_of(&documents, path)?, chunks));
         }
         let models = cx.models();
         let enricher = self.enricher.build(&models.context(Some(&self.model)))?;
@@ -37,20 +34,16 @@ impl DoWork for EmbedInContextWork {
             Ok(made.matrix)
         };
         let sizes: Vec<usize> = shard.iter().map(|(_, chunks)| chunks.len()).collect();
-        let begun = |count| cx.expect_rows(count);
-        let rows = |count| cx.report_rows(count);
+        let (begun, rows) = (|count| cx.expect_rows(count), |count| cx.report_rows(count));
         let each = (sizes.as_slice(), embedder.concurrency());
         let mut made = checkpoint::embed_documents(cx.execution, cx.checkpoint_key(), each, embed, begun, rows).await?;
         if made.matrix.columns == 0 {
             made.matrix.columns = embedder.dimensions();
         }
-        match alone.into_inner() {
-            0 => {}
-            alone => {
-                let enricher = self.enricher.name();
-                let fields = serde_json::json!({ "task": cx.task.key, "enrich": enricher, "chunks": alone });
-                cx.execution.log("embedded_alone", fields);
-            }
+        let alone = alone.into_inner();
+        if alone > 0 {
+            let enricher = self.enricher.name();
+            cx.execution.log("embedded_alone", json!({ "task": cx.task.key, "enrich": enricher, "chunks": alone }));
         }
         let mut before = 0;
         let left = shard.iter().filter(|(_, chunks)| {

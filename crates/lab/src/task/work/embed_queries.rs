@@ -21,10 +21,8 @@ impl DoWork for EmbedQueriesWork {
         };
         let texts: Vec<String> = queries.iter().map(|query| query.text.clone()).collect();
         let embedder = cx.execution.models().embedder(&self.model)?;
-        let rows = |count| cx.report_rows(count);
-        let made =
-            checkpoint::embed(cx.execution, cx.checkpoint_key(), &embedder, &texts, InputKind::Query, |_| {}, rows)
-                .await?;
+        let (task, kind, rows) = (cx.checkpoint_key(), InputKind::Query, |count| cx.report_rows(count));
+        let made = checkpoint::embed(cx.execution, task, &embedder, &texts, kind, |_| {}, rows).await?;
         let (resumed, has_parts) = (made.resumed, made.has_parts);
         let passages = passages(&queries);
         let matrix = match passages.is_empty() {

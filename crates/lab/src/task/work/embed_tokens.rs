@@ -1,6 +1,6 @@
 //! Chunks to a vector for each of their tokens, once for a chunk table and a
-//! model. Meanwhile, finished vectors are stored in parts, so that whoever does
-//! the task after a kill, on any machine, continues from there.
+//! model. Meanwhile, finished vectors are stored in parts, so that another try
+//! after a kill, on any machine, continues from there.
 
 use super::{DoWork, TaskContext, TaskOutput, embed::searchable};
 use crate::{Error, blocking::compute, layout, plan::work::EmbedTokensWork, task::Execution};

@@ -1,6 +1,6 @@
 //! Chunks to what is searched in place of their texts.
 
-use super::{DoWork, TaskContext, TaskOutput};
+use super::{DoWork, TaskContext, TaskOutput, document_of};
 use crate::{
     Error,
     artifact::{self, EnrichedRow},
@@ -21,9 +21,7 @@ impl DoWork for EnrichWork {
         let enricher = self.enricher.build(&models.context(self.embedder.as_deref()))?;
         let one = async |chunks: &[&rag::Chunk]| {
             let path = chunks.first().map_or("", |chunk| chunk.document.as_str());
-            let document = documents
-                .get(path)
-                .ok_or_else(|| Error::table(format!("{path}: the document of its chunks is missing")))?;
+            let document = document_of(&documents, path)?;
             let enriched = enricher.enrich_watched(document, chunks, &|| cx.report_rows(1)).await?;
             if enriched.len() != chunks.len() {
                 let reason = format!("{path}: {} texts for {} chunks", enriched.len(), chunks.len());

@@ -18,7 +18,8 @@ mod write_queries;
 
 use super::{CallTurn, Execution, TurnModels};
 use crate::{
-    Error, artifact,
+    Error,
+    artifact::{self, DocumentRow, PassageRow},
     plan::{
         Task, TaskId,
         work::{self, Work, with_kinds_of_work},
@@ -100,12 +101,9 @@ impl TaskContext<'_> {
 
     /// The documents of a shard, by path.
     async fn documents(&self, id: TaskId) -> Result<HashMap<String, Document>, Error> {
-        let rows: Vec<artifact::DocumentRow> = artifact::decode(self.read(id).await?)?;
-        let by_path = |row| match row {
-            artifact::DocumentRow::Document(document) => Some((document.path.clone(), document)),
-            artifact::DocumentRow::Rejected(_) => None,
-        };
-        Ok(rows.into_iter().filter_map(by_path).collect())
+        let rows: Vec<DocumentRow> = artifact::decode(self.read(id).await?)?;
+        let documents = rows.into_iter().filter_map(DocumentRow::into_document);
+        Ok(documents.map(|document| (document.path.clone(), document)).collect())
     }
 
     /// The key under which parts may be stored; none if an input is partial,
@@ -167,13 +165,18 @@ impl Default for OutputContent {
     }
 }
 
+/// The document that chunks were cut from.
+fn document_of<'a>(documents: &'a HashMap<String, Document>, path: &str) -> Result<&'a Document, Error> {
+    documents.get(path).ok_or_else(|| Error::table(format!("{path}: the document of its chunks is missing")))
+}
+
 /// The table's rows of one question's passages. Remarks on a question without
 /// passages have a row of their own.
-fn passage_rows(question: &str, found: impl Into<RefinedPassages>) -> impl Iterator<Item = artifact::PassageRow> {
+fn passage_rows(question: &str, found: impl Into<RefinedPassages>) -> impl Iterator<Item = PassageRow> {
     let RefinedPassages { passages, mut remarks, .. } = found.into();
     let without = (passages.is_empty() && !remarks.is_empty()).then_some((0, None));
     let ranked = (1u32..).zip(passages).map(|(rank, passage)| (rank, Some(passage)));
-    without.into_iter().chain(ranked).map(move |(rank, passage)| artifact::PassageRow {
+    without.into_iter().chain(ranked).map(move |(rank, passage)| PassageRow {
         question: question.to_owned(),
         rank,
         passage,

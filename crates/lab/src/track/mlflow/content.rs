@@ -127,20 +127,15 @@ pub(super) fn parent(view: &RunView, tags: &BTreeMap<String, String>, user: Opti
         wanted.point("objective", 0, board.cell(best, ColumnKind::Objective, "objective").and_then(Cell::number), time);
     }
     wanted.tag("reverie.verdict", &board.verdict.join("; "));
-    if let Some(id) = &board.winner {
-        wanted.tag("reverie.winner", id);
-        if let Some(trial) = view.trials.iter().find(|trial| trial.id == *id) {
-            wanted.tag("reverie.winner.pipeline", &pipeline(trial, &view.trials));
-        }
-    }
-    if let Some(id) = &board.leads {
-        wanted.tag("reverie.leads", id);
-    }
-    if let Some(reason) = &board.no_winner {
-        wanted.tag("reverie.no_winner", reason);
-    }
-    if let Some(partial) = &board.partial {
-        wanted.tag("reverie.partial", partial);
+    let winner = view.trials.iter().find(|trial| board.winner.as_ref() == Some(&trial.id));
+    for (key, value) in [
+        ("reverie.winner", &board.winner),
+        ("reverie.winner.pipeline", &winner.map(|trial| pipeline(trial, &view.trials))),
+        ("reverie.leads", &board.leads),
+        ("reverie.no_winner", &board.no_winner),
+        ("reverie.partial", &board.partial),
+    ] {
+        value.iter().for_each(|value| wanted.tag(key, value));
     }
     wanted.tag("reverie.objective", &results.objective.join(", "));
     wanted.tag("mlflow.note.content", &note(view, board));

@@ -16,7 +16,6 @@ const CALL: Duration = Duration::from_secs(60);
 const UPLOAD: Duration = Duration::from_secs(300);
 const RUNS_PER_PAGE: usize = 1000;
 
-/// An MLflow server.
 pub(super) struct Server {
     client: reqwest::Client,
     address: String,
@@ -101,9 +100,9 @@ impl Server {
                 }),
             };
         }
-        let said = serde_json::from_str::<Value>(&text).unwrap_or_default();
-        let code = said["error_code"].as_str().unwrap_or_default();
-        let mut message = said["message"].as_str().unwrap_or(&text).trim().to_owned();
+        let reply = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        let code = reply["error_code"].as_str().unwrap_or_default();
+        let mut message = reply["message"].as_str().unwrap_or(&text).trim().to_owned();
         for secret in self.secret.texts() {
             message = message.replace(secret, "[redacted]");
         }

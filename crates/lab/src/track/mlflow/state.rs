@@ -51,10 +51,6 @@ impl ServerRun {
             let step = super::text(&item["step"]).parse().unwrap_or_default();
             (super::text(&item["key"]), (step, value.unwrap_or(f64::NAN)))
         };
-        let dataset = |item: &Value| {
-            let dataset = &item["dataset"];
-            (super::text(&dataset["name"]), super::text(&dataset["digest"]))
-        };
         Self {
             id: super::text(&info["run_id"]),
             status: super::text(&info["status"]),
@@ -63,7 +59,7 @@ impl ServerRun {
             tags: items(&data["tags"]).iter().map(pair).collect(),
             params: items(&data["params"]).iter().map(|item| pair(item).0).collect(),
             metrics: items(&data["metrics"]).iter().map(metric).collect(),
-            inputs: items(&run["inputs"]["dataset_inputs"]).iter().map(dataset).collect(),
+            inputs: items(&run["inputs"]["dataset_inputs"]).iter().map(name_and_digest).collect(),
             lacks: None,
         }
     }
@@ -118,17 +114,13 @@ impl ServerRun {
     }
 
     pub(super) fn missing_inputs<'a>(&self, wanted: &'a WantedRun) -> Vec<&'a Value> {
-        let there = |input: &Value| {
-            let dataset = &input["dataset"];
-            self.inputs.contains(&(super::text(&dataset["name"]), super::text(&dataset["digest"])))
-        };
-        wanted.inputs.iter().filter(|input| !there(input)).collect()
+        wanted.inputs.iter().filter(|input| !self.inputs.contains(&name_and_digest(input))).collect()
     }
 
     pub(super) fn missing_files<'a>(&self, wanted: &'a WantedRun) -> Vec<&'a ArtifactFile> {
-        let told: BTreeMap<String, String> =
+        let sent: BTreeMap<String, String> =
             self.tags.get(FILES).and_then(|files| serde_json::from_str(files).ok()).unwrap_or_default();
-        wanted.files.iter().filter(|file| told.get(&file.name) != Some(&file.digest())).collect()
+        wanted.files.iter().filter(|file| sent.get(&file.name) != Some(&file.digest())).collect()
     }
 
     /// Whether there are files, and they can be sent.
@@ -153,11 +145,13 @@ impl ServerRun {
                 self.metrics.insert(key.clone(), (step, value));
             }
         }
-        for input in &wanted.inputs {
-            let dataset = &input["dataset"];
-            self.inputs.insert((super::text(&dataset["name"]), super::text(&dataset["digest"])));
-        }
+        self.inputs.extend(wanted.inputs.iter().map(name_and_digest));
     }
+}
+
+/// The name and the digest of a dataset, as MLflow's inputs have them.
+fn name_and_digest(input: &Value) -> (String, String) {
+    (super::text(&input["dataset"]["name"]), super::text(&input["dataset"]["digest"]))
 }
 
 fn files_tag(wanted: &WantedRun) -> String {
