@@ -90,4 +90,6 @@ impl Plan {
 #[cfg(test)]
 mod edit_tests;
 #[cfg(test)]
+mod key_tests;
+#[cfg(test)]
 mod tests;

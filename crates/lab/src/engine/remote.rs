@@ -13,6 +13,8 @@
 //! Source of the shape (an actor per node that holds a native engine): the
 //! distributed engine of Daft, "Flotilla", 2025.
 
+#[cfg(test)]
+mod fixture;
 mod hand_out;
 mod staff;
 

@@ -369,4 +369,4 @@ pub(crate) fn tasks_to_run(plan: &Plan, stored: &[bool], damaged: &[TaskId]) -> 
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -269,3 +269,6 @@ impl SharedDriver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
