@@ -92,4 +92,4 @@ mod edit_tests;
 #[cfg(test)]
 mod key_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -288,6 +288,8 @@ fn empty_field(name: &str, data_type: DataType) -> Field {
 }
 
 #[cfg(test)]
+mod round_trip_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
 

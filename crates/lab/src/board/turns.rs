@@ -118,8 +118,11 @@ mod tests {
             [Some(0.5), Some(0.5), Some(0.5), Some(0.25), None],
             [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.0)],
         ]);
-        results.trials[2].stopped =
-            Some(crate::search::Stop { kind: crate::search::StopKind::Eliminated, questions: 5, reason: String::new() });
+        results.trials[2].stopped = Some(crate::search::Stop {
+            kind: crate::search::StopKind::Eliminated,
+            questions: 5,
+            reason: String::new(),
+        });
         let expected = ["turn 1 (n = 3): t01 0.750, t02 0.500", "turn 2 (n = 2): t02 0.250"];
         assert_eq!(texts(&results), expected, "the third was stopped");
         let none = talk(&[[Some(1.0), Some(1.0), Some(1.0), None, None]]);

@@ -219,8 +219,7 @@ mod tests {
         let question = Question { question, reference, ..Question::default() };
         let answer = rag::Answer { text: "x".repeat(43), ..rag::Answer::default() };
         let passages = [passage(400), passage(403)];
-        let sample =
-            |answer| Sample { question: &question, passages: &passages, answer, columns: None };
+        let sample = |answer| Sample { question: &question, passages: &passages, answer, columns: None };
         // 3 tokens of question and reference and one more; 803 bytes are 200 tokens, 100 for each passage, and each
         // has 24 tokens of label; one passage is read at once. Question and reference count with each call.
         let without = INSTRUCTION_TOKENS + 4 + 100 + 24;

@@ -216,7 +216,8 @@ mod tests {
             let (ranges, all) = (ranges(n), (0..n).collect::<Vec<_>>());
             let (answers, scores) = (ranges.to_answer(&all), ranges.to_score(&all));
             assert_eq!((answers.len(), scores.len()), (answering, scoring), "{n}");
-            let sizes = answers.last().zip(scores.last()).map(|(one, other)| (one.questions.len(), other.questions.len()));
+            let sizes =
+                answers.last().zip(scores.last()).map(|(one, other)| (one.questions.len(), other.questions.len()));
             assert_eq!(sizes, last, "{n}");
         }
     }
@@ -241,7 +242,11 @@ mod tests {
         assert_eq!(first.shared_with(&first.key()), Some(0xff));
         assert_eq!(first.shared_with(&part(&order[..8], &other).key()), None);
         assert_eq!(first.shared_with(&part(&order[8..16], &stem).key()), None);
-        assert_eq!(part(&order[..4], &stem).shared_with(&part(&order[4..8], &stem).key()), Some(0), "none, of one range");
+        assert_eq!(
+            part(&order[..4], &stem).shared_with(&part(&order[4..8], &stem).key()),
+            Some(0),
+            "none, of one range"
+        );
         // Answers and scores of the same questions are different work, whatever the stem.
         let scores = ranges.part_to_score(&ranges.to_score(&order[..8])[0], &stem);
         assert_eq!(first.shared_with(&scores.key()), None);

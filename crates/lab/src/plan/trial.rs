@@ -283,7 +283,8 @@ mod tests {
 
     #[test]
     fn the_last_axis_varies_fastest_and_equal_pipelines_are_one_trial() {
-        let space = "chunker = [\"sentence\", \"token\", \"sentence\"]\nretriever = [\"bm25\", { bm25 = { top_k = 3 } }]\n";
+        let space =
+            "chunker = [\"sentence\", \"token\", \"sentence\"]\nretriever = [\"bm25\", { bm25 = { top_k = 3 } }]\n";
         let trials = experiment(space).trials();
         let told: Vec<(&str, &str)> =
             trials.iter().map(|trial| (trial.label(Axis::Chunker), trial.label(Axis::Retriever))).collect();
