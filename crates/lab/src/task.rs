@@ -322,7 +322,8 @@ mod tests {
         let work = crate::plan::work::LoadWork { files: Vec::new(), metadata: Default::default() };
         let key = store::Key::of_bytes(b"task");
         let task = Task { key, work: work.into(), rows: None, label: String::new(), trials: Vec::new() };
-        let (hex, folder) = (key.hex(), &key.hex()[..2]);
+        let hex = key.hex();
+        let folder = &hex[..2];
         assert_eq!(cx.name(&task, false), format!("artifacts/{folder}/{hex}.parquet"));
         let partial = cx.name(&task, true);
         assert!(

@@ -178,7 +178,7 @@ mod tests {
     async fn streamed(replies: Replies) -> Vec<String> {
         let (client, script) = of(vec![replies]);
         let request = PartRequest::Answer { question: "Why?".to_owned(), history: Vec::new(), at_most: 3 };
-        let told = |reply| match reply {
+        let told = |reply: PartReply| match reply {
             PartReply::Text(text) => text,
             PartReply::Anew => "anew".to_owned(),
             PartReply::Failed(PartFailure::Away { reason, .. } | PartFailure::Reason(reason)) => {
