@@ -133,3 +133,6 @@ impl CheckedMetric {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
