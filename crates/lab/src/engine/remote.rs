@@ -13,10 +13,10 @@
 //! Source of the shape (an actor per node that holds a native engine): the
 //! distributed engine of Daft, "Flotilla", 2025.
 
-#[cfg(test)]
-mod fixture;
 mod hand_out;
 mod staff;
+#[cfg(test)]
+mod testing;
 
 use super::{
     Assignment, Engine, Local, PlanOutcome, Runner, schedule,

@@ -197,7 +197,8 @@ fn each_kind_of_work_says_whether_it_is_done_once_calls_models_and_for_what() {
         ("enrich", true, true, Index, None),
         ("embed", true, true, Index, None),
         ("query", true, true, Questions, Some(20)),
-        ("embed queries", true, true, Questions, None),
+        // Late interaction compares the questions as they are; the written queries are more.
+        ("embed queries", true, true, Questions, Some(20)),
         ("index", true, false, Index, None),
         ("retrieve", false, true, Questions, Some(20)),
         ("rerank", true, true, Questions, Some(20)),

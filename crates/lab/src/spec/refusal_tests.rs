@@ -2,7 +2,7 @@
 
 use crate::{Experiment, spec::Override};
 
-/// The beginning of a file: six lines, with everything that must be there but `[space]`.
+/// The beginning of a file: five lines, with everything that must be there but `[space]`.
 const HEAD: &str = "name = \"x\"\n[corpus]\nsource = \"d\"\n[dataset]\npath = \"g.jsonl\"\n";
 const SPACE: &str = "[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
 const MODELS: &str = "[models.gpt]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:1/v1\" }\n\
@@ -207,7 +207,10 @@ fn a_metric_is_told_what_it_lacks() {
         let expected = format!("16:12: evaluate.metrics: `{metric}` {expected}");
         assert!(told.contains(&expected), "{expected}: {told:?}");
     }
-    check(&evaluate("metrics = [\"recall\", \"recall\"]"), "16:22: evaluate.metrics: `recall` is listed twice");
+    check(
+        &evaluate("metrics = [\"recall\", \"recall\"]"),
+        "16:22: evaluate.metrics: `recall` is listed twice; give each a `name` of its own",
+    );
     check(&evaluate("metrics = []"), "16:11: evaluate.metrics: the list is empty, so nothing would be scored");
     check(
         &evaluate("metrics = [\"recall\"]\nobjective = []"),
@@ -234,10 +237,10 @@ fn a_metric_is_told_what_it_lacks() {
 #[test]
 fn the_engine_has_a_thread_and_a_place_for_a_task_at_least() {
     let engine = |lines: &str| format!("{HEAD}{SPACE}[engine]\n{lines}\n");
-    let at_least = "9:2: engine.local: `cores` and `tasks` must be at least 1";
+    let at_least = "9:1: engine.local: `cores` and `tasks` must be at least 1";
     check(&engine("local = { cores = 0 }"), at_least);
     check(&engine("local = { tasks = 0 }"), at_least);
-    let seconds = "9:2: engine.local: `checkpoint_seconds` must be from 0 to 3600";
+    let seconds = "9:1: engine.local: `checkpoint_seconds` must be from 0 to 3600";
     for wrong in ["-0.1", "3600.1", "nan", "inf"] {
         check(&engine(&format!("local = {{ checkpoint_seconds = {wrong} }}")), seconds);
     }
@@ -245,8 +248,8 @@ fn the_engine_has_a_thread_and_a_place_for_a_task_at_least() {
         assert_eq!(mistakes(&engine(&format!("local = {{ checkpoint_seconds = {right} }}"))), [""; 0]);
     }
     let stage = |settings: &str| engine(&format!("ray = {{ stages = {{ embed = {{ {settings} }} }} }}"));
-    let numbers = "9:2: engine.ray.stages.embed: CPUs, GPUs and resources must be numbers that are not below 0";
-    let most = "9:2: engine.ray.stages.embed: `max` must be at least 1 and at least `min`";
+    let numbers = "9:1: engine.ray.stages.embed: CPUs, GPUs and resources must be numbers that are not below 0";
+    let most = "9:1: engine.ray.stages.embed: `max` must be at least 1 and at least `min`";
     for (settings, expected) in [
         ("cpus = -0.5", numbers),
         ("gpus = nan", numbers),

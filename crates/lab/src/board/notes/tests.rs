@@ -239,7 +239,7 @@ fn a_model_that_read_only_the_beginning_of_texts_is_told_for_chunks_and_for_ques
 #[test]
 fn of_equally_frequent_reasons_the_first_is_told() {
     let mut results = results(1);
-    let reasons = ["cut", "down", "down", "cut"];
+    let reasons = ["cut", "down", "cut", "down"];
     for (question, reason) in results.trials[0].questions.iter_mut().zip(reasons) {
         question.query_fallback = Some(reason.to_owned());
     }

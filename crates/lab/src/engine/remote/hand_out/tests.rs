@@ -3,7 +3,7 @@
 use super::{
     super::{
         Remote, Runner,
-        fixture::{Bench, long_ago, reply, said, settle},
+        testing::{Bench, long_ago, reply, said, settle},
     },
     *,
 };

@@ -1,7 +1,7 @@
 //! Which workers are started and ended, on what, and what becomes of tasks that get none.
 
 use super::{
-    super::fixture::{Bench, Reply, long_ago, node, said, settle},
+    super::testing::{Bench, Reply, long_ago, node, said, settle},
     *,
 };
 use crate::progress::Progress;
@@ -235,7 +235,8 @@ async fn no_node_is_asked_for_where_one_would_not_help() {
             worker.ready = ready;
         }
         let _reply = bench.queue(task);
-        bench.staff().await;
+        // A start would be on its way, and not be answered.
+        bench.driver.staff().await;
         assert!(bench.driver.state().growth.worker.is_none(), "{why}");
     }
     let bench = Bench::new("");
