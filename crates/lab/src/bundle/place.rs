@@ -201,7 +201,7 @@ mod tests {
         assert!(!Bundle::is_at(folder.path()));
         let elsewhere = setup(folder.path());
         let remote = BundleLocation::of("memory:///bundles/one", &elsewhere).unwrap();
-        assert_eq!(told(remote.manifest().await), nothing("memory:///bundles/one"));
+        assert_eq!(told(remote.manifest().await), nothing("memory:…"), "an address without what may be a secret");
         std::fs::write(folder.path().join(MANIFEST), "{").unwrap();
         let damaged = told(place.manifest().await);
         assert!(damaged.starts_with(&format!("{address} is no bundle that can be served: manifest.json is damaged (")));
