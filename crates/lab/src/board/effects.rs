@@ -183,7 +183,7 @@ mod tests {
         results.metrics[0].objective = true;
         let effect = effects(&results).remove(0);
         assert_eq!((effect.pairs, effect.questions), (1, 3));
-        assert!((effect.difference.unwrap() - (0.25 - 0.25 + 0.5) / 3.0).abs() < 1e-9, "{effect:?}");
+        assert!((effect.difference.unwrap() - (0.25 + 0.5 - 0.25) / 3.0).abs() < 1e-9, "{effect:?}");
     }
 
     #[test]
