@@ -100,4 +100,89 @@ mod tests {
         }
         assert!(unpriced(&Caps { calls: Some(1), ..Caps::default() }, &models, &used).is_empty());
     }
+
+    fn result(caps: Caps, spent: SpentTotals, reached: Cap, calls_not_made: u64) -> BudgetResult {
+        BudgetResult { caps, spent, reached: Some(reached), calls_not_made }
+    }
+
+    #[test]
+    fn each_cap_is_named_in_its_unit_with_the_calls_that_it_stops() {
+        let caps = Caps { usd: Some(2.0), tokens: Some(1_500_000), calls: Some(1_000), minutes: Some(2.5) };
+        let spent = SpentTotals { usd: 0.0, tokens: 9, calls: 1_000, paid_calls: 0, minutes: 1.0 };
+        // The cap, calls that were not made, and the beginning of the sentence.
+        for (cap, not_made, expected) in [
+            (Cap::Usd, 3, "the budget of $2.00 was reached: 0 of at least 3 paid calls were made; everything"),
+            (
+                Cap::Tokens,
+                1,
+                "the budget of 1,500,000 tokens was reached: 1,000 of at least 1,001 calls were made; everything",
+            ),
+            (
+                Cap::Calls,
+                4_000,
+                "the budget of 1,000 calls was reached: 1,000 of at least 5,000 calls were made; everything",
+            ),
+            (
+                Cap::Minutes,
+                0,
+                "the budget of 2.5 minutes was reached: 1,000 of at least 1,000 calls were made; everything",
+            ),
+        ] {
+            let text = result(caps, spent, cap, not_made).partial().unwrap();
+            assert!(text.starts_with(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_cap_on_money_counts_paid_calls_alone() {
+        let caps = Caps { usd: Some(1.0), calls: Some(10), ..Caps::default() };
+        let spent = SpentTotals { usd: 1.0, tokens: 0, calls: 10, paid_calls: 4, minutes: 0.0 };
+        let text = |cap| result(caps, spent, cap, 1).partial().unwrap();
+        assert!(text(Cap::Usd).contains(": 4 of at least 5 paid calls were made, for $1.00;"), "{}", text(Cap::Usd));
+        assert!(text(Cap::Calls).contains(": 10 of at least 11 calls were made, for $1.00;"), "{}", text(Cap::Calls));
+    }
+
+    #[test]
+    fn a_cap_that_is_not_there_stopped_nothing() {
+        let spent = SpentTotals::default();
+        for cap in [Cap::Usd, Cap::Tokens, Cap::Calls, Cap::Minutes] {
+            assert_eq!(result(Caps::default(), spent, cap, 1).partial(), None, "{cap:?}");
+        }
+    }
+
+    #[test]
+    fn a_budget_without_caps_has_no_result_and_a_fresh_one_has_used_nothing() {
+        assert_eq!(BudgetResult::of(&Budget::default()), None);
+        let caps = Caps { calls: Some(3), ..Caps::default() };
+        let found = BudgetResult::of(&Budget::new(caps)).unwrap();
+        assert_eq!((found.caps, found.reached, found.calls_not_made), (caps, None, 0));
+        let SpentTotals { usd, tokens, calls, paid_calls, .. } = found.spent;
+        assert_eq!((usd, tokens, calls, paid_calls), (0.0, 0, 0, 0));
+        assert_eq!(found.partial(), None);
+    }
+
+    #[test]
+    fn the_kind_of_a_model_without_a_price_decides_the_setting_that_is_missing() {
+        let text = "[chat]\nchat.openai = {}\n[vectors]\nembedding.openai = {}\n[ranker]\nrerank.openai = {}\n";
+        let models: BTreeMap<String, ModelConfig> = toml::from_str(text).unwrap();
+        let used = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+        let usd = Caps { usd: Some(0.0), ..Caps::default() };
+        let mistakes = unpriced(&usd, &models, &used(&["vectors", "ranker", "chat", "not there"]));
+        let expected = |name: &str, table: &str, setting: &str| {
+            format!(
+                "models.{name}: the budget of $0.00 cannot be kept without the price of this model: add `{setting}` to its \
+                 `{table}`, in dollars per million tokens, 0 where it is free"
+            )
+        };
+        assert_eq!(
+            mistakes,
+            [
+                expected("chat", "chat.openai", "price = { input = …, output = … }"),
+                expected("ranker", "rerank.openai", "price = …"),
+                expected("vectors", "embedding.openai", "price = …"),
+            ],
+            "in the order of their names"
+        );
+        assert!(unpriced(&usd, &models, &used(&[])).is_empty(), "what is not used costs nothing");
+    }
 }

@@ -473,4 +473,73 @@ mod tests {
         let outside = BundleFile { name: "../a".into(), ..file.clone() };
         assert!(check(folder.path(), &outside, "here").unwrap_err().to_string().contains("no name of a file"));
     }
+
+    #[test]
+    fn a_run_of_a_manifest_is_a_name_and_leads_nowhere_else() {
+        for (run, is_name) in [
+            ("r", true),
+            ("x-0123", true),
+            ("", false),
+            ("..", false),
+            ("a/b", false),
+            ("/r", false),
+            ("r/", false),
+            ("./r", false),
+        ] {
+            let mut manifest = BundleManifest { run: run.to_owned(), ..manifest() };
+            manifest.digest = manifest.digest_of().unwrap();
+            let read = BundleManifest::read(&serde_json::to_vec(&manifest).unwrap(), "here");
+            assert_eq!(read.is_ok(), is_name, "{run}: {read:?}");
+            if let Err(error) = read {
+                assert!(error.to_string().contains(&format!("`{run}` is no name of a run")), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_file_are_those_that_the_manifest_names() {
+        let file = BundleFile { name: "store/a".into(), bytes: 3, blake3: Key::of_bytes(b"abc").hex() };
+        let refused =
+            |bytes: Option<&[u8]>| file.check_bytes(bytes.map(<[u8]>::to_vec), "here").unwrap_err().to_string();
+        assert_eq!(file.check_bytes(Some(b"abc".to_vec()), "here").unwrap(), b"abc");
+        let again = "fetch the bundle again, or make it again with `reverie promote`";
+        assert_eq!(refused(None), format!("here: store/a is missing: {again}"));
+        for bytes in [b"abd".as_slice(), b"ab", b"abcd", b""] {
+            assert_eq!(refused(Some(bytes)), format!("here: store/a is not what was written: {again}"));
+        }
+        for name in ["../a", "/a", "a/../b", "./a"] {
+            let outside = BundleFile { name: name.into(), ..file.clone() };
+            let told = outside.check_bytes(Some(b"abc".to_vec()), "here").unwrap_err().to_string();
+            assert_eq!(told, format!("here: {name} is no name of a file in a bundle: {again}"));
+        }
+    }
+
+    #[test]
+    fn a_manifest_knows_its_files_and_their_size() {
+        let file = |name: &str, bytes| BundleFile { name: name.into(), bytes, blake3: String::new() };
+        let manifest = BundleManifest { files: vec![file("a", 3), file("store/runs/r/frozen.json", 40)], ..manifest() };
+        assert_eq!((manifest.bytes(), super::tests::manifest().bytes()), (43, 0));
+        let frozen = manifest.run_file(RunFileName::Frozen);
+        assert_eq!(manifest.file(&frozen, "here").unwrap().bytes, 40);
+        let missing = manifest.file("b", "here").unwrap_err().to_string();
+        assert_eq!(missing, "here has no b: make it again with `reverie promote`");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_behind_a_link_is_none_of_the_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let (outside, inside) = (folder.path().join("outside"), folder.path().join("bundle"));
+        for folder in [&outside, &inside] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(outside.join("a"), "abc").unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("store")).unwrap();
+        let file = BundleFile { name: "store/a".into(), bytes: 3, blake3: Key::of_bytes(b"abc").hex() };
+        let told = check(&inside, &file, "here").unwrap_err().to_string();
+        assert!(
+            told.starts_with(&format!("here: store/a leads through the link {}", inside.join("store").display())),
+            "{told}"
+        );
+    }
 }

@@ -139,44 +139,4 @@ impl Results {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::results::fixture::{results, score};
-
-    /// How far a judge's scores of the five answers of a trial agree with people's labels.
-    fn agreement(range: (f64, f64), higher_is_better: bool, scores: [f64; 5], labels: [LabelValue; 5]) -> Agreement {
-        let mut results = results(1);
-        score(&mut results, "tone", &[scores.map(Some).to_vec()]);
-        (results.metrics[0].range, results.metrics[0].higher_is_better) = (range, higher_is_better);
-        let label = |(question, label): (&eval::Question, LabelValue)| {
-            let (trial, question) = ("t01".to_owned(), question.id.clone());
-            AnswerLabel { trial, question, label }
-        };
-        let labels: Vec<AnswerLabel> = results.questions.iter().zip(labels).map(label).collect();
-        results.calibrate("tone", &labels).unwrap().agreement.unwrap()
-    }
-
-    #[test]
-    fn judge_and_people_agree_where_their_scores_are_in_the_same_half_of_the_range() {
-        let (judge, people) = ([0.6, 0.5, 0.5, 0.4, 0.2], [1.0, 0.5, 0.49, 0.0, 0.9].map(LabelValue::Score));
-        let of_range = |low: f64, high: f64| agreement((low, high), true, judge, people);
-        let halves = of_range(0.0, 1.0);
-        // The middle is of the upper half, and how far two scores are apart does not matter.
-        assert_eq!((halves.n, halves.observed), (5, 0.6));
-        let counts: Vec<(&str, usize, usize, usize)> = (halves.classes.iter())
-            .map(|half| (half.class.as_str(), half.by_people, half.by_judge, half.by_both))
-            .collect();
-        assert_eq!(counts, [("high", 3, 3, 2), ("low", 2, 2, 1)]);
-        // Of 0 to 2, only the label 1.0 is in the upper half; of -1 to 1, everything is.
-        assert_eq!(of_range(0.0, 2.0).observed, 0.8);
-        assert_eq!((of_range(-1.0, 1.0).observed, of_range(-1.0, 1.0).kappa), (1.0, None));
-    }
-
-    #[test]
-    fn a_right_answer_is_labelled_with_the_better_end_of_the_range() {
-        let labels = [true, true, false, false, true].map(LabelValue::Verdict);
-        let observed =
-            |higher_is_better| agreement((0.0, 1.0), higher_is_better, [0.9, 0.6, 0.1, 0.6, 0.4], labels).observed;
-        assert_eq!((observed(true), observed(false)), (0.6, 0.4));
-    }
-}
+mod tests;

@@ -209,3 +209,6 @@ fn read_table(
     }
     Ok(rows.into_iter().map(|(path, row)| (path, row.metadata)).collect())
 }
+
+#[cfg(test)]
+mod tests;

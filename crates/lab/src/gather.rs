@@ -222,3 +222,6 @@ fn unread(prepared: &PreparedRun, outcome: &PlanOutcome) -> Vec<Unread> {
     }
     unread
 }
+
+#[cfg(test)]
+mod tests;

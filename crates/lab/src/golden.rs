@@ -285,3 +285,6 @@ pub async fn generate_golden(
     };
     Ok(Golden { generated, manifest })
 }
+
+#[cfg(test)]
+mod tests;

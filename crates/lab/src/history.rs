@@ -73,4 +73,51 @@ mod tests {
         assert_eq!(done.amount, WorkAmount { tasks: 2.0, rows: 100.0, bytes: 2000.0 });
         assert_eq!((done.seconds(), history.len()), (10.0, 1));
     }
+
+    /// The log of a run that was written to at this time, in seconds since 1970.
+    fn log(runs: &Path, run: &str, written: u64, lines: &[Value]) {
+        let path = runs.join(run).join("events.jsonl");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(&path, lines).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(written);
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    }
+
+    fn finished(component: &str, rows: u32) -> Value {
+        json!({ "time_ms": 5_000, "kind": "task_finished", "operator": "score", "component": component, "seconds": 2.0, "rows": rows })
+    }
+
+    #[test]
+    fn the_twenty_runs_that_were_written_to_last_are_read() {
+        let runs = tempfile::tempdir().unwrap();
+        // The names are in another order than the times.
+        for i in 0..22 {
+            log(runs.path(), &format!("x-{:02}", (i * 7) % 22), 1_000 + i, &[finished(&format!("m {i}"), 1)]);
+        }
+        let read: Vec<String> = history(runs.path()).into_keys().map(|(_, component)| component).collect();
+        let mut expected: Vec<String> = (2..22).map(|i| format!("m {i}")).collect();
+        expected.sort();
+        assert_eq!(read, expected, "the two oldest are left out");
+    }
+
+    #[test]
+    fn lines_that_are_damaged_or_about_other_events_are_passed_over() {
+        let runs = tempfile::tempdir().unwrap();
+        assert!(history(runs.path()).is_empty());
+        assert!(history(&runs.path().join("absent")).is_empty());
+        std::fs::create_dir_all(runs.path().join("without-a-log")).unwrap();
+        let other = json!({ "time_ms": 1, "kind": "task_failed", "operator": "score", "component": "m", "seconds": 1.0, "rows": 1 });
+        let named = json!({ "time_ms": 1, "kind": "run_finished", "note": "\"task_finished\" \"component\"" });
+        let unknown = json!({ "time_ms": 1, "kind": "task_finished", "operator": "grind", "component": "m", "seconds": 1.0, "rows": 1 });
+        log(runs.path(), "x-1", 1_000, &[finished("m", 3), other, named, unknown, finished("m", 4)]);
+        let path = runs.path().join("x-1/events.jsonl");
+        let whole = std::fs::read_to_string(&path).unwrap();
+        // The last line was cut off.
+        std::fs::write(&path, format!("{whole}{{\"time_ms\":1,\"kind\":\"task_finished\",\"component\":\"m")).unwrap();
+        let history = history(runs.path());
+        let done = &history[&(Operator::Score, "m".to_owned())];
+        assert_eq!((history.len(), done.amount), (1, WorkAmount { tasks: 2.0, rows: 7.0, bytes: 0.0 }));
+        assert_eq!(done.spans, [(3.0, 5.0), (3.0, 5.0)], "until the time of the line, for as long as it took");
+    }
 }

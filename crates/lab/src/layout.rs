@@ -390,4 +390,72 @@ mod tests {
         }
         assert_eq!(LAYOUT.problem("artifacts/ab/x.other", Bytes::new()), None);
     }
+
+    #[test]
+    fn the_name_of_a_part_holds_a_range_and_a_digest_and_nothing_else() {
+        let parse = |name: &str| VectorPart::parse(name).map(|part| (part.from, part.to, part.digest));
+        let good = Some((64, 128, "0123456789ab".to_owned()));
+        assert_eq!(parse("partial/parts/x/000000064-000000128-0123456789ab.parquet"), good);
+        assert_eq!(parse("64-128-0123456789ab.parquet"), good, "the folder and zeros do not matter");
+        for name in [
+            "",
+            "note.txt",
+            "64-128-ab.tokens",
+            "64-128-ab",
+            "64-128-abparquet",
+            "64-128.parquet",
+            "64-128-ab-cd.parquet",
+            "-64-128-ab.parquet",
+            "a-128-ab.parquet",
+            "64-b-ab.parquet",
+            "64-128-ab.parquet.usage",
+        ] {
+            assert_eq!(parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_only_begin_alike_are_of_another_kind() {
+        assert!(is_artifact("artifacts/ab/x.parquet") && is_artifact("artifacts/"));
+        assert!(!is_artifact("artifacts") && !is_artifact("artifacts2/x") && !is_artifact("partial/r/artifacts/x"));
+        let kind = |name: &str| LAYOUT.kind(name);
+        for name in [
+            "",
+            "artifacts",
+            "artifacts/x.parquet",
+            "artifacts/ab/cd/x.parquet",
+            "artifacts/ab/without-a-format",
+            "runs",
+            "runs/x",
+            "runs/x.latest/results.json",
+            "usage",
+            "usage/ab/x.parquet",
+            "latency/ab/x.parquet.txt",
+        ] {
+            let is_run = matches!(kind(name), ObjectKind::Run { .. });
+            assert!(
+                kind(name) == ObjectKind::Other || is_run && name.starts_with("runs/x.latest/"),
+                "{name}: {:?}",
+                kind(name)
+            );
+        }
+        assert_eq!(kind("runs/x.latest"), ObjectKind::Pointer);
+        let other = ObjectKind::Run { run: "r".to_owned(), file: store::RunFile::Other };
+        assert_eq!((kind("runs/r/notes.txt"), kind("runs/r/report-parts/a.js")), (other.clone(), other));
+        let log = ObjectKind::Run { run: "r".to_owned(), file: store::RunFile::Log };
+        assert_eq!(kind("runs/r/of-another-version.jsonl"), log);
+    }
+
+    #[test]
+    fn a_key_is_read_from_a_name_with_any_ending() {
+        let (key, hex) = (key(), key().hex());
+        for name in [format!("artifacts/ab/{hex}.dense"), format!("{hex}.a.b"), format!("usage/ab/{hex}.parquet.json")]
+        {
+            assert_eq!(artifact_key(&name), Some(key), "{name}");
+        }
+        for name in [hex.clone(), format!("artifacts/{}.parquet", &hex[1..]), format!("{hex}/x.parquet"), String::new()]
+        {
+            assert_eq!(artifact_key(&name), None, "{name}");
+        }
+    }
 }

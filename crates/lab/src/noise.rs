@@ -227,3 +227,6 @@ impl Repeats<'_> {
         Ok(rows.into_iter().collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,3 +105,48 @@ pub trait PartTransport: Send + Sync {
     fn call(&self, part: Part, streams: bool, request: Vec<u8>)
     -> BoxStream<'static, Result<Vec<u8>, PartUnavailable>>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_is_found_by_its_name_and_no_other_name_is_a_part() {
+        let names = Part::ALL.map(Part::name);
+        assert_eq!(names, ["encoder", "vector_store", "retriever", "reranker", "llm", "qa", "gateway"]);
+        for part in Part::ALL {
+            assert_eq!(Part::named(part.name()), Some(part));
+        }
+        for name in ["", "Encoder", "vector store", "judge"] {
+            assert_eq!(Part::named(name), None);
+        }
+    }
+
+    #[test]
+    fn models_of_each_kind_are_in_one_part_and_those_of_libraries_in_none() {
+        let holders = |kind| Part::ALL.into_iter().filter(|part| part.holds(kind)).map(Part::name).collect::<Vec<_>>();
+        assert_eq!(holders(ModelKind::Embedding), ["encoder"]);
+        assert_eq!(holders(ModelKind::Rerank), ["reranker"]);
+        assert_eq!(holders(ModelKind::Chat), ["llm"]);
+        assert_eq!(holders(ModelKind::Library), [""; 0]);
+    }
+
+    #[test]
+    fn the_models_of_a_kind_are_those_that_a_stage_of_the_pipeline_asks_each_once() {
+        let pipeline = |settings: serde_json::Value| serde_json::from_value::<PipelineConfig>(settings).unwrap();
+        let of = |pipeline: &PipelineConfig, kind| {
+            models_of_kind(pipeline, kind).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let rich = pipeline(serde_json::json!({
+            "chunker": { "sentence": {} }, "retriever": { "bm25": {} }, "embedder": "small",
+            "query": { "hyde": { "model": "gpt" } }, "reranker": { "cross_encoder": { "model": "ranker" } },
+            "generator": { "compact": { "model": "gpt" } },
+        }));
+        assert_eq!(of(&rich, ModelKind::Chat), ["gpt"]);
+        assert_eq!(of(&rich, ModelKind::Rerank), ["ranker"]);
+        let bare = pipeline(serde_json::json!({ "chunker": { "sentence": {} }, "retriever": { "bm25": {} } }));
+        for kind in [ModelKind::Chat, ModelKind::Rerank, ModelKind::Embedding] {
+            assert_eq!(of(&bare, kind), [""; 0]);
+        }
+    }
+}

@@ -82,4 +82,6 @@ impl Plan {
 #[cfg(test)]
 mod edit_tests;
 #[cfg(test)]
-mod tests;
+mod key_tests;
+#[cfg(test)]
+pub(crate) mod tests;

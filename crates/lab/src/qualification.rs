@@ -136,3 +136,6 @@ pub(crate) async fn check_judges(session: &Session) -> Result<Vec<String>, Error
     });
     Ok(objections.collect())
 }
+
+#[cfg(test)]
+mod tests;

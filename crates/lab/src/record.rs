@@ -4,6 +4,8 @@
 //! and never the experiment file, which may have changed since.
 
 mod changes;
+#[cfg(test)]
+pub(crate) mod fixture;
 
 pub use changes::changed_since;
 pub(crate) use changes::what_differs;
@@ -477,21 +479,4 @@ pub(crate) fn experiment_of(experiment: &Experiment, record: &RunRecord) -> Resu
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_record_is_readable_if_each_of_its_formats_is_whatever_their_order() {
-        let readable = |formats| serde_json::from_value::<ArtifactFormats>(formats).unwrap().are_readable();
-        let version = |name: &str| ArtifactFormats::current().0[name];
-        let (tables, dense, bm25) = (version("tables"), version("dense"), version("bm25"));
-        assert!(readable(json!({ "bm25": bm25, "dense": dense, "tables": tables })));
-        assert!(!readable(json!({ "bm25": bm25 + 1, "dense": dense, "tables": tables })));
-        assert!(!readable(json!({ "graph": 1, "tables": tables })), "a kind of index that is not known here");
-        assert!(readable(json!([tables, dense, bm25])), "a record of an earlier version");
-        assert!(!readable(json!([tables, dense, bm25 + 1])));
-        let written = serde_json::to_value(ArtifactFormats::current()).unwrap();
-        assert_eq!(written["tokens"], version("tokens"));
-    }
-}
+mod tests;

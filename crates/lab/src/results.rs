@@ -195,3 +195,83 @@ impl Results {
         found.ok_or_else(|| no_such_trial(id, self.trials.iter().map(|result| result.trial.id.as_str())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_trial_that_won_is_the_winner_and_a_refusal_names_nobody() {
+        let id = || "t02".to_owned();
+        for (winner, trial, first, written) in [
+            (Winner::Trial(id()), Some("t02"), Some("t02"), r#"{"trial":"t02"}"#),
+            (Winner::Leads(id()), None, Some("t02"), r#"{"leads":"t02"}"#),
+            (Winner::Refused(id()), None, None, r#"{"refused":"t02"}"#),
+        ] {
+            assert_eq!((winner.trial(), winner.first()), (trial, first), "{winner:?}");
+            assert_eq!(serde_json::to_string(&winner).unwrap(), written);
+            assert_eq!(serde_json::from_str::<Winner>(written).unwrap(), winner);
+        }
+    }
+
+    #[test]
+    fn a_trial_is_found_by_its_whole_id() {
+        let results = fixture::results(3);
+        assert_eq!(results.trial("t02").unwrap().trial.id, "t02");
+        for id in ["t2", "t0", "", "t021", "T02"] {
+            let error = results.trial(id).unwrap_err();
+            assert!(matches!(error, Error::NotFound(_)), "{id}");
+            assert_eq!(error.to_string(), format!("there is no trial `{id}`; there are t01, t02, t03"));
+        }
+    }
+
+    #[test]
+    fn results_are_read_as_they_were_written_and_what_is_damaged_names_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = RunFileName::Results.within(folder.path());
+        let missing = Results::read(folder.path()).unwrap_err();
+        assert_eq!(missing.to_string(), format!("read {} failed", path.display()));
+        let mut results = fixture::results(2);
+        fixture::score(&mut results, "recall", &[vec![Some(1.0); 5], vec![None; 5]]);
+        std::fs::write(&path, serde_json::to_vec(&results).unwrap()).unwrap();
+        assert_eq!(Results::read(folder.path()).unwrap(), results);
+        for text in ["", "{}", "[1]", "{\"version\": 1"] {
+            std::fs::write(&path, text).unwrap();
+            let error = Results::read(folder.path()).unwrap_err();
+            assert!(matches!(error, Error::Table(_)), "{text}");
+            let (text, path) = (error.to_string(), path.display().to_string());
+            assert!(text.contains(&path) && text.ends_with("; run again to make it anew"), "{text}");
+        }
+    }
+
+    #[test]
+    fn results_of_earlier_versions_lack_what_was_added_since() {
+        let mut written = serde_json::to_value(fixture::results(1)).unwrap();
+        let later =
+            ["unread", "dataset", "left_out", "verdict", "repeated", "function_errors", "search", "budget", "partial"];
+        for field in later.into_iter().chain(["damaged_entries", "judges"]) {
+            assert!(written.as_object_mut().unwrap().remove(field).is_some(), "{field}");
+        }
+        assert_eq!(serde_json::from_value::<Results>(written.clone()).unwrap(), fixture::results(1));
+        for field in ["version", "trials", "winner", "questions"] {
+            let mut cut = written.clone();
+            cut.as_object_mut().unwrap().remove(field);
+            assert!(serde_json::from_value::<Results>(cut).is_err(), "{field}");
+        }
+    }
+
+    #[test]
+    fn contributions_are_given_for_each_trial_by_its_id() {
+        let mut results = fixture::results(2);
+        fixture::score(&mut results, "recall", &[vec![Some(1.0); 5], vec![Some(0.25), None, None, None, None]]);
+        results.metrics[0].objective = true;
+        let found = results.contributions(&BTreeMap::new());
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["t01", "t02"]);
+        assert_eq!(
+            (found["t01"].as_slice(), found["t02"].as_slice()),
+            (&[Some(1.0); 5][..], &[Some(0.25), None, None, None, None][..])
+        );
+        results.trials.clear();
+        assert!(results.contributions(&BTreeMap::new()).is_empty());
+    }
+}

@@ -168,4 +168,63 @@ mod tests {
         assert_eq!(read_again()?.board.experiment, "another name");
         Ok(())
     }
+
+    #[test]
+    fn the_summary_of_one_trial_has_its_scores_alone_and_that_trial_answers() {
+        let mut results = fixture::results(3);
+        fixture::score(&mut results, "recall", &[vec![Some(1.0); 5], vec![Some(0.5); 5], vec![Some(0.0); 5]]);
+        let whole = RunSummary::of(&results, 99);
+        let alone = whole.of_one_trial("t02");
+        assert_eq!(alone.results_bytes, 0, "there are no results beside it");
+        assert_eq!(alone.scores.by_metric("t02"), whole.scores.by_metric("t02"));
+        assert!(whole.scores.by_metric("t01").is_some() && alone.scores.by_metric("t01").is_none());
+        let answering = |summary: &RunSummary| summary.answering(None).unwrap().trial;
+        assert_eq!((answering(&whole).as_str(), answering(&alone).as_str()), ("t01", "t02"));
+        assert_eq!(alone.questions, whole.questions);
+        assert_eq!(whole.of_one_trial("t09").scores.by_metric("t09"), None);
+    }
+
+    #[test]
+    fn a_trial_that_is_not_on_the_board_is_named_with_those_that_are() {
+        let summary = RunSummary::of(&fixture::results(2), 0);
+        assert!(summary.check_trial("t02").is_ok());
+        let error = summary.check_trial("t2").unwrap_err().to_string();
+        assert_eq!(error, "there is no trial `t2`; there are t01, t02");
+        assert_eq!(summary.answering(Some("t2")).unwrap_err().to_string(), error);
+        let mut nothing = fixture::results(1);
+        nothing.trials.clear();
+        nothing.winner = crate::Winner::Refused("there is none".to_owned());
+        let error = RunSummary::of(&nothing, 0).answering(None).unwrap_err().to_string();
+        assert_eq!(error, "run zoo-1 of 2026-11-22 10:07 UTC has no trials");
+    }
+
+    #[test]
+    fn a_summary_of_another_version_is_none_and_its_head_is_read_all_the_same() {
+        let mut kept = serde_json::to_value(RunSummary::of(&fixture::results(1), 7)).unwrap();
+        let read = |kept: &serde_json::Value| RunSummary::read(&serde_json::to_vec(kept).unwrap());
+        assert_eq!(read(&kept).map(|summary| summary.results_bytes), Some(7));
+        for version in [VERSION - 1, VERSION + 1] {
+            kept["version"] = version.into();
+            assert!(read(&kept).is_none(), "version {version}");
+        }
+        let head = RunHead::read(&serde_json::to_vec(&kept).unwrap()).unwrap();
+        assert_eq!((head.experiment(), head.run(), head.time_ms), ("zoo", "zoo-1", 1_795_342_062_000));
+        assert_eq!(RunHead::read(b"{}"), None);
+        assert!(RunSummary::read(b"{}").is_none() && RunSummary::read(b"").is_none());
+    }
+
+    #[test]
+    fn a_head_counts_only_beside_the_results_that_it_is_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        assert_eq!((RunHead::of_folder(path), results_bytes(path)), (None, 0));
+        std::fs::write(RunFileName::Results.within(path), b"12345").unwrap();
+        assert_eq!(results_bytes(path), 5);
+        for (bytes, is_of_these) in [(5, true), (4, false), (6, false), (0, false)] {
+            let written = summary_json(&fixture::results(1), bytes).unwrap();
+            std::fs::write(RunFileName::Summary.within(path), written).unwrap();
+            assert_eq!(RunHead::of_folder(path).is_some(), is_of_these, "{bytes}");
+            assert_eq!(RunSummary::of_folder(path).is_some(), is_of_these, "{bytes}");
+        }
+    }
 }

@@ -440,3 +440,6 @@ fn lacking(configs: &[MetricConfig], rows: &[AnsweredRow]) -> Vec<String> {
     }
     mistakes
 }
+
+#[cfg(test)]
+mod tests;

@@ -291,3 +291,49 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
     }
     Ok(StoredOutput { artifact, rows, errors, function_errors, partial, unread, shared: reused, resumed, bytes })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_to_three_trials_are_named_and_of_more_the_first_two() {
+        let all = ["t1", "t2", "t3", "t4", "t5"].map(str::to_owned);
+        let expected = ["", "t1", "t1, t2", "t1, t2, t3", "t1, t2 and 2 more", "t1, t2 and 3 more"];
+        for (n, expected) in expected.into_iter().enumerate() {
+            assert_eq!(trials(&all[..n]), expected);
+        }
+    }
+
+    #[test]
+    fn a_partial_output_is_not_found_under_the_key_of_its_task() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
+        let cx = fixture::execution(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
+        let work = crate::plan::work::LoadWork { files: Vec::new(), metadata: Default::default() };
+        let key = store::Key::of_bytes(b"task");
+        let task = Task { key, work: work.into(), rows: None, label: String::new(), trials: Vec::new() };
+        let hex = key.hex();
+        let folder = &hex[..2];
+        assert_eq!(cx.name(&task, false), format!("artifacts/{folder}/{hex}.parquet"));
+        let partial = cx.name(&task, true);
+        assert!(
+            partial.starts_with("partial/run/") && partial.ends_with(&format!("-artifacts-{folder}-{hex}.parquet"))
+        );
+    }
+
+    #[test]
+    fn an_event_holds_fields_or_one_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
+        let cx = fixture::execution(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
+        cx.log("first", serde_json::json!({ "count": 3 }));
+        cx.log("second", serde_json::json!(7));
+        let log = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
+        let events: Vec<Event> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let told: Vec<_> = events.iter().map(|event| (event.kind.as_str(), &event.fields)).collect();
+        assert_eq!((told[0].0, &told[0].1["count"]), ("first", &3.into()));
+        assert_eq!((told[1].0, &told[1].1["value"]), ("second", &7.into()));
+        assert_eq!(cx.lost_events(), None);
+    }
+}

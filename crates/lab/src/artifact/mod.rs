@@ -283,6 +283,8 @@ fn unpacked_bytes(column: &ArrayRef) -> u64 {
 }
 
 #[cfg(test)]
+mod round_trip_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -153,4 +153,81 @@ mod tests {
             assert_eq!((effect.pairs, effect.difference, effect.interval), (0, None, None));
         }
     }
+
+    #[test]
+    fn an_effect_is_the_mean_over_questions_of_the_mean_over_pairs() {
+        // `b` in place of `a`: by the first retriever 0.2 more, by the second 0.4 less, for the first question; nothing
+        // for the others.
+        let results = results(&[
+            ("a", "bm25", [0.5, 0.5, 0.5, 0.5, 0.5]),
+            ("b", "bm25", [0.7, 0.5, 0.5, 0.5, 0.5]),
+            ("a", "easy", [0.9, 0.5, 0.5, 0.5, 0.5]),
+            ("b", "easy", [0.5, 0.5, 0.5, 0.5, 0.5]),
+        ]);
+        let all = effects(&results);
+        let chunker = all.iter().find(|effect| effect.axis == "chunker").unwrap();
+        assert_eq!((chunker.value.as_str(), chunker.pairs, chunker.questions), ("b", 2, 5));
+        let expected = (0.2 - 0.4) / 2.0 / 5.0;
+        assert!((chunker.difference.unwrap() - expected).abs() < 1e-9, "{chunker:?}");
+    }
+
+    #[test]
+    fn a_question_counts_where_both_trials_of_a_pair_have_its_score() {
+        let mut results = results(&[("a", "bm25", [0.5; 5]), ("b", "bm25", [0.75; 5])]);
+        let scores = [
+            vec![None, Some(0.5), Some(0.5), Some(0.5), Some(0.5)],
+            vec![Some(0.75), None, Some(0.75), Some(0.25), Some(1.0)],
+        ];
+        results.metrics.clear();
+        fixture::score(&mut results, "recall", &scores);
+        results.metrics[0].objective = true;
+        let effect = effects(&results).remove(0);
+        assert_eq!((effect.pairs, effect.questions), (1, 3));
+        assert!((effect.difference.unwrap() - (0.25 + 0.5 - 0.25) / 3.0).abs() < 1e-9, "{effect:?}");
+    }
+
+    #[test]
+    fn values_are_compared_with_that_of_the_first_trial_the_best_first_and_those_without_a_pair_last() {
+        let results = results(&[
+            ("a", "bm25", [0.5; 5]),
+            ("worse", "bm25", [0.25; 5]),
+            ("alone", "easy", [1.0; 5]),
+            ("better", "bm25", [0.75; 5]),
+        ]);
+        let chunkers: Vec<(String, String, usize)> = effects(&results)
+            .into_iter()
+            .filter(|effect| effect.axis == "chunker")
+            .map(|effect| (effect.value, effect.baseline, effect.pairs))
+            .collect();
+        let expected = [("better", 1), ("worse", 1), ("alone", 0)];
+        assert_eq!(chunkers, expected.map(|(value, pairs)| (value.to_owned(), "a".to_owned(), pairs)));
+    }
+
+    #[test]
+    fn an_embedder_that_one_of_two_trials_does_not_use_makes_no_difference_between_them() {
+        let mut results = results(&[("a", "bm25", [0.5; 5]), ("a", "dense", [0.75; 5]), ("a", "hybrid", [1.0; 5])]);
+        for (found, embedder) in results.trials.iter_mut().zip([NONE, "small", "large"]) {
+            found.trial.labels.insert("embedder".to_owned(), embedder.to_owned());
+        }
+        let retrievers: Vec<(String, usize)> = effects(&results)
+            .into_iter()
+            .filter(|effect| effect.axis == "retriever")
+            .map(|effect| (effect.value, effect.pairs))
+            .collect();
+        assert_eq!(retrievers, [("hybrid".to_owned(), 1), ("dense".to_owned(), 1)]);
+        // Among trials that both use one, another embedder is another trial.
+        results.trials.remove(0);
+        let effect = effects(&results).into_iter().find(|effect| effect.axis == "retriever").unwrap();
+        assert_eq!((effect.baseline.as_str(), effect.value.as_str(), effect.pairs), ("dense", "hybrid", 0));
+    }
+
+    #[test]
+    fn without_an_objective_or_with_one_trial_nothing_has_an_effect() {
+        let mut two = results(&[("a", "bm25", [0.5; 5]), ("b", "bm25", [0.75; 5])]);
+        two.objective.clear();
+        assert_eq!(effects(&two), []);
+        assert_eq!(effects(&results(&[("a", "bm25", [0.5; 5])])), []);
+        two.trials.clear();
+        assert_eq!(effects(&two), []);
+    }
 }

@@ -131,10 +131,10 @@ fn judge(judge: &JudgeResult) -> Note {
 fn qualification_text(found: &Qualification) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
     let interval = |value: Option<Interval>| {
-        value.map_or_else(String::new, |value| format!("[{:.2}, {:.2}]", value.low, value.high))
+        value.map_or_else(String::new, |value| format!(" [{:.2}, {:.2}]", value.low, value.high))
     };
     format!(
-        "{} {} (balanced accuracy {} {}, AUC {})",
+        "{} {} (balanced accuracy {}{}, AUC {})",
         found.kind.name(),
         if found.qualified { "qualified" } else { "NOT qualified" },
         number(found.balanced_accuracy),
@@ -323,3 +323,6 @@ fn budget(budget: &BudgetResult) -> Note {
     let spent = amounts.map(|(cap, amount)| cap.amount(amount)).join(", ");
     note(About::Budget, format!("of the budget of {}, this run used {spent}", budget.caps))
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,3 +101,89 @@ pub(super) fn place(trial: &TrialResult) -> String {
 fn p_value_text(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{results::fixture, search::Stop};
+
+    /// What is known of the second of two trials.
+    fn trial(stopped: Option<StopKind>, tied: bool, group: Option<usize>, p_value: Option<f64>) -> TrialResult {
+        let found = fixture::results(2).trials.remove(1);
+        let stopped = stopped.map(|kind| Stop { kind, questions: 2, reason: "behind t01".to_owned() });
+        TrialResult { stopped, tied, group, p_value, ..found }
+    }
+
+    #[test]
+    fn a_trial_stands_by_what_stopped_it_then_by_the_winner_then_by_its_group() {
+        use TrialStanding as Of;
+        let winner = |id: &str| Winner::Trial(id.to_owned());
+        let leads = |id: &str| Winner::Leads(id.to_owned());
+        let refused = || Winner::Refused("scores are missing".to_owned());
+        let table = [
+            (Some(StopKind::Eliminated), winner("t02"), true, Some(1), Of::Eliminated),
+            (Some(StopKind::OutOfCalls), leads("t02"), true, Some(1), Of::OutOfCalls),
+            (Some(StopKind::NotTried), refused(), false, None, Of::NotTried),
+            (None, winner("t02"), false, Some(1), Of::Winner),
+            (None, leads("t02"), true, Some(1), Of::Leads),
+            (None, refused(), true, Some(1), Of::NotRanked),
+            (None, leads("t01"), true, Some(1), Of::Tied),
+            (None, leads("t01"), true, None, Of::Tied),
+            (None, winner("t01"), false, Some(2), Of::Behind),
+            (None, winner("t01"), false, None, Of::NotRanked),
+        ];
+        for (stopped, winner, tied, group, expected) in table {
+            let mut results = fixture::results(2);
+            results.winner = winner;
+            let found = TrialStanding::of(&results, &trial(stopped, tied, group, None));
+            assert_eq!(found, expected, "{stopped:?} {:?} {tied} {group:?}", results.winner);
+        }
+    }
+
+    #[test]
+    fn every_standing_has_a_name_and_at_most_one_character() {
+        use TrialStanding as Of;
+        let table = [
+            (Of::Winner, "winner", "★"),
+            (Of::Leads, "leads", "="),
+            (Of::Tied, "tied", "="),
+            (Of::Behind, "behind", ""),
+            (Of::Eliminated, "eliminated", "×"),
+            (Of::OutOfCalls, "out of calls", "…"),
+            (Of::NotTried, "not tried", "…"),
+            (Of::NotRanked, "not ranked", ""),
+        ];
+        for (standing, name, mark) in table {
+            assert_eq!((standing.name(), standing.mark()), (name, mark));
+            let written = serde_json::to_value(standing).unwrap();
+            assert_eq!(written, name.replace(' ', "_"), "programs read it in one word");
+        }
+    }
+
+    #[test]
+    fn a_row_names_its_standing_and_a_trial_behind_its_group() {
+        let label = |standing, group| label(standing, &trial(None, false, group, None));
+        assert_eq!(label(TrialStanding::Behind, Some(3)), "group 3");
+        assert_eq!(label(TrialStanding::Behind, None), "behind");
+        assert_eq!(label(TrialStanding::NotRanked, Some(3)), "");
+        assert_eq!(label(TrialStanding::OutOfCalls, Some(3)), "out of calls");
+        assert_eq!(label(TrialStanding::Winner, Some(1)), "winner");
+    }
+
+    #[test]
+    fn a_place_is_told_with_the_probability_where_it_is_compared() {
+        let table = [
+            (Some(StopKind::Eliminated), false, Some(2), Some(0.5), "stopped by the search: behind t01"),
+            (None, false, None, Some(0.5), "without scores to choose by"),
+            (None, false, Some(1), Some(0.5), "leads, in the group that holds the best trial with 95 %"),
+            (None, true, Some(1), None, "in the group that holds the best trial with 95 %"),
+            (None, true, Some(1), Some(0.5), "in the group that holds the best trial with 95 % (p = 0.500)"),
+            (None, true, Some(2), Some(0.001), "in group 2: worse than the best (p = 0.001)"),
+            (None, false, Some(3), Some(0.000_999), "in group 3: worse than the best (p < 0.001)"),
+            (None, false, Some(3), Some(0.0), "in group 3: worse than the best (p < 0.001)"),
+        ];
+        for (stopped, tied, group, p_value, expected) in table {
+            assert_eq!(place(&trial(stopped, tied, group, p_value)), expected);
+        }
+    }
+}

@@ -68,4 +68,66 @@ mod tests {
         let listed: Vec<String> = turns(&results).into_iter().map(|note| note.text).collect();
         assert_eq!(listed, ["turn 1 (n = 2): t01 1.000, t02 0.500", "turn 2 (n = 3): t02 0.500, t01 0.250"]);
     }
+
+    /// Trials with these scores of the five questions, of which the last two are second turns.
+    fn talk(scores: &[[Option<f64>; 5]]) -> Results {
+        let mut results = fixture::results(scores.len());
+        let scores: Vec<Vec<Option<f64>>> = scores.iter().map(|scores| scores.to_vec()).collect();
+        fixture::score(&mut results, "recall", &scores);
+        results.metrics[0].objective = true;
+        results.objective = vec!["recall".to_owned()];
+        for question in &mut results.questions[3..] {
+            question.turns = vec![Message::user("Who built it?"), Message::assistant("Monks.")];
+        }
+        results
+    }
+
+    fn texts(results: &Results) -> Vec<String> {
+        turns(results).into_iter().map(|note| note.text).collect()
+    }
+
+    #[test]
+    fn a_turn_is_one_more_than_the_earlier_messages_of_the_user() {
+        let (user, assistant) = (Message::user("Who?"), Message::assistant("Monks."));
+        let table = [
+            (vec![], 1),
+            (vec![assistant.clone()], 1),
+            (vec![user.clone()], 2),
+            (vec![user.clone(), assistant.clone(), user.clone(), assistant], 3),
+        ];
+        for (turns, expected) in table {
+            assert_eq!(turn(&Question { turns, ..Question::default() }), expected);
+        }
+    }
+
+    #[test]
+    fn at_most_six_trials_are_told_the_best_first_and_of_equals_the_first() {
+        let of = |score: f64| [Some(score); 5];
+        let means = [0.5, 0.75, 0.5, 0.25, 1.0, 0.125, 0.0, 0.375];
+        let told = texts(&talk(&means.map(of)));
+        let six = "t5 1.000, t2 0.750, t1 0.500, t3 0.500, t8 0.375, t4 0.250".replace('t', "t0");
+        assert_eq!(told[0], format!("turn 1 (n = 3): {six} and 2 more"));
+        let told = texts(&talk(&[0.5; 6].map(of)));
+        assert!(!told[0].contains("more"), "six are all: {told:?}");
+    }
+
+    #[test]
+    fn a_trial_is_told_at_the_turns_of_which_it_has_scores() {
+        let mut results = talk(&[
+            [Some(1.0), None, Some(0.5), None, None],
+            [Some(0.5), Some(0.5), Some(0.5), Some(0.25), None],
+            [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.0)],
+        ]);
+        results.trials[2].stopped = Some(crate::search::Stop {
+            kind: crate::search::StopKind::Eliminated,
+            questions: 5,
+            reason: String::new(),
+        });
+        let expected = ["turn 1 (n = 3): t01 0.750, t02 0.500", "turn 2 (n = 2): t02 0.250"];
+        assert_eq!(texts(&results), expected, "the third was stopped");
+        let none = talk(&[[Some(1.0), Some(1.0), Some(1.0), None, None]]);
+        assert_eq!(texts(&none), ["turn 1 (n = 3): t01 1.000"], "nothing is known of the second turn");
+        results.objective.clear();
+        assert_eq!(texts(&results), [""; 0], "nothing is compared");
+    }
 }

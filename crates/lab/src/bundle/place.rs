@@ -143,3 +143,83 @@ fn read_at_most(path: &Path, bytes: u64) -> Result<Option<Vec<u8>>, Error> {
     });
     Error::allow_missing(path, read)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use models::ModelDirectory;
+    use std::sync::Arc;
+
+    fn setup(folder: &Path) -> Setup {
+        Setup::new(ModelDirectory::new(folder.join("models"), Vec::new()), Arc::new(|_| None))
+    }
+
+    /// What a text says, or why it says nothing.
+    fn told<T>(found: Result<T, Error>) -> String {
+        found.err().map_or_else(|| "found".to_owned(), |error| error.to_string())
+    }
+
+    #[test]
+    fn a_folder_is_named_by_its_path_and_not_as_a_url() {
+        for (address, path) in
+            [("file:///b/one", "/b/one"), ("file:/b/one", "/b/one"), ("file:b", "b"), ("file://host/b", "host/b")]
+        {
+            let expected = format!("{address} is a folder of this machine: name it by its path, {path}");
+            assert_eq!(told(check_address(address)), expected);
+        }
+        for address in ["/b/file:one", "files/b", "s3://bucket/file:b", ""] {
+            assert_eq!(told(check_address(address)), "found", "{address}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_bytes_are_read_than_a_file_may_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = folder.path().display().to_string();
+        std::fs::write(folder.path().join("four"), "1234").unwrap();
+        let place = BundleLocation::of(&address, &setup(folder.path())).unwrap();
+        for (at_most, expected) in
+            [(5, "found".to_owned()), (4, "found".to_owned()), (3, format!("{address}: four has more than 3 bytes"))]
+        {
+            assert_eq!(told(place.bytes("four", at_most).await), expected);
+        }
+        assert_eq!(place.bytes("four", 4).await.unwrap().as_deref(), Some(b"1234".as_slice()));
+        assert_eq!(place.bytes("absent", 4).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_place_without_a_manifest_is_no_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = folder.path().display().to_string();
+        let nothing = |origin: &str| {
+            format!(
+                "{origin} holds no bundle: manifest.json is not there; `reverie promote --output {origin}` makes one"
+            )
+        };
+        let place = BundleLocation::of(&address, &setup(folder.path())).unwrap();
+        assert_eq!(told(place.manifest().await), nothing(&address));
+        assert!(!Bundle::is_at(folder.path()));
+        let elsewhere = setup(folder.path());
+        let remote = BundleLocation::of("memory:///bundles/one", &elsewhere).unwrap();
+        assert_eq!(told(remote.manifest().await), nothing("memory:…"), "an address without what may be a secret");
+        std::fs::write(folder.path().join(MANIFEST), "{").unwrap();
+        let damaged = told(place.manifest().await);
+        assert!(damaged.starts_with(&format!("{address} is no bundle that can be served: manifest.json is damaged (")));
+        assert!(Bundle::is_at(folder.path()), "something is there");
+    }
+
+    #[test]
+    fn a_draft_is_removed_unless_it_was_renamed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (draft, kept) = (folder.path().join("draft"), folder.path().join("kept"));
+        for rename in [false, true] {
+            std::fs::create_dir(&draft).unwrap();
+            let filled = BundleDraft(draft.clone());
+            if rename {
+                std::fs::rename(&filled.0, &kept).unwrap();
+            }
+            drop(filled);
+            assert_eq!((draft.exists(), kept.exists()), (false, rename));
+        }
+    }
+}

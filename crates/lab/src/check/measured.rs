@@ -48,3 +48,91 @@ impl PartialEq for RecordedMetric {
         self.config.keyed() == other.config.keyed() && self.asks == other.asks
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{record::fixture::record, results::fixture};
+    use serde_json::json;
+
+    /// The metrics of a run by an experiment with these settings, whose models have these revisions.
+    fn measured(evaluate: &str, revisions: &[(&str, &str)]) -> BTreeMap<String, RecordedMetric> {
+        let text = format!("[evaluate]\n{evaluate}\n");
+        let record = record(&fixture::results(1), &text, |frozen| {
+            let identity = |&(name, revision): &(&str, &str)| {
+                let (provider, revision, parameters) = ("test".to_owned(), revision.to_owned(), json!({}));
+                (name.to_owned(), Identity { provider, model: name.to_owned(), revision, parameters })
+            };
+            frozen.identities = revisions.iter().map(identity).collect();
+        });
+        RecordedMetric::of(record.provenance().unwrap())
+    }
+
+    const BOTH: &[(&str, &str)] = &[("a", "1"), ("b", "1"), ("small", "1")];
+
+    #[test]
+    fn a_metric_is_the_same_if_its_settings_and_the_models_that_it_asks_are() {
+        let faithful = "metrics = [{ faithfulness = {} }, { recall = {} }]\njudge = [\"a\", \"b\"]";
+        let before = measured(faithful, BOTH);
+        // What has changed since, and whether faithfulness and recall are the same.
+        type Case<'a> = (&'a str, String, &'a [(&'a str, &'a str)], [bool; 2]);
+        let table: [Case<'_>; 8] = [
+            ("nothing", faithful.to_owned(), BOTH, [true, true]),
+            ("a judge's revision", faithful.to_owned(), &[("a", "1"), ("b", "2")], [false, true]),
+            ("a judge is unknown", faithful.to_owned(), &[("a", "1")], [false, true]),
+            ("one judge less", faithful.replace(", \"b\"", ""), BOTH, [false, true]),
+            ("the first judge writes", faithful.replace("\"a\", \"b\"", "\"b\", \"a\""), BOTH, [false, true]),
+            ("a setting", faithful.replace("recall = {}", "recall = { k = 3 }"), BOTH, [true, false]),
+            (
+                "a default that is written",
+                faithful.replace("recall = {}", "recall = { min_overlap = 0.5 }"),
+                BOTH,
+                [true, true],
+            ),
+            (
+                "the order of metrics",
+                faithful.replace(", { recall = {} }", "").replace("[{", "[{ recall = {} }, {"),
+                BOTH,
+                [true, true],
+            ),
+        ];
+        for (case, evaluate, revisions, same) in table {
+            let now = measured(&evaluate, revisions);
+            let found = ["faithfulness", "recall"].map(|name| now.get(name) == before.get(name));
+            assert_eq!(found, same, "{case}: {evaluate}");
+        }
+    }
+
+    #[test]
+    fn one_judge_may_be_written_without_a_list() {
+        let text = |judge: &str| measured(&format!("metrics = [{{ faithfulness = {{}} }}]\njudge = {judge}"), BOTH);
+        assert_eq!(text("\"a\"")["faithfulness"], text("[\"a\"]")["faithfulness"]);
+        assert_ne!(text("\"a\"")["faithfulness"], text("\"b\"")["faithfulness"]);
+    }
+
+    #[test]
+    fn the_embedder_counts_for_metrics_that_compare_vectors() {
+        let of = |embedder: &str, revision: &str| {
+            let metrics = "metrics = [{ answer_similarity = {} }, { recall = {} }]";
+            measured(&format!("{metrics}\nembedder = \"{embedder}\""), &[("small", revision), ("large", "1")])
+        };
+        let before = of("small", "1");
+        for (now, similarity) in [(of("small", "1"), true), (of("small", "2"), false), (of("large", "1"), false)] {
+            assert_eq!(now["answer_similarity"] == before["answer_similarity"], similarity);
+            assert_eq!(now["recall"], before["recall"]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_left_out() {
+        let names = |evaluate: &str| measured(evaluate, BOTH).into_keys().collect::<Vec<_>>();
+        assert_eq!(names("metrics = [{ recall = {} }, { of_tomorrow = {} }, { ndcg = { n = 1 } }]"), ["recall"]);
+        assert!(names("").is_empty() && names("metrics = 5").is_empty() && names("metrics = [").is_empty());
+    }
+
+    #[test]
+    fn it_is_known_whether_more_is_better() {
+        let measured = measured("metrics = [{ recall = {} }, { context_tokens = {} }]", BOTH);
+        assert_eq!(["recall", "context_tokens"].map(|name| measured[name].higher_is_better()), [true, false]);
+    }
+}

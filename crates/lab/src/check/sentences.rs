@@ -134,3 +134,6 @@ impl CheckedMetric {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

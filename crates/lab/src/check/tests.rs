@@ -1,8 +1,9 @@
 //! Verdicts on planted scores.
 
 use super::*;
-use crate::results::fixture;
-use eval::{Question, dataset::Split, statistics::Random};
+use crate::{IndexedDocument, record::fixture::record as recorded, results::fixture};
+use eval::{Missing, Question, Scored, dataset::Split, statistics::Random};
+use store::Key;
 
 const EXPERIMENT: &str = "[evaluate]\nmetrics = [{ recall = {} }, { ndcg = {} }, { context_tokens = {} }]\n";
 
@@ -256,4 +257,370 @@ fn where_less_is_better_more_is_a_loss_and_what_is_not_in_the_objective_judges_n
     assert_eq!(check.verdict, CheckVerdict::Fail);
     assert!(check.metrics[0].sentence.starts_with("context_tokens is worse by 0.750"), "{check:?}");
     assert_eq!(checked(&run, &bundle, 0.0).verdict, CheckVerdict::Pass);
+}
+
+/// The first `lost` of `n` questions are lost, the next `won` are won; all others are equal.
+fn outcomes(n: usize, lost: usize, won: usize) -> [Vec<Option<f64>>; 2] {
+    let before = (0..n).map(|i| if (lost..lost + won).contains(&i) { 0.0 } else { 1.0 });
+    let after = (0..n).map(|i| if i < lost { 0.0 } else { 1.0 });
+    [whole(before), whole(after)]
+}
+
+#[test]
+fn the_p_value_is_the_share_of_signs_that_lose_as_much() {
+    // Questions that are lost and won, of twenty; the share of the signs of these with as many losses or more.
+    for (lost, won, p) in [
+        (0, 0, 1.0),
+        (1, 0, 0.5),
+        (4, 0, 1.0 / 16.0),
+        (5, 0, 1.0 / 32.0),
+        (10, 0, 1.0 / 1024.0),
+        // At least four of five: (1 + 5) / 32; at least five of six: (1 + 6) / 64.
+        (4, 1, 6.0 / 32.0),
+        (5, 1, 7.0 / 64.0),
+        (0, 5, 1.0),
+        (1, 1, 0.75),
+    ] {
+        let [before, after] = outcomes(20, lost, won);
+        let check = checked(&record(&[("recall", before)]), &record(&[("recall", after)]), 0.0);
+        let metric = &check.metrics[0];
+        assert_eq!((metric.p_value, metric.corrected), (Some(p), Some(p)), "{lost} lost and {won} won");
+        let difference = (won as f64 - lost as f64) / 20.0;
+        assert!((metric.difference.unwrap() - difference).abs() < 1e-12, "{lost} lost and {won} won");
+        // Between none and the fewest losses that prove it, with an interval that is all loss, nothing is concluded.
+        assert_eq!(check.verdict == CheckVerdict::Fail, p < 0.05, "{lost} lost and {won} won");
+    }
+}
+
+#[test]
+fn each_metric_more_makes_the_test_stricter() {
+    // Five losses of one metric are p = 1/32; the other metrics are equal.
+    let metrics = ["recall", "ndcg", "mrr"];
+    let experiment = "[evaluate]\nmetrics = [{ recall = {} }, { ndcg = {} }, { mrr = {} }]\n";
+    for (n, corrected, fewest, verdict) in [
+        (1, 1.0 / 32.0, 5, CheckVerdict::Fail),
+        (2, 2.0 / 32.0, 6, CheckVerdict::Inconclusive),
+        (3, 3.0 / 32.0, 6, CheckVerdict::Inconclusive),
+    ] {
+        let [before, after] = outcomes(20, 5, 0);
+        let of = |first: &Vec<Option<f64>>| {
+            let scores =
+                |(i, metric): (usize, &&'static str)| (*metric, if i == 0 { first.clone() } else { before.clone() });
+            measured_by(experiment, &metrics[..n].iter().enumerate().map(scores).collect::<Vec<_>>())
+        };
+        let check = checked(&of(&before), &of(&after), 0.0);
+        let metric = &check.metrics[0];
+        assert_eq!((metric.corrected, metric.fewest_losses), (Some(corrected), fewest), "{n} metrics");
+        assert_eq!(check.verdict, verdict, "{n} metrics: {check:?}");
+        assert!(check.metrics[1..].iter().all(|metric| metric.outcome == MetricOutcome::Passed));
+    }
+}
+
+#[test]
+fn the_margin_is_a_share_of_the_range_of_each_metric() {
+    // On a scale of 0 to 4, each of 20 questions loses 1: a quarter of the range.
+    let of = |score: f64| {
+        let mut results = results(&[("recall", whole(vec![score; 20]))]);
+        results.metrics[0].range = (0.0, 4.0);
+        RunRecord::of_results(&results, EXPERIMENT)
+    };
+    for (margin, verdict) in [
+        (0.0, CheckVerdict::Fail),
+        (0.24, CheckVerdict::Fail),
+        (0.25, CheckVerdict::Pass),
+        (0.26, CheckVerdict::Pass),
+        (1.0, CheckVerdict::Pass),
+    ] {
+        let check = checked(&of(3.0), &of(2.0), margin);
+        assert_eq!((check.verdict, check.margin), (verdict, margin), "{margin}");
+    }
+    let text = checked(&of(3.0), &of(2.0), 0.1).sentence;
+    assert_eq!(text, "t01 is worse than t01 of the bundle by more than 10.0 % of the range, by recall");
+}
+
+#[test]
+fn the_order_of_questions_changes_nothing() {
+    let [before, after] = outcomes(20, 6, 3);
+    let (bundle, run) = (results(&[("recall", before)]), results(&[("recall", after)]));
+    let mut turned = run.clone();
+    turned.questions.reverse();
+    turned.trials[0].questions.reverse();
+    let of = |results: &crate::Results| RunRecord::of_results(results, EXPERIMENT);
+    let (straight, turned) = (checked(&of(&bundle), &of(&run), 0.0), checked(&of(&bundle), &of(&turned), 0.0));
+    let numbers = |check: &Check| {
+        let metric = &check.metrics[0];
+        (check.questions, metric.bundle, metric.run, metric.p_value, metric.difference, metric.scored)
+    };
+    assert_eq!(numbers(&straight), numbers(&turned));
+    assert_eq!(straight.verdict, turned.verdict);
+}
+
+#[test]
+fn the_means_are_those_of_the_questions_with_both_scores() {
+    let scores = |values: [Option<f64>; 12]| values.to_vec();
+    let (one, none) = (Some(1.0), None);
+    let before = scores([one, one, one, one, one, one, one, one, one, one, Some(0.0), none]);
+    let after = scores([one, one, one, one, one, one, one, one, one, one, Some(0.5), Some(0.5)]);
+    let check = checked(&record(&[("recall", before)]), &record(&[("recall", after)]), 0.0);
+    let metric = &check.metrics[0];
+    assert_eq!((metric.scored, metric.asked), (11, 12));
+    assert!((metric.bundle.unwrap() - 10.0 / 11.0).abs() < 1e-12, "{metric:?}");
+    assert!((metric.run.unwrap() - 10.5 / 11.0).abs() < 1e-12, "{metric:?}");
+}
+
+/// Sets these questions of the first trial to a score that is not there on purpose.
+fn not_asked(results: &mut crate::Results, metric: &str, questions: impl IntoIterator<Item = usize>) {
+    for question in questions {
+        let missing = Scored::missing(Missing::NotAsked("limited".to_owned()));
+        results.trials[0].questions[question].scores.insert(metric.to_owned(), missing);
+    }
+}
+
+#[test]
+fn a_question_that_neither_was_asked_is_not_missing_and_one_that_only_one_was_asked_is() {
+    let build = |left_out: usize| {
+        let mut results = results(&[("recall", whole(vec![1.0; 20]))]);
+        not_asked(&mut results, "recall", 0..left_out);
+        RunRecord::of_results(&results, EXPERIMENT)
+    };
+    // Left out of the bundle and of the run, with both scores, and to be expected.
+    for (bundle, run, scored, asked, verdict) in [
+        (0, 0, 20, 20, CheckVerdict::Pass),
+        (10, 10, 10, 10, CheckVerdict::Pass),
+        (2, 0, 18, 20, CheckVerdict::Pass),
+        (0, 3, 17, 20, CheckVerdict::Inconclusive),
+        (10, 11, 9, 10, CheckVerdict::Pass),
+        (20, 20, 0, 0, CheckVerdict::Inconclusive),
+    ] {
+        let check = checked(&build(bundle), &build(run), 0.0);
+        let metric = &check.metrics[0];
+        assert_eq!((metric.scored, metric.asked, check.verdict), (scored, asked, verdict), "{bundle} and {run}");
+    }
+    let nobody = checked(&build(20), &build(20), 0.0);
+    assert_eq!(nobody.metrics[0].sentence, "recall: neither trial was asked for it");
+}
+
+#[test]
+fn the_metrics_that_judge_are_those_of_the_bundle_and_those_of_the_run_that_the_bundle_has_scores_by() {
+    let with = |objective: &[&str], scored: &[&str]| {
+        let mut results = results(&[("recall", whole(vec![1.0; 12]))]);
+        scored.iter().for_each(|metric| fixture::score(&mut results, metric, &[whole(vec![0.5; 12])]));
+        results.objective = objective.iter().map(|metric| (*metric).to_owned()).collect();
+        RunRecord::of_results(&results, EXPERIMENT)
+    };
+    // The objectives of bundle and run, what judges, and what the bundle has no scores by; both have `ndcg`.
+    type Case = (&'static [&'static str], &'static [&'static str], &'static [&'static str], &'static [&'static str]);
+    let table: [Case; 5] = [
+        (&["recall"], &["recall"], &["recall"], &[]),
+        (&["recall"], &["ndcg", "recall"], &["recall", "ndcg"], &[]),
+        (&["ndcg", "recall"], &["recall"], &["ndcg", "recall"], &[]),
+        (&["recall"], &["recall", "mrr"], &["recall"], &["mrr"]),
+        (&["recall"], &["mrr", "ndcg", "faithfulness"], &["recall", "ndcg"], &["mrr", "faithfulness"]),
+    ];
+    for (before, now, judging, unknown) in table {
+        let (bundle, run) = (with(before, &["ndcg"]), with(now, &["ndcg"]));
+        assert_eq!(objective(&bundle, &run), (judging.to_vec(), unknown.to_vec()), "{before:?} and {now:?}");
+    }
+    let check = checked(&with(&["recall"], &[]), &with(&["recall", "mrr"], &[]), 0.0);
+    let note = "the objective of the run has mrr, by which the bundle has no scores, so that it judges nothing";
+    assert!(check.notes.iter().any(|found| found == note), "{:?}", check.notes);
+}
+
+#[test]
+fn a_metric_beside_the_objective_that_was_measured_otherwise_is_not_shown() {
+    let results = results(&[("recall", whole(vec![1.0; 12])), ("context_tokens", whole(vec![0.5; 12]))]);
+    let other = EXPERIMENT.replace("{ context_tokens = {} }", "{ context_precision = {} }");
+    let (same, other) = (RunRecord::of_results(&results, EXPERIMENT), RunRecord::of_results(&results, &other));
+    let named = |check: &Check| check.metrics.iter().map(|metric| metric.metric.clone()).collect::<Vec<_>>();
+    assert_eq!(named(&checked(&same, &same, 0.0)), ["recall", "context_tokens"]);
+    let check = checked(&same, &other, 0.0);
+    assert_eq!((named(&check), check.verdict), (vec!["recall".to_owned()], CheckVerdict::Pass));
+    assert!(check.notes.contains(&"context_tokens was measured otherwise for the bundle, and is not shown".to_owned()));
+}
+
+#[test]
+fn a_question_counts_as_unseen_only_where_it_chose_neither_trial() {
+    let split = |tests: &[usize]| {
+        let mut results = results(&[("recall", whole(vec![1.0; 6]))]);
+        for (place, question) in results.questions.iter_mut().enumerate() {
+            question.split = Some(if tests.contains(&place) { Split::Test } else { Split::Tune });
+        }
+        RunRecord::of_results(&results, EXPERIMENT)
+    };
+    // The questions of the split `test` of bundle and run, and the pairs that count.
+    for (before, now, expected) in [
+        (&[4, 5][..], &[4, 5][..], &[4, 5][..]),
+        (&[3, 4, 5], &[4], &[4]),
+        (&[0, 1], &[4, 5], &[0, 1, 2, 3, 4, 5]),
+        (&[], &[4, 5], &[0, 1, 2, 3, 4, 5]),
+        (&[], &[], &[0, 1, 2, 3, 4, 5]),
+    ] {
+        let (bundle, run) = (split(before), split(now));
+        let all = pairs(&bundle, &run);
+        assert_eq!(all, (0..6).map(|i| (i, i)).collect::<Vec<_>>());
+        let expected: Vec<(usize, usize)> = expected.iter().map(|&i| (i, i)).collect();
+        assert_eq!(unseen(&bundle, &run, &all), expected, "{before:?} and {now:?}");
+    }
+}
+
+#[test]
+fn questions_are_paired_by_their_ids_in_the_order_of_the_run() {
+    let asked = |ids: &[&str]| {
+        let mut results = results(&[("recall", whole(vec![1.0; ids.len()]))]);
+        results.questions.iter_mut().zip(ids).for_each(|(question, id)| question.id = (*id).to_owned());
+        RunRecord::of_results(&results, EXPERIMENT)
+    };
+    let (bundle, run) = (asked(&["a", "b", "c"]), asked(&["d", "c", "a"]));
+    assert_eq!(pairs(&bundle, &run), [(2, 1), (0, 2)]);
+    assert_eq!(pairs(&run, &bundle), [(2, 0), (1, 2)]);
+}
+
+#[test]
+fn scores_that_do_not_fit_the_questions_and_unknown_trials_are_refused() {
+    let whole_record = record(&[("recall", whole(vec![1.0; 12]))]);
+    let mut cut = results(&[("recall", whole(vec![1.0; 12]))]);
+    cut.trials[0].questions.pop();
+    let cut = RunRecord::of_results(&cut, EXPERIMENT);
+    let text = "run zoo-1 of 2026-11-22 10:07 UTC: its scores are damaged; run again";
+    assert_eq!(refused(&whole_record, &cut), text);
+    assert_eq!(refused(&cut, &whole_record), text);
+    let unknown = Check::of_records((&whole_record, "t01"), (&whole_record, "t02"), 0.0).unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no trial `t02`; there are t01");
+    let unknown = Check::of_records((&whole_record, "t03"), (&whole_record, "t01"), 0.0).unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no trial `t03`; there are t01");
+}
+
+#[test]
+fn a_run_without_scores_by_a_metric_of_the_bundle_is_not_refused_for_it() {
+    // It is inconclusive instead, whatever the experiment says of the metric.
+    let bundle = record(&[("recall", whole(vec![1.0; 12])), ("ndcg", whole(vec![1.0; 12]))]);
+    let experiment = "[evaluate]\nmetrics = [{ recall = {} }]\n";
+    let run = measured_by(experiment, &[("recall", whole(vec![1.0; 12]))]);
+    let check = checked(&bundle, &run, 0.0);
+    assert_eq!(check.verdict, CheckVerdict::Inconclusive);
+    assert_eq!(
+        check.sentence, "too many scores are missing to compare t01 with t01 of the bundle, by ndcg",
+        "{:?}",
+        check.metrics
+    );
+}
+
+#[test]
+fn documents_that_changed_since_the_bundle_are_counted() {
+    let with = |run: &str, files: &[(&str, &str)]| {
+        let mut results = results(&[("recall", whole(vec![1.0; 12]))]);
+        results.run = run.to_owned();
+        recorded(&results, EXPERIMENT, |frozen| {
+            frozen.documents = (files.iter())
+                .map(|(path, text)| IndexedDocument {
+                    path: (*path).to_owned(),
+                    bytes: text.len() as u64,
+                    key: Key::of_bytes(text.as_bytes()),
+                })
+                .collect();
+        })
+    };
+    let told = |counts: &str| {
+        format!("the documents are not those of the bundle ({counts}), so that a difference may come from them")
+    };
+    let before = with("zoo-1", &[("a", "1"), ("b", "2"), ("c", "3")]);
+    for (files, expected) in [
+        (&[("a", "1"), ("b", "2"), ("c", "3")][..], None),
+        (&[("c", "3"), ("b", "2"), ("a", "1")], None),
+        (&[("a", "1"), ("b", "2")], Some(told("1 removed"))),
+        (&[("a", "9"), ("b", "2"), ("c", "3")], Some(told("1 changed"))),
+        (&[("a", "9"), ("b", "9"), ("d", "3"), ("e", "")], Some(told("2 added, 2 changed, 1 removed"))),
+        (&[], Some(told("3 removed"))),
+    ] {
+        assert_eq!(notes(&before, &with("zoo-2", files)), Vec::from_iter(expected), "{files:?}");
+    }
+    let same = "the bundle was made from this very run, zoo-1: nothing that is planned has changed";
+    assert_eq!(notes(&before, &before), [same]);
+}
+
+#[test]
+fn the_labels_of_both_sides_name_the_settings_in_which_they_differ() {
+    // Trials `t01` and `t02` of the fixture differ in `top_k`, and a record of other settings in the chunker too.
+    let mut other = fixture::results(2);
+    fixture::score(&mut other, "recall", &[whole(vec![1.0; 5]), whole(vec![1.0; 5])]);
+    let record = RunRecord::of_results(&other, EXPERIMENT);
+    let [promoted, run] = sides((&record, "t01"), (&record, "t02"));
+    assert_eq!((promoted.trial.as_str(), run.trial.as_str()), ("t01", "t02"));
+    assert_eq!(
+        (promoted.labels["retriever"].as_str(), run.labels["retriever"].as_str()),
+        ("bm25(top_k=1)", "bm25(top_k=2)")
+    );
+    assert_eq!((promoted.labels["chunker"].as_str(), run.labels["chunker"].as_str()), ("sentence", "sentence"));
+    assert_eq!((run.run.as_str(), run.run_time_ms), ("zoo-1", 1_795_342_062_000));
+    let [one, two] = sides((&record, "t02"), (&record, "t02"));
+    assert_eq!((one.labels["retriever"].as_str(), one.labels == two.labels), ("bm25", true), "nothing differs");
+}
+
+/// A metric of which only what decides is given.
+fn metric(
+    outcome: MetricOutcome,
+    higher_is_better: bool,
+    interval: Option<(f64, f64)>,
+    fewest: usize,
+) -> CheckedMetric {
+    CheckedMetric {
+        metric: "recall".to_owned(),
+        outcome,
+        sentence: String::new(),
+        higher_is_better,
+        bundle: None,
+        run: None,
+        difference: None,
+        interval: interval.map(|(low, high)| Interval { low, high }),
+        p_value: None,
+        corrected: None,
+        scored: 0,
+        asked: 0,
+        detectable_loss: None,
+        fewest_losses: fewest,
+    }
+}
+
+#[test]
+fn one_loss_fails_and_what_cannot_be_told_leaves_it_open() {
+    use CheckVerdict::{Fail, Inconclusive as Open, Pass};
+    use MetricOutcome::{Inconclusive, Passed, Shown, TooFew, Worse};
+    for (outcomes, expected) in [
+        (&[Passed][..], Pass),
+        (&[], Pass),
+        (&[Shown], Pass),
+        (&[Passed, Worse], Fail),
+        (&[Worse, Inconclusive], Fail),
+        (&[TooFew, Worse], Fail),
+        (&[Passed, Inconclusive], Open),
+        (&[TooFew, Passed], Open),
+    ] {
+        let metrics: Vec<CheckedMetric> = outcomes.iter().map(|outcome| metric(*outcome, true, None, 5)).collect();
+        assert_eq!(verdict(&metrics), expected, "{outcomes:?}");
+    }
+}
+
+#[test]
+fn a_loss_is_open_where_too_few_questions_differ_and_the_margin_or_the_interval_says_that_it_is_one() {
+    let loss = Some((-0.5, -0.1));
+    let around = Some((-0.5, 0.1));
+    // Questions, how many of them are lost, what is allowed, the interval of the difference, whether questions lack.
+    for (questions, lost, allowed, interval, expected) in [
+        (20, 4, 0.0, loss, true),
+        (20, 5, 0.0, loss, false),
+        (20, 4, 0.0, around, false),
+        (20, 4, 0.0, None, false),
+        (20, 4, 0.01, around, true),
+        (20, 5, 0.01, around, false),
+        (4, 4, 0.0, around, true),
+        (5, 4, 0.0, around, false),
+    ] {
+        let gains: Vec<f64> = (0..questions).map(|i| if i < lost { -1.0 } else { 0.0 }).collect();
+        let found = metric(MetricOutcome::Passed, true, interval, 5).lacks_questions(&gains, allowed);
+        assert_eq!(found, expected, "{questions} questions, {lost} lost, {allowed} allowed, {interval:?}");
+    }
+    // Where less is better, a loss is a difference above 0.
+    let gains = [-1.0, -1.0, 0.0, 0.0, 0.0, 0.0];
+    let lacks = |interval| metric(MetricOutcome::Passed, false, Some(interval), 5).lacks_questions(&gains, 0.0);
+    assert_eq!((lacks((0.1, 0.5)), lacks((-0.1, 0.5)), lacks((-0.5, -0.1))), (true, false, false));
 }

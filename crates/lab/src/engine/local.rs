@@ -34,3 +34,24 @@ impl Runner for Local {
         task::execute(assignment.task(), inputs, *partial, *turn, execution, progress).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_that_compute_share_the_cores_those_that_wait_have_places_and_embedding_is_alone() {
+        let engine = Local { cores: 3, tasks: 16 };
+        let alone = ["embed"];
+        let waiting = ["enrich", "query", "rerank", "refine", "generate", "judge"];
+        for operator in Operator::all() {
+            let name = operator.name();
+            let expected = match name {
+                _ if alone.contains(&name) => 1,
+                _ if waiting.contains(&name) => 16,
+                _ => 3,
+            };
+            assert_eq!(engine.limit(operator), expected, "{name}");
+        }
+    }
+}

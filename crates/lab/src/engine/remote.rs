@@ -15,6 +15,8 @@
 
 mod hand_out;
 mod staff;
+#[cfg(test)]
+mod testing;
 
 use super::{
     Assignment, Local, PlanOutcome, Runner, schedule,

@@ -362,4 +362,4 @@ pub(crate) fn tasks_to_run(plan: &Plan, stored: &[bool], damaged: &[TaskId]) -> 
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -120,3 +120,54 @@ impl From<TaskError> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rag::python::FailureKind;
+
+    fn failure() -> Failure {
+        Failure {
+            stage: "chunker".to_owned(),
+            function: "cut".to_owned(),
+            file: "own.py".to_owned(),
+            kind: FailureKind::Raised,
+            message: "no".to_owned(),
+            traceback: None,
+        }
+    }
+
+    /// What an error is to the driver, after it was sent.
+    fn sent(error: Error) -> Error {
+        let bytes = serde_json::to_vec(&TaskError::from(error)).unwrap();
+        serde_json::from_slice::<TaskError>(&bytes).unwrap().into()
+    }
+
+    #[test]
+    fn a_workers_error_ends_the_task_names_the_function_or_ends_all() {
+        let remote = sent(Error::table("damaged"));
+        assert!(matches!(&remote, Error::Remote(reason) if reason.contains("damaged")), "{remote:?}");
+        let function = sent(Error::Function { reason: "it raised".to_owned(), failure: Box::new(failure()) });
+        let Error::Function { reason, failure: named } = &function else { panic!("{function:?}") };
+        assert_eq!((reason.as_str(), &**named), ("it raised", &failure()));
+        for error in [Error::OutputNotStored("full".to_owned()), Error::OutputNotStored(String::new())] {
+            let text = error.to_string();
+            let kept = sent(error);
+            assert!(matches!(&kept, Error::OutputNotStored(reason) if *reason == text), "{kept:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_all_work_goes_before_the_function_that_failed() {
+        let error = TaskError { reason: "full".to_owned(), function: Some(Box::new(failure())), ends_all: true };
+        assert!(matches!(Error::from(error), Error::OutputNotStored(reason) if reason == "full"));
+    }
+
+    #[test]
+    fn a_reply_without_newer_fields_is_read() {
+        let error: TaskError = serde_json::from_str("{\"reason\":\"down\",\"function\":null}").unwrap();
+        assert!(!error.ends_all);
+        let look: WorkerActivity = serde_json::from_str("{\"rows\":{\"embed\":7},\"models\":[]}").unwrap();
+        assert_eq!((look.rows, look.expected.len()), ([(Operator::EMBED, 7)].into(), 0));
+    }
+}

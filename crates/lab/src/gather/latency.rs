@@ -250,5 +250,40 @@ mod tests {
             assert_eq!(quantile(&sorted, share), Some(expected), "{share}");
         }
         assert_eq!((quantile(&[], 0.5), quantile(&[7.0], 0.95)), (None, Some(7.0)));
+        assert_eq!([0.5, 0.51].map(|share| quantile(&[1.0, 9.0], share)), [Some(1.0), Some(9.0)], "of an even number");
+    }
+
+    #[test]
+    fn a_sample_holds_no_more_than_thirty_questions_once_each_from_the_first_on() {
+        for (n, taken) in [(1, 1), (29, 29), (30, 30), (31, 30), (59, 30), (1_000, 30)] {
+            let questions: Vec<Question> =
+                (0..n).map(|i| Question { id: i.to_string(), ..Question::default() }).collect();
+            let places: Vec<usize> = sample(&questions).iter().map(|question| question.id.parse().unwrap()).collect();
+            assert_eq!((places.len(), places[0]), (taken, 0), "{n}");
+            assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{n}: {places:?}");
+            // The step between two is at most one more than the mean step.
+            assert!(places.windows(2).all(|pair| pair[1] - pair[0] <= n / taken + 1), "{n}: {places:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_measurement_that_cannot_be_read_counts_as_none() {
+        let mut fixture = Fixture::new(GENERATES, ALL, None).await;
+        let tasks = fixture.plan.trials[0].clone();
+        let passages = fixture.plan.tasks[tasks.passages].artifact();
+        fixture.outcome.outputs.insert(tasks.passages, passages.clone());
+        let retrieves = TrialTasks { answers: Vec::new(), ..tasks };
+        let price = fixture.price().await;
+        for bytes in ["{}", "cut o", ""] {
+            fixture.prepared.execution.store.replace(&layout::latency(&passages), bytes).await.unwrap();
+            let found = of_trial(&fixture.prepared, &retrieves, &fixture.outcome, &[], &price).await.unwrap();
+            assert!(found.is_empty(), "{bytes}: {found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_function_that_searches_keeps_a_retrieval_from_being_measured() {
+        let fixture = Fixture::new(GENERATES, ALL, None).await;
+        assert!(!runs_function(&fixture.plan, &fixture.plan.trials[0]), "no function at all");
     }
 }

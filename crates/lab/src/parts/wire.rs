@@ -227,4 +227,112 @@ mod tests {
             matches!(away, PartFailure::Away { reason, .. } if reason.contains("retriever") && reason.contains("killed"))
         );
     }
+
+    #[test]
+    fn every_request_goes_to_the_part_that_can_answer_it() {
+        let texts = || vec!["a".to_owned()];
+        let model = || "m".to_owned();
+        let (kind, span) = (InputKind::Query, Span { start: 0, end: 1 });
+        let request = ChatRequest::new(vec![Message::user("Why?")], 5);
+        let step = |step| PartRequest::Step { step, text: model(), vector: None, filter: None, passages: Vec::new() };
+        let history = Vec::new;
+        let table = [
+            (PartRequest::Embed { model: model(), texts: texts(), kind }, "encoder"),
+            (PartRequest::EmbedTokens { model: model(), texts: texts(), kind }, "encoder"),
+            (PartRequest::CountTokens { model: model(), texts: texts(), kind }, "encoder"),
+            (PartRequest::Score { model: model(), query: model(), passages: texts() }, "reranker"),
+            (PartRequest::Chat { model: model(), request }, "llm"),
+            (PartRequest::Find { searches: Vec::new(), vectors: None }, "vector_store"),
+            (step(1), "vector_store"),
+            (PartRequest::Excerpt { document: model(), span }, "vector_store"),
+            (PartRequest::ChunkAt { document: model(), byte: 0 }, "vector_store"),
+            (PartRequest::Order { question: model(), texts: texts() }, "vector_store"),
+            (PartRequest::Retrieve { question: model(), history: history(), filter: None, at_most: 3 }, "retriever"),
+            (PartRequest::Answer { question: model(), history: history(), at_most: 3 }, "qa"),
+        ];
+        for (request, part) in table {
+            assert_eq!(request.part().name(), part);
+            let written = serde_json::to_string(&request).unwrap();
+            let read: PartRequest = serde_json::from_str(&written).unwrap();
+            assert_eq!((read.part().name(), serde_json::to_string(&read).unwrap()), (part, written));
+        }
+    }
+
+    #[test]
+    fn vectors_are_written_in_base64_of_their_little_endian_bytes() {
+        // 1.0 is 0x3f800000.
+        let one = WireMatrix::vector(&[1.0]);
+        assert_eq!(serde_json::to_value(&one).unwrap(), serde_json::json!({ "columns": 1, "data": "AACAPw==" }));
+        let none = WireMatrix::vector(&[]).matrix().unwrap();
+        assert_eq!((none.columns, none.data.len()), (0, 0));
+        let bits = [f32::NAN.to_bits(), (-0.0_f32).to_bits(), f32::INFINITY.to_bits()];
+        let read = WireMatrix::vector(&bits.map(f32::from_bits)).matrix().unwrap();
+        assert_eq!(read.data.iter().map(|number| number.to_bits()).collect::<Vec<_>>(), bits);
+    }
+
+    #[test]
+    fn vectors_that_cannot_be_read_are_a_failure_that_asks_for_one_version() {
+        let read = |data: &str| {
+            let written = serde_json::json!({ "columns": 2, "data": data });
+            serde_json::from_value::<WireMatrix>(written).unwrap().matrix()
+        };
+        let Err(PartFailure::Reason(reason)) = read("no base64!") else { panic!("it was read") };
+        assert!(reason.starts_with("parts of the graph do not understand each other (Invalid symbol"), "{reason}");
+        assert!(reason.ends_with("is it the same version of reverie everywhere?"), "{reason}");
+    }
+
+    #[test]
+    fn why_a_part_gave_no_reply_says_whether_and_when_to_try_again() {
+        let away = |reason: &str, seconds| PartFailure::Away {
+            reason: reason.to_owned(),
+            retry_after: Duration::from_secs(seconds),
+        };
+        let why = || "why".to_owned();
+        let table = [
+            (Part::Llm, PartUnavailable::Died(why()), away("the llm ended while it was asked: why", 1)),
+            (Part::Qa, PartUnavailable::Busy(why()), away("the qa takes no more requests now: why", 2)),
+            (
+                Part::VectorStore,
+                PartUnavailable::Failed(why()),
+                PartFailure::Reason("the vector_store failed: why".to_owned()),
+            ),
+        ];
+        for (part, lost, expected) in table {
+            let failure = PartFailure::of(part, lost);
+            assert_eq!(failure, expected);
+            let written = serde_json::to_string(&failure).unwrap();
+            assert_eq!(serde_json::from_str::<PartFailure>(&written).unwrap(), expected, "from part to part");
+        }
+    }
+
+    #[test]
+    fn a_failed_part_is_to_its_caller_as_a_model_that_cannot_be_reached() {
+        let failed = |failure: PartFailure| failure.of_model("gpt");
+        let away = PartFailure::Away { reason: "the llm ended".to_owned(), retry_after: Duration::from_secs(1) };
+        let error = failed(away);
+        let models::Error::Connection { endpoint, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(endpoint, "the process of gpt");
+        let report = ErrorReport::TooLarge { model: "m".to_owned(), limit: 7 };
+        assert!(matches!(failed(PartFailure::Model(report)), models::Error::TooLarge { limit: 7, .. }));
+        assert!(failed(PartFailure::Reason("odd".to_owned())).to_string().contains("odd"));
+    }
+
+    #[test]
+    fn an_error_of_a_part_is_the_same_kind_of_error_where_it_was_asked() {
+        let model = || models::Error::Timeout { model: "m".to_owned(), after: Duration::from_secs(3) };
+        let elsewhere = |retry_after| Error::Stage(rag::Error::Remote { reason: "why".to_owned(), retry_after });
+        for error in [Error::Model(model()), Error::Stage(rag::Error::Model(model()))] {
+            let Error::Stage(rag::Error::Model(told)) = Error::from(PartFailure::from(&error)) else {
+                panic!("{error:?}")
+            };
+            assert_eq!(told.to_string(), model().to_string());
+        }
+        let second = Some(Duration::from_secs(1));
+        let told = Error::from(PartFailure::from(&elsewhere(second)));
+        assert!(matches!(told, Error::Stage(rag::Error::Remote { retry_after, .. }) if retry_after == second));
+        for error in [elsewhere(None), Error::Interrupted, Error::table("damaged")] {
+            let expected = error_chain(&error);
+            assert_eq!(PartFailure::from(&error), PartFailure::Reason(expected));
+        }
+    }
 }

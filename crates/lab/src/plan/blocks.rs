@@ -146,4 +146,48 @@ mod tests {
             assert!(files.contains(&mean) && largest <= most, "{bytes} bytes each: {mean} files, at most {largest}");
         }
     }
+
+    #[test]
+    fn a_file_of_a_quarter_of_a_megabyte_is_a_block_of_its_own() {
+        let of = |sizes: &[u64]| {
+            let paths: Vec<String> = (0..sizes.len()).map(|i| format!("{i}.txt")).collect();
+            file_blocks(paths.iter().map(String::as_str).zip(sizes.iter().copied()))
+        };
+        let large = 256 << 10;
+        assert_eq!(of(&[large - 1, large - 1]), [vec![0, 1]]);
+        assert_eq!(of(&[large, large - 1, 0]), [vec![0], vec![1, 2]]);
+        assert_eq!(of(&[1, large, 1, large]), [vec![0, 2], vec![1], vec![3]], "in the order of their first files");
+        assert_eq!(of(&[10 * large]), [[0]], "however large");
+        assert_eq!(of(&[0]), [[0]]);
+    }
+
+    #[test]
+    fn a_block_holds_a_megabyte_and_not_a_byte_more_where_it_can_be_divided() {
+        // Five files of a fifth of a megabyte each, with the rest in the last one.
+        let of = |rest: u64| {
+            let fifth = (1 << 20) / 5;
+            let sizes = [fifth, fifth, fifth, fifth, (1 << 20) - 4 * fifth + rest];
+            let files: Files = sizes.iter().enumerate().map(|(i, bytes)| (format!("{i}.txt"), *bytes)).collect();
+            blocks(&files).len()
+        };
+        assert_eq!(of(0), 1);
+        assert!(of(1) > 1);
+    }
+
+    #[test]
+    fn which_block_a_file_is_in_depends_on_no_other_name() {
+        // Whatever is listed first, the blocks hold the same files.
+        let names: Vec<String> = (0..200).map(|i| format!("folder/{i}.txt")).collect();
+        let blocks_of = |names: &[String]| {
+            let blocks = file_blocks(names.iter().map(|name| (name.as_str(), 10_000)));
+            let named = |block: Vec<usize>| {
+                let mut block: Vec<String> = block.into_iter().map(|place| names[place].clone()).collect();
+                block.sort();
+                block
+            };
+            blocks.into_iter().map(named).collect::<std::collections::BTreeSet<_>>()
+        };
+        let reversed: Vec<String> = names.iter().rev().cloned().collect();
+        assert_eq!(blocks_of(&names), blocks_of(&reversed));
+    }
 }

@@ -17,7 +17,7 @@ fn fixture() -> Fixture {
 }
 
 /// The tasks that a plan has and an earlier one had not, by operator.
-fn new_tasks(before: &Plan, after: &Plan) -> String {
+pub(super) fn new_tasks(before: &Plan, after: &Plan) -> String {
     let known: HashSet<Key> = before.tasks.iter().map(|task| task.key).collect();
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for task in after.tasks.iter().filter(|task| !known.contains(&task.key)) {

@@ -174,4 +174,71 @@ mod tests {
             assert_eq!(found, expected, "{name}");
         }
     }
+
+    #[test]
+    fn loads_are_added_in_each_of_their_numbers() {
+        let mut sum = ModelLoad::default();
+        for more in [[1, 20, 300], [0, 0, 0], [4, 50, 600]] {
+            sum.add(ModelLoad::new(more[0], more[1], more[2]));
+        }
+        assert_eq!(numbers(sum), load(5, 70, 900));
+    }
+
+    /// A passage of so many bytes.
+    fn passage(bytes: usize) -> Passage {
+        Passage::of_text("a.md".to_owned(), "x".repeat(bytes))
+    }
+
+    #[test]
+    fn a_component_is_asked_of_a_question_and_the_texts_of_its_passages() {
+        let settings = json!({ "pointwise": { "model": "gpt", "candidates": 2, "top_n": 1 } });
+        let reranker: rag::rerank::RerankerConfig = serde_json::from_value(settings).unwrap();
+        let question = Question { question: "12345678".to_owned(), ..Question::default() };
+        let found = of_item(&reranker, &question, &[passage(400), passage(7)]);
+        // The question is 2 tokens and one is added; the passages are 407 bytes.
+        let item = Item { text_tokens: 3, passages: 2, passage_tokens: 101 };
+        let expected: Vec<(&str, [u64; 3])> = reranker
+            .estimate_calls(item)
+            .into_iter()
+            .map(|ask| (ask.model, load(ask.calls, ask.prompt_tokens, ask.completion_tokens)))
+            .collect();
+        let found: Vec<(&str, [u64; 3])> = found.into_iter().map(|(model, load)| (model, numbers(load))).collect();
+        assert_eq!((found.len(), found[0].0, found[0].1[0]), (1, "gpt", 2), "a call for each passage");
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_score_of_a_sample_is_estimated_by_the_texts_that_it_has() {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[models.a]\nchat.openai = { model = \"m\", base_url = \
+                    \"http://127.0.0.1:1/v1\" }\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n[dataset]\n\
+                    path = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]\njudge = \"a\"\n";
+        let evaluate = Experiment::parse(text, ".").unwrap_or_else(|errors| panic!("{errors:?}")).evaluate;
+        let metric: MetricConfig = serde_json::from_value(json!({ "context_precision": {} })).unwrap();
+        let (question, reference) = ("12345678".to_owned(), Some("1234".to_owned()));
+        let question = Question { question, reference, ..Question::default() };
+        let answer = rag::Answer { text: "x".repeat(43), ..rag::Answer::default() };
+        let passages = [passage(400), passage(403)];
+        let sample = |answer| Sample { question: &question, passages: &passages, answer, columns: None };
+        // 3 tokens of question and reference and one more; 803 bytes are 200 tokens, 100 for each passage, and each
+        // has 24 tokens of label; one passage is read at once. Question and reference count with each call.
+        let without = INSTRUCTION_TOKENS + 4 + 100 + 24;
+        for (given, read) in [(None, without), (Some(&answer), without + 10)] {
+            let found = score_of(&evaluate, &metric, &sample(given));
+            let calls = metric.judge_calls(2).voting + metric.judge_calls(2).writing;
+            let found: Vec<_> = found.into_iter().map(|(model, load)| (model, numbers(load))).collect();
+            assert_eq!(found, [("a", load(calls, calls * read, calls * VERDICT_TOKENS))]);
+        }
+    }
+
+    #[test]
+    fn without_passages_nothing_is_divided_by_them() {
+        let metric: MetricConfig = serde_json::from_value(json!({ "context_precision": {} })).unwrap();
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[models.a]\nchat.openai = { model = \"m\", base_url = \
+                    \"http://127.0.0.1:1/v1\" }\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
+        let mut evaluate = Experiment::parse(text, ".").unwrap().evaluate;
+        evaluate.judges = vec!["a".to_owned()];
+        let none = score(&evaluate, &metric, Item::default());
+        let calls = metric.judge_calls(0).voting + metric.judge_calls(0).writing;
+        assert_eq!(numbers(none[0].1), load(calls, calls * INSTRUCTION_TOKENS, calls * VERDICT_TOKENS));
+    }
 }

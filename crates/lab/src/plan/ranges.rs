@@ -186,4 +186,69 @@ mod tests {
         assert_eq!(more.shared_with(&part(&order[..5], &Key::of_bytes(b"other")).key()), None);
         assert_eq!(part(&order, &stem).shared_with(&first.key()), Some(0b11111));
     }
+
+    #[test]
+    fn the_order_holds_each_question_once_and_is_the_same_every_time() {
+        for n in [0, 1, 2, 8, 9, 64, 65, 500] {
+            let order = question_order(n);
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..n).collect::<Vec<_>>());
+            assert_eq!(order, question_order(n));
+        }
+        assert!(!question_order(500).is_sorted(), "it is not that of the dataset");
+    }
+
+    #[test]
+    fn ranges_of_answers_have_eight_questions_and_ranges_of_scores_have_eight_of_these() {
+        // (questions, tasks that answer them, tasks that score them, questions of the last task of each)
+        let table = [
+            (0, 0, 0, None),
+            (1, 1, 1, Some((1, 1))),
+            (8, 1, 1, Some((8, 8))),
+            (9, 2, 1, Some((1, 9))),
+            (64, 8, 1, Some((8, 64))),
+            (65, 9, 2, Some((1, 1))),
+            (128, 16, 2, Some((8, 64))),
+            (129, 17, 3, Some((1, 1))),
+        ];
+        for (n, answering, scoring, last) in table {
+            let (ranges, all) = (ranges(n), (0..n).collect::<Vec<_>>());
+            let (answers, scores) = (ranges.to_answer(&all), ranges.to_score(&all));
+            assert_eq!((answers.len(), scores.len()), (answering, scoring), "{n}");
+            let sizes =
+                answers.last().zip(scores.last()).map(|(one, other)| (one.questions.len(), other.questions.len()));
+            assert_eq!(sizes, last, "{n}");
+        }
+    }
+
+    #[test]
+    fn a_part_has_a_bit_for_each_of_its_questions_in_the_order_in_which_they_are_asked() {
+        let (ranges, order) = (ranges(100), question_order(100));
+        for (asked, expected) in [(&order[..1], 0b1), (&order[7..8], 0b1000_0000), (&order[2..5], 0b1_1100)] {
+            assert_eq!(ranges.to_answer(asked)[0].part, expected);
+        }
+        let whole: Vec<usize> = order[..64].to_vec();
+        assert_eq!(ranges.to_score(&whole)[0].part, u64::MAX, "all 64 bits");
+        assert_eq!(ranges.to_score(&order[63..64])[0].part, 1 << 63);
+    }
+
+    #[test]
+    fn parts_of_other_ranges_or_other_work_share_nothing() {
+        let (ranges, order) = (ranges(100), question_order(100));
+        let (stem, other) = (Key::of_bytes(b"stem"), Key::of_bytes(b"other"));
+        let part = |questions: &[usize], stem: &Key| ranges.part_to_answer(&ranges.to_answer(questions)[0], stem);
+        let first = part(&order[..8], &stem);
+        assert_eq!(first.shared_with(&first.key()), Some(0xff));
+        assert_eq!(first.shared_with(&part(&order[..8], &other).key()), None);
+        assert_eq!(first.shared_with(&part(&order[8..16], &stem).key()), None);
+        assert_eq!(
+            part(&order[..4], &stem).shared_with(&part(&order[4..8], &stem).key()),
+            Some(0),
+            "none, of one range"
+        );
+        // Answers and scores of the same questions are different work, whatever the stem.
+        let scores = ranges.part_to_score(&ranges.to_score(&order[..8])[0], &stem);
+        assert_eq!(first.shared_with(&scores.key()), None);
+    }
 }

@@ -88,3 +88,58 @@ impl Plan {
         PlanSummary { trials: self.trials.len(), operators, ..PlanSummary::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::Fixture;
+
+    fn of(summary: &PlanSummary) -> Vec<(&'static str, usize, usize, usize)> {
+        let counts = |it: &OperatorPlan| (it.operator.name(), it.planned, it.unique, it.stored);
+        summary.operators.iter().map(counts).collect()
+    }
+
+    #[test]
+    fn each_operator_has_the_tasks_of_all_trials_the_different_ones_and_the_stored_ones() {
+        let space = "chunker = \"sentence\"\nretriever = [\"bm25\", { bm25 = { top_k = 3 } }]\n";
+        let plan = Fixture::new(space).plan();
+        // Three shards of documents, which both trials need, as their chunks and their index.
+        let shared = |stored: [usize; 5]| {
+            let [load, chunk, index, retrieve, score] = stored;
+            vec![
+                ("load", 6, 3, load),
+                ("chunk", 6, 3, chunk),
+                ("index", 2, 1, index),
+                ("retrieve", 2, 2, retrieve),
+                ("score", 2, 2, score),
+            ]
+        };
+        assert_eq!(of(&plan.summary(&|_| false)), shared([0; 5]));
+        assert_eq!(of(&plan.summary(&|_| true)), shared([3, 3, 1, 2, 2]));
+        let first = plan.trials[0].passages;
+        let summary = plan.summary(&|id| id == first);
+        assert_eq!((of(&summary), summary.trials), (shared([0, 0, 0, 1, 0]), 2));
+        let planned: usize = summary.operators.iter().map(|it| it.planned).sum();
+        assert_eq!(planned, plan.unshared, "as many as were planned before tasks were shared");
+    }
+
+    #[test]
+    fn what_tasks_are_is_told_once_in_alphabetical_order() {
+        let space = "chunker = [\"token\", \"sentence\"]\nretriever = \"bm25\"\n";
+        let summary = Fixture::new(space).plan().summary(&|_| false);
+        let detail = |name: &str| {
+            summary.operators.iter().find(|it| it.operator.name() == name).map(|it| it.detail.clone()).unwrap()
+        };
+        assert_eq!(detail("chunk"), ["chunk with sentence", "chunk with token"]);
+        assert_eq!(detail("load"), ["load a.txt", "load b.txt", "load c.txt"]);
+        assert_eq!(detail("score"), ["score recall"], "of two tasks");
+    }
+
+    #[test]
+    fn a_plan_without_trials_has_its_tasks_once() {
+        let mut plan = Fixture::new("chunker = \"sentence\"\nretriever = \"bm25\"\n").plan();
+        plan.trials.clear();
+        assert!(of(&plan.summary(&|_| false)).iter().all(|(_, planned, unique, _)| planned == unique));
+        assert_eq!(of(&Plan::default().summary(&|_| true)), []);
+    }
+}

@@ -34,7 +34,7 @@ fn identity(model: &str) -> Identity {
 }
 
 /// What a plan is made from, owned.
-pub(super) struct Fixture {
+pub(crate) struct Fixture {
     pub(super) experiment: Experiment,
     identities: BTreeMap<String, Identity>,
     pub(super) files: Vec<(SourceFile, Key)>,
@@ -44,7 +44,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    pub(super) fn new(space: &str) -> Self {
+    pub(crate) fn new(space: &str) -> Self {
         Self::evaluating(space, "metrics = [\"recall\"]\n")
     }
 
@@ -84,7 +84,7 @@ impl Fixture {
         self.identities.insert(name.to_owned(), identity("another"));
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         self.planned(None)
     }
 }

@@ -238,4 +238,68 @@ mod tests {
         let operators: Vec<Operator> = estimate(&history, &all).components.iter().map(|it| it.operator).collect();
         assert!(operators.is_sorted(), "upstream first: {operators:?}");
     }
+
+    #[test]
+    fn the_seconds_of_work_are_those_in_which_a_task_ran_whatever_the_order_of_the_tasks() {
+        let table: [(&[(f64, f64)], f64); 8] = [
+            (&[], 0.0),
+            (&[(5.0, 5.0)], 0.0),
+            (&[(1.0, 3.0), (1.0, 3.0)], 2.0),
+            (&[(1.0, 3.0), (3.0, 4.0)], 3.0),
+            (&[(1.0, 9.0), (2.0, 3.0), (4.0, 5.0)], 8.0),
+            (&[(8.0, 9.0), (1.0, 2.0)], 2.0),
+            (&[(1.0, 4.0), (2.0, 6.0), (5.0, 7.0)], 6.0),
+            // A clock that was set back.
+            (&[(9.0, 5.0), (1.0, 2.0)], 1.0),
+        ];
+        for (spans, expected) in table {
+            for spans in [spans.to_vec(), spans.iter().rev().copied().collect()] {
+                assert_eq!(PastWork { amount: WorkAmount::default(), spans }.seconds(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn amounts_of_work_are_added_in_each_unit() {
+        let mut sum = WorkAmount::default();
+        for _ in 0..2 {
+            sum.add(WorkAmount { tasks: 1.0, rows: 20.0, bytes: 300.0 });
+        }
+        assert_eq!(sum, WorkAmount { tasks: 2.0, rows: 40.0, bytes: 600.0 });
+    }
+
+    #[test]
+    fn judges_and_the_embedder_of_the_evaluation_are_part_of_the_name_of_scores_only() {
+        let components = |judge: &str| {
+            let model = |name: &str, price: usize| {
+                format!(
+                    "[models.{name}]\nchat.openai = {{ model = \"{name}\", base_url = \"http://127.0.0.1:1\", \
+                     price = {{ input = {price}, output = 1 }} }}\n"
+                )
+            };
+            let text = format!(
+                "name = \"x\"\n[corpus]\nsource = \"d\"\n[dataset]\npath = \"g\"\n[space]\nchunker = \"sentence\"\n\
+                 retriever = \"bm25\"\n[evaluate]\nmetrics = [\"context_precision\"]\njudge = \"{judge}\"\n\
+                 objective = [\"context_precision\"]\n{}{}",
+                model("one", 1),
+                model("other", 2)
+            );
+            Components::of(&Experiment::parse(&text, ".").unwrap_or_else(|errors| panic!("{errors:?}")))
+        };
+        let metric = serde_json::from_value(serde_json::json!({ "context_precision": {} })).unwrap();
+        let score = Work::from(crate::plan::work::ScoreWork {
+            metric,
+            passages: 0,
+            answers: Vec::new(),
+            questions: Vec::new(),
+            without_passages: false,
+            part: None,
+        });
+        let index: Work =
+            crate::plan::work::IndexWork { kind: rag::index::IndexKind::Bm25, from: vec![0], enriched: false }.into();
+        let (one, other) = (components("one"), components("other"));
+        assert_ne!(one.name(&score), other.name(&score));
+        assert_eq!(one.name(&index), other.name(&index));
+        assert!(one.name(&score).starts_with("context_precision ") && one.name(&index).starts_with("bm25 "));
+    }
 }

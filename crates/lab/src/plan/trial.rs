@@ -213,4 +213,99 @@ mod tests {
         let alike = labels(&[source("chunk", "a\n"), source("chunk", "b\n")]);
         assert!(alike[0] != alike[1] && alike[0].len() < 40, "{alike:?}");
     }
+
+    #[test]
+    fn a_value_of_a_setting_is_told_as_short_as_it_can_be() {
+        let long = "def cut(text):\n    return [text]\n";
+        let table = [
+            (json!("words"), "words".to_owned()),
+            (json!(512), "512".to_owned()),
+            (json!(0.3_f32), "0.3".to_owned()),
+            (json!(0.1), "0.1".to_owned()),
+            (json!(-2.5), "-2.5".to_owned()),
+            (json!(true), "true".to_owned()),
+            (json!(null), "null".to_owned()),
+            (json!([2048, 512]), "2048/512".to_owned()),
+            (json!([]), String::new()),
+            (json!({ "rrf": {} }), "rrf".to_owned()),
+            (json!({ "rrf": { "k": 60 } }), "rrf(k=60)".to_owned()),
+            (json!({ "rrf": null }), "rrf".to_owned()),
+            (json!({ "a": 1, "b": 2 }), "{\"a\":1,\"b\":2}".to_owned()),
+            (json!({}), "{}".to_owned()),
+            (json!(long), Key::of_bytes(long.as_bytes()).short()),
+        ];
+        for (value, expected) in table {
+            assert_eq!(short(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_label_needs_no_settings_where_its_name_is_alone_or_all_are_equal() {
+        let sentence = |size: usize| json!({ "sentence": { "chunk_size": size } });
+        assert_eq!(labels(&[sentence(256)]), ["sentence"]);
+        assert_eq!(labels(&[sentence(256), sentence(256)]), ["sentence", "sentence"]);
+        assert_eq!(labels(&[json!("small"), json!("large")]), ["small", "large"], "embedders are names");
+        assert_eq!(labels::<Value>(&[]), Vec::<String>::new());
+        // A setting that another of the name leaves out is told.
+        let left_out = [json!({ "none": {} }), json!({ "none": { "top_n": 2 } })];
+        assert_eq!(labels(&left_out), ["none", "none(top_n=2)"]);
+    }
+
+    #[test]
+    fn steps_of_one_name_are_told_apart_by_their_numbers() {
+        let steps = |first: f64, second: f64| json!([{ "threshold": { "least": first } }, { "threshold": { "least": second } }]);
+        assert_eq!(
+            labels(&[steps(0.5, 0.25), steps(0.5, 0.75)]),
+            ["threshold+threshold(threshold2.least=0.25)", "threshold+threshold(threshold2.least=0.75)"]
+        );
+    }
+
+    fn experiment(space: &str) -> Experiment {
+        let text = format!(
+            "name = \"x\"\n[corpus]\nsource = \"d\"\n[models.small]\nembedding.static = {{ model = \"m\" }}\n\
+             [models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"http://127.0.0.1:1/v1\" }}\n[space]\n{space}"
+        );
+        Experiment::parse(&text, ".").unwrap_or_else(|errors| panic!("{errors:?}"))
+    }
+
+    #[test]
+    fn trials_are_numbered_with_equally_many_digits_and_at_least_two() {
+        let ids = |n: usize| {
+            let retrievers: Vec<String> = (1..=n).map(|k| format!("{{ bm25 = {{ top_k = {k} }} }}")).collect();
+            let space = format!("chunker = \"sentence\"\nretriever = [{}]\n", retrievers.join(", "));
+            let trials = experiment(&space).trials();
+            (trials[0].id.clone(), trials.last().unwrap().id.clone())
+        };
+        for (n, first, last) in [(1, "t01", "t01"), (99, "t01", "t99"), (100, "t001", "t100")] {
+            assert_eq!(ids(n), (first.to_owned(), last.to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_last_axis_varies_fastest_and_equal_pipelines_are_one_trial() {
+        let space =
+            "chunker = [\"sentence\", \"token\", \"sentence\"]\nretriever = [\"bm25\", { bm25 = { top_k = 3 } }]\n";
+        let trials = experiment(space).trials();
+        let told: Vec<(&str, &str)> =
+            trials.iter().map(|trial| (trial.label(Axis::Chunker), trial.label(Axis::Retriever))).collect();
+        let (five, three) = ("bm25(top_k=5)", "bm25(top_k=3)");
+        assert_eq!(told, [("sentence", five), ("sentence", three), ("token", five), ("token", three)]);
+    }
+
+    #[test]
+    fn a_trial_has_a_label_on_every_axis_and_names_the_models_that_it_asks() {
+        let space = "chunker = \"sentence\"\nembedder = \"small\"\nretriever = [\"bm25\", \"dense\"]\n\
+                     generator = { compact = { model = \"gpt\" } }\n";
+        let trials = experiment(space).trials();
+        let models = |trial: &Trial| trial.models().map(str::to_owned).collect::<Vec<_>>();
+        // BM25 compares no vectors, so that its trial has no embedder.
+        assert_eq!((models(&trials[0]), trials[0].label(Axis::Embedder)), (vec!["gpt".to_owned()], NONE));
+        assert_eq!(
+            (models(&trials[1]), trials[1].label(Axis::Embedder)),
+            (vec!["small".to_owned(), "gpt".to_owned()], "small")
+        );
+        assert_eq!(trials[1].labels.len(), Axis::ALL.len());
+        assert_eq!(trials[1].embedder_of(&trials[1].pipeline.retriever).as_deref(), Some("small"));
+        assert_eq!(trials[1].embedder_of(&trials[1].pipeline.chunker), None, "it needs none");
+    }
 }

@@ -245,4 +245,30 @@ mod tests {
         assert!(!waits("a/b.txt2") && !waits("deeper/c.txt") && !waits("c.txt"));
         assert!(!may_be_unread(&evidence(""), &[]));
     }
+
+    #[test]
+    fn a_field_that_no_document_has_is_told_with_those_that_there_are() {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n\
+                    query = [{ filter = { where = { year = 1700, author = \"Monks\" } } }, \"none\"]\n";
+        let experiment = Experiment::parse(text, ".").unwrap_or_else(|errors| panic!("{errors:?}"));
+        let question = |id: &str, filter: serde_json::Value| Question {
+            id: id.to_owned(),
+            filter: serde_json::from_value(filter).unwrap(),
+            ..Question::default()
+        };
+        let questions = [
+            question("q1", serde_json::json!({ "yaer": 1700 })),
+            question("q2", serde_json::json!(null)),
+            question("q3", serde_json::json!({ "year": 1700 })),
+        ];
+        let known = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(unknown_fields(&experiment, &questions[1..], &known(&["author", "year"])), [""; 0]);
+        assert_eq!(
+            unknown_fields(&experiment, &questions, &known(&["title", "year"])),
+            [
+                "space.query: filter: no document has the field `author`; there are title, year",
+                "question `q1`: filter: no document has the field `yaer`; there are title, year",
+            ]
+        );
+    }
 }

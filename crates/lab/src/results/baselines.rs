@@ -159,4 +159,76 @@ mod tests {
         all.trials.truncate(1);
         assert!(all.baselines().is_empty());
     }
+
+    fn same(value: f64) -> Vec<Option<f64>> {
+        vec![Some(value); 20]
+    }
+
+    #[test]
+    fn only_metrics_that_compare_answers_with_references_tell_whether_retrieval_pays() {
+        let mut all = results(&[same(0.9), same(0.2), same(0.5)]);
+        all.metrics[0].correctness = false;
+        assert!(all.baselines().is_empty());
+        fixture::score(&mut all, "exact_match", &[same(0.0), same(1.0), same(0.0)]);
+        all.metrics[1].correctness = true;
+        assert!(all.baselines()[0].contains("no: the model alone (t02) answers better than t01, -1.000"), "{all:?}");
+    }
+
+    #[test]
+    fn the_mean_is_over_the_metrics_that_both_have_and_each_counts_as_a_share_of_its_range() {
+        let mut all = results(&[same(0.8), same(0.4), same(0.4)]);
+        // On a scale of 1 to 5 where less is better, 2 is 0.75 and 4 is 0.25.
+        fixture::score(&mut all, "edits", &[vec![Some(2.0); 20], vec![Some(4.0); 20], vec![None; 20]]);
+        (all.metrics[1].range, all.metrics[1].higher_is_better) = ((1.0, 5.0), false);
+        all.metrics[1].correctness = true;
+        let sentences = all.baselines();
+        // (0.8 + 0.75) / 2 − (0.4 + 0.25) / 2, and 0.8 − 0.4 by the one metric that the third has.
+        assert!(sentences[0].contains("+0.450 ["), "{sentences:?}");
+        assert!(sentences[0].contains("in token_f1, edits over 20 questions"), "{sentences:?}");
+        assert!(sentences[1].contains("+0.400 [") && sentences[1].contains("in token_f1 over 20"), "{sentences:?}");
+    }
+
+    #[test]
+    fn the_best_of_several_stands_for_its_kind_and_of_equals_the_first() {
+        let of = |scores: [f64; 3]| {
+            let mut all = results(&scores.map(same));
+            // Two trials that retrieve, and the model alone.
+            all.trials[2].trial.pipeline.refine = all.trials[0].trial.pipeline.refine.clone();
+            all.baselines()
+        };
+        assert!(of([0.5, 0.2, 0.9])[0].contains("yes: t03 answers better than the model alone (t02), +0.700"));
+        assert!(of([0.9, 0.2, 0.5])[0].contains("yes: t01 answers better than the model alone (t02), +0.700"));
+        assert!(of([0.5, 0.2, 0.5])[0].contains("yes: t01 answers better"), "of equals the first");
+        assert_eq!(of([0.5, 0.2, 0.5]).len(), 1, "nothing reads whole documents");
+    }
+
+    #[test]
+    fn a_trial_that_was_stopped_or_has_no_generator_stands_for_nothing() {
+        let stop = || {
+            let kind = crate::search::StopKind::Eliminated;
+            Some(crate::search::Stop { kind, questions: 2, reason: "late".to_owned() })
+        };
+        let scores = || [same(0.9), same(0.2), same(0.5)];
+        let mut all = results(&scores());
+        all.trials[1].stopped = stop();
+        assert!(all.baselines().iter().all(|sentence| sentence.contains("whole documents")), "{:?}", all.baselines());
+        all.trials[2].trial.pipeline.generator = None;
+        assert!(all.baselines().is_empty());
+        let mut all = results(&scores());
+        all.trials[0].stopped = stop();
+        assert!(all.baselines().is_empty(), "nothing retrieves");
+    }
+
+    #[test]
+    fn without_common_scores_it_is_unknown_and_without_tokens_no_price_is_told() {
+        let half = |from: usize| (0..20).map(|i| (i >= from && i < from + 10).then_some(0.5)).collect::<Vec<_>>();
+        let unknown = results(&[half(0), half(10), same(0.5)]).baselines();
+        let text = "do these questions need the documents at all? unknown: t01 and the model alone (t02) have too few \
+                    scores in common";
+        assert_eq!(unknown[0], text);
+        let mut all = results(&[same(0.9), same(0.2), same(0.5)]);
+        all.trials[1].tokens = None;
+        let sentences = all.baselines();
+        assert!(sentences[0].ends_with("over 20 questions") && sentences[1].ends_with("tokens for an answer"));
+    }
 }

@@ -143,7 +143,7 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture;
+    use super::{super::fixture, *};
 
     #[test]
     fn p_values_are_corrected_for_the_number_of_metrics_that_have_one() {
@@ -163,5 +163,97 @@ mod tests {
         let turned = results.compare("t02", "t01").unwrap();
         assert_eq!(turned[0].comparison.mean_difference, Some(-1.0), "first minus second");
         assert!(results.compare("t01", "t09").is_err());
+    }
+
+    /// Two trials with these scores by one metric of this range.
+    fn table(range: (f64, f64), first: &[Option<f64>; 5], second: &[Option<f64>; 5]) -> ScoreTable {
+        let mut results = fixture::results(2);
+        fixture::score(&mut results, "recall", &[first.to_vec(), second.to_vec()]);
+        results.metrics[0].range = range;
+        ScoreTable::of(&results.metrics, &results.trials)
+    }
+
+    #[test]
+    fn only_questions_with_both_scores_are_compared_and_a_failed_one_widens_the_bounds() {
+        let first = [Some(1.0), Some(0.5), None, Some(0.5), None];
+        let second = [Some(0.0), Some(0.5), Some(1.0), None, None];
+        let row = &table((0.0, 1.0), &first, &second).compare("t01", "t02").unwrap()[0].comparison;
+        assert_eq!((row.mean_difference, row.n_pairs, row.n_total), (Some(0.5), 2, 5));
+        // At worst 1, 0, 0 − 1, 0.5 − 1 and 0 − 1; at best 1, 0, 1 − 1, 0.5 − 0 and 1 − 0.
+        let close = |found: Option<f64>, expected: f64| assert!((found.unwrap() - expected).abs() < 1e-12, "{row:?}");
+        close(row.least, -1.5 / 5.0);
+        close(row.most, 2.5 / 5.0);
+    }
+
+    #[test]
+    fn trials_without_a_common_question_have_no_difference_and_no_p_value() {
+        let row = &table((0.0, 1.0), &[Some(1.0), None, None, None, None], &[None, Some(1.0), None, None, None])
+            .compare("t01", "t02")
+            .unwrap()[0];
+        let numbers = &row.comparison;
+        assert_eq!((numbers.mean_difference, numbers.p_value, row.corrected, numbers.n_pairs), (None, None, None, 0));
+    }
+
+    #[test]
+    fn a_trial_compared_with_itself_differs_nowhere() {
+        let scores = [Some(1.0), Some(0.25), None, Some(0.5), Some(0.0)];
+        let row = &table((0.0, 1.0), &scores, &scores).compare("t01", "t01").unwrap()[0];
+        let numbers = &row.comparison;
+        assert_eq!((numbers.mean_difference, numbers.p_value, numbers.n_pairs), (Some(0.0), Some(1.0), 4));
+    }
+
+    #[test]
+    fn a_table_knows_its_metrics_in_their_order_and_its_trials_by_their_ids() {
+        let mut results = fixture::results(2);
+        fixture::score(&mut results, "ndcg", &[vec![Some(1.0); 5], vec![Some(0.0); 5]]);
+        fixture::score(&mut results, "abstention", &[vec![Some(0.5); 5], vec![None; 5]]);
+        results.metrics[1].range = (0.0, 5.0);
+        let table = ScoreTable::of(&results.metrics, &results.trials);
+        assert_eq!(table.metrics().collect::<Vec<_>>(), ["ndcg", "abstention"]);
+        assert_eq!(table.by_metric("t09"), None);
+        let scores = table.by_metric("t01").unwrap();
+        assert_eq!(scores["ndcg"], ((0.0, 1.0), vec![Score::Value(1.0); 5]));
+        assert_eq!(scores["abstention"], ((0.0, 5.0), vec![Score::Value(0.5); 5]));
+        assert!(table.by_metric("t02").unwrap()["abstention"].1.iter().all(Score::is_failure));
+
+        let one = table.of_one_trial("t02");
+        assert_eq!(one.metrics().collect::<Vec<_>>(), ["ndcg", "abstention"]);
+        assert_eq!((one.by_metric("t01"), one.by_metric("t02")), (None, table.by_metric("t02")));
+        let error = one.compare("t02", "t01").unwrap_err().to_string();
+        assert_eq!(error, "there is no trial `t01`; there are t02");
+    }
+
+    #[test]
+    fn a_stored_score_is_a_number_or_whether_there_should_be_one() {
+        let not_asked = Score::Missing(Missing::NotApplicable("no passages".to_owned()));
+        let failed = Score::Missing(Missing::JudgeUnparsable("no JSON".to_owned()));
+        for (score, written) in
+            [(Score::Value(0.25), "0.25"), (Score::Value(1.0), "1.0"), (failed, "true"), (not_asked, "false")]
+        {
+            let stored = StoredScore::of(&score);
+            assert_eq!(serde_json::to_string(&stored).unwrap(), written);
+            assert_eq!(serde_json::from_str::<StoredScore>(written).unwrap(), stored);
+            let read = stored.score();
+            assert_eq!((read.value(), read.is_failure()), (score.value(), score.is_failure()), "{written}");
+        }
+        // Earlier versions wrote whole numbers without a point.
+        assert_eq!(serde_json::from_str::<StoredScore>("1").unwrap(), StoredScore::Value(1.0));
+    }
+
+    #[test]
+    fn p_values_grow_with_the_number_of_metrics_and_keep_their_order() {
+        let scores = |value: f64| vec![Score::Value(value); 6];
+        let metric = |name: &str| (name.to_owned(), (0.0, 1.0));
+        // Six wins have p = 2/64, six equal scores 1.
+        let compare = |metrics: &[(&str, f64)]| {
+            let named: Vec<RangedMetric> = metrics.iter().map(|(name, _)| metric(name)).collect();
+            let rows = compare_metrics(&named, |i| (scores(metrics[i].1), scores(0.0)));
+            rows.into_iter().map(|row| (row.metric, row.corrected.unwrap())).collect::<Vec<_>>()
+        };
+        let named = |rows: &[(&str, f64)]| rows.iter().map(|(name, p)| ((*name).to_owned(), *p)).collect::<Vec<_>>();
+        assert_eq!(compare(&[("a", 1.0)]), named(&[("a", 0.03125)]));
+        assert_eq!(compare(&[("a", 1.0), ("b", 0.5)]), named(&[("a", 0.0625), ("b", 0.0625)]));
+        assert_eq!(compare(&[("b", 0.0), ("a", 1.0), ("c", 0.0)]), named(&[("b", 1.0), ("a", 0.09375), ("c", 1.0)]));
+        assert_eq!(compare_metrics(&[], |_| unreachable!()), []);
     }
 }

@@ -58,7 +58,10 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Winner, fixture};
+    use super::{
+        super::{Winner, fixture},
+        Difference,
+    };
     use crate::search::{Stop, StopKind};
 
     #[test]
@@ -92,5 +95,83 @@ mod tests {
         assert_eq!(results.differences().iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
         results.metrics[0].objective = false;
         assert_eq!(results.differences(), [None, None], "without an objective there is no difference");
+    }
+
+    /// The differences of two trials by these metrics, the first of which leads.
+    fn of(columns: &[[&[Option<f64>]; 2]]) -> Option<Difference> {
+        let mut results = fixture::results(2);
+        results.questions.truncate(columns[0][0].len());
+        results.trials.iter_mut().for_each(|trial| trial.questions.truncate(columns[0][0].len()));
+        for (number, [first, second]) in columns.iter().enumerate() {
+            fixture::score(&mut results, &format!("m{number}"), &[first.to_vec(), second.to_vec()]);
+            results.metrics[number].objective = true;
+        }
+        let differences = results.differences();
+        assert_eq!(differences[0], None);
+        differences[1]
+    }
+
+    #[test]
+    fn the_difference_is_the_mean_over_metrics_of_the_means_over_questions() {
+        let (one, half, zero, none) = (Some(1.0), Some(0.5), Some(0.0), None::<f64>);
+        // Scores of the leading trial and of the other by one or two metrics; the mean, the questions, an interval.
+        type Case<'a> = (&'a str, &'a [[&'a [Option<f64>]; 2]], Option<(f64, usize, bool)>);
+        let table: [Case<'_>; 7] = [
+            ("equal", &[[&[one, zero], &[one, zero]]], Some((0.0, 2, true))),
+            ("behind on one of two", &[[&[one, half], &[half, half]]], Some((-0.25, 2, true))),
+            ("ahead where it counts", &[[&[zero, none], &[one, one]]], Some((1.0, 1, false))),
+            // By the first metric −1 over one question, by the second 0.5 over both.
+            ("two metrics", &[[&[one, none], &[zero, one]], [&[half, half], &[one, one]]], Some((-0.25, 2, false))),
+            // A question counts if one metric has both scores.
+            ("other questions", &[[&[one, none], &[one, one]], [&[none, one], &[one, one]]], Some((0.0, 2, false))),
+            ("nothing in common", &[[&[one, none], &[none, one]]], None),
+            ("nothing in common by one metric", &[[&[one, one], &[one, one]], [&[one, none], &[none, one]]], None),
+        ];
+        for (case, columns, expected) in table {
+            let found = of(columns);
+            match expected {
+                None => assert_eq!(found, None, "{case}"),
+                Some((mean, questions, has_interval)) => {
+                    let found = found.unwrap_or_else(|| panic!("{case}"));
+                    assert!((found.mean - mean).abs() < 1e-12, "{case}: {found:?}");
+                    assert_eq!((found.n_questions, found.interval.is_some()), (questions, has_interval), "{case}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn questions_of_the_test_split_do_not_count() {
+        let mut results = fixture::results(2);
+        let scores = |values: [f64; 5]| values.map(Some).to_vec();
+        let (first, second) = (scores([1.0, 1.0, 1.0, 0.0, 0.0]), scores([0.5, 0.5, 0.5, 1.0, 1.0]));
+        fixture::score(&mut results, "recall", &[first, second]);
+        results.metrics[0].objective = true;
+        results.questions[3..].iter_mut().for_each(|question| question.split = Some(eval::dataset::Split::Test));
+        let found = results.differences()[1].unwrap();
+        assert_eq!((found.mean, found.n_questions), (-0.5, 3));
+    }
+
+    #[test]
+    fn all_trials_are_compared_with_the_one_that_leads_wherever_it_stands() {
+        let mut results = fixture::results(3);
+        fixture::score(&mut results, "recall", &[vec![Some(0.2); 5], vec![Some(0.5); 5], vec![Some(0.9); 5]]);
+        results.metrics[0].objective = true;
+        let means = |results: &super::Results| {
+            results.differences().iter().map(|found| found.map(|found| (found.mean * 10.0).round())).collect::<Vec<_>>()
+        };
+        for (winner, expected) in [
+            (Winner::Trial("t03".to_owned()), [Some(-7.0), Some(-4.0), None]),
+            (Winner::Leads("t02".to_owned()), [Some(-3.0), None, Some(4.0)]),
+            (Winner::Refused("open".to_owned()), [None, Some(3.0), Some(7.0)]),
+            (Winner::Leads("t09".to_owned()), [None, None, None]),
+        ] {
+            results.winner = winner;
+            assert_eq!(means(&results), expected, "{:?}", results.winner);
+        }
+        // Of a leading trial that was stopped there is no difference at all.
+        results.winner = Winner::Leads("t02".to_owned());
+        results.trials[1].stopped = Some(Stop { kind: StopKind::OutOfCalls, questions: 4, reason: "late".to_owned() });
+        assert_eq!(means(&results), [None, None, None]);
     }
 }

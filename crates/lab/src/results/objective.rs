@@ -119,3 +119,108 @@ pub(super) fn to_unit_scale(metric: &MetricResult, value: f64) -> f64 {
     let share = (value - low) / (high - low);
     if metric.higher_is_better { share } else { 1.0 - share }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::fixture, *};
+
+    fn metric(range: (f64, f64), higher_is_better: bool) -> MetricResult {
+        MetricResult {
+            name: "m".to_owned(),
+            judged: false,
+            objective: true,
+            range,
+            higher_is_better,
+            correctness: false,
+        }
+    }
+
+    #[test]
+    fn the_worst_end_of_a_range_is_zero_and_the_best_one() {
+        // The range, whether more is better, the value and its place.
+        for (range, higher_is_better, value, expected) in [
+            ((0.0, 1.0), true, 0.25, 0.25),
+            ((0.0, 1.0), false, 0.25, 0.75),
+            ((1.0, 5.0), true, 1.0, 0.0),
+            ((1.0, 5.0), true, 5.0, 1.0),
+            ((1.0, 5.0), true, 2.0, 0.25),
+            ((1.0, 5.0), false, 2.0, 0.75),
+            ((-1.0, 1.0), true, 0.0, 0.5),
+            ((-1.0, 1.0), false, 1.0, 0.0),
+            ((-1.0, 1.0), false, -1.0, 1.0),
+        ] {
+            let found = to_unit_scale(&metric(range, higher_is_better), value);
+            assert!((found - expected).abs() < 1e-12, "{value} of {range:?}, {higher_is_better}: {found}");
+        }
+    }
+
+    /// A trial with the scores 0.1 to 0.5, of which the last two questions are in the split `test`.
+    fn split() -> super::super::Results {
+        let mut results = fixture::results(1);
+        fixture::score(&mut results, "m", &[vec![Some(0.1), Some(0.2), None, Some(0.4), Some(0.5)]]);
+        results.metrics[0].objective = true;
+        results.questions[3..].iter_mut().for_each(|question| question.split = Some(Split::Test));
+        results
+    }
+
+    #[test]
+    fn a_part_of_the_questions_has_its_own_scores_in_their_order() {
+        let results = split();
+        let of = |test| {
+            scores(&results.trials[0], &results.metrics[0], ObjectivePart { questions: &results.questions, test })
+        };
+        assert_eq!((of(false), of(true)), (vec![Some(0.1), Some(0.2), None], vec![Some(0.4), Some(0.5)]));
+    }
+
+    #[test]
+    fn a_part_has_its_own_mean_bounds_and_counts() {
+        let results = split();
+        let metrics: Vec<&MetricResult> = results.metrics.iter().collect();
+        let of = |test| {
+            summary(&results.trials[0], &metrics, ObjectivePart { questions: &results.questions, test }).unwrap()
+        };
+        let (tune, test) = (of(false), of(true));
+        let close = |found: Option<f64>, expected: f64| assert!((found.unwrap() - expected).abs() < 1e-12, "{found:?}");
+        close(tune.mean, 0.15);
+        close(tune.worst, 0.1);
+        close(tune.best, 1.3 / 3.0);
+        assert_eq!((tune.n_scored, tune.n_failed, tune.n_total), (2, 1, 3));
+        for bound in [test.mean, test.worst, test.best] {
+            close(bound, 0.45);
+        }
+        assert_eq!((test.n_scored, test.n_failed, test.n_total), (2, 0, 2));
+    }
+
+    #[test]
+    fn without_questions_of_a_part_there_is_no_objective() {
+        let mut results = split();
+        results.questions.iter_mut().for_each(|question| question.split = None);
+        let metrics: Vec<&MetricResult> = results.metrics.iter().collect();
+        let part = ObjectivePart { questions: &results.questions, test: true };
+        assert_eq!(summary(&results.trials[0], &metrics, part), None);
+    }
+
+    #[test]
+    fn one_score_has_a_mean_and_no_interval() {
+        let mut results = fixture::results(1);
+        fixture::score(&mut results, "m", &[vec![Some(0.5)]]);
+        results.trials[0].questions.truncate(1);
+        let metrics: Vec<&MetricResult> = results.metrics.iter().collect();
+        let found = summary(&results.trials[0], &metrics, ObjectivePart { questions: &results.questions, test: false });
+        let found = found.unwrap();
+        assert_eq!((found.mean, found.low, found.high, found.n_total), (Some(0.5), None, None, 1));
+    }
+
+    #[test]
+    fn contributions_are_none_where_a_score_is_missing_and_follow_the_questions() {
+        let results = split();
+        let found = question_scores(&results.trials[0], &results.metrics, &BTreeMap::new());
+        assert_eq!(found, [Some(0.1), Some(0.2), None, Some(0.4), Some(0.5)]);
+        let weights = BTreeMap::from([("m".to_owned(), vec![0.0, 2.0, 0.0, -1.0])]);
+        let found = question_scores(&results.trials[0], &results.metrics, &weights);
+        assert_eq!(found, [None, Some(0.4), None, None, None], "nothing counts without a weight above 0");
+        let mut unchosen = results.clone();
+        unchosen.metrics[0].objective = false;
+        assert_eq!(question_scores(&unchosen.trials[0], &unchosen.metrics, &BTreeMap::new()), [None; 5]);
+    }
+}

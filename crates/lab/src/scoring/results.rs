@@ -163,3 +163,6 @@ impl ScoreResults {
         failures.collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -152,3 +152,107 @@ impl Scorer {
         BudgetResult::of(&self.budget)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ScoringChoice, record::fixture::endpoint};
+    use models::ModelDirectory;
+
+    const EVALUATE: &str = "metrics = [\"token_f1\", \"context_tokens\", \"recall\"]";
+
+    /// An experiment with a priced, a free and an unpriced chat model, and these settings under `[evaluate]`.
+    fn text(evaluate: &str) -> String {
+        let address = endpoint("yes");
+        let model = |name: &str, price: &str| {
+            format!("[models.{name}]\nchat.openai = {{ model = \"m\", base_url = \"{address}\"{price} }}\n")
+        };
+        let models = [
+            model("priced", ", price = { input = 1, output = 2 }"),
+            model("free", ", price = { input = 0, output = 0 }"),
+            model("unpriced", ""),
+        ];
+        format!("{}[evaluate]\n{evaluate}\n", models.concat())
+    }
+
+    async fn of_service(evaluate: &str, metrics: &[&str], budget_usd: Option<f64>) -> Result<Scorer, Vec<String>> {
+        let metrics = metrics.iter().map(|name| (*name).to_owned()).collect();
+        let choice = ScoringChoice { metrics, ..ScoringChoice::default() };
+        let mut setup = Setup::new(ModelDirectory::new("models".into(), Vec::new()), Arc::new(|_: &str| None));
+        setup.budget_usd = budget_usd;
+        match Scorer::of_service(&text(evaluate), &choice, setup).await {
+            Ok(scorer) => Ok(scorer),
+            Err(Error::Refused(mistakes)) => Err(mistakes),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn refused(found: Result<Scorer, Vec<String>>) -> Vec<String> {
+        found.err().unwrap_or_else(|| panic!("a refusal"))
+    }
+
+    fn names(scorer: &Scorer) -> Vec<String> {
+        scorer.metrics().into_iter().map(|metric| metric.name).collect()
+    }
+
+    #[tokio::test]
+    async fn of_the_experiments_metrics_those_are_taken_that_need_no_reference_and_no_evidence() {
+        let scorer = of_service(EVALUATE, &[], None).await.unwrap();
+        let metric = &scorer.metrics()[0];
+        assert_eq!(
+            (scorer.metrics().len(), metric.name.as_str(), metric.higher_is_better),
+            (1, "context_tokens", false)
+        );
+        let none = refused(of_service("metrics = [\"token_f1\", \"recall\"]", &[], None).await);
+        assert_eq!(none.len(), 3);
+        assert!(none[0].starts_with("`token_f1` cannot score what users ask ("), "{none:?}");
+        assert!(none[1].starts_with("`recall` cannot score what users ask ("), "{none:?}");
+        assert!(none[2].starts_with("name metrics that need neither a reference nor evidence"), "{none:?}");
+    }
+
+    #[tokio::test]
+    async fn each_metric_that_is_named_must_work() {
+        assert_eq!(names(&of_service(EVALUATE, &["context_tokens"], None).await.unwrap()), ["context_tokens"]);
+        let mistakes = refused(of_service(EVALUATE, &["context_tokens", "exact_match"], None).await);
+        assert_eq!(mistakes.len(), 2);
+        assert!(mistakes[0].starts_with("`exact_match` cannot score what users ask ("), "{mistakes:?}");
+        let unknown = refused(of_service(EVALUATE, &["fluency"], None).await);
+        assert!(unknown[0].contains("fluency"), "{unknown:?}");
+    }
+
+    #[tokio::test]
+    async fn a_judge_that_may_cost_money_needs_a_budget() {
+        let judged = |judge: &str| format!("metrics = [\"faithfulness\"]\njudge = \"{judge}\"");
+        assert_eq!(names(&of_service(&judged("free"), &[], None).await.unwrap()), ["faithfulness"]);
+        for judge in ["priced", "unpriced"] {
+            let mistakes = refused(of_service(&judged(judge), &[], None).await);
+            assert_eq!(mistakes.len(), 1);
+            let begin = format!("models.{judge}: scoring asks this model about each answer, and it may cost money: ");
+            assert!(mistakes[0].starts_with(&begin), "{mistakes:?}");
+        }
+        let scorer = of_service(&judged("priced"), &[], Some(0.5)).await.unwrap();
+        assert_eq!(scorer.budget().unwrap().caps, Caps { usd: Some(0.5), ..Caps::default() });
+        let mistakes = refused(of_service(&judged("unpriced"), &[], Some(0.5)).await);
+        assert!(mistakes[0].contains("the budget of $0.50 cannot be kept"), "{mistakes:?}");
+    }
+
+    #[tokio::test]
+    async fn the_budget_of_the_experiment_is_not_that_of_the_service() {
+        let scorer =
+            of_service("metrics = [\"context_tokens\"]\nbudget = { usd = 9, calls = 1 }", &[], None).await.unwrap();
+        assert_eq!(scorer.budget().unwrap().caps, Caps { usd: Some(0.0), ..Caps::default() }, "nothing may be spent");
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_scored_by_judged_metrics_or_by_all_others() {
+        let scorer = of_service(EVALUATE, &["context_tokens"], None).await.unwrap();
+        let question = Question { question: "Why?".to_owned(), ..Question::default() };
+        let (passages, answer) = ([Passage::of_text("a".to_owned(), "one two".to_owned())], Answer::default());
+        assert!(scorer.score(true, &question, &passages, &answer).await.is_empty(), "no metric is judged");
+        let computed = scorer.score(false, &question, &passages, &answer).await;
+        assert_eq!(computed.keys().collect::<Vec<_>>(), ["context_tokens"]);
+        let nothing = scorer.score(false, &question, &[], &answer).await;
+        let value = |scores: &BTreeMap<String, Scored>| scores["context_tokens"].score.value().unwrap();
+        assert!(value(&nothing) < value(&computed), "{nothing:?} {computed:?}");
+    }
+}

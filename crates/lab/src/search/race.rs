@@ -244,4 +244,57 @@ mod tests {
         let error = Config { share: 1.5, ..Config::default() }.build(&problem).err().unwrap();
         assert!(error.to_string().contains("share"), "{error}");
     }
+
+    fn race(trials: usize, questions: usize, calls: f64, config: Config) -> Race {
+        Race { config, questions, width: 1.0, calls, alive: (0..trials).collect(), stops: BTreeMap::new() }
+    }
+
+    #[test]
+    fn as_many_go_on_as_the_calls_allow_if_their_number_falls_geometrically_to_the_finalists() {
+        // Eight trials of 20 questions were asked the first five. From n trials to two in three blocks of five
+        // questions it takes 5 · (n + √(2n) + 2) calls: 70 for 8, 63.7 for 7, 57.3 for 6, 50.8 for 5, 37.2 for 3.
+        for (left, expected) in
+            [(1e9, 8), (70.0, 8), (69.9, 7), (63.0, 6), (57.0, 5), (50.0, 4), (38.0, 3), (37.0, 2), (0.0, 2), (-9.0, 2)]
+        {
+            let race = race(8, 20, 40.0 + left, Config::default());
+            assert_eq!(race.affordable(40, 5), expected, "{left} calls are left");
+        }
+    }
+
+    #[test]
+    fn in_the_last_block_each_trial_costs_the_questions_that_are_left() {
+        // Two questions are left.
+        for (left, expected) in [(16.0, 8), (15.9, 7), (6.0, 3), (5.0, 2), (0.0, 2)] {
+            let race = race(8, 12, 80.0 + left, Config::default());
+            assert_eq!(race.affordable(80, 10), expected, "{left} calls are left");
+        }
+        let one = Config { finalists: 1, ..Config::default() };
+        assert_eq!(race(8, 12, 80.0, one).affordable(80, 10), 1);
+        assert_eq!(race(1, 12, 0.0, Config::default()).affordable(80, 10), 1, "fewer trials than finalists");
+    }
+
+    #[test]
+    fn the_finalists_are_paid_for_whatever_the_share() {
+        // A share of 0.1 of ten trials with 20 questions is 20 calls, and two finalists take 40.
+        let grid = planted(&[10], 20, 0.0, 1);
+        let found = run(&mut *Config { share: 0.1, ..Config::default() }.build(&grid.problem()).unwrap(), &grid);
+        let mut asked: Vec<usize> = found.seen.iter().map(Vec::len).collect();
+        asked.sort_unstable();
+        assert_eq!(asked, [5, 5, 5, 5, 5, 5, 5, 5, 20, 20]);
+    }
+
+    #[test]
+    fn a_question_without_any_score_is_not_counted_as_drawn() {
+        // Without the first 40 questions, of which nobody has a score, the rest decides as if it were all.
+        let scored = |questions: usize, without: usize| {
+            let of = |score: f64| (0..questions).map(|i| (i >= without).then_some(score)).collect::<TrialScores>();
+            let labels = vec![BTreeMap::new(); 2];
+            let grid = super::super::testing::Grid { labels, scores: vec![of(1.0), of(0.0)] };
+            let config = Config { share: 1.0, block: 1, ..Config::default() };
+            let mut race = config.build(&grid.problem()).unwrap();
+            let found = run(&mut *race, &grid);
+            race.stops(&found.seen)[&1].questions - without
+        };
+        assert_eq!(scored(60, 40), scored(20, 0));
+    }
 }

@@ -183,3 +183,254 @@ fn a_trial_stands_as_far_above_the_others_as_at_the_questions_that_it_answered()
     }
     assert_eq!(standing[&3], f64::INFINITY, "it may be the best");
 }
+
+#[test]
+fn halving_goes_on_with_a_third_rounded_up() {
+    // Ten trials: four go on, and of these two. The last rung is asked everything.
+    let means: Vec<Option<f64>> = (0..10).map(|i| Some(1.0 - f64::from(i) / 20.0)).collect();
+    let grid = grid(&means, 90);
+    let mut halving = build(json!({ "successive_halving": {} }), &grid).unwrap();
+    let expected = [[10; 10], [30, 30, 30, 30, 10, 10, 10, 10, 10, 10], [90, 90, 30, 30, 10, 10, 10, 10, 10, 10]];
+    assert_eq!(steps(&mut *halving, &grid), expected);
+}
+
+#[test]
+fn halving_waits_until_all_of_a_rung_were_asked_and_takes_nothing_back() {
+    let grid = grid(&[0.1, 0.9, 0.5].map(Some), 30);
+    let mut halving = build(json!({ "successive_halving": {} }), &grid).unwrap();
+    let some = |n: usize, mean: f64| vec![Some(mean); n];
+    // The third was interrupted after four of ten questions; nobody is stopped meanwhile.
+    let seen = [some(10, 0.1), some(10, 0.9), some(4, 0.5)];
+    assert_eq!(halving.next(&seen), [10, 10, 10]);
+    assert!(halving.stops(&seen).is_empty());
+    // Whoever was asked more by an earlier run keeps its answers.
+    let seen = [some(12, 0.1), some(10, 0.9), some(10, 0.5)];
+    assert_eq!(halving.next(&seen), [12, 30, 10]);
+}
+
+#[test]
+fn models_first_looks_at_embedder_and_generator_before_all_other_axes() {
+    let trial = |axes: [&str; 4]| {
+        let names = ["chunker", "embedder", "generator", "retriever"];
+        labels(&names.into_iter().zip(axes).collect::<Vec<_>>())
+    };
+    // The first trial, and one that differs from it on each axis.
+    let labels = vec![
+        trial(["a", "a", "a", "a"]),
+        trial(["a", "a", "a", "b"]),
+        trial(["b", "a", "a", "a"]),
+        trial(["a", "a", "b", "a"]),
+        trial(["a", "b", "a", "a"]),
+    ];
+    let scores = vec![vec![Some(0.5)]; 5];
+    let grid = Grid { labels, scores };
+    let mut search = build(json!({ "models_first": {} }), &grid).unwrap();
+    let expected = [[1, 0, 0, 0, 1], [1, 0, 0, 1, 1], [1, 0, 1, 1, 1], [1, 1, 1, 1, 1]];
+    assert_eq!(steps(&mut *search, &grid), expected, "embedder, generator, chunker, retriever");
+}
+
+#[test]
+fn models_first_keeps_the_first_of_equal_values_and_never_one_without_scores() {
+    let trial = |embedder, chunker| labels(&[("chunker", chunker), ("embedder", embedder)]);
+    let labels = || vec![trial("a", "x"), trial("b", "x"), trial("a", "y"), trial("b", "y")];
+    let none: Option<f64> = None;
+    // The means of the four, and the trials that are asked when all is done.
+    for (case, means, expected) in [
+        ("the first of equals", [Some(0.5), Some(0.5), Some(0.1), Some(0.9)], [1, 1, 1, 0]),
+        ("a trial without scores is not kept", [Some(0.1), none, Some(0.2), Some(0.9)], [1, 1, 1, 0]),
+        ("where no trial has scores the first value stays", [none, none, Some(0.2), Some(0.9)], [1, 1, 1, 0]),
+        ("the second is better", [Some(0.1), Some(0.2), Some(0.9), Some(0.0)], [1, 1, 0, 1]),
+    ] {
+        let grid = Grid { labels: labels(), scores: means.map(|mean| vec![mean]).to_vec() };
+        let mut search = build(json!({ "models_first": {} }), &grid).unwrap();
+        assert_eq!(steps(&mut *search, &grid).pop().unwrap(), expected, "{case}");
+    }
+}
+
+#[test]
+fn models_first_of_no_trials_asks_nothing() {
+    let problem = SearchProblem { trials: vec![], choices: vec![], questions: 5, width: 1.0 };
+    let search: SearchConfig = serde_json::from_value(json!({ "models_first": {} })).unwrap();
+    assert!(search.build(&problem).unwrap().next(&[]).is_empty());
+}
+
+#[test]
+fn a_race_asks_blocks_of_questions_and_then_the_rest() {
+    let grid = grid(&[Some(0.5); 2], 12);
+    let mut race = build(json!({ "race": { "share": 1.0 } }), &grid).unwrap();
+    assert_eq!(steps(&mut *race, &grid), [[5, 5], [10, 10], [12, 12]]);
+    assert!(race.stops(&[]).is_empty(), "equal trials are not told apart");
+}
+
+#[test]
+fn a_race_that_has_spent_its_share_goes_on_with_the_finalists() {
+    // Five questions of four trials are all 20 calls of one half.
+    let grid = grid(&[0.1, 0.4, 0.3, 0.2].map(Some), 10);
+    let settings = json!({ "share": 0.5, "finalists": 1 });
+    let mut race = build(json!({ "race": settings }), &grid).unwrap();
+    assert_eq!(steps(&mut *race, &grid), [[5, 5, 5, 5], [5, 10, 5, 5]]);
+    let stops = race.stops(&[]);
+    let reason =
+        |place: usize| format!("place {place} of 4 after 5 questions, with calls left for 1; not shown to be worse");
+    let expected = [(0, reason(4)), (2, reason(2)), (3, reason(3))];
+    assert_eq!(stops.iter().map(|(trial, stop)| (*trial, stop.reason.clone())).collect::<Vec<_>>(), expected);
+    assert!(stops.values().all(|stop| (stop.kind, stop.questions) == (StopKind::OutOfCalls, 5)));
+}
+
+#[test]
+fn of_equal_trials_a_race_goes_on_with_the_first_and_with_any_that_has_no_score() {
+    let asked = |means: &[Option<f64>]| {
+        let grid = grid(means, 10);
+        let mut race = build(json!({ "race": { "share": 0.1 } }), &grid).unwrap();
+        steps(&mut *race, &grid).pop().unwrap()
+    };
+    assert_eq!(asked(&[Some(0.5); 4]), [10, 10, 5, 5]);
+    assert_eq!(asked(&[Some(0.5), Some(0.5), Some(0.5), None]), [10, 5, 5, 10], "it may be the best");
+}
+
+#[test]
+fn more_finalists_than_trials_are_all_asked_everything_whatever_the_share() {
+    let grid = grid(&[0.1, 0.2, 0.3].map(Some), 10);
+    let mut race = build(json!({ "race": { "share": 0.01, "finalists": 5 } }), &grid).unwrap();
+    assert_eq!(steps(&mut *race, &grid), [[5, 5, 5], [10, 10, 10]]);
+}
+
+#[test]
+fn a_sure_loser_is_eliminated_and_the_last_one_is_asked_the_rest_at_once() {
+    for (means, winner, loser) in [([1.0, 0.0], 0, 1), ([0.0, 1.0], 1, 0)] {
+        let grid = grid(&means.map(Some), 60);
+        let mut race = build(json!({ "race": { "share": 1.0 } }), &grid).unwrap();
+        let steps = steps(&mut *race, &grid);
+        let stops = race.stops(&[]);
+        let stop = &stops[&loser];
+        assert_eq!((stops.len(), stop.kind), (1, StopKind::Eliminated));
+        // At most a doubling for each question: 20 times needs five questions or more.
+        assert!((5..=20).contains(&stop.questions) && stop.questions % 5 == 0, "{stop:?}");
+        let expected = format!(
+            "trial number {} is better, by 1.000 over {} questions that both have scores for (error rate 0.05)",
+            winner + 1,
+            stop.questions
+        );
+        assert_eq!(stop.reason, expected);
+        let last = steps.last().unwrap();
+        assert_eq!((last[winner], last[loser]), (60, stop.questions));
+        assert_eq!(steps.len(), stop.questions / 5 + 1);
+    }
+}
+
+#[test]
+fn a_stricter_race_eliminates_no_sooner() {
+    let mut before = 0;
+    for error_rate in [0.5, 0.05, 0.005, 0.000_05] {
+        let grid = grid(&[Some(1.0), Some(0.0)], 200);
+        let mut race = build(json!({ "race": { "share": 1.0, "error_rate": error_rate } }), &grid).unwrap();
+        steps(&mut *race, &grid);
+        let questions = race.stops(&[])[&1].questions;
+        assert!(questions >= before, "{error_rate}: {questions} after {before}");
+        before = questions;
+    }
+    assert!(before > 10, "one in 20,000 needs more than ten questions: {before}");
+}
+
+#[test]
+fn trials_that_share_no_scored_question_eliminate_nobody() {
+    let labels = (0..2).map(|i| labels(&[("chunker", &i.to_string())])).collect();
+    let even = |value: f64, rest: usize| (0..60).map(|i| (i % 2 == rest).then_some(value)).collect::<TrialScores>();
+    let grid = Grid { labels, scores: vec![even(1.0, 0), even(0.0, 1)] };
+    let mut race = build(json!({ "race": { "share": 1.0 } }), &grid).unwrap();
+    assert_eq!(steps(&mut *race, &grid).pop().unwrap(), [60, 60]);
+    assert!(race.stops(&[]).is_empty());
+}
+
+#[test]
+fn settings_of_a_race_and_of_tpe_that_mean_nothing_are_refused() {
+    let grid = grid(&[Some(0.5); 4], 6);
+    for (settings, expected) in [
+        (json!({ "race": { "error_rate": 0.0 } }), "`error_rate` must be between 0 and 1, not 0"),
+        (json!({ "race": { "error_rate": 1.0 } }), "`error_rate` must be between 0 and 1, not 1"),
+        (json!({ "race": { "error_rate": -0.1 } }), "`error_rate` must be between 0 and 1, not -0.1"),
+        (json!({ "race": { "block": 0 } }), "`block` and `finalists` must be at least 1"),
+        (json!({ "race": { "finalists": 0 } }), "`block` and `finalists` must be at least 1"),
+        (json!({ "race": { "share": 0.0 } }), "`share` must be above 0 and at most 1, not 0"),
+        (json!({ "tpe": { "share": 1.5 } }), "`share` must be above 0 and at most 1, not 1.5"),
+        (json!({ "tpe": { "startup": 0.0 } }), "`startup` must be above 0 and at most 1, not 0"),
+    ] {
+        assert_eq!(build(settings.clone(), &grid).err().as_deref(), Some(expected), "{settings}");
+    }
+    for settings in [json!({ "race": { "error_rate": 0.999 } }), json!({ "tpe": { "share": 1.0, "startup": 1.0 } })] {
+        assert!(build(settings.clone(), &grid).is_ok(), "{settings}");
+    }
+}
+
+#[test]
+fn tpe_draws_its_start_at_once_and_then_tries_one_trial_after_the_other() {
+    // The shares that are tried and drawn, and how many of twelve trials were asked after each step.
+    for (share, startup, expected) in [
+        (0.5, 0.25, vec![3, 4, 5, 6]),
+        (1.0, 0.5, vec![6, 7, 8, 9, 10, 11, 12]),
+        (0.25, 0.5, vec![3]),
+        (0.01, 0.01, vec![1]),
+    ] {
+        let grid = grid(&(0..12).map(|i| Some(f64::from(i) / 12.0)).collect::<Vec<_>>(), 4);
+        let mut tpe = build(json!({ "tpe": { "share": share, "startup": startup } }), &grid).unwrap();
+        let steps = steps(&mut *tpe, &grid);
+        let tried = |asked: &Vec<usize>| asked.iter().filter(|&&n| n == 4).count();
+        assert_eq!(steps.iter().map(tried).collect::<Vec<_>>(), expected, "{share} and {startup}");
+        assert!(steps.iter().flatten().all(|n| [0, 4].contains(n)), "everything or nothing");
+    }
+}
+
+#[test]
+fn a_part_is_the_nearest_number_and_never_none() {
+    for (share, all, expected) in
+        [(0.5, 4, 2), (0.5, 5, 3), (0.1, 4, 1), (0.0, 4, 1), (1.0, 4, 4), (0.35, 20, 7), (0.5, 0, 1), (0.5, 1, 1)]
+    {
+        assert_eq!(part(share, all), expected, "{share} of {all}");
+    }
+}
+
+#[test]
+fn a_share_is_above_zero_and_at_most_one() {
+    for (share, holds) in [
+        (1e-9, true),
+        (0.5, true),
+        (1.0, true),
+        (0.0, false),
+        (-0.0, false),
+        (-1.0, false),
+        (1.000_001, false),
+        (f64::INFINITY, false),
+        (f64::NAN, false),
+    ] {
+        assert_eq!(check_share("share", share).is_ok(), holds, "{share}");
+    }
+}
+
+#[test]
+fn only_trials_without_any_answer_were_not_tried() {
+    let stops = not_tried(&[vec![], vec![None], vec![Some(0.5)], vec![]], "why");
+    let expected = Stop { kind: StopKind::NotTried, questions: 0, reason: "why".to_owned() };
+    assert_eq!(stops, BTreeMap::from([(0, expected.clone()), (3, expected)]));
+}
+
+#[test]
+fn a_standing_is_among_the_named_trials_alone() {
+    let seen = [vec![Some(1.0), Some(1.0)], vec![Some(0.0)], vec![Some(0.5), Some(0.5)], vec![]];
+    let of = |trials: &[usize]| standing(trials, &seen).into_iter().collect::<Vec<_>>();
+    assert_eq!(of(&[]), []);
+    assert_eq!(of(&[1]), [(1, 0.0)], "alone it is its own mean");
+    assert_eq!(of(&[3]), [(3, f64::INFINITY)]);
+    // At the first question the mean is 0.5; at the second only the first has a score.
+    assert_eq!(of(&[0, 1]), [(0, 0.25), (1, -0.5)]);
+    assert_eq!(of(&[1, 0]), of(&[0, 1]), "in any order");
+    assert_eq!(of(&[0, 2]), [(0, 0.25), (2, -0.25)]);
+}
+
+#[test]
+fn a_grid_is_the_only_search_that_decides_nothing_and_the_default() {
+    assert_eq!(SearchConfig::default().name(), "grid");
+    let exhaustive: Vec<&str> =
+        SearchConfig::defaults().iter().filter(|search| search.is_exhaustive()).map(SearchConfig::name).collect();
+    assert_eq!(exhaustive, ["grid"]);
+    assert_eq!(grid(&[Some(0.5); 4], 6).problem().answers(), 24);
+}

@@ -208,4 +208,89 @@ mod tests {
         }
         assert!(tried > blind + 20.0 * 0.02, "{} against {} on average", tried / 20.0, blind / 20.0);
     }
+
+    /// A search over these choices; trials are drawn in their order.
+    fn tpe(trials: &[&[(&str, &str)]]) -> Tpe {
+        let choices = |choices: &&[(&str, &str)]| {
+            choices.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
+        };
+        let trials: Vec<BTreeMap<String, String>> = trials.iter().map(choices).collect();
+        let problem = SearchProblem { trials: trials.clone(), choices: trials.clone(), questions: 1, width: 1.0 };
+        let mut axes: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+        for (axis, value) in problem.choices.iter().flatten() {
+            axes.entry(axis).or_default().insert(value);
+        }
+        let axes = axes.into_iter().map(|(axis, values)| (axis.clone(), values.len())).collect();
+        let (blind, most) = ((0..trials.len()).collect(), trials.len());
+        Tpe { trials, questions: 1, axes, blind, startup: 4, most }
+    }
+
+    const AP: &[(&str, &str)] = &[("x", "a"), ("y", "p")];
+    const AQ: &[(&str, &str)] = &[("x", "a"), ("y", "q")];
+    const BP: &[(&str, &str)] = &[("x", "b"), ("y", "p")];
+    const BQ: &[(&str, &str)] = &[("x", "b"), ("y", "q")];
+
+    /// The suggestion after the first trials have these scores.
+    fn suggested(trials: &[&[(&str, &str)]], scores: &[Option<f64>]) -> Option<usize> {
+        let scored = scores.iter().map(|score| vec![*score]);
+        let seen: Vec<TrialScores> = scored.chain(std::iter::repeat(vec![])).take(trials.len()).collect();
+        let tried: Vec<usize> = (0..scores.len()).collect();
+        tpe(trials).suggestion(&tried, &seen)
+    }
+
+    #[test]
+    fn the_values_that_are_common_among_the_good_and_rare_among_the_others_come_next() {
+        let (good, bad) = (Some(0.9), Some(0.1));
+        let scores = [good, bad, bad, bad];
+        // The best quarter is the first: a and p. Among the others a stands once in three and p twice, so that with
+        // the prior a speaks for a trial with 0.75 / 0.375 = 2, b with 0.25 / 0.625 = 0.4, p with 0.75 / 0.625 = 1.2
+        // and q with 0.25 / 0.375 = 2 / 3. (a, q) has 4 / 3 and (b, p) 0.48.
+        assert_eq!(suggested(&[AP, AP, BP, BQ, BP, AQ], &scores), Some(5));
+        // With the axes in each other's place it is the other one.
+        assert_eq!(suggested(&[AP, AP, AQ, BQ, BP, AQ], &scores), Some(4));
+        // Of equally promising trials the one that was drawn first.
+        assert_eq!(suggested(&[AP, BQ, BQ, BQ, AP, AP], &scores), Some(4));
+        // The other way round, the good one is the last that was tried.
+        assert_eq!(suggested(&[AP, AP, AP, BQ, AP, BQ], &[bad, bad, bad, good]), Some(5));
+    }
+
+    #[test]
+    fn trials_without_scores_say_nothing() {
+        let (good, bad) = (Some(0.9), Some(0.1));
+        // Of the two that have scores the first is good; the two that failed count nowhere.
+        let trials: [&[(&str, &str)]; 6] = [BQ, AP, BQ, BQ, AP, BQ];
+        assert_eq!(suggested(&trials, &[good, bad, None, None]), Some(5));
+        assert_eq!(suggested(&[AP, BQ, BQ, AP, BQ], &[None, None, None]), Some(3), "drawn blindly, in order");
+        assert_eq!(suggested(&[AP, BQ], &[good, bad]), None, "all were tried");
+        assert_eq!(suggested(&[AP, BQ], &[None, None]), None);
+    }
+
+    #[test]
+    fn what_a_trial_does_not_have_speaks_neither_for_it_nor_against_it() {
+        let (good, bad) = (Some(0.9), Some(0.1));
+        let a: &[(&str, &str)] = &[("x", "a")];
+        // p is bad and q unknown; the trial that has no `y` is between them and before a trial with p.
+        let trials: [&[(&str, &str)]; 6] = [AQ, AP, AP, AP, AP, a];
+        assert_eq!(suggested(&trials, &[good, bad, bad, bad]), Some(5));
+        let trials: [&[(&str, &str)]; 6] = [AQ, AP, AP, AP, a, AQ];
+        assert_eq!(suggested(&trials, &[good, bad, bad, bad]), Some(5));
+    }
+
+    #[test]
+    fn an_axis_with_one_value_decides_nothing() {
+        let choice = |x: &str| BTreeMap::from([("x".to_owned(), x.to_owned()), ("y".to_owned(), "p".to_owned())]);
+        let trials: Vec<_> = ["a", "b", "a", "b"].map(choice).to_vec();
+        let problem = SearchProblem { trials: trials.clone(), choices: trials, questions: 3, width: 1.0 };
+        let mut search = Config { share: 1.0, startup: 0.5, seed: 3 }.build(&problem).unwrap();
+        let mut seen: Vec<TrialScores> = vec![Vec::new(); 4];
+        let first = search.next(&seen);
+        assert_eq!(first.iter().filter(|&&n| n == 3).count(), 2);
+        for (trial, n) in first.into_iter().enumerate() {
+            seen[trial] = vec![Some(if trial % 2 == 0 { 1.0 } else { 0.0 }); n];
+        }
+        let more = search.next(&seen);
+        assert_eq!(more.iter().filter(|&&n| n == 3).count(), 3, "one more");
+        assert_eq!(search.stops(&seen).len(), 2);
+        assert!(search.stops(&seen).values().all(|stop| stop.reason == "others were more promising"));
+    }
 }

@@ -103,3 +103,31 @@ async fn pull(directory: &ModelDirectory, name: &str, options: &PullOptions) -> 
     let error = directory.pull(name, options, &|_| {}).await.err()?;
     Some(format!("{name} is missing here and cannot be pulled: {}", error_chain(&error)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_given_the_keys_of_the_models_that_the_experiment_uses() {
+        let model = |name: &str, variable: &str| {
+            format!(
+                "[models.{name}]\nchat.openai = {{ model = \"m\", base_url = \"http://h/v1\", api_key_env = \"{variable}\" }}\n"
+            )
+        };
+        let variables = |rest: &str| {
+            let text = format!(
+                "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n{rest}{}{}{}",
+                model("writer", "KEY"),
+                model("second", "KEY"),
+                model("idle", "OTHER")
+            );
+            let experiment = Experiment::parse(&text, ".").unwrap_or_else(|errors| panic!("{errors:?}"));
+            key_variables(&experiment).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(variables(""), [""; 0], "no model is used");
+        let both = "generator = [{ compact = { model = \"writer\" } }, { compact = { model = \"second\" } }]\n";
+        assert_eq!(variables(both), ["KEY"], "once for both, and not that of the idle one");
+        assert_eq!(variables("generator = { compact = { model = \"idle\" } }\n"), ["OTHER"]);
+    }
+}

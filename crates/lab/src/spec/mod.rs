@@ -5,6 +5,8 @@ mod engine;
 mod evaluate;
 mod overrides;
 mod reader;
+#[cfg(test)]
+mod refusal_tests;
 mod resolve;
 mod schema;
 mod scoring;

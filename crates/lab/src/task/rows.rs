@@ -111,3 +111,6 @@ pub(crate) async fn decode_matrix(
         None => Ok(None),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,3 +60,55 @@ pub(crate) async fn load_usage(cx: &Execution, artifacts: impl Iterator<Item = S
     let reads: Vec<_> = artifacts.map(|artifact| async move { usage_of(cx, &artifact).await.map(drop) }).collect();
     stream::iter(reads).buffer_unordered(AT_ONCE).try_collect().await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{spec::Experiment, task::fixture};
+    use models::ModelUsage;
+
+    fn execution(folder: &std::path::Path) -> Execution {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
+        fixture::execution(folder, Experiment::parse(text, ".").unwrap(), Vec::new())
+    }
+
+    fn usage(calls: u64) -> TaskUsage {
+        let mut all = Ledger::default();
+        all.add("gpt", &ModelUsage { calls, ..ModelUsage::default() });
+        TaskUsage { questions: [("q1".to_owned(), all.clone())].into(), all }
+    }
+
+    #[tokio::test]
+    async fn what_calls_used_is_known_to_later_runs_under_the_name_of_their_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, partial) = ("artifacts/ab/x.parquet", "partial/run/7-artifacts-ab-x.parquet");
+        let cx = execution(folder.path());
+        keep(&cx, whole, usage(1)).await.unwrap();
+        keep(&cx, partial, usage(2)).await.unwrap();
+        for cx in [cx, execution(folder.path())] {
+            load_usage(&cx, [whole, partial].map(str::to_owned).into_iter()).await.unwrap();
+            assert_eq!(usage_of(&cx, whole).await.unwrap().as_deref(), Some(&usage(1)));
+            assert_eq!(usage_of(&cx, partial).await.unwrap().as_deref(), Some(&usage(2)), "it has its own");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_never_stored_or_cannot_be_read_is_not_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let cx = execution(folder.path());
+        let damaged = "artifacts/ab/y.parquet";
+        cx.store.replace(&layout::usage(damaged), "{\"all\":").await.unwrap();
+        for name in ["artifacts/ab/x.parquet", damaged] {
+            assert_eq!(usage_of(&cx, name).await.unwrap(), None);
+        }
+        keep(&cx, damaged, usage(3)).await.unwrap();
+        assert_eq!(usage_of(&cx, damaged).await.unwrap().as_deref(), Some(&usage(3)), "it was made again");
+    }
+
+    #[test]
+    fn usage_of_an_earlier_version_has_no_questions() {
+        let read: TaskUsage = serde_json::from_str("{\"all\":{}}").unwrap();
+        assert_eq!(read, TaskUsage::default());
+        assert_eq!(serde_json::to_string(&read).unwrap(), "{\"all\":{}}");
+    }
+}

@@ -148,3 +148,45 @@ fn log_score(execution: &Execution, point: &ScorePoint) {
     let ScorePoint { trial, metric, questions, mean, .. } = point;
     execution.log("trial_scored", json!({ "trial": trial, "metric": metric, "questions": questions, "mean": mean }));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{spec::Experiment, task::fixture};
+
+    #[test]
+    fn a_step_is_written_where_it_says_something_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
+        let execution = fixture::execution(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
+        let mut steps = StepLog::default();
+        let recall = |questions, mean| ScorePoint {
+            trial: "t01".to_owned(),
+            metric: "recall".to_owned(),
+            questions,
+            mean,
+            time_ms: 0,
+        };
+        let mut said = 0;
+        // What a step knows: of a metric, and of what trials are compared by. Then the lines that are new.
+        let mut step = |of_metrics: Vec<ScorePoint>, seen: &[(&str, &[Option<f64>])]| {
+            steps.log(&execution, of_metrics.into_iter(), seen.iter().copied());
+            let log = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
+            let lines: Vec<serde_json::Value> =
+                log.lines().skip(said).map(|line| serde_json::from_str(line).unwrap()).collect();
+            said += lines.len();
+            let told = |line: serde_json::Value| {
+                assert_eq!(line["kind"], "trial_scored");
+                let word = |name: &str| line[name].as_str().unwrap().to_owned();
+                format!("{} {} {} {}", word("trial"), word("metric"), line["questions"], line["mean"])
+            };
+            lines.into_iter().map(told).collect::<Vec<String>>()
+        };
+        let scores: [Option<f64>; 3] = [Some(0.5), None, Some(1.0)];
+        let first = step(vec![recall(4, 0.5)], &[("t01", &scores), ("t02", &[]), ("t03", &[None])]);
+        assert_eq!(first, ["t01 recall 4 0.5", "t01 search_objective 3 0.75"], "nothing of those without a score");
+        assert_eq!(step(vec![recall(4, 0.5)], &[("t01", &scores)]), [""; 0], "a resumed search repeats its steps");
+        assert_eq!(step(vec![recall(4, 0.25), recall(8, 0.5)], &[]), ["t01 recall 4 0.25", "t01 recall 8 0.5"]);
+        assert_eq!(step(vec![], &[("t02", &scores)]), ["t02 search_objective 3 0.75"], "the same of another trial");
+    }
+}

@@ -356,4 +356,99 @@ mod tests {
         assert_eq!(last_run(runs.path(), "x").as_deref(), Some("x-0123456789ab"));
         assert_eq!(last_run(runs.path(), "z"), None);
     }
+
+    #[test]
+    fn a_run_that_begins_again_is_running_and_keeps_what_it_was_made_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
+        let say = |time, kind: &str, fields: Value| log.append(&Event::new(time, kind).with(&fields)).unwrap();
+        let mut reader = reader(folder.path());
+        let before = reader.look().unwrap();
+        assert_eq!(
+            (before.started_ms, before.state, before.ended_ms),
+            (0, RunState::Running, None),
+            "nothing is there yet"
+        );
+        let data = |version: &str| json!({ "version": version, "source": "d", "rows": 3 });
+        say(10, "run_started", json!({ "dataset": data("q1"), "corpus": data("c1") }));
+        for (time, kind, state) in
+            [(20, "run_failed", RunState::Failed), (30, "run_interrupted", RunState::Interrupted)]
+        {
+            say(time, kind, json!({}));
+            let view = reader.look().unwrap();
+            assert_eq!((view.state, view.ended_ms), (state, Some(time)));
+        }
+        say(40, "run_started", json!({ "corpus": data("c2") }));
+        let view = reader.look().unwrap();
+        assert_eq!((view.started_ms, view.state, view.ended_ms), (10, RunState::Running, None));
+        let version = |data: &Option<DataVersion>| data.as_ref().map(|data| data.version.clone());
+        assert_eq!((version(&view.dataset).as_deref(), version(&view.corpus).as_deref()), (Some("q1"), Some("c2")));
+        assert_eq!(view.report, None);
+    }
+
+    #[test]
+    fn lines_that_are_damaged_or_of_no_interest_are_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
+        let say = |kind: &str, fields: Value| log.append(&Event::new(5, kind).with(&fields)).unwrap();
+        say("task_started", json!({ "task": "a", "operator": "score" }));
+        say("task_finished", json!({ "task": "b", "operator": "judge" }));
+        say("task_finished", json!({ "task": "c", "operator": "embed" }));
+        say("task_partial", json!({ "task": "d", "operator": "score" }));
+        say("usage", json!({ "calls": "many" }));
+        say("trial_scored", json!({ "trial": "t01" }));
+        let path = folder.path().join("events.jsonl");
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{whole}\n\n{{\"time_ms\":5,\"kind\":\"run_finished\"\n\u{7f}\n")).unwrap();
+        let mut reader = reader(folder.path());
+        let view = reader.look().unwrap();
+        assert_eq!((view.usage.len(), view.scores.len(), view.state), (0, 0, RunState::Running));
+        assert_eq!(reader.take_scored_tasks(), ["b"]);
+    }
+
+    #[test]
+    fn of_a_trials_means_by_the_same_questions_the_last_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
+        let point = |time, trial: &str, questions: usize, mean: f64| {
+            let fields = json!({ "trial": trial, "metric": "recall", "questions": questions, "mean": mean });
+            log.append(&Event::new(time, "trial_scored").with(&fields)).unwrap();
+        };
+        for (time, trial, questions, mean) in
+            [(1, "t01", 4, 0.5), (2, "t02", 4, 0.25), (3, "t01", 8, 0.75), (4, "t01", 4, 0.125), (5, "t01", 8, 0.75)]
+        {
+            point(time, trial, questions, mean);
+        }
+        let view = reader(folder.path()).look().unwrap();
+        let of = |trial: &str| {
+            view.scores_of(trial).into_iter().map(|((_, n), point)| (n, point.mean, point.time_ms)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("t01"), [(4, 0.125, 4), (8, 0.75, 3)], "what is said twice was known at first");
+        assert_eq!((of("t02"), of("t03")), (vec![(4, 0.25, 2)], vec![]));
+    }
+
+    #[test]
+    fn the_last_run_is_the_one_that_was_written_to_last_whatever_its_name() {
+        let runs = tempfile::tempdir().unwrap();
+        let names = [
+            "x-aaaaaaaaaaaa",
+            "x-000000000000",
+            "x-ffffffffffff",
+            "x-00000000000g",
+            "x-0123456789abc",
+            "y-ffffffffffff",
+        ];
+        for (i, name) in names.into_iter().enumerate() {
+            let path = runs.path().join(name).join("events.jsonl");
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            // The third is the oldest of those that are runs of `x`.
+            let seconds = [3_000, 2_000, 1_000, 9_000, 9_000, 9_000][i];
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        }
+        std::fs::create_dir_all(runs.path().join("x-bbbbbbbbbbbb")).unwrap();
+        assert_eq!(last_run(runs.path(), "x").as_deref(), Some("x-aaaaaaaaaaaa"));
+        assert_eq!(last_run(&runs.path().join("absent"), "x"), None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     download::{Downloader, FetchError},
-    reference::HubReference,
+    reference::{HubReference, is_harmless},
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -118,11 +118,6 @@ impl RepositoryManifest {
     pub(super) fn address(&self, hub: &str, file: &ManifestFile) -> String {
         format!("{hub}/{}/resolve/{}/{}", self.repository, self.revision, file.path)
     }
-}
-
-/// Whether a path of a repository may become a path on this disk: it must not leave its folder.
-pub(super) fn is_harmless(path: &str) -> bool {
-    !path.contains('\\') && path.split('/').all(|step| !matches!(step, "" | "." | ".."))
 }
 
 /// Why no file of a repository is chosen. The texts continue a sentence that

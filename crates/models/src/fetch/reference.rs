@@ -1,6 +1,5 @@
 //! The three ways to name a model.
 
-use super::hub::is_harmless;
 use crate::{Catalogue, CatalogueEntry, Error, ModelKind};
 use std::path::{Path, PathBuf};
 
@@ -86,6 +85,11 @@ fn hub(model: &str, rest: &str) -> Result<HubReference, Error> {
         return Err(Error::Config(format!("`{model}`: expected hf:OWNER/REPOSITORY or hf:OWNER/REPOSITORY/FILE")));
     }
     Ok(HubReference { repository: format!("{owner}/{name}"), file })
+}
+
+/// Whether a path of a repository may become a path on this disk: it must not leave its folder.
+pub(super) fn is_harmless(path: &str) -> bool {
+    !path.contains('\\') && path.split('/').all(|step| !matches!(step, "" | "." | ".."))
 }
 
 #[cfg(test)]

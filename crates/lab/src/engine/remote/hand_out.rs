@@ -181,3 +181,6 @@ fn unit(tasks: &[QueuedTask]) -> Unit {
         .unwrap_or_default();
     Unit { run, questions, tasks: tasks.iter().map(of).collect() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -267,3 +267,6 @@ impl SharedDriver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,7 @@ fn work(kind: &str, inputs: &[TaskId]) -> Work {
 
 /// A plan of these tasks. Each trial is the names of the tasks whose outputs are its answers and scores; without
 /// trials, all outputs are results.
-fn plan(text: &str, trials: &[&[&str]]) -> Arc<Plan> {
+pub(in crate::engine) fn plan(text: &str, trials: &[&[&str]]) -> Arc<Plan> {
     let mut plan = Plan::default();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (name, rest) = line.split_once(": ").unwrap();
@@ -80,7 +80,7 @@ fn plan(text: &str, trials: &[&[&str]]) -> Arc<Plan> {
     Arc::new(plan)
 }
 
-fn id(plan: &Plan, name: &str) -> TaskId {
+pub(in crate::engine) fn id(plan: &Plan, name: &str) -> TaskId {
     plan.tasks.iter().position(|task| task.label == name).unwrap_or_else(|| panic!("no task {name}"))
 }
 

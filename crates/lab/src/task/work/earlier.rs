@@ -95,3 +95,6 @@ impl TaskOutput {
         Ok(Self { resumed, reused, earlier: earlier.used, ..made })
     }
 }
+
+#[cfg(test)]
+mod tests;

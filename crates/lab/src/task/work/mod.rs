@@ -183,3 +183,31 @@ fn passage_rows(question: &str, found: impl Into<RefinedPassages>) -> impl Itera
         remarks: std::mem::take(&mut remarks),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rag::Passage;
+
+    #[test]
+    fn passages_are_ranked_from_one_and_remarks_stand_in_the_first_row() {
+        let passage = |text: &str| Passage::of_text("a.md".to_owned(), text.to_owned());
+        let rows = |passages: &[&str], remarks: &[&str]| {
+            let passages = passages.iter().map(|text| passage(text)).collect();
+            let remarks = remarks.iter().map(|remark| (*remark).to_owned()).collect();
+            let found = RefinedPassages { passages, remarks, ..RefinedPassages::default() };
+            passage_rows("q1", found)
+                .map(|row| {
+                    assert_eq!(row.question, "q1");
+                    (row.rank, row.passage.map(|passage| passage.text), row.remarks)
+                })
+                .collect::<Vec<_>>()
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let remark = || vec!["cut".to_owned(), "late".to_owned()];
+        assert_eq!(rows(&[], &[]), [], "nothing was found, and nothing is to be told");
+        assert_eq!(rows(&[], &["cut", "late"]), [(0, None, remark())]);
+        assert_eq!(rows(&["one"], &[]), [(1, text("one"), vec![])]);
+        assert_eq!(rows(&["one", "two"], &["cut", "late"]), [(1, text("one"), remark()), (2, text("two"), vec![])]);
+    }
+}

@@ -325,3 +325,6 @@ fn note(view: &RunView, board: &Board) -> String {
     }
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests;

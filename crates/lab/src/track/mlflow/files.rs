@@ -141,3 +141,94 @@ fn leaderboard(board: &Board) -> ArtifactFile {
         &rows,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::fixture;
+    use eval::{Missing, Scored};
+
+    #[test]
+    fn a_file_has_the_media_type_of_its_ending() {
+        for (name, kind) in [
+            ("report.html", "text/html"),
+            ("a.b.csv", "text/csv"),
+            ("questions.json", "application/json"),
+            ("golden.jsonl", "text/plain"),
+            ("experiment.toml", "text/plain"),
+            ("html", "text/html"),
+        ] {
+            assert_eq!(ArtifactFile::new(name, "").kind(), kind, "{name}");
+        }
+    }
+
+    /// Two trials, of which the second lacks an answer and a score.
+    fn results() -> Results {
+        let mut results = fixture::results(2);
+        fixture::score(
+            &mut results,
+            "recall",
+            &[vec![Some(0.5); 5], vec![None, Some(0.25), Some(1.0), Some(1.0), Some(1.0)]],
+        );
+        fixture::choose(&mut results, "recall", &[1, 1]);
+        results.questions[0].question = "Why, \"a\"?".to_owned();
+        results.questions[0].reference = Some("So.".to_owned());
+        let found = &mut results.trials[1].questions[0];
+        found.error = Some("down".to_owned());
+        found.passages = ["a.md", "b.md"].map(|name| rag::Passage::of_text(name.to_owned(), "x".to_owned())).to_vec();
+        found.scores.insert("recall".to_owned(), Scored::plain(Score::Missing(Missing::Budget("spent".to_owned()))));
+        results
+    }
+
+    #[test]
+    fn a_question_has_a_number_for_each_score_or_the_reason_why_there_is_none() {
+        let results = results();
+        let first = row(&results, 0, &results.trials[0].questions[0]);
+        assert_eq!(
+            first,
+            [json!("a"), json!("Why, \"a\"?"), json!("So."), Value::Null, json!(""), json!(0.5), json!("")]
+        );
+        let second = row(&results, 0, &results.trials[1].questions[0]);
+        let missing = json!("answer: down; recall: not asked: spent");
+        assert_eq!(second[3..], [Value::Null, json!("a.md, b.md"), Value::Null, missing]);
+        assert_eq!(columns(&results), ["id", "question", "reference", "answer", "passages", "recall", "missing"]);
+        assert_eq!(second.len(), columns(&results).len());
+        let other = row(&results, 1, &results.trials[0].questions[0]);
+        assert_eq!(other[1..3], [Value::Null, Value::Null], "another question stands at this place");
+    }
+
+    #[test]
+    fn all_questions_of_all_trials_are_a_table_of_csv() {
+        let results = results();
+        let text = String::from_utf8(questions(&results).unwrap()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (11, "trial,id,question,reference,answer,passages,recall,missing"));
+        assert_eq!(lines[1], "t01,a,\"Why, \"\"a\"\"?\",So.,,,0.5,");
+        assert_eq!(lines[6], "t02,a,\"Why, \"\"a\"\"?\",So.,,\"a.md, b.md\",,answer: down; recall: not asked: spent");
+    }
+
+    #[test]
+    fn a_leaderboard_has_words_and_means_and_is_shown_as_a_table() {
+        let board = Board::of(&results());
+        let file = leaderboard(&board);
+        let table: Value = serde_json::from_slice(&file.bytes).unwrap();
+        let columns: Vec<&str> = table["columns"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!((columns[0], columns.last()), ("trial", Some(&"recall")));
+        assert!(!columns.contains(&"cost_usd"), "only what is compared by");
+        let cell = |row: usize, name: &str| {
+            table["data"][row][columns.iter().position(|column| *column == name).unwrap()].clone()
+        };
+        assert_eq!((cell(1, "trial"), cell(1, "retriever")), (json!("t02"), json!("bm25(top_k=2)")));
+        assert_eq!((cell(0, "recall"), cell(0, "objective")), (json!(0.5), json!(0.5)));
+        let files = [ArtifactFile::new("a.csv", "1"), file];
+        assert_eq!(tables(&files), "[{\"path\":\"leaderboard.json\",\"type\":\"table\"}]");
+        assert_eq!(tables(&files[..1]), "[]");
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_bytes_whatever_the_name() {
+        let file = |name: &str, bytes: &'static str| ArtifactFile::new(name, bytes).digest();
+        assert_eq!(file("a", "1"), file("b", "1"));
+        assert_ne!(file("a", "1"), file("a", "2"));
+    }
+}
