@@ -4,7 +4,10 @@ use eval::QuestionKind;
 use rag::Axis;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{num::NonZeroUsize, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 /// Why the value of an option is refused, with what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +55,12 @@ pub fn parse_age(text: &str) -> Result<Duration, InvalidValue> {
     };
     let number: u64 = number.trim().parse().map_err(|_| wrong())?;
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+/// The time before which something is older than this age, in milliseconds since 1970.
+pub fn unix_ms_before(age: Duration) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Parses a count that is at least 1.

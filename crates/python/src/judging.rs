@@ -7,12 +7,12 @@ use crate::{
     scoring::spec,
     settings,
     stop::PyStop,
-    work::{check_budget, to_python, wait},
+    work::{check_budget, to_python, value_error, wait},
 };
 use eval::{Score, verdict::Case};
 use lab::{Error, Progress, Scoring, ScoringChoice};
 use models::Exchange;
-use pyo3::{exceptions::PyValueError, prelude::*};
+use pyo3::prelude::*;
 use serde_json::{Map, Value, json as value};
 use std::{
     path::PathBuf,
@@ -40,7 +40,7 @@ pub(crate) fn explain(
     let rows = rows::rows(example, "example")?;
     if rows.len() != 1 {
         let n = rows.len();
-        return Err(PyValueError::new_err(format!(
+        return Err(value_error(format!(
             "example: one example is looked at, and here are {n}; `reverie.evaluate` scores many"
         )));
     }
@@ -55,7 +55,7 @@ pub(crate) fn explain(
     let work = || async move { Scoring::of_rows(spec, "example", &rows, &[], setup).await?.run().await };
     let results = wait(py, &cancel, work, |_| Ok(()))?;
     let (Some(row), Some(metric)) = (results.rows.first(), results.metrics.first()) else {
-        return Err(PyValueError::new_err("metric: there is none to score by"));
+        return Err(value_error("metric: there is none to score by"));
     };
     let scored = row.scores.get(&metric.name);
     let (score, missing) = match scored.map(|scored| &scored.score) {
@@ -117,7 +117,7 @@ pub(crate) fn qualify(
         labelled.extend(lab::planted_cases(golden.questions(), wanted));
     }
     if labelled.is_empty() {
-        return Err(PyValueError::new_err(
+        return Err(value_error(
             "there are no cases: give labelled ones as `cases`, or `golden` questions with evidence, from which cases \
              are planted",
         ));

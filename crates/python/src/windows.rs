@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What `reverie.executors.ConcurrencyController` is made of.
+/// The rule of `reverie.executors.ConcurrencyController`.
 #[pyclass(frozen, module = "reverie._core", name = "Windows")]
 pub(crate) struct PyWindows {
     since: Instant,
@@ -24,22 +24,6 @@ fn duration(seconds: f64) -> Duration {
 impl PyWindows {
     fn windows(&self) -> MutexGuard<'_, AimdWindows> {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn active(&self) -> usize {
-        self.windows().active()
-    }
-
-    pub(crate) fn success(&self, latency: f64) {
-        self.windows().record_success(latency, self.since.elapsed());
-    }
-
-    pub(crate) fn timeout(&self) {
-        self.windows().record_timeout(self.since.elapsed());
-    }
-
-    pub(crate) fn error(&self) {
-        self.windows().record_error(self.since.elapsed());
     }
 }
 
@@ -70,9 +54,9 @@ impl PyWindows {
         Self { since: Instant::now(), windows: Mutex::new(AimdWindows::new(policy, Duration::ZERO)) }
     }
 
-    #[getter(active)]
-    fn active_now(&self) -> usize {
-        self.active()
+    #[getter]
+    pub(crate) fn active(&self) -> usize {
+        self.windows().active()
     }
 
     #[getter]
@@ -94,15 +78,15 @@ impl PyWindows {
         self.windows().smoothed_latency()
     }
 
-    fn record_success(&self, latency_seconds: f64) {
-        self.success(latency_seconds);
+    pub(crate) fn record_success(&self, latency_seconds: f64) {
+        self.windows().record_success(latency_seconds, self.since.elapsed());
     }
 
-    fn record_timeout(&self) {
-        self.timeout();
+    pub(crate) fn record_timeout(&self) {
+        self.windows().record_timeout(self.since.elapsed());
     }
 
-    fn record_error(&self) {
-        self.error();
+    pub(crate) fn record_error(&self) {
+        self.windows().record_error(self.since.elapsed());
     }
 }

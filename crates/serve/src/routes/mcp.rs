@@ -5,7 +5,7 @@
 
 use super::{
     conversation::check_question,
-    request::{self, PublicBase, off_thread},
+    request::{PublicBase, off_thread, read_bytes},
     sources,
 };
 use crate::{
@@ -63,8 +63,8 @@ async fn check_request(State(service): State<Arc<HttpService>>, request: Request
     }
     let (mut parts, body) = request.into_parts();
     let checked = async {
-        let bytes =
-            request::read_bytes_within(&service, Request::from_parts(parts.clone(), body), MAX_MESSAGE_BYTES).await?;
+        let request = Request::from_parts(parts.clone(), body);
+        let bytes = read_bytes(&service, request, MAX_MESSAGE_BYTES).await?;
         if is_json(&parts.headers) {
             let message = bytes.clone();
             off_thread(bytes.len(), move || check_message(&message)).await?;
