@@ -85,16 +85,16 @@ pub fn parse_similarity(text: &str) -> Result<f64, InvalidValue> {
 
 /// Parses a duration above 0, in seconds.
 pub fn parse_seconds(text: &str) -> Result<Duration, InvalidValue> {
-    const FORM: &str = "a number of seconds above 0";
-    let seconds = parse_number(text, |seconds| seconds > 0.0, FORM)?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| InvalidValue::Form(FORM))
+    parse_duration(text, |seconds| seconds > 0.0, "a number of seconds above 0")
 }
 
 /// Parses a duration that may be 0, in seconds.
 pub fn parse_seconds_or_zero(text: &str) -> Result<Duration, InvalidValue> {
-    const FORM: &str = "a number of seconds, 0 or more";
-    let seconds = parse_number(text, |seconds| seconds >= 0.0, FORM)?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| InvalidValue::Form(FORM))
+    parse_duration(text, |seconds| seconds >= 0.0, "a number of seconds, 0 or more")
+}
+
+fn parse_duration(text: &str, is_allowed: fn(f64) -> bool, form: &'static str) -> Result<Duration, InvalidValue> {
+    Duration::try_from_secs_f64(parse_number(text, is_allowed, form)?).map_err(|_| InvalidValue::Form(form))
 }
 
 fn parse_number(text: &str, is_allowed: fn(f64) -> bool, form: &'static str) -> Result<f64, InvalidValue> {

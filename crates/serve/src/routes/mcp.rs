@@ -26,7 +26,7 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations, object,
     },
     service::RequestContext,
     transport::streamable_http_server::{
@@ -220,14 +220,10 @@ fn mcp_service(service: &Arc<HttpService>) -> StreamableHttpService<McpTools, Ne
 }
 
 fn tool(name: &'static str, description: String, parameter: &str, meaning: &str) -> Tool {
-    let schema = json!({
+    let schema = object(json!({
         "type": "object", "required": [parameter], "additionalProperties": false,
         "properties": { parameter: { "type": "string", "description": meaning } },
-    });
-    let schema = match schema {
-        Value::Object(schema) => schema,
-        _ => serde_json::Map::new(),
-    };
+    }));
     Tool::new(name, description, Arc::new(schema)).annotate(ToolAnnotations::new().read_only(true))
 }
 

@@ -1,7 +1,10 @@
-//! Phoenix's AIMD rule ([`crate::aimd`]) for Python, on the machine's
+//! The limits of [`crate::aimd`] and [`crate::adaptive`] for Python, on the machine's
 //! monotonic clock.
 
-use crate::aimd::{AimdWindows, Policy};
+use crate::{
+    adaptive::LearnedLimit,
+    aimd::{AimdWindows, Policy},
+};
 use pyo3::prelude::*;
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -30,7 +33,6 @@ impl PyWindows {
 #[pymethods]
 impl PyWindows {
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "one for each argument of Phoenix's controller")]
     fn new(
         max_concurrency: usize,
         initial_target: f64,
@@ -88,5 +90,25 @@ impl PyWindows {
 
     pub(crate) fn record_error(&self) {
         self.windows().record_error(self.since.elapsed());
+    }
+}
+
+/// What `reverie.executors` uses with `limiter="adaptive"`.
+#[pyclass(frozen, module = "reverie._core", name = "Adaptive")]
+pub(crate) struct PyAdaptive {
+    pub(crate) limit: LearnedLimit,
+}
+
+#[pymethods]
+impl PyAdaptive {
+    #[new]
+    fn new(maximum: usize) -> Self {
+        Self { limit: LearnedLimit::new(maximum) }
+    }
+
+    /// How many attempts may run now.
+    #[getter]
+    fn target_concurrency(&self) -> usize {
+        self.limit.target()
     }
 }

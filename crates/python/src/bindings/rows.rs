@@ -1,7 +1,7 @@
 //! Rows of data from Python: data frames, Arrow tables, lists of
 //! dictionaries or of objects that can be written as dictionaries.
 
-use crate::{arrow::ArrowBatch, settings, work::value_error};
+use super::{arrow::ArrowBatch, settings, work::value_error};
 use pyo3::{
     exceptions::{PyImportError, PyTypeError},
     prelude::*,

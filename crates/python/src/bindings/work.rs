@@ -1,7 +1,7 @@
 //! Work that Python waits for: it runs with the GIL released, Ctrl-C ends it, and
 //! its errors are raised as Python's.
 
-use crate::remote::runtime;
+use super::remote::runtime;
 use eval::{GeneratedQuestions, Rejection};
 use lab::{Error, FunctionFailure, Progress, Session, Setup};
 use pyo3::{

@@ -1,7 +1,7 @@
 //! An index of chunks in memory and what retrievers find in it, for programs
 //! that use the stages by themselves.
 
-use crate::{
+use super::{
     arrow::{ArrowBatch, column},
     settings,
     stages::{PyEmbedding, failed, read_chunks},

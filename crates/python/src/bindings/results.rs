@@ -1,7 +1,7 @@
 //! Results of a run for Python programs: parsed once, and queried any number of
 //! times. The package's `results.py` makes tables and pages of them.
 
-use crate::{
+use super::{
     process::check,
     remote::runtime,
     rows,

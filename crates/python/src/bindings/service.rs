@@ -1,7 +1,7 @@
 //! The HTTP service inside a server of Python: requests come as bytes and
 //! answers go as bytes, so that every route behaves as in `reverie serve`.
 
-use crate::{
+use super::{
     elsewhere::PyElsewhere,
     remote::runtime,
     work::{spawn_for_callback, value_error, wait},
@@ -44,7 +44,6 @@ impl PyService {
     /// its gateway.
     #[new]
     #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, searches_at_once=256, deadline=120.0, first_token=60.0, others=None, open_to_all=false, admin_without_key=false))]
-    #[expect(clippy::too_many_arguments, reason = "each is a parameter of the Python class, by name")]
     fn new(
         py: Python<'_>,
         bundle: String,

@@ -1,7 +1,7 @@
 //! Golden questions for Python programs: read, reviewed, anchored, divided,
 //! written, and generated from documents.
 
-use crate::{
+use super::{
     remote::runtime,
     rows, settings,
     stages::read_documents,
@@ -338,7 +338,6 @@ pub(crate) fn golden_estimate(
 /// rejected.
 #[pyfunction]
 #[pyo3(signature = (documents, tables, base, budget_usd=None, test_share=None, on_progress=None, stop=None))]
-#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn golden_generate(
     py: Python<'_>,
     documents: &Bound<'_, PyAny>,

@@ -1,7 +1,7 @@
 //! The way to the other parts of a bundle: requests pass through an object of
 //! Python's.
 
-use crate::remote::runtime;
+use super::remote::runtime;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},

@@ -2,7 +2,7 @@
 //! [`lab::Scoring`], and the package's `scores.py` makes tables of what it
 //! gives.
 
-use crate::{
+use super::{
     rows, settings,
     stages::read_documents,
     stop::PyStop,
@@ -45,7 +45,6 @@ pub(crate) fn compare_scores(
 /// `_partial` what was scored before.
 #[pyfunction]
 #[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None, documents=None, attempts=None, deadline_seconds=None))]
-#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn score(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,

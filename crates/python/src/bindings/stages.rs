@@ -2,7 +2,7 @@
 //! notebooks. Batches pass between Rust and Python through the Arrow C data
 //! interface without a copy; the GIL is released while a stage works.
 
-use crate::{
+use super::{
     arrow::{ArrowBatch, bytes, select_columns, texts, truths, vectors},
     corpus::{PyBlock, PyCorpus},
     process::check,

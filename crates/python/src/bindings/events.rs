@@ -1,7 +1,7 @@
 //! What happens while a question is answered, for Python programs that read it
 //! while it happens.
 
-use crate::{
+use super::{
     remote::runtime,
     work::{python_error, spawn_for_callback, to_json, wait},
 };

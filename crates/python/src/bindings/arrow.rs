@@ -2,7 +2,7 @@
 //! of our stages. They use other types for the same texts and numbers, lose the
 //! flags of nullable columns, and may lack columns that are not needed.
 
-use crate::work::value_error;
+use super::work::value_error;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Float32Array, RecordBatch, RecordBatchReader, StringArray, UInt8Array,
     UInt32Array, UInt64Array,

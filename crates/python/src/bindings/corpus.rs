@@ -1,7 +1,7 @@
 //! The files of a corpus for Ray Data: listed once, divided into the same
 //! blocks as by an engine, and read where a block's task runs.
 
-use crate::{process::check, remote::runtime, settings, work::value_error};
+use super::{process::check, remote::runtime, settings, work::value_error};
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow_pyarrow::PyArrowType;
 use arrow_schema::{DataType, Field, Schema};

@@ -1,7 +1,7 @@
 //! Experiments and pipelines for Python programs. They return dictionaries and
 //! JSON; the package's `experiment.py` makes tables and pages of these.
 
-use crate::{
+use super::{
     events::PyEvents,
     remote::PythonCluster,
     results::PyResults,
@@ -134,7 +134,6 @@ impl PyExperiment {
 
     /// Runs the tasks that are not done yet, and returns the results.
     #[pyo3(signature = (connect, engine=None, address=None, budget_usd=None, on_progress=None, stop=None))]
-    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn run(
         &self,
         py: Python<'_>,
@@ -209,7 +208,6 @@ impl PyExperiment {
 
     /// Where the noise of a metric of a trial of the last run comes from.
     #[pyo3(signature = (trial, metric, questions, answers, judgements, budget_usd=None, stop=None))]
-    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn noise(
         &self,
         py: Python<'_>,

@@ -1,7 +1,7 @@
 //! The parts of a bundle in several processes: each answers requests of the
 //! others, and an object of Python's passes its own requests on.
 
-use crate::{
+use super::{
     service::{PyReply, ResponsePart, open},
     work::{value_error, wait},
 };

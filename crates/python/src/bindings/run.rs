@@ -6,11 +6,10 @@
 
 mod attempt;
 
+use super::windows::{PyAdaptive, PyWindows};
 use crate::{
     adaptive::Circumstances,
-    learned::PyAdaptive,
     scheduler::{AttemptVerdict, CutReason, InputTask, RunRules, TaskClaim, TaskScheduler, WorkerNumber},
-    windows::PyWindows,
 };
 pub(crate) use attempt::PyAttempt;
 use pyo3::{
@@ -178,7 +177,6 @@ impl PyScheduler {
 impl PyScheduler {
     #[new]
     #[pyo3(signature = (generate, inputs, *, length, outputs, fallback, concurrency, max_retries, timeout, on_room))]
-    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn new(
         py: Python<'_>,
         generate: Py<PyAny>,

@@ -1,7 +1,7 @@
 //! Judges for Python programs: what a metric asks a judge about one example,
 //! and whether a judge can tell right from wrong.
 
-use crate::{
+use super::{
     golden::{PyQuestions, session},
     rows,
     scoring::spec,
@@ -23,7 +23,6 @@ use std::{
 /// check it, and every exchange with a judge, in full.
 #[pyfunction]
 #[pyo3(signature = (example, tables, judges, embedder, base, budget_usd=None, stop=None))]
-#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn explain(
     py: Python<'_>,
     example: &Bound<'_, PyAny>,
@@ -99,7 +98,6 @@ fn exchange_row(exchange: &Exchange<'_>) -> Value {
 /// Stores how they did, and returns it as a list.
 #[pyfunction]
 #[pyo3(signature = (judges, cases, golden, planted, tables, base, budget_usd=None, stop=None))]
-#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn qualify(
     py: Python<'_>,
     judges: Vec<String>,

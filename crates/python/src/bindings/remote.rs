@@ -114,7 +114,7 @@ impl PyDone {
 /// The threads that all code of this module runs on.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    crate::process::check()?;
+    super::process::check()?;
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
@@ -144,7 +144,7 @@ impl RayWorker {
             .map_err(|error| PyRuntimeError::new_err(format!("{error}: is the same version of reverie everywhere?")))?;
         let cluster = lab::ClusterSetup {
             local_folder: Some(folder.into()),
-            lessor: lessor.map(crate::limits::PythonLessor::shared),
+            lessor: lessor.map(super::limits::PythonLessor::shared),
             pull: Some(app::pull_options()),
             ..lab::ClusterSetup::default()
         };
