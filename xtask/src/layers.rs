@@ -67,5 +67,5 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "bundle query scoring check noise calibration document",
         ],
     ),
-    ("serve", &["error access telemetry http settings", "answering sampling", "service", "middleware routes server"]),
+    ("serve", &["error access telemetry settings http", "answering sampling", "service", "middleware routes server"]),
 ];

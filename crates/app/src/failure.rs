@@ -52,6 +52,11 @@ impl CommandFailure {
         Self { message: message.to_string(), code: 2, mistakes: Vec::new() }
     }
 
+    /// The failure of an operation on a file or folder, for `map_err`.
+    pub fn at(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |error| Self::runtime(format!("{}: {error}", path.display()))
+    }
+
     /// Nothing was done, because of these mistakes; `shown` has the text of each.
     pub fn with_mistakes(mistakes: Vec<Mistake>, shown: impl Iterator<Item = String>, end: Option<String>) -> Self {
         let mut lines: Vec<String> = shown.take(MAX_SHOWN).collect();

@@ -8,8 +8,8 @@ pub use result_lines::{JobLogReader, LogPart, RESULT_MARK, ResultLines};
 
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use serde_json::Value;
+use std::time::Duration;
 
 /// The time limit of a request; uploads have a longer one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -106,22 +106,6 @@ impl RayJob {
     }
 }
 
-/// A job to submit.
-pub struct JobSubmission {
-    /// Its id, which no other job has had.
-    pub id: String,
-    /// The command line.
-    pub entrypoint: String,
-    /// The working folder: a package's name.
-    pub working_dir: String,
-    /// Wheels that are installed: packages' names.
-    pub wheels: Vec<String>,
-    /// Its environment variables. Ray's dashboard shows them.
-    pub environment: BTreeMap<String, String>,
-    /// Other information that Ray stores with the job.
-    pub metadata: BTreeMap<String, String>,
-}
-
 impl RayJobsApi {
     /// The API at an address such as `http://head:8265`.
     ///
@@ -148,23 +132,13 @@ impl RayJobsApi {
         Ok(format!("gcs://{name}"))
     }
 
-    /// Starts a job.
+    /// Starts a job; `body` is the one of `POST /api/jobs/`.
     ///
     /// # Errors
     /// If the cluster cannot be reached or refuses.
-    pub async fn submit(&self, submission: &JobSubmission) -> Result<(), RayJobsError> {
-        let body = json!({
-            "submission_id": submission.id,
-            "entrypoint": submission.entrypoint,
-            "metadata": submission.metadata,
-            "runtime_env": {
-                "working_dir": submission.working_dir,
-                "py_modules": submission.wheels,
-                "env_vars": submission.environment,
-            },
-        });
+    pub async fn submit(&self, body: &Value) -> Result<(), RayJobsError> {
         for attempt in 1.. {
-            let response = self.send("submit the job", || self.request(Method::POST, "/api/jobs/").json(&body)).await?;
+            let response = self.send("submit the job", || self.request(Method::POST, "/api/jobs/").json(body)).await?;
             if response.status().is_success() {
                 break;
             }

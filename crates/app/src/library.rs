@@ -1,13 +1,18 @@
 //! The actions of the command line for programs: they return values instead of
 //! printing.
 
+pub use crate::{
+    render::{function_failures as format_function_failures, function_failures_of_scores, plot},
+    report::save_report,
+};
+
 use crate::{
     option_values::{InvalidValue, parse_dollars},
     render,
-    report::{self, write_report},
+    report::write_report,
 };
-use lab::{Error, PreparedRun, Results, ScoreResults, Session, track::Tracking};
-use std::path::{Path, PathBuf};
+use lab::{Error, PreparedRun, Results, Session, track::Tracking};
+use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 /// Runs a prepared experiment to its end: results, report, and all files of a
@@ -66,36 +71,9 @@ pub fn report(results: &Results) -> Result<String, serde_json::Error> {
     Ok(render::report(results, render::ReportForm::OneFile)?.page)
 }
 
-/// Writes the report page of results as one file, or as a page with a folder of
-/// parts beside it; by default as one file if that has at most 20 MB.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn save_report(results: &Results, page: &Path, one_file: Option<bool>) -> Result<(), Error> {
-    report::save_report(results, page, one_file)
-}
-
-/// A page with only the report's plot; it holds no question and no passage.
-///
-/// # Errors
-/// If the results cannot be written as JSON.
-pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
-    render::plot(results)
-}
-
 /// The failures of user functions in a run, as text; none if nothing failed.
 pub fn function_failures(results: &Results) -> Option<String> {
-    render::function_failures(&results.trials.iter().flat_map(|trial| &trial.function_failures).collect::<Vec<_>>())
-}
-
-/// Failures of user functions, as text; none if nothing failed.
-pub fn format_function_failures(failures: &[lab::FunctionFailure]) -> Option<String> {
-    render::function_failures(&failures.iter().collect::<Vec<_>>())
-}
-
-/// The failures of user functions in scored answers, as text; none if nothing failed.
-pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
-    render::function_failures_of_scores(results)
+    format_function_failures(results.trials.iter().flat_map(|trial| &trial.function_failures))
 }
 
 /// Checks an amount of dollars.

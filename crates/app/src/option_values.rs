@@ -4,7 +4,10 @@ use eval::QuestionKind;
 use rag::Axis;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{num::NonZeroUsize, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 /// Why the value of an option is refused, with what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +57,12 @@ pub fn parse_age(text: &str) -> Result<Duration, InvalidValue> {
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
+/// The time before which something is older than this age, in milliseconds since 1970.
+pub fn unix_ms_before(age: Duration) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)
+}
+
 /// Parses a count that is at least 1.
 pub fn parse_at_least_one(text: &str) -> Result<NonZeroUsize, InvalidValue> {
     text.parse().map_err(|_| InvalidValue::Form("a whole number that is at least 1"))
@@ -76,16 +85,16 @@ pub fn parse_similarity(text: &str) -> Result<f64, InvalidValue> {
 
 /// Parses a duration above 0, in seconds.
 pub fn parse_seconds(text: &str) -> Result<Duration, InvalidValue> {
-    const FORM: &str = "a number of seconds above 0";
-    let seconds = parse_number(text, |seconds| seconds > 0.0, FORM)?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| InvalidValue::Form(FORM))
+    parse_duration(text, |seconds| seconds > 0.0, "a number of seconds above 0")
 }
 
 /// Parses a duration that may be 0, in seconds.
 pub fn parse_seconds_or_zero(text: &str) -> Result<Duration, InvalidValue> {
-    const FORM: &str = "a number of seconds, 0 or more";
-    let seconds = parse_number(text, |seconds| seconds >= 0.0, FORM)?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| InvalidValue::Form(FORM))
+    parse_duration(text, |seconds| seconds >= 0.0, "a number of seconds, 0 or more")
+}
+
+fn parse_duration(text: &str, is_allowed: fn(f64) -> bool, form: &'static str) -> Result<Duration, InvalidValue> {
+    Duration::try_from_secs_f64(parse_number(text, is_allowed, form)?).map_err(|_| InvalidValue::Form(form))
 }
 
 fn parse_number(text: &str, is_allowed: fn(f64) -> bool, form: &'static str) -> Result<f64, InvalidValue> {

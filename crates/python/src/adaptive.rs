@@ -38,7 +38,7 @@ struct LimitState {
 }
 
 impl LearnedLimit {
-    /// A limit of which nothing is known but the most calls at once.
+    /// A limit that has learned nothing yet; `maximum` is the most calls at once.
     pub fn new(maximum: usize) -> Self {
         let settings = AdaptiveSettings { maximum, ..AdaptiveSettings::default() };
         Self { controller: AdaptiveController::new(settings), retry: RetryPolicy::default(), state: Mutex::default() }
@@ -53,7 +53,7 @@ impl LearnedLimit {
         self.controller.target()
     }
 
-    /// How long no call may start; none if one may start now.
+    /// How long no call may start; `None` if a call may start now.
     pub fn pause(&self) -> Option<Duration> {
         let (mut state, now) = (self.state(), Instant::now());
         state.paused_until = state.paused_until.filter(|until| *until > now);

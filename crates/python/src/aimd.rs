@@ -3,10 +3,9 @@
 //! at once when errors come close together.
 //!
 //! The rules are those of the `ConcurrencyController` of
-//! `phoenix.evals.executors` (3.9), save one.
-//! There the target has no bounds, and only what is read from it has: ten good
-//! windows at a maximum of 4 store up a target of 14, so that two bad ones
-//! change nothing, and a long outage is followed by good windows that raise
+//! `phoenix.evals.executors` (3.9), with one exception. Phoenix bounds only the number
+//! of calls, not the target: after ten good windows at a maximum of 4 the target is 14,
+//! so that two bad windows change nothing, and after a long outage good windows raise
 //! nothing. Here the target itself stays between 1 and the maximum.
 //!
 //! A window has no timer. It is judged, once however long it was, when the
@@ -31,7 +30,7 @@ pub struct Policy {
     pub smoothing_factor: f64,
     /// Errors within this time of each other are a collapse.
     pub collapse_window: Duration,
-    /// So many of them; 0 counts as 1.
+    /// How many errors make a collapse; 0 counts as 1.
     pub collapse_errors: usize,
 }
 

@@ -14,8 +14,8 @@
 //! attempts go first, then those that came first.
 
 use std::{
-    cmp::{Ordering, Reverse},
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
@@ -84,7 +84,7 @@ pub enum InputStatus {
     Completed,
     /// A later attempt had a result.
     CompletedWithRetries,
-    /// The last attempt had none.
+    /// The last attempt failed.
     Failed,
 }
 
@@ -114,36 +114,6 @@ struct AttemptInFlight<P> {
     cut: Option<CutReason>,
 }
 
-/// A failed task in its line.
-#[derive(Debug)]
-struct FailedTask<P>(InputTask<P>);
-
-impl<P> FailedTask<P> {
-    fn rank(&self) -> (u32, Reverse<usize>) {
-        (self.0.attempts, Reverse(self.0.index))
-    }
-}
-
-impl<P> PartialEq for FailedTask<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
-    }
-}
-
-impl<P> Eq for FailedTask<P> {}
-
-impl<P> PartialOrd for FailedTask<P> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<P> Ord for FailedTask<P> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank())
-    }
-}
-
 /// The state of a run. `P` is an input, `E` an error; times are counted from
 /// any one moment. Its size grows with the concurrency, except for the records.
 #[derive(Debug)]
@@ -156,7 +126,8 @@ pub struct TaskScheduler<P, E> {
     hired: WorkerNumber,
     workers: BTreeSet<WorkerNumber>,
     in_flight: BTreeMap<WorkerNumber, AttemptInFlight<P>>,
-    waiting: BinaryHeap<FailedTask<P>>,
+    /// Failed tasks in the order in which they are claimed.
+    waiting: BTreeMap<(Reverse<u32>, usize), InputTask<P>>,
     /// Tasks that were refused, by when they may be tried again and their place.
     resting: BTreeMap<(Duration, usize), InputTask<P>>,
     /// How often each of them was refused, by its place.
@@ -176,7 +147,7 @@ impl<P, E> TaskScheduler<P, E> {
             hired: 0,
             workers: BTreeSet::new(),
             in_flight: BTreeMap::new(),
-            waiting: BinaryHeap::new(),
+            waiting: BTreeMap::new(),
             resting: BTreeMap::new(),
             refusals: BTreeMap::new(),
             records: std::iter::repeat_with(InputRecord::default).take(length.unwrap_or(0)).collect(),
@@ -231,7 +202,7 @@ impl<P, E> TaskScheduler<P, E> {
             self.let_go(worker);
             return None;
         }
-        if let Some(FailedTask(task)) = self.waiting.pop() {
+        if let Some((_, task)) = self.waiting.pop_first() {
             return Some(TaskClaim::Again(task));
         }
         self.fetched += 1;
@@ -250,7 +221,7 @@ impl<P, E> TaskScheduler<P, E> {
             self.records.resize_with(task.index + 1, InputRecord::default);
         }
         if self.stopped || !self.workers.contains(&worker) {
-            self.waiting.push(FailedTask(task));
+            self.wait(task);
             self.let_go(worker);
             return false;
         }
@@ -284,7 +255,7 @@ impl<P, E> TaskScheduler<P, E> {
         task.attempts += 1;
         let verdict = AttemptVerdict { index: task.index, attempts: task.attempts, again };
         match again {
-            true => self.waiting.push(FailedTask(task)),
+            true => self.wait(task),
             false => record.status = InputStatus::Failed,
         }
         Some(verdict)
@@ -318,14 +289,19 @@ impl<P, E> TaskScheduler<P, E> {
     /// Tasks that have rested for long enough may be tried again.
     pub fn wake(&mut self, now: Duration) {
         while let Some(rested) = self.resting.first_entry().filter(|rested| rested.key().0 <= now) {
-            self.waiting.push(FailedTask(rested.remove()));
+            let task = rested.remove();
+            self.wait(task);
         }
     }
 
-    /// How long until the next task has rested; none if no task rests.
+    /// How long until the next task has rested; `None` if no task rests.
     pub fn next_wake(&self, now: Duration) -> Option<Duration> {
         let ((until, _), _) = self.resting.first_key_value().filter(|_| !self.stopped)?;
         Some(until.saturating_sub(now))
+    }
+
+    fn wait(&mut self, task: InputTask<P>) {
+        self.waiting.insert((Reverse(task.attempts), task.index), task);
     }
 
     /// The worker's attempt is over: its task, and how long it took.

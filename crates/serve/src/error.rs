@@ -17,12 +17,12 @@ const AFTER_REFUSALS: Duration = Duration::from_secs(10);
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     kind: &'static str,
-    code: &'static str,
+    pub(crate) code: &'static str,
     parameter: Option<Box<str>>,
     pub(crate) message: String,
     retry_after: Option<Duration>,
     /// The reason for the operator, which is not sent to the client.
-    detail: Option<Box<str>>,
+    pub(crate) detail: Option<Box<str>>,
 }
 
 /// The body of an error.
@@ -62,8 +62,8 @@ impl ApiError {
     }
 
     /// Adds a reason for the operator.
-    pub(crate) fn with_detail(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(String::into_boxed_str(detail.into())), ..self }
+    pub(crate) fn with_detail(self, detail: impl Into<Box<str>>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
     }
 
     pub(crate) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
@@ -110,10 +110,9 @@ impl ApiError {
 
     /// A failure whose reason only the operator gets: it may hold paths, addresses
     /// and names of buckets.
-    pub(crate) fn internal(detail: impl Into<String>) -> Self {
+    pub(crate) fn internal(detail: impl Into<Box<str>>) -> Self {
         let message = "the service failed on this request; its log has the reason under the request's id";
-        let error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message);
-        Self { detail: Some(String::into_boxed_str(detail.into())), ..error }
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message).with_detail(detail)
     }
 
     /// A panic, which is a bug of the service.
@@ -137,14 +136,6 @@ impl ApiError {
             503 => "shed",
             _ => "other",
         }
-    }
-
-    pub(crate) fn code(&self) -> &'static str {
-        self.code
-    }
-
-    pub(crate) fn detail(&self) -> Option<&str> {
-        self.detail.as_deref()
     }
 
     /// Whether the service or a model failed, rather than the client.
@@ -181,69 +172,67 @@ impl IntoResponse for ApiError {
 
 impl From<lab::Error> for ApiError {
     fn from(error: lab::Error) -> Self {
-        let detail: Box<str> = lab::error_chain(&error).into();
+        let detail = lab::error_chain(&error);
         if let lab::Error::Stage(rag::Error::Remote { retry_after: Some(after), .. }) = &error {
-            let public = Self::overloaded("a part of the service cannot be reached; try again", *after);
-            return Self { detail: Some(detail), ..public };
+            return Self::overloaded("a part of the service cannot be reached; try again", *after).with_detail(detail);
         }
         let model = match &error {
             lab::Error::Model(model) | lab::Error::Stage(rag::Error::Model(model)) => model,
             _ => return Self::internal(detail),
         };
-        // `detail` has addresses and settings of endpoints, which only the operator may see.
+        let bad_request = |code, reason: &str| Self::invalid(reason).with_status(StatusCode::BAD_REQUEST, code);
         let public = match model {
-            models::Error::ContextTooLong { .. } => {
-                let reason = "the conversation and the passages are longer than the model reads: ask a shorter question, \
-                              or send fewer earlier messages";
-                let public = Self::invalid(reason).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded");
-                return Self { detail: Some(detail), ..public };
-            }
-            models::Error::ContentFiltered { .. } => {
-                let public = Self::invalid("the chat model withheld its answer");
-                return Self { detail: Some(detail), ..public.with_status(StatusCode::BAD_REQUEST, "content_filter") };
-            }
-            models::Error::Timeout { .. } => {
-                return Self { detail: Some(detail), ..Self::timeout("a model did not answer in time") };
-            }
-            models::Error::BudgetExhausted { .. } => {
-                let (status, kind) = (StatusCode::TOO_MANY_REQUESTS, "insufficient_quota");
-                return Self {
-                    detail: Some(detail),
-                    ..Self::new(status, kind, kind, "the budget of the service is spent")
-                };
-            }
             models::Error::Cancelled => {
                 return Self::overloaded("the service is shutting down", Duration::from_secs(5));
             }
+            models::Error::ContextTooLong { .. } => bad_request(
+                "context_length_exceeded",
+                "the conversation and the passages are longer than the model reads: ask a shorter question, or send \
+                 fewer earlier messages",
+            ),
+            models::Error::ContentFiltered { .. } => {
+                bad_request("content_filter", "the chat model withheld its answer")
+            }
+            models::Error::Timeout { .. } => Self::timeout("a model did not answer in time"),
+            models::Error::BudgetExhausted { .. } => {
+                let (status, kind) = (StatusCode::TOO_MANY_REQUESTS, "insufficient_quota");
+                Self::new(status, kind, kind, "the budget of the service is spent")
+            }
             // A refused question does not count as a failure of the model.
             models::Error::Refused { status: 400 | 413 | 422, .. } => {
-                let public = Self::upstream("the model refused the request");
-                return Self { detail: Some(detail), code: "upstream_refused", ..public };
+                Self { code: "upstream_refused", ..Self::upstream("the model refused the request") }
             }
             models::Error::RateLimited { .. } | models::Error::Stalled { .. } => {
                 let wait = model.retry_after().unwrap_or(AFTER_REFUSALS);
-                let public =
-                    Self::overloaded("a model takes no more calls now (its rate limit); try again later", wait);
-                return Self { detail: Some(detail), code: "model_rate_limited", ..public };
+                let reason = "a model takes no more calls now (its rate limit); try again later";
+                Self { code: "model_rate_limited", ..Self::overloaded(reason, wait) }
             }
-            models::Error::Connection { .. } => "a model cannot be reached; try again later",
-            models::Error::Server { .. } => "a model's endpoint failed; try again later",
-            models::Error::NoText { .. } => "the chat model wrote no answer",
-            // Retries do not help until the operator has changed something.
-            models::Error::Authentication { .. } | models::Error::MissingKey { .. } => {
-                "a model refuses the service's key; the operator of the service must replace it"
-            }
-            models::Error::QuotaExhausted { .. } => {
-                "the service's account with a model is used up; the operator of the service must add credit"
-            }
-            models::Error::Refused { status: 404, .. } => {
-                "a model is not there under its name; the operator of the service must correct its name or address"
-            }
-            models::Error::Refused { .. } | models::Error::Redirected { .. } => {
-                "a model's endpoint refuses the service; the log of the service has the reason for its operator"
-            }
-            _ => "a model failed; try again later",
+            _ => Self::upstream(upstream_reason(model)),
         };
-        Self { detail: Some(detail), ..Self::upstream(public) }
+        // `detail` has addresses and settings of endpoints, which only the operator may see.
+        public.with_detail(detail)
+    }
+}
+
+/// Why a model failed, in words for a client.
+fn upstream_reason(model: &models::Error) -> &'static str {
+    match model {
+        models::Error::Connection { .. } => "a model cannot be reached; try again later",
+        models::Error::Server { .. } => "a model's endpoint failed; try again later",
+        models::Error::NoText { .. } => "the chat model wrote no answer",
+        // Retries do not help until the operator has changed something.
+        models::Error::Authentication { .. } | models::Error::MissingKey { .. } => {
+            "a model refuses the service's key; the operator of the service must replace it"
+        }
+        models::Error::QuotaExhausted { .. } => {
+            "the service's account with a model is used up; the operator of the service must add credit"
+        }
+        models::Error::Refused { status: 404, .. } => {
+            "a model is not there under its name; the operator of the service must correct its name or address"
+        }
+        models::Error::Refused { .. } | models::Error::Redirected { .. } => {
+            "a model's endpoint refuses the service; the log of the service has the reason for its operator"
+        }
+        _ => "a model failed; try again later",
     }
 }

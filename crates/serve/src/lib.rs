@@ -12,8 +12,9 @@ mod error;
 mod access;
 mod telemetry;
 
-mod http;
 mod settings;
+
+mod http;
 
 mod answering;
 mod sampling;

@@ -3,7 +3,7 @@
 use crate::{
     answering::ServedPipeline,
     error::ApiError,
-    http::{ClientAddress, ConnectionLimits, DrainOutcome, serve_connections},
+    http::{ClientAddress, DrainOutcome, serve_connections},
     routes,
     service::HttpService,
     telemetry::warm_up_span,
@@ -49,11 +49,6 @@ impl HttpService {
         stop: StopSignals,
     ) -> io::Result<DrainOutcome> {
         self.is_tls = tls.is_some();
-        let limits = ConnectionLimits {
-            connections: self.settings.connections,
-            reading: self.settings.reading,
-            drain: self.settings.drain,
-        };
         let service = Arc::new(self);
         let stop_sampling = CancellationToken::new();
         let sampling = tokio::spawn(service.sampler.work(service.log.sink(), stop_sampling.clone()));
@@ -89,8 +84,8 @@ impl HttpService {
                 stop_accepting.cancel();
             }
         });
-        let router = routes::router(&service);
-        let drained = serve_connections(listener, tls, router, limits, service.metrics.clone(), stop_accepting).await;
+        let (router, metrics) = (routes::router(&service), service.metrics.clone());
+        let drained = serve_connections(listener, tls, router, &service.settings, metrics, stop_accepting).await;
         stop_sampling.cancel();
         let _ = sampling.await;
         service.log.flush();

@@ -29,7 +29,8 @@ pub struct ServiceSettings {
     pub any_host: bool,
     /// Origins of other web pages that may use the service (CORS). None by default.
     pub origins: Vec<PageOrigin>,
-    /// Which answers are sampled, and what is done with them. None by default.
+    /// Which answers are sampled, and what is done with them. By default no
+    /// answer is sampled.
     pub sample: SampleSettings,
     /// The size of the cache of answers, in bytes. Default 0, which means no cache.
     pub cache_bytes: u64,

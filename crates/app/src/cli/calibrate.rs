@@ -32,10 +32,5 @@ pub async fn run(cx: &CommandContext, arguments: CalibrateArguments) -> Result<u
     let labels: Vec<AnswerLabel> = environment::read_lines(&arguments.labels)?;
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let calibration = session.latest().await?.calibrate(&arguments.metric, &labels)?;
-    if cx.json {
-        cx.print_json(&calibration)?;
-    } else {
-        cx.print(render::calibration(&calibration));
-    }
-    Ok(0)
+    cx.finish(&calibration, render::calibration)
 }

@@ -75,11 +75,7 @@ pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, C
     if let Some(path) = &arguments.junit {
         lab::write_whole(path, &render::check_junit(&check).map_err(CommandFailure::runtime)?)?;
     }
-    if cx.json {
-        cx.print_json(&check)?;
-    } else {
-        cx.print(render::check(&check));
-    }
+    cx.show(&check, render::check)?;
     Ok(match check.verdict {
         CheckVerdict::Pass => 0,
         CheckVerdict::Fail => WORSE,

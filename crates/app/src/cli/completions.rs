@@ -1,6 +1,7 @@
 //! `reverie completions`: scripts for shell completion.
 
 use crate::{command::CommandContext, failure::CommandFailure};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap_complete::{Shell, generate};
 
 /// Print a script that lets a shell complete verbs and options.
@@ -11,24 +12,13 @@ use clap_complete::{Shell, generate};
   reverie completions fish > ~/.config/fish/completions/reverie.fish")]
 pub struct CompletionsArguments {
     /// The shell.
-    shell: CompletionShell,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum CompletionShell {
-    Bash,
-    Zsh,
-    Fish,
+    #[arg(value_parser = PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>()))]
+    shell: Shell,
 }
 
 pub async fn run(cx: &CommandContext, arguments: CompletionsArguments) -> Result<u8, CommandFailure> {
-    let shell = match arguments.shell {
-        CompletionShell::Bash => Shell::Bash,
-        CompletionShell::Zsh => Shell::Zsh,
-        CompletionShell::Fish => Shell::Fish,
-    };
     let mut script = Vec::new();
-    generate(shell, &mut (cx.command_line)(), "reverie", &mut script);
+    generate(arguments.shell, &mut (cx.command_line)(), "reverie", &mut script);
     cx.print(String::from_utf8_lossy(&script).trim_end());
     Ok(0)
 }

@@ -24,16 +24,11 @@ pub async fn run(cx: &CommandContext, arguments: ComponentsArguments) -> Result<
         Some(name) => find_components(&all, name)?,
     };
     let layout = TableLayout::of_terminal();
-    if cx.json {
-        cx.print_json(&chosen)?;
-    } else if arguments.name.as_ref().is_none_or(|name| all.iter().any(|one| one.kind == name)) {
-        let chosen: Vec<ComponentDocs> = chosen.into_iter().cloned().collect();
-        cx.print(render::component_list(&chosen, &layout));
-    } else {
-        let texts: Vec<String> = chosen.iter().map(|one| render::component(one, &layout)).collect();
-        cx.print(texts.join("\n\n"));
-    }
-    Ok(0)
+    let is_list = arguments.name.as_ref().is_none_or(|name| all.iter().any(|one| one.kind == name));
+    cx.finish(&chosen, |chosen| match is_list {
+        true => render::component_list(chosen, &layout),
+        false => chosen.iter().map(|one| render::component(one, &layout)).collect::<Vec<_>>().join("\n\n"),
+    })
 }
 
 fn find_components<'a>(all: &'a [ComponentDocs], name: &str) -> Result<Vec<&'a ComponentDocs>, CommandFailure> {

@@ -92,18 +92,14 @@ pub async fn run(cx: &CommandContext, arguments: DemoArguments) -> Result<u8, Co
     let record = lab::latest_record(&answers.session).await?;
     let pipeline = open_pipeline(cx, &answers.session, &record, None).await?;
     let answered = ask_trial(&pipeline, QUESTION, &[], None).await?;
-    if cx.json {
-        cx.print_json(&serde_json::json!({
-            "retrieval": retrieved.results, "answers": answers.results, "answered": answered,
-            "reports": [retrieved.report, answers.report],
-        }))?;
-    } else {
-        cx.print(format_args!(
-            "question: {QUESTION}\n{}\n\nask another: reverie query \"…\" -f {}",
-            render::answer(&answered),
-            experiment.display(),
-        ));
-    }
+    let all = serde_json::json!({
+        "retrieval": retrieved.results, "answers": answers.results, "answered": answered,
+        "reports": [retrieved.report, answers.report],
+    });
+    cx.show(&all, |_| {
+        let (answer, file) = (render::answer(&answered), experiment.display());
+        format!("question: {QUESTION}\n{answer}\n\nask another: reverie query \"…\" -f {file}")
+    })?;
     for tracking in [retrieved.tracking, answers.tracking] {
         finish_tracking(cx, tracking).await;
     }
@@ -163,19 +159,18 @@ fn write(folder: &Path, files: &[(&str, String)], mut own: OwnFiles) -> Result<O
 
 /// Puts the manuals into the corpus folder; what is there is not fetched again.
 fn fetch(cx: &CommandContext, corpus: &Path) -> Result<(), CommandFailure> {
-    std::fs::create_dir_all(corpus)
-        .map_err(|error| CommandFailure::runtime(format!("{}: {error}", corpus.display())))?;
+    std::fs::create_dir_all(corpus).map_err(CommandFailure::at(corpus))?;
     let missing: Vec<_> = MANUALS.iter().filter(|(_, _, name)| !corpus.join(name).is_file()).collect();
     if missing.is_empty() {
         return Ok(());
     }
     // A folder of its own, because it is removed with everything in it.
     let work = corpus.with_file_name(format!(".packages-{}", store::unique_token()));
-    std::fs::create_dir(&work).map_err(|error| CommandFailure::runtime(format!("{}: {error}", work.display())))?;
+    std::fs::create_dir(&work).map_err(CommandFailure::at(&work))?;
     let fetched = unpack(cx, corpus, &work, &missing);
     let removed = std::fs::remove_dir_all(&work);
     fetched?;
-    removed.map_err(|error| CommandFailure::runtime(format!("{}: {error}", work.display())))
+    removed.map_err(CommandFailure::at(&work))
 }
 
 type DebianManual = (&'static str, &'static str, &'static str);
@@ -192,9 +187,9 @@ fn unpack(cx: &CommandContext, corpus: &Path, work: &Path, missing: &[&DebianMan
     }
     for (package, file, name) in missing {
         let from = work.join(package).join(file);
-        let failed = |error: std::io::Error| CommandFailure::runtime(format!("{}: {error}", from.display()));
+        let failed = CommandFailure::at(&from);
         let bytes = if file.ends_with(".gz") {
-            let output = Command::new("gzip").arg("-dc").arg(&from).output().map_err(failed)?;
+            let output = Command::new("gzip").arg("-dc").arg(&from).output().map_err(&failed)?;
             if !output.status.success() {
                 return Err(CommandFailure::runtime(format!("{}: gzip cannot unpack it", from.display())));
             }
@@ -221,8 +216,7 @@ fn download(folder: &Path, package: &str) -> Result<(), CommandFailure> {
 }
 
 fn find(folder: &Path, package: &str) -> Result<String, CommandFailure> {
-    let entries =
-        std::fs::read_dir(folder).map_err(|error| CommandFailure::runtime(format!("{}: {error}", folder.display())))?;
+    let entries = std::fs::read_dir(folder).map_err(CommandFailure::at(folder))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let prefix = format!("{package}_");
     names

@@ -36,12 +36,7 @@ pub async fn run(cx: &CommandContext, _: DoctorArguments) -> Result<u8, CommandF
         let found = if ok { "here".to_owned() } else { format!("reverie models pull {}", entry.name) };
         checks.push(DoctorCheck { what: entry.name.clone(), ok, found });
     }
-    if cx.json {
-        cx.print_json(&checks)?;
-    } else {
-        for check in &checks {
-            cx.print(format_args!("{}  {:32} {}", if check.ok { "ok" } else { "--" }, check.what, check.found));
-        }
-    }
-    Ok(0)
+    let line =
+        |check: &DoctorCheck| format!("{}  {:32} {}", if check.ok { "ok" } else { "--" }, check.what, check.found);
+    cx.finish(&checks, |checks| checks.iter().map(line).collect::<Vec<_>>().join("\n"))
 }

@@ -27,10 +27,5 @@ pub struct DocumentArguments {
 pub async fn run(cx: &CommandContext, arguments: DocumentArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_maybe_read_only(environment::read(&arguments.file.experiment)?, cx.setup())?;
     let document = lab::document(&session, &arguments.path).await?;
-    if cx.json {
-        cx.print_json(&document)?;
-    } else {
-        cx.print(render::document(&document));
-    }
-    Ok(0)
+    cx.finish(&document, render::document)
 }

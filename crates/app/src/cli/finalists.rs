@@ -48,11 +48,9 @@ pub async fn run(cx: &CommandContext, arguments: FinalistsArguments) -> Result<u
     if let Some(output) = &arguments.output {
         write(&session.experiment.text, output, &spaces)?;
         cx.print(format_args!("{}: written; see it with: reverie plan -f {}", output.display(), output.display()));
-    } else if cx.json {
-        let rows = record.board().leading(arguments.best.get());
-        cx.print_json(&rows.map(|row| (&row.id, &row.settings)).collect::<BTreeMap<_, _>>())?;
     } else {
-        cx.print(spaces);
+        let rows = record.board().leading(arguments.best.get());
+        cx.show(&rows.map(|row| (&row.id, &row.settings)).collect::<BTreeMap<_, _>>(), |_| spaces)?;
     }
     Ok(0)
 }
@@ -69,6 +67,5 @@ fn write(experiment: &str, output: &Path, spaces: &str) -> Result<(), CommandFai
     let text = lab::Experiment::with_space(experiment, folder, &name, spaces).map_err(|mistake| {
         CommandFailure::usage(format!("{shown} was not written, because it would have a mistake: {mistake}"))
     })?;
-    lab::write_whole(output, text.as_bytes())?;
-    Ok(())
+    Ok(lab::write_whole(output, text.as_bytes())?)
 }

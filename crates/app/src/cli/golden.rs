@@ -101,7 +101,7 @@ Exit codes: 0 all was found, 3 some was not.")]
         #[arg(long, default_value_t = 0)]
         seed: u64,
         #[command(flatten)]
-        question: DryRun,
+        dry_run: DryRun,
     },
     /// Read questions from CSV or JSONL in any known columns, or from what people asked a service, check them, and write
     /// them as ours.
@@ -127,7 +127,7 @@ Exit codes: 0 all was read, 3 some lines of traffic or feedback could not be use
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
-        question: DryRun,
+        dry_run: DryRun,
     },
     /// Write questions for other programs: CSV, JSONL or Parquet, to a folder or an object store.
     #[command(after_help = "Examples:
@@ -196,7 +196,7 @@ struct GenerateArguments {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    question: DryRun,
+    dry_run: DryRun,
     /// What it may cost, in US dollars.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     budget_usd: Option<f64>,
@@ -211,68 +211,52 @@ pub async fn run(cx: &CommandContext, arguments: GoldenArguments) -> Result<u8, 
             let opened = open_questions(&file)?;
             let mut statistics = opened.dataset.statistics();
             statistics.report.ignored_columns = opened.ignored;
-            if cx.json {
-                cx.print_json(&statistics)?;
-            } else {
-                cx.print(render::dataset(&file, &statistics));
-            }
-            Ok(0)
+            cx.finish(&statistics, |_| render::dataset(&file, &statistics))
         }
         GoldenVerb::Diff { before, after } => {
             let difference = DatasetDifference::between(&read_questions(&before)?, &read_questions(&after)?);
-            if cx.json {
-                cx.print_json(&difference)?;
-            } else {
-                cx.print(render::difference(&difference));
-            }
+            cx.show(&difference, render::difference)?;
             Ok(u8::from(!difference.is_empty()))
         }
         GoldenVerb::Anchor { file, confirmation } => {
             let yes = confirmation.is_given("golden anchor", "replaces the locations of evidence in the dataset")?;
             anchor(cx, &file.experiment, yes).await
         }
-        GoldenVerb::Split { file, test_share, seed, question } => {
+        GoldenVerb::Split { file, test_share, seed, dry_run } => {
             let mut opened = open_questions(&file)?;
             let counts = opened
                 .dataset
                 .split(test_share, seed)
                 .map_err(|error| CommandFailure::usage(format!("{}: {}", file.display(), lab::error_chain(&error))))?;
             note_ignored_columns(cx, &opened);
-            if !question.dry_run {
+            if !dry_run.is_on {
                 write_questions(&file, &opened)?;
             }
-            if cx.json {
-                cx.print_json(&counts)?;
-            } else {
-                cx.print(format_args!(
+            cx.finish(&counts, |_| {
+                format!(
                     "{}: {} to choose by, {} to report by, from {} groups of documents",
                     file.display(),
                     counts.tune,
                     counts.test,
                     counts.groups
-                ));
-            }
-            Ok(0)
+                )
+            })
         }
-        GoldenVerb::Import { file, traffic, output, yes, question } => {
-            if !question.dry_run {
+        GoldenVerb::Import { file, traffic, output, yes, dry_run } => {
+            if !dry_run.is_on {
                 refuse_to_replace(&output, yes)?;
             }
-            let Some(file) = file else { return traffic::run(cx, &traffic, &output, yes, question.dry_run) };
+            let Some(file) = file else { return traffic::run(cx, &traffic, &output, yes, dry_run.is_on) };
             let opened = open_questions(&file)?;
             let report = opened.report();
             let format = writable_format(&output)?;
             let bytes = opened.dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::runtime)?;
-            if !question.dry_run {
+            if !dry_run.is_on {
                 write_new_file(&output, &bytes, yes)?;
             }
-            if cx.json {
-                cx.print_json(&json!({ "file": output, "dataset": report }))?;
-            } else {
-                let lines = render::dataset_report(&report);
-                cx.print(format_args!("{}: {}", output.display(), lines.join("\n")));
-            }
-            Ok(0)
+            cx.finish(&json!({ "file": output, "dataset": report }), |_| {
+                format!("{}: {}", output.display(), render::dataset_report(&report).join("\n"))
+            })
         }
         GoldenVerb::Export { file, columns, output, yes } => export(cx, &file, columns, &output, yes).await,
     }
@@ -288,7 +272,7 @@ async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u
     let default = dataset.map(|dataset| session.experiment.path(&dataset.path));
     let output = arguments.output.clone().or(default).unwrap_or_else(|| PathBuf::from("golden.jsonl"));
     writable_format(&output)?;
-    if !arguments.question.dry_run {
+    if !arguments.dry_run.is_on {
         refuse_to_replace(&output, arguments.yes)?;
     }
     let corpus = lab::load_corpus(&session).await?;
@@ -298,12 +282,8 @@ async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u
     let estimate = GenerateEstimate::of(&spec.options, &passages);
     let prices = session.experiment.models.get(&spec.model).and_then(::models::ModelConfig::prices);
     let summary = render::golden_estimate(&estimate, &spec, prices);
-    if arguments.question.dry_run {
-        if cx.json {
-            cx.print_json(&estimate)?;
-        } else {
-            cx.print(summary);
-        }
+    if arguments.dry_run.is_on {
+        cx.show(&estimate, |_| summary)?;
         corpus.end().await;
         return Ok(0);
     }
@@ -319,11 +299,7 @@ async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u
         arguments.test_share.and_then(|share| golden.generated.dataset.split(share, spec.options.seed).err());
     golden.manifest.version = golden.generated.dataset.version();
     let paths = golden.write(&output, arguments.yes)?;
-    if cx.json {
-        cx.print_json(&json!({ "files": paths, "manifest": golden.manifest }))?;
-    } else {
-        cx.print(render::golden(&golden.manifest, &paths));
-    }
+    cx.show(&json!({ "files": paths, "manifest": golden.manifest }), |_| render::golden(&golden.manifest, &paths))?;
     if let Some(error) = not_split {
         return Err(CommandFailure::runtime(format!(
             "the questions are written, but not split: {}",
@@ -413,21 +389,13 @@ async fn anchor(cx: &CommandContext, experiment: &Path, yes: bool) -> Result<u8,
         }
         write_questions(&path, &opened)?;
     }
-    if cx.json {
-        let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
-        cx.print_json(&json!({ "evidence": all, "moved_questions": moved, "lost": lost, "written": yes }))?;
-    } else {
-        for lost in &lost {
-            cx.print(lost);
-        }
+    let lines: Vec<String> = lost.iter().map(ToString::to_string).collect();
+    cx.show(&json!({ "evidence": all, "moved_questions": moved, "lost": lines, "written": yes }), |_| {
         let then = if difference.is_empty() || yes { "" } else { "; nothing was written: add --yes to write them" };
-        cx.print(format_args!(
-            "{}: {} of {all} quotes found, {} questions with a new location{then}",
-            path.display(),
-            all - lost.len(),
-            moved
-        ));
-    }
+        let (path, found) = (path.display(), all - lost.len());
+        let summary = format!("{path}: {found} of {all} quotes found, {moved} questions with a new location{then}");
+        lines.iter().chain([&summary]).map(String::as_str).collect::<Vec<_>>().join("\n")
+    })?;
     Ok(if lost.is_empty() { 0 } else { INCOMPLETE })
 }
 
@@ -468,15 +436,11 @@ async fn export(
             )));
         }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| CommandFailure::runtime(format!("{}: {error}", folder.display())))?;
+            std::fs::create_dir_all(folder).map_err(CommandFailure::at(folder))?;
         }
         write_new_file(path, &bytes, yes)?;
     }
-    if cx.json {
-        cx.print_json(&json!({ "file": to, "questions": dataset.questions.len() }))?;
-    } else {
-        cx.print(format_args!("{to}: {} questions", dataset.questions.len()));
-    }
-    Ok(0)
+    cx.finish(&json!({ "file": to, "questions": dataset.questions.len() }), |_| {
+        format!("{to}: {} questions", dataset.questions.len())
+    })
 }

@@ -29,8 +29,7 @@ pub async fn run(cx: &CommandContext, arguments: InitArguments) -> Result<u8, Co
             arguments.output.display()
         )));
     }
-    let absolute =
-        folder.canonicalize().map_err(|error| CommandFailure::runtime(format!("{}: {error}", folder.display())))?;
+    let absolute = folder.canonicalize().map_err(CommandFailure::at(folder))?;
     let name: String =
         absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
     let name: String =

@@ -5,13 +5,13 @@ use crate::{
     command::{CommandContext, Confirmation, ExperimentFile},
     environment,
     failure::CommandFailure,
-    option_values::parse_age,
+    option_values::{parse_age, unix_ms_before},
     render,
 };
 use serde_json::json;
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 use store::{DamagedEntry, Error, Journal, Selection};
 
@@ -83,10 +83,8 @@ pub async fn run(cx: &CommandContext, arguments: JournalArguments) -> Result<u8,
         JournalVerb::Verify { file } => verify(cx, &path(&file.experiment)?),
         JournalVerb::Gc { file, older_than, model, confirmation } => {
             let yes = confirmation.is_given("journal gc", "removes answers that were paid")?;
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let before = older_than.map(|age| now.saturating_sub(age).as_millis());
-            let before_unix_ms = before.map(|before| i64::try_from(before).unwrap_or(i64::MAX));
-            gc(cx, &path(&file.experiment)?, &Selection { before_unix_ms, models: model }, yes)
+            let selection = Selection { before_unix_ms: older_than.map(unix_ms_before), models: model };
+            gc(cx, &path(&file.experiment)?, &selection, yes)
         }
     }
 }
@@ -103,15 +101,9 @@ fn path(experiment: &Path) -> Result<PathBuf, CommandFailure> {
 fn stats(cx: &CommandContext, path: &Path) -> Result<u8, CommandFailure> {
     let journal = Journal::open_to_read(path)?;
     let (statistics, models) = (journal.statistics()?, journal.models()?);
-    if cx.json {
-        let mut value = serde_json::to_value(statistics).map_err(CommandFailure::runtime)?;
-        value["path"] = json!(path);
-        value["models"] = json!(models);
-        cx.print_json(&value)?;
-    } else {
-        cx.print(render::journal(path, &statistics, &models));
-    }
-    Ok(0)
+    let mut value = json!(statistics);
+    (value["path"], value["models"]) = (json!(path), json!(models));
+    cx.finish(&value, |_| render::journal(path, &statistics, &models))
 }
 
 fn verify(cx: &CommandContext, path: &Path) -> Result<u8, CommandFailure> {
@@ -125,20 +117,9 @@ fn verify(cx: &CommandContext, path: &Path) -> Result<u8, CommandFailure> {
         }
         Err(error) => return Err(error.into()),
     };
-    if cx.json {
-        cx.print_json(&json!({ "path": path, "entries": entries, "damaged": damaged }))?;
-    } else if damaged.is_empty() {
-        cx.print(format_args!("{}: all of {} are intact", path.display(), render::count(entries as usize)));
-    } else {
-        for DamagedEntry { key, reason } in &damaged {
-            cx.print(format_args!("damaged: {}: {reason}", if key.is_empty() { "the file" } else { key }));
-        }
-        cx.print(format_args!(
-            "{} of {} damaged: the next run asks for them again; `reverie journal gc --yes` removes them",
-            render::count(damaged.len()),
-            render::count(entries as usize)
-        ));
-    }
+    cx.show(&json!({ "path": path, "entries": entries, "damaged": damaged }), |_| {
+        render::journal_damage(path, entries, &damaged)
+    })?;
     Ok(u8::from(!damaged.is_empty()))
 }
 
@@ -155,14 +136,9 @@ fn gc(cx: &CommandContext, path: &Path, selection: &Selection, yes: bool) -> Res
         }
         sweep => sweep?,
     };
-    if cx.json {
-        let mut value = serde_json::to_value(sweep).map_err(CommandFailure::runtime)?;
-        value["removed"] = json!(yes);
-        cx.print_json(&value)?;
-    } else {
-        cx.print(render::sweep(&sweep, yes));
-    }
-    Ok(0)
+    let mut value = json!(sweep);
+    value["removed"] = json!(yes);
+    cx.finish(&value, |_| render::sweep(&sweep, yes))
 }
 
 /// Rebuilds a journal that SQLite can no longer read.
@@ -175,17 +151,14 @@ fn salvage(cx: &CommandContext, path: &Path, yes: bool) -> Result<u8, CommandFai
         )));
     }
     let salvage = Journal::salvage(path)?;
-    if cx.json {
-        cx.print_json(&json!({ "salvaged": salvage }))?;
-    } else {
-        cx.print(format_args!(
+    cx.finish(&json!({ "salvaged": salvage }), |_| {
+        format!(
             "{}: built anew of {} answers that could still be read ({} not sent to the shared store yet); the damaged \
              file is now {}",
             path.display(),
             render::count(salvage.kept as usize),
             render::count(salvage.unsent as usize),
             salvage.damaged_file.display()
-        ));
-    }
-    Ok(0)
+        )
+    })
 }

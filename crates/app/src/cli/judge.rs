@@ -35,7 +35,7 @@ pub struct JudgeArguments {
     #[arg(long, value_name = "N")]
     planted: Option<usize>,
     #[command(flatten)]
-    question: DryRun,
+    dry_run: DryRun,
 }
 
 pub async fn run(cx: &CommandContext, arguments: JudgeArguments) -> Result<u8, CommandFailure> {
@@ -71,25 +71,16 @@ pub async fn run(cx: &CommandContext, arguments: JudgeArguments) -> Result<u8, C
             "there are no cases: golden questions with evidence give some, or --cases FILE",
         ));
     }
-    if arguments.question.dry_run {
+    if arguments.dry_run.is_on {
         let cost = lab::qualify_cost(&session, &models, &cases)?;
-        if cx.json {
-            cx.print_json(&json!({ "judges": models, "cases": cases.len(), "cost": cost }))?;
-        } else {
-            let judges = models.join(", ");
-            cx.print(format_args!("{} cases for {judges}{}", cases.len(), render::estimate(&cost)));
-        }
-        return Ok(0);
+        return cx.finish(&json!({ "judges": models, "cases": cases.len(), "cost": cost }), |_| {
+            format!("{} cases for {}{}", cases.len(), models.join(", "), render::estimate(&cost))
+        });
     }
     let mut records = Vec::new();
     for model in &models {
         cx.note(format_args!("{model}: {} cases", cases.len()));
         records.push(lab::qualify(&session, model, &cases).await?);
     }
-    if cx.json {
-        cx.print_json(&records)?;
-    } else {
-        cx.print(render::qualifications(&records));
-    }
-    Ok(0)
+    cx.finish(&records, |records| render::qualifications(records))
 }

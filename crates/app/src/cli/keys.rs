@@ -72,14 +72,10 @@ fn make(cx: &CommandContext, new: NewKey) -> Result<u8, CommandFailure> {
     let (key, entry) = ::serve::create_key(&new.name, scopes, new.requests_per_minute, random);
     file.key.push(entry);
     lab::write_whole(path, toml::to_string(&file).map_err(CommandFailure::runtime)?.as_bytes())?;
-    match cx.json {
-        true => cx.print_json(&json!({ "name": new.name, "key": key, "file": path }))?,
-        false => {
-            cx.note(format_args!("this key is shown once; {} holds its digest:", path.display()));
-            cx.print(key);
-        }
-    }
-    Ok(0)
+    cx.finish(&json!({ "name": new.name, "key": key, "file": path }), |_| {
+        cx.note(format_args!("this key is shown once; {} holds its digest:", path.display()));
+        &key
+    })
 }
 
 fn list(cx: &CommandContext, file: &KeyFile) -> Result<u8, CommandFailure> {

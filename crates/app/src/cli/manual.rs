@@ -14,9 +14,8 @@ pub struct ManualArguments {
 
 pub async fn run(cx: &CommandContext, arguments: ManualArguments) -> Result<u8, CommandFailure> {
     let folder = &arguments.folder;
-    let failed = |error| CommandFailure::runtime(format!("{}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    clap_mangen::generate_to((cx.command_line)(), folder).map_err(failed)?;
+    std::fs::create_dir_all(folder).map_err(CommandFailure::at(folder))?;
+    clap_mangen::generate_to((cx.command_line)(), folder).map_err(CommandFailure::at(folder))?;
     cx.print(format!("{}: the pages of `reverie` and its verbs", folder.display()));
     Ok(0)
 }

@@ -2,7 +2,6 @@
 //!
 //! Results go to standard output, progress and errors to standard error.
 
-mod groups;
 mod refusal;
 
 use crate::{
@@ -12,7 +11,7 @@ use crate::{
     render,
 };
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use std::{ffi::OsString, io::Write, sync::Arc};
+use std::{ffi::OsString, fmt::Write as _, io::Write, sync::Arc};
 
 /// Declares the verbs from one list: their modules, how clap parses them, the
 /// groups of `reverie --help`, and which code runs.
@@ -146,9 +145,24 @@ fn print_failure(failure: &CommandFailure, json: bool) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The command line, with its verbs in groups.
+/// The command line, with its verbs in groups. Clap has no headings for subcommands, so
+/// the list of `reverie --help` is made here from the command itself.
 fn command() -> clap::Command {
-    groups::group_verbs(CommandLine::command(), GROUPS)
+    let command = CommandLine::command();
+    let header = *command.get_styles().get_header();
+    let literal = *command.get_styles().get_literal();
+    let mut list = String::new();
+    for (group, verbs) in GROUPS {
+        let _ = writeln!(list, "{header}{group}:{header:#}");
+        for verb in verbs.iter().filter_map(|verb| command.find_subcommand(verb)) {
+            let (name, about) = (verb.get_name(), verb.get_about().map(ToString::to_string).unwrap_or_default());
+            let _ = writeln!(list, "  {literal}{name:<12}{literal:#} {about}");
+        }
+        list.push('\n');
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{header}Options:{header:#}\n{{options}}{{after-help}}"
+    ))
 }
 
 /// The form of errors: whether as JSON, and which colours. It is read from the

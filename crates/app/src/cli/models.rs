@@ -42,21 +42,13 @@ pub async fn run(cx: &CommandContext, arguments: ModelsArguments) -> Result<u8, 
     let catalogue = Catalogue::embedded();
     match arguments.verb.unwrap_or(ModelsVerb::List) {
         ModelsVerb::List => {
-            if cx.json {
-                cx.print_json(&catalogue.entries)?;
-            } else {
-                cx.print(render::catalogue(catalogue, &directory));
-            }
+            cx.show(&catalogue.entries, |_| render::catalogue(catalogue, &directory))?;
         }
         ModelsVerb::Show { name } => {
             let entry = catalogue.find(&name).ok_or_else(|| {
                 CommandFailure::usage(format!("there is no model `{name}` in the catalogue; `reverie models` lists it"))
             })?;
-            if cx.json {
-                cx.print_json(entry)?;
-            } else {
-                cx.print(render::catalogue_entry(entry, &directory));
-            }
+            cx.show(entry, |_| render::catalogue_entry(entry, &directory))?;
         }
         ModelsVerb::Pull { names } => pull_models(&names).await?,
     }

@@ -37,30 +37,22 @@ pub struct NoiseArguments {
     #[command(flatten)]
     file: ExperimentFile,
     #[command(flatten)]
-    question: DryRun,
+    dry_run: DryRun,
 }
 
 pub async fn run(cx: &CommandContext, arguments: NoiseArguments) -> Result<u8, CommandFailure> {
     cx.set_grace(PAID_CALLS_GRACE);
-    let NoiseArguments { trial, metric, questions, answers, judgements, file, question } = arguments;
+    let NoiseArguments { trial, metric, questions, answers, judgements, file, dry_run } = arguments;
     let design = NoiseDesign { questions, answers, judgements };
     design.check().map_err(CommandFailure::usage)?;
     let session = environment::open(&file.experiment, cx.setup())?;
-    if question.dry_run {
+    if dry_run.is_on {
         let cost = lab::noise_cost(&session, &trial, &metric, design).await?;
-        if cx.json {
-            cx.print_json(&json!({ "trial": trial, "metric": metric, "design": design, "cost": cost }))?;
-        } else {
+        return cx.finish(&json!({ "trial": trial, "metric": metric, "design": design, "cost": cost }), |_| {
             let repeats = format!("{questions} questions × {answers} answers × {judgements} judgements at most");
-            cx.print(format_args!("{metric} of {trial}: {repeats}{}", render::estimate(&cost)));
-        }
-        return Ok(0);
+            format!("{metric} of {trial}: {repeats}{}", render::estimate(&cost))
+        });
     }
     let result = lab::noise(&session, &trial, &metric, design).await?;
-    if cx.json {
-        cx.print_json(&result)?;
-    } else {
-        cx.print(render::noise(&result));
-    }
-    Ok(0)
+    cx.finish(&result, render::noise)
 }

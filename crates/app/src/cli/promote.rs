@@ -36,18 +36,14 @@ pub async fn run(cx: &CommandContext, arguments: PromoteArguments) -> Result<u8,
         cx.note(note);
     }
     let manifest = lab::Bundle::make(&session, &record, &answering.trial, &arguments.output).await?;
-    if cx.json {
-        cx.print_json(&manifest)?;
-    } else {
-        cx.print(format_args!(
-            "{}: trial {} of run {}, {:.1} MB, digest {}",
-            arguments.output,
+    cx.finish(&manifest, |manifest| {
+        format!(
+            "{output}: trial {} of run {}, {:.1} MB, digest {}\nserve it with: reverie serve {output}",
             manifest.trial,
             manifest.run,
             manifest.bytes() as f64 / 1e6,
-            &manifest.digest()[..12]
-        ));
-        cx.print(format_args!("serve it with: reverie serve {}", arguments.output));
-    }
-    Ok(0)
+            &manifest.digest()[..12],
+            output = arguments.output
+        )
+    })
 }

@@ -201,11 +201,7 @@ async fn chat(
         show(cx, &answered, live.is_some());
         history.push(Message::user(question.trim()));
         history.extend(answered.answer.iter().map(|answer| Message::assistant(&*answer.text)));
-        if cx.json {
-            cx.print_json(&AnswerOutput { answered, changed_since: changed_since.clone() })?;
-        } else {
-            cx.print("");
-        }
+        cx.show(&AnswerOutput { answered, changed_since: changed_since.clone() }, |_| "")?;
     }
 }
 

@@ -45,7 +45,7 @@ pub struct RunArguments {
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
-    question: DryRun,
+    dry_run: DryRun,
     /// What this run may cost, in US dollars, whatever the file says.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     budget_usd: Option<f64>,
@@ -70,7 +70,7 @@ pub async fn run(cx: &CommandContext, arguments: RunArguments) -> Result<u8, Com
     let mut experiment = environment::read_with(&arguments.file.experiment, &arguments.changes.overrides())?;
     let EngineChoice { engine, address } = &arguments.engine;
     let place = choose_place(&mut experiment, engine.as_deref(), address.as_deref()).map_err(CommandFailure::usage)?;
-    if arguments.question.dry_run {
+    if arguments.dry_run.is_on {
         print_plan(cx, experiment, arguments.budget_usd).await?;
         return Ok(0);
     }

@@ -41,10 +41,5 @@ pub async fn run(cx: &CommandContext, arguments: RunsArguments) -> Result<u8, Co
             run,
         });
     }
-    if cx.json {
-        cx.print_json(&listed)?;
-    } else {
-        cx.print(render::runs(&listed));
-    }
-    Ok(0)
+    cx.finish(&listed, |listed| render::runs(listed))
 }

@@ -54,7 +54,7 @@ pub struct ScoreArguments {
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     budget_usd: Option<f64>,
     #[command(flatten)]
-    question: DryRun,
+    dry_run: DryRun,
     /// Write the scores of each question here: .jsonl (with verdicts and
     /// transcripts) or .csv.
     #[arg(long, value_name = "FILE")]
@@ -79,17 +79,10 @@ pub async fn run(cx: &CommandContext, arguments: ScoreArguments) -> Result<u8, C
     };
     let scoring = Scoring::open(spec, &arguments.file, &documents, setup).await?;
     let estimate = scoring.estimate();
-    if arguments.question.dry_run {
-        if cx.json {
-            let metrics =
-                scoring.applicable().into_iter().map(|(metric, rows)| json!({ "metric": metric, "rows": rows }));
-            cx.print_json(
-                &json!({ "rows": scoring.n_rows(), "metrics": Value::Array(metrics.collect()), "cost": estimate }),
-            )?;
-        } else {
-            cx.print(render::scoring(&scoring, &estimate));
-        }
-        return Ok(0);
+    if arguments.dry_run.is_on {
+        let metrics = scoring.applicable().into_iter().map(|(metric, rows)| json!({ "metric": metric, "rows": rows }));
+        let plan = json!({ "rows": scoring.n_rows(), "metrics": Value::Array(metrics.collect()), "cost": estimate });
+        return cx.finish(&plan, |_| render::scoring(&scoring, &estimate));
     }
     cx.note(render::scoring(&scoring, &estimate));
     let live = render::LiveTable::start(progress, environment::audience());
@@ -131,7 +124,7 @@ pub async fn run(cx: &CommandContext, arguments: ScoreArguments) -> Result<u8, C
     })
 }
 
-/// Reads the documents at an address; a warning names files that gave none.
+/// Reads the documents at an address; a warning names each file that gave no document.
 async fn documents(
     cx: &CommandContext,
     address: &str,

@@ -348,11 +348,8 @@ async fn open(
     let bundle = async |address: &str| ServedPipeline::open_bundle(address, setup(), cache, scratch).await;
     if let Some(address) = &arguments.bundle {
         let served = bundle(address).await?;
-        let fallback = match &arguments.fallback {
-            Some(address) => Some(bundle(address).await?),
-            None => None,
-        };
-        return Ok((served, fallback));
+        let Some(address) = &arguments.fallback else { return Ok((served, None)) };
+        return Ok((served, Some(bundle(address).await?)));
     }
     let session = environment::open_maybe_read_only(environment::read(&arguments.file.experiment)?, setup())?;
     let record = arguments.run.record(cx, &session).await?;
@@ -388,5 +385,5 @@ async fn scorer(
     // Nobody waits for a judge, so it may take longer and retry more often.
     let mut setup = lab::Setup { budget_usd: arguments.score_budget_usd, ..setup };
     setup.control.retry = None;
-    Ok(Some(Arc::new(lab::Scorer::of_service(served.experiment(), &choice, setup).await?)))
+    Ok(Some(Arc::new(lab::Scorer::of_service(&served.experiment, &choice, setup).await?)))
 }

@@ -37,15 +37,10 @@ pub async fn run(cx: &CommandContext, arguments: ShowArguments) -> Result<u8, Co
         let known: Vec<_> = results.questions.iter().map(|question| question.id.as_str()).collect();
         return Err(CommandFailure::usage(format!("there is no question `{id}`; there are {}", known.join(", "))));
     }
-    if cx.json {
-        cx.print_json(&chosen)?;
-    } else if arguments.question.is_some() {
-        for result in chosen {
-            cx.print(render::question(&record, trial, result));
-        }
-    } else {
-        cx.print(format_args!("{}\n{}\n{}", record.title(), render::trial(results, trial), render::means(trial)));
-    }
+    cx.show(&chosen, |chosen| match arguments.question {
+        Some(_) => chosen.iter().map(|result| render::question(&record, trial, result)).collect::<Vec<_>>().join("\n"),
+        None => format!("{}\n{}\n{}", record.title(), render::trial(results, trial), render::means(trial)),
+    })?;
     cx.note_changes_since(&session, &record).await;
     Ok(0)
 }

@@ -4,7 +4,7 @@ use crate::{
     command::{CommandContext, Confirmation, DryRun, ExperimentFile, refuse_experiment_as_word},
     environment,
     failure::{CommandFailure, INCOMPLETE},
-    option_values::parse_age,
+    option_values::{parse_age, unix_ms_before},
     render,
 };
 use ::store::{
@@ -13,11 +13,7 @@ use ::store::{
 };
 use lab::layout::LAYOUT;
 use serde_json::json;
-use std::{
-    collections::BTreeSet,
-    path::PathBuf,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 /// Inspect, verify, clean up and copy a store: artifacts, model calls and runs, in a folder or on S3, GCS or Azure.
 #[derive(clap::Args)]
@@ -115,7 +111,7 @@ or some model calls could not be copied."
         #[command(flatten)]
         file: ExperimentFile,
         #[command(flatten)]
-        question: DryRun,
+        dry_run: DryRun,
     },
 }
 
@@ -148,14 +144,9 @@ pub async fn run(cx: &CommandContext, arguments: StoreArguments) -> Result<u8, C
         StoreVerb::Stats { place } => {
             let store = open_to_read(&place.address()?).await?;
             let inventory = upkeep::inventory(&store).await?;
-            if cx.json {
-                let mut value = serde_json::to_value(&inventory).map_err(CommandFailure::runtime)?;
-                value["store"] = json!(store.location().to_string());
-                cx.print_json(&value)?;
-            } else {
-                cx.print(render::inventory(store.location(), &inventory));
-            }
-            Ok(0)
+            let mut value = json!(inventory);
+            value["store"] = json!(store.location().to_string());
+            cx.finish(&value, |_| render::inventory(store.location(), &inventory))
         }
         StoreVerb::Verify { place, dry_run } => {
             let store = place.address()?;
@@ -165,31 +156,25 @@ pub async fn run(cx: &CommandContext, arguments: StoreArguments) -> Result<u8, C
             let verified = upkeep::verify(&store, !dry_run, on_progress).await;
             bar.finish();
             let verified = verified?;
-            if cx.json {
-                cx.print_json(&verified)?;
-            } else {
-                cx.print(render::verification(store.location(), &verified));
-            }
+            cx.show(&verified, |_| render::verification(store.location(), &verified))?;
             Ok(u8::from(!verified.damaged.is_empty()))
         }
         StoreVerb::Gc { place, older_than, unused, keep, keep_plan, confirmation } => {
             let yes = confirmation.is_given("store gc", "removes objects of the store")?;
             let address = place.address()?;
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let since = now.saturating_sub(older_than).as_millis();
             let wanted = Retention {
-                since_unix_ms: i64::try_from(since).unwrap_or(i64::MAX),
+                since_unix_ms: unix_ms_before(older_than),
                 only_used: unused || !keep.is_empty(),
                 runs: keep,
                 artifacts: planned_artifacts(cx, &keep_plan).await?,
             };
             gc(cx, &open(&address).await?, &wanted, yes).await
         }
-        StoreVerb::Copy { places, file, question } => {
+        StoreVerb::Copy { places, file, dry_run } => {
             refuse_experiment_as_word(&places, "store copy")?;
             match &places[..] {
-                [from, to] => copy(cx, from, to, question.dry_run).await,
-                [to] => copy(cx, &of_experiment(&file)?, to, question.dry_run).await,
+                [from, to] => copy(cx, from, to, dry_run.is_on).await,
+                [to] => copy(cx, &of_experiment(&file)?, to, dry_run.is_on).await,
                 _ => Err(CommandFailure::usage("name the folder or URL to copy to")),
             }
         }
@@ -217,14 +202,9 @@ async fn gc(
     if yes {
         upkeep::remove(store, &garbage, |_| {}).await?;
     }
-    if cx.json {
-        let mut value = serde_json::to_value(&garbage).map_err(CommandFailure::runtime)?;
-        value["removed"] = json!(yes);
-        cx.print_json(&value)?;
-    } else {
-        cx.print(render::garbage(&garbage, yes));
-    }
-    Ok(0)
+    let mut value = json!(garbage);
+    value["removed"] = json!(yes);
+    cx.finish(&value, |_| render::garbage(&garbage, yes))
 }
 
 async fn copy(cx: &CommandContext, from: &str, to: &str, dry_run: bool) -> Result<u8, CommandFailure> {
@@ -245,11 +225,7 @@ async fn copy(cx: &CommandContext, from: &str, to: &str, dry_run: bool) -> Resul
     // Only copies of large objects between two object stores create the folder.
     let _ = std::fs::remove_dir(&scratch);
     let copied = copied?;
-    if cx.json {
-        cx.print_json(&copied)?;
-    } else {
-        cx.print(render::copy_result(to.location(), &copied));
-    }
+    cx.show(&copied, |_| render::copy_result(to.location(), &copied))?;
     Ok(if copied.is_whole() { 0 } else { INCOMPLETE })
 }
 
@@ -258,12 +234,7 @@ async fn print_copy_plan(cx: &CommandContext, from: &ArtifactStore, to: &str) ->
     let is_new = matches!(Location::parse(to)?, Location::Folder(folder) if !folder.is_dir());
     let target = if is_new { None } else { Some(open_to_read(to).await?) };
     let missing = upkeep::plan_copy(from, target.as_ref()).await?;
-    if cx.json {
-        cx.print_json(&missing)?;
-    } else {
-        cx.print(render::copy_plan(to, &missing));
-    }
-    Ok(0)
+    cx.finish(&missing, |_| render::copy_plan(to, &missing))
 }
 
 /// Opens an existing store.

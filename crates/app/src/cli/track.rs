@@ -27,10 +27,5 @@ pub struct TrackArguments {
 pub async fn run(cx: &CommandContext, arguments: TrackArguments) -> Result<u8, CommandFailure> {
     let session = environment::open(&arguments.file.experiment, environment::setup(cx.cancel.clone()))?;
     let notes = lab::track::catch_up(&session, arguments.run.as_deref()).await?;
-    if cx.json {
-        cx.print_json(&notes)?;
-    } else {
-        cx.print(notes.join("\n"));
-    }
-    Ok(0)
+    cx.finish(&notes, |_| notes.join("\n"))
 }

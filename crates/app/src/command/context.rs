@@ -81,6 +81,34 @@ impl CommandContext {
         Ok(())
     }
 
+    /// Prints a result as JSON, or else as the text that `render` makes of it.
+    ///
+    /// # Errors
+    /// If the value cannot be written as JSON.
+    pub fn show<T: serde::Serialize, Text: Display>(
+        &self,
+        result: &T,
+        render: impl FnOnce(&T) -> Text,
+    ) -> Result<(), CommandFailure> {
+        if self.json {
+            return self.print_json(result);
+        }
+        self.print(render(result));
+        Ok(())
+    }
+
+    /// Prints the result of a command, as [`Self::show`] does, and returns the exit code 0.
+    ///
+    /// # Errors
+    /// As [`Self::show`].
+    pub fn finish<T: serde::Serialize, Text: Display>(
+        &self,
+        result: &T,
+        render: impl FnOnce(&T) -> Text,
+    ) -> Result<u8, CommandFailure> {
+        self.show(result, render).map(|()| 0)
+    }
+
     fn write(&self, result: &str) {
         match &self.result_lines {
             Some(lines) => lines.print(&format!("{result}\n")),

@@ -38,8 +38,8 @@ impl RunChoice {
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct DryRun {
     /// Only show what would be done and what it should cost.
-    #[arg(long)]
-    pub dry_run: bool,
+    #[arg(long = "dry-run")]
+    pub is_on: bool,
 }
 
 /// Confirms that something may be removed or changed.

@@ -23,11 +23,7 @@ pub async fn print_plan(
     let prepared = session.prepare().await?;
     session.experiment.remarks().iter().for_each(|remark| cx.note(remark));
     let summary = lab::summary(&session, &prepared).await?;
-    if cx.json {
-        cx.print_json(&summary)?;
-    } else {
-        cx.print(render::plan(&summary, &prepared));
-    }
+    cx.show(&summary, |_| render::plan(&summary, &prepared))?;
     Ok(())
 }
 

@@ -52,7 +52,7 @@ pub fn open_questions_to_change(path: &Path) -> Result<(DatasetFile, Key), Comma
 /// # Errors
 /// If the file cannot be read.
 pub fn key_of(path: &Path) -> Result<Key, CommandFailure> {
-    let bytes = std::fs::read(path).map_err(|error| CommandFailure::runtime(format!("{}: {error}", path.display())))?;
+    let bytes = std::fs::read(path).map_err(CommandFailure::at(path))?;
     Ok(Key::of_bytes(&bytes))
 }
 
@@ -62,8 +62,7 @@ pub fn key_of(path: &Path) -> Result<Key, CommandFailure> {
 /// If the file cannot be written.
 pub fn write_questions(path: &Path, opened: &DatasetFile) -> Result<(), CommandFailure> {
     let bytes = opened.to_bytes().map_err(|error| CommandFailure::runtime(lab::error_chain(&error)))?;
-    lab::write_whole(path, &bytes)?;
-    Ok(())
+    Ok(lab::write_whole(path, &bytes)?)
 }
 
 /// Writes a new file. A file that has appeared there in the meantime is replaced
@@ -72,8 +71,7 @@ pub fn write_questions(path: &Path, opened: &DatasetFile) -> Result<(), CommandF
 /// # Errors
 /// If the file cannot be written, or is there already.
 pub fn write_new_file(path: &Path, bytes: &[u8], replace: bool) -> Result<(), CommandFailure> {
-    if replace { lab::write_whole(path, bytes) } else { lab::write_new(path, bytes) }?;
-    Ok(())
+    Ok(if replace { lab::write_whole(path, bytes) } else { lab::write_new(path, bytes) }?)
 }
 
 /// Refuses a path where a file is already, unless the file is to be replaced.

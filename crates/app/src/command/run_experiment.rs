@@ -86,9 +86,9 @@ pub async fn finish_tracking(cx: &CommandContext, tracking: Tracking) {
     }
 }
 
-/// The exit code of a run: [`INCOMPLETE`] if results are missing because a model
-/// failed or a file could not be read; [`BUDGET_REACHED`]; [`FUNCTION_FAILED`] if
-/// a user's function failed, which running again does not repair.
+/// The exit code of a run: [`BUDGET_REACHED`]; [`FUNCTION_FAILED`] if a user's function
+/// failed, which running again does not repair; [`INCOMPLETE`] if results are missing
+/// because a model failed or a file could not be read; otherwise 0.
 pub fn exit_code(results: &Results) -> u8 {
     if results.partial.is_some() {
         return BUDGET_REACHED;

@@ -1,23 +1,23 @@
 //! The model catalogue for people.
 
-use super::{aligned, table};
+use super::{row, table};
 use models::{Catalogue, CatalogueEntry, Licence, ModelDirectory};
 use std::fmt::Write;
 
-/// All entries, and which are here.
+/// The entries of the catalogue, and whether each is on this machine.
 pub fn catalogue(catalogue: &Catalogue, directory: &ModelDirectory) -> String {
     let mut rows = table(&["model", "kind", "licence", "here", "MB", "dimensions", "tokens"], 4);
     for entry in &catalogue.entries {
-        let here = directory.holds(entry);
-        rows.add_row(vec![
-            aligned(&entry.name, false),
-            aligned(entry.kind.name(), false),
-            aligned(licence(entry), false),
-            aligned(if here { "yes" } else { "no" }, false),
-            aligned(entry.bytes() / 1_000_000, true),
-            aligned(number(entry.dimensions), true),
-            aligned(number(entry.max_tokens), true),
-        ]);
+        let here = if directory.holds(entry) { "yes" } else { "no" };
+        rows.add_row(row(&[
+            &entry.name,
+            &entry.kind.name(),
+            &licence(entry),
+            &here,
+            &(entry.bytes() / 1_000_000),
+            &number(entry.dimensions),
+            &number(entry.max_tokens),
+        ]));
     }
     format!(
         "{rows}\nget one with `reverie models pull NAME`; a model can also be a file, a folder, or hf:owner/repository"

@@ -1,7 +1,8 @@
 //! A check against a bundle: for the terminal, as Markdown for a pull request,
 //! and as JUnit's XML for programs that show tests.
 
-use super::{aligned, combination, signed_number, table, visible_line};
+use super::{combination, difference_of_means, left, number_or_dash, p_value, table, visible_line};
+use comfy_table::Cell;
 use lab::check::{Check, CheckVerdict, CheckedMetric, CheckedTrial, MetricOutcome};
 use quick_xml::{
     Writer,
@@ -37,22 +38,13 @@ fn side(side: &CheckedTrial) -> String {
 
 /// A metric's cells, under [`HEADER`].
 fn cells(metric: &CheckedMetric) -> [String; 6] {
-    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| super::number(value, 3));
-    let mut difference = metric.difference.map_or_else(|| "–".to_owned(), |mean| signed_number(mean, 3));
-    if let Some(interval) = metric.interval {
-        let _ = write!(difference, " [{}, {}]", signed_number(interval.low, 3), signed_number(interval.high, 3));
-    }
     let less = if metric.higher_is_better { "" } else { " (less is better)" };
-    let p = match metric.corrected {
-        Some(p) if p < 0.001 => "< 0.001".to_owned(),
-        p => number(p),
-    };
     [
         format!("{}{less}", metric.metric),
-        number(metric.bundle),
-        number(metric.run),
-        difference,
-        p,
+        number_or_dash(metric.bundle, 3),
+        number_or_dash(metric.run, 3),
+        difference_of_means(metric.difference, metric.interval),
+        p_value(metric.corrected),
         format!("{} of {}", metric.scored, metric.asked),
     ]
 }
@@ -86,8 +78,7 @@ pub fn check(check: &Check) -> String {
     );
     let mut lines = table(&[HEADER.as_slice(), &[""]].concat(), 1);
     for metric in &check.metrics {
-        let cells = cells(metric).into_iter().enumerate().map(|(i, cell)| aligned(cell, i > 0));
-        lines.add_row(cells.chain([aligned(outcome(metric), false)]).collect::<Vec<_>>());
+        lines.add_row(cells(metric).map(Cell::new).into_iter().chain([left(outcome(metric))]));
     }
     let _ = writeln!(text, "{lines}");
     for remark in remarks(check) {

@@ -1,17 +1,8 @@
 //! Two trials side by side, for people.
 
-use super::{aligned, combination, signed_number, table};
+use super::{combination, difference_of_means, number_or_dash, p_value, row, table};
 use lab::{MetricComparison, board::BoardRow};
 use std::fmt::Write;
-
-/// A p-value; one that rounds to zero is not zero.
-fn p_value(p: Option<f64>) -> String {
-    match p {
-        Some(p) if p < 0.001 => "< 0.001".to_owned(),
-        Some(p) => super::number(p, 3),
-        None => "–".to_owned(),
-    }
-}
 
 /// A row per metric: the difference, how sure it is and how large.
 pub fn comparison(first: &BoardRow, second: &BoardRow, rows: &[MetricComparison]) -> String {
@@ -23,22 +14,16 @@ pub fn comparison(first: &BoardRow, second: &BoardRow, rows: &[MetricComparison]
     let header = ["metric", &difference, "p", "effect", "pairs", "questions to tell"];
     let mut lines = table(&header, 1);
     for MetricComparison { metric, corrected, comparison } in rows {
-        let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| super::number(value, 3));
-        let mean = comparison.mean_difference.map(|mean| signed_number(mean, 3));
-        let mut mean = mean.unwrap_or_else(|| "–".to_owned());
-        if let Some(interval) = comparison.interval {
-            let _ = write!(mean, " [{}, {}]", signed_number(interval.low, 3), signed_number(interval.high, 3));
-        }
         let needed =
             comparison.questions_needed.map_or_else(|| "–".to_owned(), |n| format!("about {}", super::count(n)));
-        lines.add_row(vec![
-            aligned(metric, false),
-            aligned(mean, true),
-            aligned(p_value(*corrected), true),
-            aligned(number(comparison.effect_size), true),
-            aligned(format!("{} of {}", comparison.n_pairs, comparison.n_total), true),
-            aligned(needed, true),
-        ]);
+        lines.add_row(row(&[
+            &metric,
+            &difference_of_means(comparison.mean_difference, comparison.interval),
+            &p_value(*corrected),
+            &number_or_dash(comparison.effect_size, 3),
+            &format!("{} of {}", comparison.n_pairs, comparison.n_total),
+            &needed,
+        ]));
     }
     let _ = write!(
         text,

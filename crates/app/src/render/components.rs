@@ -28,7 +28,7 @@ pub struct Setting {
     pub name: String,
     /// What it takes, in words.
     pub takes: String,
-    /// The value if it is not set, as JSON; none if it must be set.
+    /// The value if it is not set, as JSON; `None` if it must be set.
     pub default: Option<Value>,
     /// What it does.
     pub description: String,
@@ -91,22 +91,17 @@ fn resolve<'a>(definitions: &'a Value, mut schema: &'a Value) -> &'a Value {
 fn takes(definitions: &Value, schema: &Value) -> String {
     let schema = resolve(definitions, schema);
     if let Some(of) = schema["anyOf"].as_array() {
-        return of.iter().map(|schema| takes(definitions, schema)).collect::<Vec<_>>().join(" or ");
+        return join_or(of.iter().map(|schema| takes(definitions, schema)));
     }
     if let Some(choices) = schema["oneOf"].as_array() {
         let word = |choice: &Value| {
             let tag = choice["properties"].as_object().and_then(|table| table.keys().next().cloned());
             choice["const"].as_str().map(|word| format!("\"{word}\"")).or(tag)
         };
-        return choices.iter().filter_map(word).collect::<Vec<_>>().join(" or ");
+        return join_or(choices.iter().filter_map(word));
     }
     if let Some(words) = schema["enum"].as_array() {
-        return words
-            .iter()
-            .filter_map(Value::as_str)
-            .map(|word| format!("\"{word}\""))
-            .collect::<Vec<_>>()
-            .join(" or ");
+        return join_or(words.iter().filter_map(Value::as_str).map(|word| format!("\"{word}\"")));
     }
     let word = |kind: &str| match kind {
         "integer" => "a whole number".to_owned(),
@@ -121,14 +116,18 @@ fn takes(definitions: &Value, schema: &Value) -> String {
         _ => "a table".to_owned(),
     };
     match &schema["type"] {
-        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).map(word).collect::<Vec<_>>().join(" or "),
+        Value::Array(kinds) => join_or(kinds.iter().filter_map(Value::as_str).map(word)),
         Value::String(kind) => word(kind),
         _ => "a table".to_owned(),
     }
 }
 
+fn join_or(words: impl Iterator<Item = String>) -> String {
+    words.collect::<Vec<_>>().join(" or ")
+}
+
 /// The names of all components, with the first sentence about each.
-pub fn component_list(all: &[ComponentDocs], layout: &TableLayout) -> String {
+pub fn component_list(all: &[&ComponentDocs], layout: &TableLayout) -> String {
     let mut rows = fitted_table(&["kind", "name", "what it does"], layout);
     let mut before = "";
     for component in all {

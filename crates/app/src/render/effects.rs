@@ -1,6 +1,6 @@
 //! The effect of each axis on the objective.
 
-use super::{aligned, table};
+use super::{row, table};
 use lab::{Board, Effect};
 
 /// A table of effects, or a sentence where there are none.
@@ -13,15 +13,7 @@ pub fn effects(board: &Board) -> String {
         let Effect { axis, value, baseline, pairs, difference, interval, .. } = effect;
         let difference = difference.map_or_else(|| "–".to_owned(), |difference| format!("{difference:+.3}"));
         let interval = interval.map_or_else(|| "–".to_owned(), |each| format!("{:+.3} to {:+.3}", each.low, each.high));
-        let [axis, value, baseline] = [axis, value, baseline].map(|text| aligned(text, false));
-        rows.add_row(vec![
-            axis,
-            value,
-            baseline,
-            aligned(difference, true),
-            aligned(interval, true),
-            aligned(pairs, true),
-        ]);
+        rows.add_row(row(&[axis, value, baseline, &difference, &interval, pairs]));
     }
     format!("what each axis changes, in trials that are equal on all other axes (no pairs: never tried so)\n{}", rows)
 }

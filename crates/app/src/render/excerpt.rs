@@ -33,15 +33,9 @@ pub fn matching(text: &str, question: &str, characters: usize) -> String {
     // A word that is in many sentences says little about which of them answers.
     let weight = |word: &String| 1.0 / shared.iter().filter(|words| words.contains(word)).count().max(1) as f64;
     let weights: Vec<f64> = shared.iter().map(|words| words.iter().map(weight).sum()).collect();
-    let mut best = 0;
-    for (i, weight) in weights.iter().enumerate() {
-        if *weight > weights[best] {
-            best = i;
-        }
-    }
-    if weights.get(best).is_none_or(|weight| *weight <= 0.0) {
-        return beginning(&text, characters);
-    }
+    // Of equal ones the first.
+    let best = (0..weights.len()).rev().max_by(|&one, &other| weights[one].total_cmp(&weights[other]));
+    let Some(best) = best.filter(|&best| weights[best] > 0.0) else { return beginning(&text, characters) };
     let fits = |start: usize, end: usize| text[start..end].trim().chars().count() <= characters;
     let (mut start, mut end) = sentences[best];
     if !fits(start, end) {

@@ -7,9 +7,9 @@ use std::fmt::Write;
 /// The most different failures that are shown.
 const SHOWN: usize = 5;
 
-/// Each different failure once, with the trials that it concerns and its
-/// traceback; none if nothing failed.
-pub fn function_failures(failures: &[&FunctionFailure]) -> Option<String> {
+/// Failures of user functions, as text: each different failure once, with the trials
+/// that it concerns and its traceback. None if nothing failed.
+pub fn function_failures<'a>(failures: impl IntoIterator<Item = &'a FunctionFailure>) -> Option<String> {
     let mut kinds: Vec<Vec<&FunctionFailure>> = Vec::new();
     let key = |one: &FunctionFailure| (one.label.clone(), one.failure.kind, one.failure.message.clone());
     for failure in failures {
@@ -47,10 +47,9 @@ pub fn function_failures(failures: &[&FunctionFailure]) -> Option<String> {
     (!text.is_empty()).then(|| text.trim_start().to_owned())
 }
 
-/// The same for answers that were scored.
+/// The failures of user functions in scored answers, as text; none if nothing failed.
 pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
-    let failures = results.function_failures();
-    function_failures(&failures.iter().collect::<Vec<_>>())
+    function_failures(&results.function_failures())
 }
 
 fn join_names(names: &[&str]) -> String {

@@ -1,7 +1,7 @@
 //! Golden questions in the terminal: their cost, the result of generating them,
 //! and the content of a dataset.
 
-use super::visible_line;
+use super::{progress_bar, visible_line};
 use crate::environment::Audience;
 use eval::{
     GenerateEstimate, GenerateProgress,
@@ -9,7 +9,7 @@ use eval::{
         DatasetDifference, DatasetReport, DatasetStatistics, IgnoredColumn, TrafficChoice, TrafficReport, UserVerdict,
     },
 };
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use lab::{GenerateSpec, GoldenManifest};
 use std::{collections::BTreeMap, path::Path, path::PathBuf};
 
@@ -35,11 +35,7 @@ pub struct GoldenBar(ProgressBar);
 impl GoldenBar {
     /// Begins.
     pub fn start(size: usize, audience: Audience) -> Self {
-        let bar = if audience == Audience::Terminal { ProgressBar::new(size as u64) } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} questions, {msg} drafts, {elapsed}") {
-            bar.set_style(style);
-        }
-        Self(bar)
+        Self(progress_bar(size, "{bar:30} {pos}/{len} questions, {msg} drafts, {elapsed}", audience))
     }
 
     /// Shows how far it is.
@@ -190,17 +186,9 @@ pub fn difference(difference: &DatasetDifference) -> String {
     for changed in &difference.changed {
         text.push_str(&format!("~ {} {} ({})\n", changed.id, changed.after.question, changed.fields.join(", ")));
     }
-    let n = |list: usize, word: &str| format!("{list} {word}");
-    text.push_str(
-        &[
-            n(difference.added.len(), "added"),
-            n(difference.removed.len(), "removed"),
-            n(difference.changed.len(), "changed"),
-            n(difference.unchanged, "the same"),
-        ]
-        .join(", "),
-    );
-    text
+    let [added, removed] = [&difference.added, &difference.removed].map(Vec::len);
+    let (changed, unchanged) = (difference.changed.len(), difference.unchanged);
+    text + &format!("{added} added, {removed} removed, {changed} changed, {unchanged} the same")
 }
 
 /// `name: a 3, b 2`, largest first; empty without values.

@@ -1,8 +1,8 @@
 //! The statistics and the cleanup of the journal, as text.
 
-use super::{aligned, count, table};
+use super::{count, row, table};
 use std::{fmt::Write, path::Path};
-use store::{JournalStatistics, ModelStatistics, Sweep};
+use store::{DamagedEntry, JournalStatistics, ModelStatistics, Sweep};
 
 /// What a journal holds and has saved.
 pub fn journal(path: &Path, statistics: &JournalStatistics, models: &[ModelStatistics]) -> String {
@@ -15,14 +15,14 @@ pub fn journal(path: &Path, statistics: &JournalStatistics, models: &[ModelStati
     );
     let mut rows = table(&["model", "kind", "answers", "tokens read", "written", "paid"], 2);
     for model in models {
-        rows.add_row(vec![
-            aligned(&model.model, false),
-            aligned(&model.kind, false),
-            aligned(count(model.entries as usize), true),
-            aligned(count(model.prompt_tokens as usize), true),
-            aligned(count(model.completion_tokens as usize), true),
-            aligned(format_usd(model.cost_usd), true),
-        ]);
+        rows.add_row(row(&[
+            &model.model,
+            &model.kind,
+            &count(model.entries as usize),
+            &count(model.prompt_tokens as usize),
+            &count(model.completion_tokens as usize),
+            &format_usd(model.cost_usd),
+        ]));
     }
     let _ = write!(
         text,
@@ -34,6 +34,22 @@ pub fn journal(path: &Path, statistics: &JournalStatistics, models: &[ModelStati
         let _ = write!(text, "\nnot in the shared store yet: {} answers", count(statistics.unsent as usize));
     }
     text
+}
+
+/// The damaged entries of a journal with this many entries.
+pub fn journal_damage(path: &Path, entries: u64, damaged: &[DamagedEntry]) -> String {
+    let entries = count(entries as usize);
+    if damaged.is_empty() {
+        return format!("{}: all of {entries} are intact", path.display());
+    }
+    let line = |DamagedEntry { key, reason }: &DamagedEntry| {
+        format!("damaged: {}: {reason}\n", if key.is_empty() { "the file" } else { key })
+    };
+    let lines: String = damaged.iter().map(line).collect();
+    let damaged = count(damaged.len());
+    format!(
+        "{lines}{damaged} of {entries} damaged: the next run asks for them again; `reverie journal gc --yes` removes them"
+    )
 }
 
 /// What was, or would be, taken out.

@@ -1,6 +1,6 @@
 //! How judges did on labelled cases, and how far they agree with people.
 
-use super::table;
+use super::{left, number_or_dash, table};
 use eval::statistics::Interval;
 use lab::{Calibration, QualificationRecord};
 
@@ -23,7 +23,7 @@ pub fn qualifications(records: &[QualificationRecord]) -> String {
     );
     for record in records {
         for found in &record.kinds {
-            table.add_row(vec![
+            let row = [
                 record.judge.clone(),
                 found.kind.name().to_owned(),
                 found.n.to_string(),
@@ -34,7 +34,8 @@ pub fn qualifications(records: &[QualificationRecord]) -> String {
                 interval(found.accuracy_interval),
                 number(found.threshold),
                 if found.qualified { "yes" } else { "no" }.to_owned(),
-            ]);
+            ];
+            table.add_row(row.map(left));
         }
     }
     let mut text = table.to_string();
@@ -51,7 +52,7 @@ pub fn calibration(calibration: &Calibration) -> String {
     let Calibration { metric, agreement, trials, n_labels } = calibration;
     let mut text = format!("{metric}: {n_labels} labels");
     if let Some(agreement) = agreement {
-        let kappa = agreement.kappa.map_or("–".to_owned(), |kappa| super::number(kappa, 2));
+        let kappa = number(agreement.kappa);
         text.push_str(&format!(
             "\nagreement {:.2}, Cohen's kappa {kappa} {} over {} cases",
             agreement.observed,
@@ -73,7 +74,7 @@ pub fn calibration(calibration: &Calibration) -> String {
     let mut table = table(&["trial", "labels", "judged", "judge's mean", "bias", "corrected mean", "95 %"], 1);
     for row in trials {
         let corrected = row.corrected.as_ref();
-        table.add_row(vec![
+        let cells = [
             row.trial.clone(),
             row.n_labels.to_string(),
             row.n_judged.to_string(),
@@ -81,13 +82,14 @@ pub fn calibration(calibration: &Calibration) -> String {
             number(corrected.map(|corrected| corrected.bias)),
             number(corrected.map(|corrected| corrected.mean)),
             interval(corrected.map(|corrected| corrected.interval)),
-        ]);
+        ];
+        table.add_row(cells.map(left));
     }
     format!("{text}\n{table}")
 }
 
 fn number(value: Option<f64>) -> String {
-    value.map_or("–".to_owned(), |value| super::number(value, 2))
+    number_or_dash(value, 2)
 }
 
 fn interval(value: Option<Interval>) -> String {

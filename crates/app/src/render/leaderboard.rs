@@ -1,8 +1,7 @@
 //! The leaderboard for people: lays out what `lab::Board` says, as wide as the
 //! terminal is. Columns that do not fit are left out, and named.
 
-use super::{aligned, combination, number, table, visible_line};
-use eval::statistics::Summary;
+use super::{combination, mean, number, number_or_dash, table, visible_line};
 use lab::{
     Board, Results, TrialResult,
     board::{About, BoardRow, Cell, CellScores, Column, ColumnKind, Note},
@@ -20,7 +19,7 @@ pub struct NoColumn {
 /// The width, the columns and the order of a leaderboard.
 #[derive(Debug, Clone, Default)]
 pub struct TableLayout {
-    /// The most characters of a line; none where there is no limit.
+    /// The most characters of a line; `None` without a limit.
     pub width: Option<usize>,
     /// The names of the columns to show. If empty, every column that has values and fits.
     pub columns: Vec<String>,
@@ -219,12 +218,8 @@ fn lines(columns: &[TableColumn<'_>], rows: &[&BoardRow]) -> Vec<String> {
     let words = columns.iter().filter(|shown| shown.column.kind == ColumnKind::Axis).count();
     let mut made = table(&header, words + 2);
     for row in rows {
-        let first = [aligned(row.standing.mark(), false), aligned(&row.id, false)];
-        let cell = |shown: &TableColumn<'_>| {
-            let cell = row.cells.get(shown.place).unwrap_or(&Cell::Empty);
-            aligned(format_cell(shown, cell), shown.column.kind != ColumnKind::Axis)
-        };
-        made.add_row(first.into_iter().chain(columns.iter().map(cell)).collect::<Vec<_>>());
+        let cell = |shown: &TableColumn<'_>| format_cell(shown, row.cells.get(shown.place).unwrap_or(&Cell::Empty));
+        made.add_row([row.standing.mark().to_owned(), row.id.clone()].into_iter().chain(columns.iter().map(cell)));
     }
     made.lines().collect()
 }
@@ -287,7 +282,7 @@ fn format_cell(shown: &TableColumn<'_>, cell: &Cell) -> String {
         (Cell::Number(value), _) => number(*value, column.digits),
         (Cell::Scores(CellScores { summary, .. }), kind) => {
             let is_brief = kind == ColumnKind::Metric && !shown.is_named || shown.brevity == Brevity::WithoutIntervals;
-            let mean = if is_brief { value(summary) } else { interval(summary) };
+            let mean = if is_brief { number_or_dash(summary.mean, 3) } else { mean(summary) };
             match shown.questions {
                 // Metrics of an objective may be asked of different questions.
                 _ if kind != ColumnKind::Metric && summary.n_failed == 0 => mean,
@@ -319,19 +314,6 @@ fn values_only(label: &str) -> String {
     values
 }
 
-fn interval(summary: &Summary) -> String {
-    match (summary.mean, summary.low, summary.high) {
-        (Some(mean), Some(low), Some(high)) => {
-            format!("{} [{}, {}]", number(mean, 3), number(low, 3), number(high, 3))
-        }
-        _ => value(summary),
-    }
-}
-
-fn value(summary: &Summary) -> String {
-    summary.mean.map_or_else(|| "–".to_owned(), |mean| number(mean, 3))
-}
-
 /// A note, with advice for a reader of the terminal.
 fn format_note(note: &Note, is_first: bool) -> String {
     let (text, subject) = (&note.text, note.subject.as_deref().unwrap_or_default());
@@ -357,12 +339,11 @@ pub fn trial(results: &Results, trial: &TrialResult) -> String {
     header.extend(results.metrics.iter().map(|metric| metric.name.as_str()));
     let mut rows = table(&header, 1);
     for result in &trial.questions {
-        let mut row = vec![aligned(&result.question, false)];
-        row.extend(results.metrics.iter().map(|metric| {
+        let scores = results.metrics.iter().map(|metric| {
             let score = result.scores.get(&metric.name).and_then(|scored| scored.score.value());
-            aligned(score.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}")), true)
-        }));
-        rows.add_row(row);
+            score.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"))
+        });
+        rows.add_row(std::iter::once(result.question.clone()).chain(scores));
     }
     let mut text = format!("{}: {}\n{rows}", trial.trial.id, combination(&trial.trial.labels));
     let _ = write!(text, "\none question in full: reverie show {} QUESTION", trial.trial.id);
@@ -372,6 +353,7 @@ pub fn trial(results: &Results, trial: &TrialResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eval::statistics::Summary;
     use lab::{Answering, board::TrialStanding};
     use std::collections::BTreeMap;
 

@@ -6,8 +6,7 @@
 //! model.
 
 use super::{
-    count,
-    duration::short,
+    count, duration,
     progress_lines::{ProgressLines, describe_wait},
     visible_line,
 };
@@ -132,7 +131,7 @@ impl Drawer {
             "rows/s",
             "average",
             self.started.elapsed().as_secs_f64(),
-            lab::seconds_left(operators).map_or_else(String::new, |left| format!(", about {} left", short(left)))
+            lab::seconds_left(operators).map_or_else(String::new, |left| format!(", about {} left", duration(left)))
         )];
         lines.extend(operators.iter().map(line));
         if !models.is_empty() {

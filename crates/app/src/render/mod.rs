@@ -5,7 +5,6 @@ mod check;
 mod comparison;
 mod components;
 mod document;
-mod duration;
 mod effects;
 mod excerpt;
 mod functions;
@@ -36,7 +35,7 @@ pub use functions::{function_failures, function_failures_of_scores};
 pub use golden::{
     GoldenBar, dataset, dataset_report, difference, golden, golden_estimate, ignored_columns, traffic_report,
 };
-pub use journal::{journal, sweep};
+pub use journal::{journal, journal_damage, sweep};
 pub use judges::{calibration, qualifications};
 pub use leaderboard::{TableLayout, leaderboard, trial};
 pub use live::LiveTable;
@@ -53,8 +52,11 @@ pub use visible::{visible, visible_json, visible_line};
 
 pub use lab::board::count;
 
+use crate::environment::Audience;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use std::collections::BTreeMap;
+use eval::statistics::{Interval, Summary};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{collections::BTreeMap, fmt::Display};
 
 /// A line below the header and around the table, none between rows.
 const STYLE: TableStyle = TableStyle::new()
@@ -82,29 +84,66 @@ fn signed_number(value: f64, digits: usize) -> String {
     if text.starts_with('-') { text } else { format!("+{text}") }
 }
 
+/// A number with this many decimals, or `–` if there is none.
+fn number_or_dash(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| number(value, digits))
+}
+
+/// A mean with its interval, as far as it has them: `0.512 [0.431, 0.593]`.
+fn mean(summary: &Summary) -> String {
+    match (summary.mean, summary.low, summary.high) {
+        (Some(mean), Some(low), Some(high)) => {
+            format!("{} [{}, {}]", number(mean, 3), number(low, 3), number(high, 3))
+        }
+        (mean, ..) => number_or_dash(mean, 3),
+    }
+}
+
+/// A difference with its interval, as far as it has them: `+0.081 [-0.012, +0.174]`.
+fn difference_of_means(mean: Option<f64>, interval: Option<Interval>) -> String {
+    let mean = mean.map_or_else(|| "–".to_owned(), |mean| signed_number(mean, 3));
+    let interval = interval.map(|each| format!(" [{}, {}]", signed_number(each.low, 3), signed_number(each.high, 3)));
+    mean + &interval.unwrap_or_default()
+}
+
+/// A p-value; one that rounds to zero is not zero.
+fn p_value(p: Option<f64>) -> String {
+    if p.is_some_and(|p| p < 0.001) { "< 0.001".to_owned() } else { number_or_dash(p, 3) }
+}
+
 /// A table with the given header; columns from `first_number` on hold numbers.
 fn table(header: &[&str], first_number: usize) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header.iter().enumerate().map(|(i, name)| aligned(name, i >= first_number)));
+    table.set_header(header);
+    table.column_iter_mut().skip(first_number).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table
 }
 
-fn aligned(text: impl ToString, number: bool) -> Cell {
-    let cell = Cell::new(text.to_string());
-    if number { cell.set_alignment(CellAlignment::Right) } else { cell }
+/// The cells of a row.
+fn row(cells: &[&dyn Display]) -> Vec<String> {
+    cells.iter().map(ToString::to_string).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A cell that is aligned to the left, also in a column of numbers.
+fn left(text: impl ToString) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Left)
+}
 
-    #[test]
-    fn what_rounds_to_nothing_has_no_sign() {
-        assert_eq!(
-            (number(-0.0004, 3), number(-0.0, 2), number(-0.0006, 3)),
-            ("0.000".into(), "0.00".into(), "-0.001".into())
-        );
-        assert_eq!((signed_number(-0.0004, 3), signed_number(0.25, 2)), ("+0.000".into(), "+0.25".into()));
+/// A progress bar of this form, if somebody reads it at a terminal.
+fn progress_bar(length: usize, template: &str, audience: Audience) -> ProgressBar {
+    let bar = if audience == Audience::Terminal { ProgressBar::new(length as u64) } else { ProgressBar::hidden() };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// A duration in seconds, minutes or hours, whichever are enough.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        ..100.0 => format!("{seconds:.0} s"),
+        ..6000.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
     }
 }

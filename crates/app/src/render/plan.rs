@@ -1,6 +1,6 @@
 //! The plan, as text.
 
-use super::{aligned, combination, count, duration::short, table, visible_line};
+use super::{combination, count, duration, row, table, visible_line};
 use lab::{CostEstimate, PlanSummary, PreparedRun};
 use models::Cap;
 use std::fmt::Write;
@@ -23,14 +23,14 @@ pub fn plan(summary: &PlanSummary, prepared: &PreparedRun) -> String {
     text.push_str(&trials(summary));
     let mut rows = table(&["operator", "tasks if alone", "unique", "stored", "to run", "time"], 1);
     for operator in &summary.operators {
-        rows.add_row(vec![
-            aligned(operator.operator.name(), false),
-            aligned(count(operator.planned), true),
-            aligned(count(operator.unique), true),
-            aligned(count(operator.stored), true),
-            aligned(count(operator.unique - operator.stored), true),
-            aligned(time_of(summary, operator.operator), true),
-        ]);
+        rows.add_row(row(&[
+            &operator.operator.name(),
+            &count(operator.planned),
+            &count(operator.unique),
+            &count(operator.stored),
+            &count(operator.unique - operator.stored),
+            &time_of(summary, operator.operator),
+        ]));
     }
     let _ = write!(text, "\n{rows}");
     text.push_str(&time(summary));
@@ -98,7 +98,7 @@ fn time_of(summary: &PlanSummary, operator: lab::Operator) -> String {
     let mut seconds = components.filter(|component| component.operator == operator).map(|component| component.seconds);
     let Some(first) = seconds.next() else { return String::new() };
     let sum = std::iter::once(first).chain(seconds).sum::<Option<f64>>();
-    sum.map_or_else(|| "unknown".to_owned(), |sum| format!("about {}", short(sum)))
+    sum.map_or_else(|| "unknown".to_owned(), |sum| format!("about {}", duration(sum)))
 }
 
 /// The basis of expected times.
@@ -116,10 +116,10 @@ fn time(summary: &PlanSummary) -> String {
     // Components that differ in their settings have the same name.
     unknown.dedup();
     match time.seconds {
-        Some(seconds) => format!("\nabout {} on this machine, {BASIS}", short(seconds)),
+        Some(seconds) => format!("\nabout {} on this machine, {BASIS}", duration(seconds)),
         None if time.known_seconds > 0.0 => format!(
             "\nabout {} on this machine, {BASIS}, and what was never run here: {}",
-            short(time.known_seconds),
+            duration(time.known_seconds),
             unknown.join(", ")
         ),
         None => format!("\nhow long it takes is unknown: nothing of it was run here before ({})", unknown.join(", ")),

@@ -2,7 +2,7 @@
 //! An operator gets a line when it begins, one every ten seconds while it runs, and
 //! one when it ends. The time left is that of the whole run.
 
-use super::{count, duration::short};
+use super::{count, duration};
 use lab::{Operator, OperatorProgress, OperatorStatus};
 use std::{
     collections::BTreeMap,
@@ -80,7 +80,7 @@ impl ProgressLines {
             }
         }
         if let Some(left) = lab::seconds_left(operators).filter(|_| is_going) {
-            let _ = writeln!(text, "[{seconds:6.1}s] the run: about {} left", short(left));
+            let _ = writeln!(text, "[{seconds:6.1}s] the run: about {} left", duration(left));
         }
         text
     }

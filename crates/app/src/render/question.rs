@@ -2,7 +2,7 @@
 
 use super::{
     excerpt::{beginning, matching},
-    visible_line,
+    number_or_dash, visible_line,
 };
 use eval::{Score, statistics::Summary};
 use lab::{QuestionResult, RunRecord, TrialAnswer, TrialResult};
@@ -50,8 +50,7 @@ pub fn turns(question: &eval::Question, indent: &str) -> String {
 /// A trial's means, each with its number of questions.
 pub fn means(trial: &TrialResult) -> String {
     let of = |(name, summary): (&String, &Summary)| {
-        let mean = summary.mean.map_or_else(|| "–".to_owned(), |mean| super::number(mean, 3));
-        format!("{name} {mean} (n = {} of {})", summary.n_scored, summary.n_total)
+        format!("{name} {} (n = {} of {})", number_or_dash(summary.mean, 3), summary.n_scored, summary.n_total)
     };
     let means: Vec<String> = trial.metrics.iter().map(of).collect();
     if means.is_empty() { "no scores".to_owned() } else { format!("means: {}", means.join(", ")) }
@@ -94,7 +93,8 @@ fn format_searches(result: &QuestionResult) -> String {
 /// What a trial made of a question: queries, evidence, passages, answer, verdicts.
 pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult) -> String {
     let mut text = format!("{}\n{} · {}", record.title(), trial.trial.id, result.question);
-    if let Some(golden) = record.questions().iter().find(|golden| golden.id == result.question) {
+    let golden = record.questions().iter().find(|golden| golden.id == result.question);
+    if let Some(golden) = golden {
         let _ = write!(text, "\n{}question: {}", turns(golden, "  "), golden.question);
         if let Some(reference) = &golden.reference {
             let _ = write!(text, "\nreference: {reference}");
@@ -103,7 +103,6 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
             let _ = write!(text, "\nevidence: {}: {}", evidence.document, beginning(&evidence.quote, usize::MAX));
         }
     }
-    let golden = record.questions().iter().find(|golden| golden.id == result.question);
     text.push_str(&format_searches(result));
     let _ = write!(text, "\nretrieved:");
     for (i, passage) in result.passages.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The finished runs of an experiment, for people.
 
-use super::{aligned, table};
+use super::{row, table};
 use lab::PastRun;
 use serde::Serialize;
 
@@ -30,14 +30,14 @@ pub fn runs(listed: &[RunListEntry]) -> String {
             (None, Some(id)) => format!("{id} leads"),
             (None, None) => "–".to_owned(),
         };
-        rows.add_row(vec![
-            aligned(&run.run, false),
-            aligned(lab::utc(run.time_ms), false),
-            aligned(best, false),
-            aligned(run.overrides.join(" "), false),
-            aligned(count(questions), true),
-            aligned(count(trials), true),
-        ]);
+        rows.add_row(row(&[
+            &run.run,
+            &lab::utc(run.time_ms),
+            &best,
+            &run.overrides.join(" "),
+            &count(questions),
+            &count(trials),
+        ]));
     }
     rows.to_string()
 }

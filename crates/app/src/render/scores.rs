@@ -1,6 +1,7 @@
 //! What scoring a file will ask, and what it found, for people.
 
-use super::{aligned, count, number, plan::estimate, table};
+use super::{count, left, mean, plan::estimate, table};
+use comfy_table::Cell;
 use lab::{CostEstimate, MetricScores, ScoreResults, Scoring};
 use std::fmt::Write;
 
@@ -21,23 +22,13 @@ pub fn scores(results: &ScoreResults) -> String {
     let mut rows = table(&["metric", "mean [95 %]", "n", "without a score"], 1);
     for metric in &results.metrics {
         let MetricScores { name, judged, higher_is_better, summary, missing, .. } = metric;
-        let mean = match (summary.mean, summary.low, summary.high) {
-            (Some(mean), Some(low), Some(high)) => {
-                format!("{} [{}, {}]", number(mean, 3), number(low, 3), number(high, 3))
-            }
-            (Some(mean), ..) => number(mean, 3),
-            _ => "–".to_owned(),
-        };
         let missing: Vec<String> =
             missing.iter().map(|(reason, n)| format!("{} {}", count(*n), eval::Missing::words(reason))).collect();
         let star = if *judged { "*" } else { "" };
         let lower = if *higher_is_better { "" } else { " (less is better)" };
-        rows.add_row(vec![
-            aligned(format!("{name}{star}{lower}"), false),
-            aligned(mean, true),
-            aligned(format!("{} of {}", count(summary.n_scored), count(summary.n_total)), true),
-            aligned(missing.join(", "), false),
-        ]);
+        let n = format!("{} of {}", count(summary.n_scored), count(summary.n_total));
+        let cells = [format!("{name}{star}{lower}"), mean(summary), n].map(Cell::new);
+        rows.add_row(cells.into_iter().chain([left(missing.join(", "))]));
     }
     let mut text = rows.to_string();
     for note in results.notes() {

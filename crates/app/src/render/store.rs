@@ -1,8 +1,8 @@
 //! The content, verification, cleanup and copies of stores, as text.
 
-use super::{aligned, count, table};
+use super::{count, progress_bar, row, table};
 use crate::environment::Audience;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::fmt::Write;
 use store::{
     Location,
@@ -18,12 +18,7 @@ pub struct ByteBar(ProgressBar);
 impl ByteBar {
     /// A bar at its beginning.
     pub fn start(audience: Audience) -> Self {
-        let bar = if audience == Audience::Terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        let template = "{bar:30} {bytes:>11}/{total_bytes:<11} {bytes_per_sec:>12} {eta:>4}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        Self(bar)
+        Self(progress_bar(0, "{bar:30} {bytes:>11}/{total_bytes:<11} {bytes_per_sec:>12} {eta:>4}", audience))
     }
 
     /// Shows how many bytes are done, of how many if that is known.
@@ -43,11 +38,7 @@ pub fn inventory(location: &Location, inventory: &Inventory) -> String {
     let mut text = format!("{location}: {}", amount(inventory.all));
     let mut rows = table(&["kind", "objects", "MB"], 1);
     for (kind, of_kind) in &inventory.kinds {
-        rows.add_row(vec![
-            aligned(kind, false),
-            aligned(count(of_kind.objects as usize), true),
-            aligned(megabytes(of_kind.bytes), true),
-        ]);
+        rows.add_row(row(&[&kind, &count(of_kind.objects as usize), &megabytes(of_kind.bytes)]));
     }
     let _ = write!(text, "\n{rows}");
     if inventory.runs.is_empty() {
@@ -57,14 +48,14 @@ pub fn inventory(location: &Location, inventory: &Inventory) -> String {
     for run in &inventory.runs {
         let artifacts = run.artifacts.unwrap_or_default();
         let known = |value: String| if run.artifacts.is_some() { value } else { "not listed".to_owned() };
-        rows.add_row(vec![
-            aligned(&run.run, false),
-            aligned(count(run.files.objects as usize), true),
-            aligned(megabytes(run.files.bytes), true),
-            aligned(known(count(artifacts.objects as usize)), true),
-            aligned(known(megabytes(artifacts.bytes)), true),
-            aligned(count(run.missing as usize), true),
-        ]);
+        rows.add_row(row(&[
+            &run.run,
+            &count(run.files.objects as usize),
+            &megabytes(run.files.bytes),
+            &known(count(artifacts.objects as usize)),
+            &known(megabytes(artifacts.bytes)),
+            &count(run.missing as usize),
+        ]));
     }
     let _ = write!(text, "\n{rows}");
     text

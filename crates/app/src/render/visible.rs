@@ -24,36 +24,29 @@ pub fn visible_json(text: &str) -> Cow<'_, str> {
     // JSON has already escaped characters below a space, except the line ends
     // of its own layout.
     let obeyed = |character: char| is_hidden(character) && !matches!(character, '\n' | '\t');
-    if !text.contains(obeyed) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        if obeyed(character) {
-            let _ = write!(safe, "\\u{:04x}", u32::from(character));
-        } else {
-            safe.push(character);
-        }
-    }
-    Cow::Owned(safe)
+    replace(text, obeyed, |safe, character| _ = write!(safe, "\\u{:04x}", u32::from(character)))
 }
 
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&is_escaped) {
+    replace(text, is_escaped, |safe, character| match character {
+        '\n' => safe.push_str("\\n"),
+        '\t' => safe.push_str("\\t"),
+        '\r' => safe.push_str("\\r"),
+        character if u32::from(character) < 0x80 => _ = write!(safe, "\\x{:02x}", u32::from(character)),
+        character => _ = write!(safe, "\\u{{{:x}}}", u32::from(character)),
+    })
+}
+
+/// The text, in which `write` replaces some of the characters.
+fn replace(text: &str, is_replaced: impl Fn(char) -> bool, write: impl Fn(&mut String, char)) -> Cow<'_, str> {
+    if !text.contains(&is_replaced) {
         return Cow::Borrowed(text);
     }
-    let mut safe = String::with_capacity(text.len() + 16);
+    let mut replaced = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        match character {
-            character if !is_escaped(character) => safe.push(character),
-            '\n' => safe.push_str("\\n"),
-            '\t' => safe.push_str("\\t"),
-            '\r' => safe.push_str("\\r"),
-            character if u32::from(character) < 0x80 => _ = write!(safe, "\\x{:02x}", u32::from(character)),
-            character => _ = write!(safe, "\\u{{{:x}}}", u32::from(character)),
-        }
+        if is_replaced(character) { write(&mut replaced, character) } else { replaced.push(character) }
     }
-    Cow::Owned(safe)
+    Cow::Owned(replaced)
 }
 
 /// Whether a terminal would obey a character instead of showing it: C0 and C1

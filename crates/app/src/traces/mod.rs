@@ -10,11 +10,7 @@ pub use settings::TraceSettings;
 
 use futures::future::BoxFuture;
 use models::trace::{CONTENT, TARGET};
-use opentelemetry::{
-    Array, KeyValue, StringValue, Value,
-    propagation::{Extractor, Injector, TextMapPropagator},
-    trace::TracerProvider,
-};
+use opentelemetry::{Array, KeyValue, StringValue, Value, propagation::TextMapPropagator, trace::TracerProvider};
 use opentelemetry_proto::{
     tonic::collector::trace::v1::ExportTraceServiceRequest,
     transform::{common::tonic::ResourceAttributesWithSchema, trace::tonic::group_spans_by_resource_and_scope},
@@ -32,7 +28,7 @@ use reqwest::{
 };
 use serve::SpanCounts;
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{
         Arc,
@@ -47,8 +43,8 @@ use tracing_subscriber::{Registry, filter::FilterFn, layer::SubscriberExt};
 
 /// The most characters of a collector's refusal that are reported.
 const REFUSAL_CHARACTERS: usize = 200;
-const TRACEPARENT: &str = "traceparent";
-const TRACESTATE: &str = "tracestate";
+/// The headers of W3C Trace Context.
+const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 
 /// How long the spans of the last requests may take to be sent at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -170,42 +166,23 @@ impl Traces {
 }
 
 /// Makes a request's span the child of the span that its headers name
-/// ([`TRACEPARENT`] and [`TRACESTATE`] of W3C Trace Context).
+/// ([`TRACE_HEADERS`]).
 pub fn parent_span() -> serve::ParentSpan {
     let propagator = TraceContextPropagator::new();
     serve::ParentSpan(Arc::new(move |headers: &HeaderMap, span: &Span| {
+        let text = |name: &str| Some((name.to_owned(), headers.get(name)?.to_str().ok()?.to_owned()));
+        let named: HashMap<String, String> = TRACE_HEADERS.into_iter().filter_map(text).collect();
         // It fails only if no subscriber is installed.
-        let _ = span.set_parent(propagator.extract(&HeaderExtractor(headers)));
+        let _ = span.set_parent(propagator.extract(&named));
     }))
 }
 
 /// The headers of W3C Trace Context that name a span to a model provider.
 fn trace_headers(span: &Span) -> Vec<(&'static str, String)> {
-    let mut named = HeaderInjector(Vec::new());
+    let mut named: HashMap<String, String> = HashMap::new();
     TraceContextPropagator::new().inject_context(&span.context(), &mut named);
-    named.0
-}
-
-/// Collects the headers of W3C Trace Context that name a span.
-struct HeaderInjector(Vec<(&'static str, String)>);
-
-impl Injector for HeaderInjector {
-    fn set(&mut self, key: &str, value: String) {
-        let known = [TRACEPARENT, TRACESTATE].into_iter().find(|name| *name == key);
-        self.0.extend(known.filter(|_| !value.is_empty()).map(|name| (name, value)));
-    }
-}
-
-struct HeaderExtractor<'a>(&'a HeaderMap);
-
-impl Extractor for HeaderExtractor<'_> {
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.to_str().ok()
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        self.0.keys().map(HeaderName::as_str).collect()
-    }
+    let header = |name| Some((name, named.remove(name).filter(|value| !value.is_empty())?));
+    TRACE_HEADERS.into_iter().filter_map(header).collect()
 }
 
 /// Sends batches of spans, one after the other.

@@ -52,7 +52,7 @@ pub enum TraceSettingsError {
 
 impl TraceSettings {
     /// Reads the settings from variables; `address`, of the command line, replaces
-    /// that of the variables. None if no address is set or traces are turned off.
+    /// that of the variables. `None` if no address is set, or if traces are turned off.
     /// Source: "OpenTelemetry Environment Variable Specification" and
     /// "OpenTelemetry Protocol Exporter".
     ///

@@ -129,7 +129,7 @@ pub fn create_key(
     random: [u8; 32],
 ) -> (String, KeyEntry) {
     let key = format!("rv-{}", URL_SAFE_NO_PAD.encode(random));
-    let sha256 = encode_hex(&digest(&key));
+    let sha256 = digest(&key).iter().map(|byte| format!("{byte:02x}")).collect();
     (key, KeyEntry { name: name.to_owned(), sha256, scopes, requests_per_minute })
 }
 
@@ -137,19 +137,10 @@ fn digest(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-fn encode_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn decode_hex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(bytes)
+    let pair = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(pair).collect();
+    bytes?.try_into().ok()
 }
 
 impl ApiKeys {

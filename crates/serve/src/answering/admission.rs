@@ -3,23 +3,21 @@
 
 use crate::error::ApiError;
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Semaphore, SemaphorePermit},
     time::Instant,
 };
 
 /// Admits at most `at_once` requests at a time; at most `queue` more wait.
 #[derive(Debug)]
 pub(crate) struct AdmissionQueue {
-    permits: Arc<Semaphore>,
+    permits: Semaphore,
     at_once: usize,
-    waiting: AtomicUsize,
+    /// The free positions of the queue.
+    positions: Semaphore,
     queue: usize,
     /// The moving average of how long a request takes, in seconds. `Retry-After`
     /// follows from it.
@@ -31,7 +29,7 @@ pub(crate) struct AdmissionQueue {
 pub(crate) struct AdmissionPermit<'a> {
     admission: &'a AdmissionQueue,
     since: Instant,
-    _permit: OwnedSemaphorePermit,
+    _permit: SemaphorePermit<'a>,
 }
 
 /// The weight of the last request in the moving average.
@@ -39,11 +37,11 @@ const LATEST_WEIGHT: f64 = 0.1;
 
 impl AdmissionQueue {
     pub(crate) fn new(at_once: usize, queue: usize) -> Self {
-        let at_once = at_once.max(1);
+        let (at_once, queue) = (at_once.clamp(1, Semaphore::MAX_PERMITS), queue.min(Semaphore::MAX_PERMITS));
         Self {
-            permits: Arc::new(Semaphore::new(at_once)),
+            permits: Semaphore::new(at_once),
             at_once,
-            waiting: AtomicUsize::new(0),
+            positions: Semaphore::new(queue),
             queue,
             mean_seconds: Mutex::new(1.0),
         }
@@ -55,11 +53,11 @@ impl AdmissionQueue {
     /// 503 if too many wait already, or if the time is over.
     pub(crate) async fn enter(&self, at_most: Duration) -> Result<AdmissionPermit<'_>, ApiError> {
         let admit = |permit| AdmissionPermit { admission: self, since: Instant::now(), _permit: permit };
-        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+        if let Ok(permit) = self.permits.try_acquire() {
             return Ok(admit(permit));
         }
-        let _position = WaitingRequest::take(self)?;
-        match tokio::time::timeout(at_most, self.permits.clone().acquire_owned()).await {
+        let _position = self.positions.try_acquire().map_err(|_| self.overload_error("the service is full"))?;
+        match tokio::time::timeout(at_most, self.permits.acquire()).await {
             Ok(Ok(permit)) => Ok(admit(permit)),
             _ => Err(self.waited_too_long()),
         }
@@ -71,7 +69,7 @@ impl AdmissionQueue {
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Relaxed)
+        self.queue.saturating_sub(self.positions.available_permits())
     }
 
     pub(crate) fn busy(&self) -> usize {
@@ -85,25 +83,6 @@ impl AdmissionQueue {
             format!("{reason}: {} requests are worked on and {} wait; try again later", self.busy(), self.waiting()),
             Duration::from_secs_f64(until_free.clamp(1.0, 60.0)),
         )
-    }
-}
-
-/// Counts a request as waiting, until it is dropped.
-struct WaitingRequest<'a>(&'a AdmissionQueue);
-
-impl<'a> WaitingRequest<'a> {
-    fn take(admission: &'a AdmissionQueue) -> Result<Self, ApiError> {
-        let entered = admission
-            .waiting
-            .fetch_update(Relaxed, Relaxed, |waiting| (waiting < admission.queue).then_some(waiting + 1));
-        entered.map_err(|_| admission.overload_error("the service is full"))?;
-        Ok(Self(admission))
-    }
-}
-
-impl Drop for WaitingRequest<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Relaxed);
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// Answers a question in a task of its own, so that deadlines hold for a client that
+/// Answers a question in a task of its own, so that its deadlines also hold if the client
 /// does not read. The work ends when the stream is dropped. The last item is the
 /// complete answer, or an error.
 fn answer_events(

@@ -3,18 +3,15 @@
 
 use super::{events::SourcedAnswer, pipeline::UserQuestion};
 use quick_cache::{Weighter, sync::Cache};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
-
-/// The digest of a pipeline's version, a question, and its conversation.
-type CacheKey = [u8; 32];
+use store::{Key, KeyBuilder};
 
 /// The weight of an answer: its size in bytes.
 #[derive(Clone)]
 struct AnswerSize;
 
-impl Weighter<CacheKey, Arc<SourcedAnswer>> for AnswerSize {
-    fn weight(&self, _: &CacheKey, sourced: &Arc<SourcedAnswer>) -> u64 {
+impl Weighter<Key, Arc<SourcedAnswer>> for AnswerSize {
+    fn weight(&self, _: &Key, sourced: &Arc<SourcedAnswer>) -> u64 {
         let passages = sourced.passages.iter().map(|passage| passage.text.len() + 500).sum::<usize>();
         (passages + sourced.answer.text.len() + 500) as u64
     }
@@ -22,7 +19,7 @@ impl Weighter<CacheKey, Arc<SourcedAnswer>> for AnswerSize {
 
 /// Answers by pipeline and question, up to a size in bytes. Answers that are rarely
 /// asked for are evicted first.
-pub(crate) struct AnswerCache(Cache<CacheKey, Arc<SourcedAnswer>, AnswerSize>);
+pub(crate) struct AnswerCache(Cache<Key, Arc<SourcedAnswer>, AnswerSize>);
 
 /// The typical size of an answer with its passages, in bytes.
 const TYPICAL_BYTES: u64 = 20_000;
@@ -41,19 +38,7 @@ impl AnswerCache {
     }
 }
 
-fn key(version: &str, question: &UserQuestion) -> CacheKey {
-    let mut digest = Sha256::new();
-    let mut part = |text: &str| {
-        // The length separates the parts.
-        digest.update((text.len() as u64).to_be_bytes());
-        digest.update(text);
-    };
-    part(version);
-    part(&question.max_passages.to_string());
-    for message in &question.history {
-        part(&format!("{:?}", message.role));
-        part(&message.content);
-    }
-    part(&question.text);
-    digest.finalize().into()
+fn key(version: &str, question: &UserQuestion) -> Key {
+    let key = KeyBuilder::new("answer").field("version", version).field("max_passages", &question.max_passages);
+    key.field("history", &question.history).field("question", &question.text).finish()
 }

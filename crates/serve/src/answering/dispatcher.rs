@@ -11,7 +11,7 @@ use super::{
     cache::AnswerCache,
     deadline::Deadline,
     events::{AnswerEvent, Delivery, FoundPassages, SourcedAnswer},
-    lanes::{CandidateLane, Lane, LaneRole, LaneSet},
+    lanes::{Lane, LaneRole, LaneSet},
     pipeline::{AnswerPipeline, UserQuestion},
     sample::{SampleSink, SampledAnswer, is_in_share},
     sent_text::{Divergence, SentText},
@@ -27,7 +27,10 @@ use models::{
     Usage,
     trace::{SpanError, in_span, record_texts},
 };
-use rag::{Answer, pipeline::PipelineEvent};
+use rag::{
+    Answer,
+    pipeline::{PipelineEvent, QueryResult},
+};
 use std::{
     borrow::Cow,
     panic::AssertUnwindSafe,
@@ -124,12 +127,6 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         change(Arc::make_mut(&mut lanes))
     }
 
-    /// Updates the load metrics.
-    pub(crate) fn set_load(&self) {
-        self.metrics.in_flight.set(self.admission.busy() as i64);
-        self.metrics.waiting.set(self.admission.waiting() as i64);
-    }
-
     /// Answers a question, and sends the events to `send`.
     ///
     /// # Errors
@@ -151,16 +148,14 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         }
         let permit = self.admission.enter(deadline.left()).await;
         Span::current().record("reverie.queue.duration", arrived.elapsed().as_secs_f64());
-        self.set_load();
         let _permit = permit?;
-        let _load = LoadGuard(self);
         if deadline.left().is_zero() {
             return Err(self.admission.waited_too_long());
         }
-        let (mut failures, mut breaker_wait) = (Vec::new(), Duration::ZERO);
+        let (mut last, mut breaker_wait) = (None, Duration::ZERO);
         for (at, lane) in order.iter().enumerate() {
             if !lane.served.writes_answers() {
-                self.record_hidden(&failures, question);
+                self.record_hidden(last, question);
                 return Err(ApiError::invalid(
                     "the pipeline that is served has no generator: it finds passages and writes no answers; ask /rag/retrieve",
                 ));
@@ -174,7 +169,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
             match self.attempt(&attempt, send).await {
                 Ok(sourced) => {
                     lane.breaker.record_success();
-                    self.record_hidden(&failures, question);
+                    self.record_hidden(last, question);
                     record_texts(&Span::current(), &question.text, &sourced.answer.text);
                     self.follow_up(lane, question, sourced);
                     return Ok(());
@@ -183,16 +178,15 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                     if failure.is_model_failure {
                         lane.breaker.record_failure(Instant::now());
                     }
-                    let has_begun = attempt.sent.has_begun();
-                    let tries_next = failure.tries_next_after(lane.role);
-                    failures.push((failure.error, lane.role));
-                    if !tries_next || has_begun {
+                    let tries_next = failure.tries_next_after(lane.role) && !attempt.sent.has_begun();
+                    self.record_hidden(last.replace((failure.error, lane.role)), question);
+                    if !tries_next {
                         break;
                     }
                 }
             }
         }
-        Err(self.last_failure(failures, question, breaker_wait))
+        Err(last.map_or_else(|| all_breakers_open(breaker_wait), |(error, _)| error))
     }
 
     /// Finds the passages for a question, without an answer. If a pipeline fails, the
@@ -204,9 +198,9 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         &self,
         question: &UserQuestion,
         deadline: Deadline,
-    ) -> Result<(Arc<P>, rag::pipeline::QueryResult), ApiError> {
+    ) -> Result<(Arc<P>, QueryResult), ApiError> {
         let order = self.lanes().order(question);
-        let mut failures = Vec::new();
+        let mut last = None;
         for (at, lane) in order.iter().enumerate() {
             let lanes_left = order.len() - at - 1;
             if lanes_left > 0 && lane.search_breaker.check(Instant::now()).is_err() {
@@ -219,7 +213,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
             match search.map_err(|_| late()).and_then(|found| found.map_err(ApiError::from)) {
                 Ok(found) => {
                     lane.search_breaker.record_success();
-                    self.record_hidden(&failures, question);
+                    self.record_hidden(last, question);
                     return Ok((lane.served.clone(), found));
                 }
                 Err(error) => {
@@ -228,36 +222,22 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                         lane.search_breaker.record_failure(Instant::now());
                     }
                     let tries_next = failure.tries_next_after(lane.role);
-                    failures.push((failure.error, lane.role));
+                    self.record_hidden(last.replace((failure.error, lane.role)), question);
                     if !tries_next {
                         break;
                     }
                 }
             }
         }
-        Err(self.last_failure(failures, question, Duration::ZERO))
+        Err(last.map_or_else(|| all_breakers_open(Duration::ZERO), |(error, _)| error))
     }
 
-    /// Records failures that the client does not see, because another pipeline was
+    /// Records a failure that the client does not see, because another pipeline was
     /// asked afterwards.
-    fn record_hidden(&self, failures: &[(ApiError, LaneRole)], question: &UserQuestion) {
-        for (error, role) in failures {
-            self.log.record_hidden(error, &question.id, role.name());
+    fn record_hidden(&self, failure: Option<(ApiError, LaneRole)>, question: &UserQuestion) {
+        if let Some((error, role)) = failure {
+            self.log.record_hidden(&error, &question.id, role.name());
         }
-    }
-
-    /// The error for the client: the last failure. If no pipeline was asked, it says
-    /// how long to wait for the breakers.
-    fn last_failure(
-        &self,
-        mut failures: Vec<(ApiError, LaneRole)>,
-        question: &UserQuestion,
-        breaker_wait: Duration,
-    ) -> ApiError {
-        let last = failures.pop();
-        self.record_hidden(&failures, question);
-        let reason = "a model failed several times in a row and is not asked for a while; try again later";
-        last.map_or_else(|| ApiError::overloaded(reason, breaker_wait), |(error, _)| error)
     }
 
     fn find_cached(&self, served: &P, question: &UserQuestion) -> Option<Arc<SourcedAnswer>> {
@@ -350,10 +330,10 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         let progress = Mutex::new(AttemptProgress { begun, found: None, wrote: None });
         let progress = || progress.lock().unwrap_or_else(PoisonError::into_inner);
         let (found, has_diverged) = (Notify::new(), AtomicBool::new(false));
-        let whole = Mutex::new(rag::pipeline::QueryResult::default());
+        let whole = Mutex::new(QueryResult::default());
         let so_far = || whole.lock().unwrap_or_else(PoisonError::into_inner);
         let note_output = || {
-            lane.last_output.set_now();
+            lane.note_output();
             // A shadow's answer is not measured, because no client reads it.
             if progress().wrote.replace(Instant::now()).is_none() && lane.role != LaneRole::Shadow {
                 self.metrics.first_token.observe(begun.elapsed().as_secs_f64());
@@ -366,7 +346,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 found.notify_one();
                 so_far().passages.clone_from(&passages);
                 let remarks = so_far().remarks.clone();
-                // A client may get the passages of several lanes: the last ones belong to the answer.
+                // Each lane sends its passages once: the last ones that a client gets belong to the answer.
                 sent.send_passages_once(|| {
                     let found = FoundPassages { served: lane.served.clone(), passages, remarks };
                     send(AnswerEvent::Passages(Box::new(found)));
@@ -419,12 +399,10 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
             () = timed_out => return Err(attempt.timeout_failure(&progress(), self.deadline, self.first_token)),
         }
         if has_diverged.load(Relaxed) {
-            let error = ApiError::upstream(
-                "the model restarted its answer in other words after the beginning was sent; ask again, or without `stream`",
-            );
-            return Err(error.into());
+            let reason = "the model restarted its answer in other words after the beginning was sent; ask again, or without `stream`";
+            return Err(ApiError::upstream(reason).into());
         }
-        let rag::pipeline::QueryResult { passages, remarks, answer, .. } = std::mem::take(&mut *so_far());
+        let QueryResult { passages, remarks, answer, .. } = std::mem::take(&mut *so_far());
         let answer = answer.ok_or_else(|| ApiError::internal("the pipeline wrote no answer"))?;
         Ok(Arc::new(SourcedAnswer { passages, remarks, answer }))
     }
@@ -482,7 +460,7 @@ impl<P: AnswerPipeline> LaneAttempt<'_, P> {
             }
             (Some(found), None) => {
                 let waited = now - found;
-                if self.lane.last_output.is_within(waited) {
+                if self.lane.has_written_within(waited) {
                     let reason = "the chat model is busy with other questions; try again later";
                     (ApiError::overloaded(reason, Duration::from_secs(5)), false)
                 } else {
@@ -499,6 +477,11 @@ impl<P: AnswerPipeline> LaneAttempt<'_, P> {
     }
 }
 
+/// The error if no pipeline was asked, because the breakers of all are open.
+fn all_breakers_open(wait: Duration) -> ApiError {
+    ApiError::overloaded("a model failed several times in a row and is not asked for a while; try again later", wait)
+}
+
 /// Sends an answer from the cache.
 fn send_cached<P>(served: &Arc<P>, cached: &SourcedAnswer, send: &(dyn Fn(AnswerEvent<P>) + Send + Sync)) {
     let SourcedAnswer { passages, mut remarks, answer } = cached.clone();
@@ -507,27 +490,6 @@ fn send_cached<P>(served: &Arc<P>, cached: &SourcedAnswer, send: &(dyn Fn(Answer
     send(AnswerEvent::Text(answer.text.clone()));
     // No model was called for it this time.
     send(AnswerEvent::Done(Answer { usage: Usage::default(), seconds: 0.0, calls: 0, ..answer }));
-}
-
-/// Updates the load metrics when an answer ends.
-struct LoadGuard<'a, P: AnswerPipeline>(&'a LaneDispatcher<P>);
-
-impl<P: AnswerPipeline> Drop for LoadGuard<'_, P> {
-    fn drop(&mut self) {
-        self.0.set_load();
-    }
-}
-
-impl LaneDispatcher {
-    /// Replaces the served pipeline. Returns the previous one.
-    pub(crate) fn swap(&self, next: Arc<Lane>) -> Arc<ServedPipeline> {
-        self.change_lanes(|lanes| std::mem::replace(&mut lanes.serving, next)).served.clone()
-    }
-
-    /// Replaces the candidate, or removes it. Returns the previous one.
-    pub(crate) fn set_candidate(&self, candidate: Option<CandidateLane>) -> Option<CandidateLane> {
-        self.change_lanes(|lanes| std::mem::replace(&mut lanes.candidate, candidate))
-    }
 }
 
 #[cfg(test)]

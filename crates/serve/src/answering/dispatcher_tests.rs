@@ -1,6 +1,6 @@
 //! Thousands of scripts of what pipelines and clients do, in virtual time.
 
-use super::*;
+use super::{super::lanes::CandidateLane, *};
 use futures::future::join_all;
 use models::AnswerPiece;
 use rag::pipeline::PipelineEvent;
@@ -583,7 +583,9 @@ fn a_panic_is_an_error_of_its_question_and_the_next_pipeline_is_asked() {
         let got = alone.ask(0, Delivery::Streamed, None).await;
         assert_eq!((got.text.as_str(), got.answered.is_some()), ("s", false));
         let error = got.error.unwrap();
-        assert!(error.status.as_u16() == 500 && error.detail().unwrap().contains("a mistake that was planned"));
+        assert!(
+            error.status.as_u16() == 500 && error.detail.as_deref().unwrap().contains("a mistake that was planned")
+        );
         assert!(!error.message.contains("planned"), "its text is for the operator: {}", error.message);
         let fallback = Some(lane("f", LaneRole::Fallback, vec![QUICK]));
         let world = world(LaneSet { serving: panics(), candidate: None, fallback }, 0.0, |_| {});

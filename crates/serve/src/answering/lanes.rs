@@ -44,22 +44,6 @@ impl LaneRole {
     }
 }
 
-/// When a chat model last wrote a piece of an answer.
-#[derive(Debug, Default)]
-pub(crate) struct LastOutput(Mutex<Option<Instant>>);
-
-impl LastOutput {
-    pub(crate) fn set_now(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    }
-
-    /// Whether the model wrote something within this time before now.
-    pub(crate) fn is_within(&self, time: Duration) -> bool {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_some_and(|last| last.elapsed() < time)
-    }
-}
-
 /// A pipeline with its role and breakers.
 #[derive(Debug)]
 pub(crate) struct Lane<P = ServedPipeline> {
@@ -68,15 +52,25 @@ pub(crate) struct Lane<P = ServedPipeline> {
     pub(crate) breaker: Breaker,
     /// The breaker of searches without an answer, which need no chat model.
     pub(crate) search_breaker: Breaker,
-    /// The last output of this lane's chat model.
-    pub(crate) last_output: LastOutput,
+    /// When this lane's chat model last wrote a piece of an answer.
+    last_output: Mutex<Option<Instant>>,
 }
 
 impl<P> Lane<P> {
     pub(crate) fn new(served: Arc<P>, role: LaneRole, settings: &ServiceSettings) -> Arc<Self> {
         let breaker = || Breaker::new(settings.failures_to_break, settings.break_for);
         let (breaker, search_breaker) = (breaker(), breaker());
-        Arc::new(Self { served, role, breaker, search_breaker, last_output: LastOutput::default() })
+        Arc::new(Self { served, role, breaker, search_breaker, last_output: Mutex::default() })
+    }
+
+    pub(crate) fn note_output(&self) {
+        *self.last_output.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether the chat model wrote something within this time before now.
+    pub(crate) fn has_written_within(&self, time: Duration) -> bool {
+        let last = *self.last_output.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| last.elapsed() < time)
     }
 }
 

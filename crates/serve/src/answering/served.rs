@@ -5,7 +5,7 @@ use crate::telemetry::pipeline_span;
 use eval::statistics::Summary;
 use futures::stream::BoxStream;
 use lab::{Bundle, Error, Part, PartTransport, Reach, RunPipeline, RunRecord, Session, Setup};
-use rag::pipeline::PipelineEvent;
+use rag::pipeline::{PipelineEvent, QueryResult};
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -23,9 +23,9 @@ pub struct ServedPipeline {
     pub created: i64,
     pub(crate) pipeline: Arc<RunPipeline>,
     /// The text of the experiment file.
-    experiment: String,
+    pub experiment: String,
     /// The scores that the run measured, by metric.
-    scores: BTreeMap<String, Summary>,
+    pub(crate) scores: BTreeMap<String, Summary>,
     /// What the pipeline uses beyond its own files: functions, environment variables,
     /// hosts.
     pub reach: Reach,
@@ -175,16 +175,6 @@ impl ServedPipeline {
         self.pipeline.notes()
     }
 
-    /// The text of the experiment file.
-    pub fn experiment(&self) -> &str {
-        &self.experiment
-    }
-
-    /// The scores that the run measured, by metric.
-    pub fn scores(&self) -> &BTreeMap<String, Summary> {
-        &self.scores
-    }
-
     /// Whether the pipeline writes answers, besides finding passages.
     pub fn writes_answers(&self) -> bool {
         self.pipeline.answers()
@@ -227,7 +217,7 @@ impl AnswerPipeline for ServedPipeline {
         self.pipeline.ask(&question.text, &question.history, question.max_passages, on_event).await
     }
 
-    async fn find(&self, question: &UserQuestion) -> Result<rag::pipeline::QueryResult, Error> {
+    async fn find(&self, question: &UserQuestion) -> Result<QueryResult, Error> {
         self.pipeline.retrieve(&question.text, &question.history, question.max_passages).await
     }
 }

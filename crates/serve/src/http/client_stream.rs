@@ -117,6 +117,12 @@ impl<S> Clone for ClientStream<S> {
     }
 }
 
+impl<S> ClientStream<S> {
+    fn state(&self) -> MutexGuard<'_, StreamState<S>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self(Arc::new(Mutex::new(StreamState {
@@ -129,10 +135,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
             replacement: None,
             refused: None,
         })))
-    }
-
-    fn state(&self) -> MutexGuard<'_, StreamState<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the connection after hyper: writes an error if the client still awaits a
@@ -206,7 +208,7 @@ impl<S: AsyncWrite + Unpin> StreamState<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         if !state.has_ended {
             let before = buffer.filled().len();
             ready!(Pin::new(&mut state.stream).poll_read(cx, buffer))?;
@@ -232,7 +234,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         if state.replacement.is_none() {
             let error = hyper_refusal(bytes);
             state.refused = state.refused.or(error.as_ref().map(|error| error.status));
@@ -259,21 +261,21 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
         if let (Some(only), None) = (parts.next(), parts.next()) {
             return self.as_mut().poll_write(cx, only);
         }
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let done = Pin::new(&mut state.stream).poll_write_vectored(cx, bytes);
         state.note_written(done)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).stream.is_write_vectored()
+        self.state().stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).stream).poll_flush(cx)
+        Pin::new(&mut self.state().stream).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).stream).poll_shutdown(cx)
+        Pin::new(&mut self.state().stream).poll_shutdown(cx)
     }
 }
 

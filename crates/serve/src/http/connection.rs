@@ -2,7 +2,10 @@
 //! drains them when the service stops.
 
 use super::{client_stream::ClientStream, extensions::ClientAddress, time_limits::TimeLimitedStream};
-use crate::telemetry::{KindLabel, Metrics};
+use crate::{
+    settings::ServiceSettings,
+    telemetry::{KindLabel, Metrics},
+};
 use axum::{Router, body::Body, http::Request};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -23,16 +26,6 @@ use tower::ServiceExt;
 /// The largest request line with headers, in bytes.
 const HEADER_BYTES: usize = 64 << 10;
 
-/// Limits of a server's connections.
-pub(crate) struct ConnectionLimits {
-    /// The most connections that are open at once.
-    pub(crate) connections: usize,
-    /// The longest time for a TLS handshake, or for the headers of a request.
-    pub(crate) reading: Duration,
-    /// The longest time for requests to end once the service stops.
-    pub(crate) drain: Duration,
-}
-
 /// Whether every request had ended when the service stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainOutcome {
@@ -47,14 +40,14 @@ pub(crate) async fn serve_connections(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     routes: Router,
-    limits: ConnectionLimits,
+    settings: &ServiceSettings,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) -> io::Result<DrainOutcome> {
     let graceful = GracefulShutdown::new();
-    let permits = Arc::new(Semaphore::new(limits.connections));
+    let permits = Arc::new(Semaphore::new(settings.connections));
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.reading).max_buf_size(HEADER_BYTES);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(settings.reading).max_buf_size(HEADER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -87,7 +80,7 @@ pub(crate) async fn serve_connections(
         // Pieces of an answer are small and must not wait for more to send.
         drop(stream.set_nodelay(true));
         let (builder, routes, tls, watcher, reading, metrics) =
-            (builder.clone(), routes.clone(), tls.clone(), graceful.watcher(), limits.reading, metrics.clone());
+            (builder.clone(), routes.clone(), tls.clone(), graceful.watcher(), settings.reading, metrics.clone());
         tokio::spawn(async move {
             let _permit = permit;
             let stream = TimeLimitedStream::new(stream, reading);
@@ -110,7 +103,7 @@ pub(crate) async fn serve_connections(
         });
     }
     drop(listener);
-    Ok(match tokio::time::timeout(limits.drain, graceful.shutdown()).await {
+    Ok(match tokio::time::timeout(settings.drain, graceful.shutdown()).await {
         Ok(()) => DrainOutcome::Complete,
         Err(_) => DrainOutcome::CutOff,
     })

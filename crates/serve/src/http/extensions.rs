@@ -1,6 +1,7 @@
-//! Extensions of a request: added by the connection and by middleware, read by
-//! handlers.
+//! What handlers read of a request: extensions, which the connection and middleware
+//! add, and headers.
 
+use axum::http::{HeaderMap, HeaderName, header};
 use std::{net::IpAddr, sync::Arc};
 use tracing::Span;
 
@@ -19,3 +20,14 @@ pub(crate) struct RequestSpan(pub(crate) Span);
 /// The name of the key of a request; empty if the request needed no key.
 #[derive(Debug, Clone)]
 pub(crate) struct CallerName(pub(crate) Arc<str>);
+
+/// The text of a header; empty if the header is missing or is not text.
+pub(crate) fn header_text(headers: &HeaderMap, name: HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// The media type of a body, in lower case and without parameters.
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
+    let kind = header_text(headers, header::CONTENT_TYPE);
+    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}

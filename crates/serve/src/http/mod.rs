@@ -12,7 +12,7 @@ pub use {
     tls::{TlsError, tls_acceptor},
 };
 pub(crate) use {
-    connection::{ConnectionLimits, serve_connections},
-    extensions::{CallerName, ClientAddress, RequestId, RequestSpan},
+    connection::serve_connections,
+    extensions::{CallerName, ClientAddress, RequestId, RequestSpan, header_text, media_type},
     sse::{send_chunks, send_named},
 };

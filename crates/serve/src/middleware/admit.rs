@@ -4,7 +4,7 @@
 use crate::{
     access::{KeyScope, PageOrigin, normalize},
     error::ApiError,
-    http::{CallerName, ClientAddress},
+    http::{CallerName, ClientAddress, media_type},
     service::{HttpService, not_ready},
 };
 use axum::{
@@ -150,9 +150,7 @@ fn is_own_origin(service: &HttpService, request: &Request, origin: &str) -> bool
 
 /// Refuses bodies that a form of any web page can send without a preflight request.
 fn check_body_kind(request: &Request) -> Result<(), ApiError> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match kind.as_str() {
+    match media_type(request.headers()).as_str() {
         "application/x-www-form-urlencoded" | "multipart/form-data" | "text/plain" => Err(ApiError::not_json()),
         _ => Ok(()),
     }

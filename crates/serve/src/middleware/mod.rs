@@ -6,7 +6,7 @@ use crate::{
     error::ApiError,
     http::{RequestId, RequestSpan},
     service::HttpService,
-    telemetry::{ObservedBody, PendingSpan, RequestCount, RequestTimer, record_response, request_span},
+    telemetry::{ObservedBody, PendingRequest, RequestTimer, request_span},
 };
 use axum::{
     body::HttpBody,
@@ -41,10 +41,8 @@ pub(crate) async fn record_request(
     let (mut request, is_unread) = track_reading(request);
     let span = request_span(&request, &route, &id, service.is_tls, service.settings.parent.as_ref());
     request.extensions_mut().insert(RequestSpan(span.clone()));
-    let pending = PendingSpan::new(&span);
     let timer = RequestTimer { metrics: service.metrics.clone(), route: route.clone(), started };
-    // If the client leaves, this future is dropped, and dropping `count` counts the request.
-    let count = RequestCount::new(service.metrics.clone(), route);
+    let pending = PendingRequest::new(service.metrics.clone(), route, span.clone());
     let handled = async {
         let response = match admit::check_host(&service, &request) {
             Ok(()) => next.run(request).await,
@@ -64,8 +62,7 @@ pub(crate) async fn record_request(
         response.headers_mut().insert("x-request-id", value);
     }
     add_security_headers(&mut response);
-    count.finish(response.status().as_u16());
-    let response = record_response(pending, response);
+    let response = pending.respond(response);
     if response.body().size_hint().exact().is_some() {
         return response;
     }

@@ -9,11 +9,7 @@ use crate::{
     service::HttpService,
     telemetry::unix_seconds,
 };
-use axum::{
-    Json,
-    extract::{FromRequestParts, State},
-    http::request::Parts,
-};
+use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,6 +18,9 @@ use tracing::Instrument;
 
 /// The longest time to fetch and open a bundle.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The name of an administrator's key, and the id of the request.
+type Administrator = (Extension<CallerName>, Extension<RequestId>);
 
 /// The bundle to serve from now on.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -81,13 +80,28 @@ fn compute_status(service: &HttpService) -> Value {
     })
 }
 
-/// Runs work in a task of its own, so that it is finished and recorded even if the
-/// client or a proxy stops waiting for the response.
-async fn run_to_completion<Work>(work: Work) -> Result<Json<Value>, ApiError>
+/// Runs an administrator's action in a task of its own, and writes it to the operator's
+/// log. It is finished even if the client or a proxy stops waiting for the response.
+async fn act<Work>(
+    service: &Arc<HttpService>,
+    action: &'static str,
+    (Extension(caller), Extension(id)): Administrator,
+    detail: Value,
+    work: impl FnOnce(Arc<HttpService>) -> Work,
+) -> Result<Json<Value>, ApiError>
 where
-    Work: Future<Output = Result<Json<Value>, ApiError>> + Send + 'static,
+    Work: Future<Output = Result<Value, ApiError>> + Send + 'static,
 {
-    match tokio::spawn(work.in_current_span()).await {
+    let (log, work) = (service.log.clone(), work(service.clone()));
+    let recorded = async move {
+        let outcome = work.await;
+        log.write(&json!({
+            "time": unix_seconds(), "action": action, "by": &*caller.0, "id": &*id.0, "detail": detail,
+            "outcome": outcome_of(&outcome),
+        }));
+        outcome.map(Json)
+    };
+    match tokio::spawn(recorded.in_current_span()).await {
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => Err(ApiError::panicked(&*error.into_panic())),
         Err(_) => Err(ApiError::overloaded("the service is shutting down", Duration::from_secs(5))),
@@ -110,13 +124,11 @@ async fn open_within_time(service: &HttpService, bundle: &str) -> Result<ServedP
         next.warm().await?;
         Ok::<_, lab::Error>(next)
     };
-    let outcome = match tokio::time::timeout(OPENING_TIMEOUT, opening).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(lab::Error::Unusable(format!(
-            "{} was not open after {OPENING_TIMEOUT:?}",
-            store::without_secrets(bundle)
-        ))),
+    let timed_out = || {
+        let reason = format!("{} was not open after {OPENING_TIMEOUT:?}", store::without_secrets(bundle));
+        Err(lab::Error::Unusable(reason))
     };
+    let outcome = tokio::time::timeout(OPENING_TIMEOUT, opening).await.unwrap_or_else(|_| timed_out());
     outcome.map_err(|error| {
         let reason = format!("{}; what was served before is served still", lab::error_chain(&error));
         let refused = match error {
@@ -126,36 +138,6 @@ async fn open_within_time(service: &HttpService, bundle: &str) -> Result<ServedP
         };
         refused.with_parameter("bundle")
     })
-}
-
-/// Writes an administrator's action to the operator's log.
-fn record_action(
-    service: &HttpService,
-    action: &str,
-    by: &Administrator,
-    detail: Value,
-    outcome: &Result<Json<Value>, ApiError>,
-) {
-    service.log.write(&json!({
-        "time": unix_seconds(), "action": action, "by": &*by.caller.0, "id": &*by.id.0, "detail": detail,
-        "outcome": outcome_of(outcome),
-    }));
-}
-
-/// The key and the request of an administrator.
-pub(crate) struct Administrator {
-    caller: CallerName,
-    id: RequestId,
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Administrator {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let (caller, id) = (parts.extensions.get().cloned(), parts.extensions.get().cloned());
-        let found = caller.zip(id).map(|(caller, id)| Self { caller, id });
-        found.ok_or_else(|| ApiError::internal("the request was not admitted"))
-    }
 }
 
 /// The outcome as text: `done`, or why it failed.
@@ -168,17 +150,13 @@ pub(crate) async fn swap(
     by: Administrator,
     JsonBody(swap): JsonBody<SwapRequest>,
 ) -> Result<Json<Value>, ApiError> {
-    let work = async move {
-        let swapped = async {
-            let next = Arc::new(open(&service, "swap", &swap.bundle).await?);
-            let before = service.swap(next.clone());
-            Ok(Json(json!({ "serving": describe(&next), "before": describe(&before) })))
-        };
-        let outcome = swapped.await;
-        record_action(&service, "swap", &by, json!({ "bundle": store::without_secrets(&swap.bundle) }), &outcome);
-        outcome
-    };
-    run_to_completion(work).await
+    let detail = json!({ "bundle": store::without_secrets(&swap.bundle) });
+    act(&service, "swap", by, detail, async move |service: Arc<HttpService>| {
+        let next = Arc::new(open(&service, "swap", &swap.bundle).await?);
+        let before = service.swap(next.clone());
+        Ok(json!({ "serving": describe(&next), "before": describe(&before) }))
+    })
+    .await
 }
 
 pub(crate) async fn set_candidate(
@@ -186,17 +164,12 @@ pub(crate) async fn set_candidate(
     by: Administrator,
     JsonBody(wanted): JsonBody<CandidateRequest>,
 ) -> Result<Json<Value>, ApiError> {
-    let work = async move {
-        let outcome = change_candidate(&service, &wanted).await;
-        let bundle = wanted.bundle.as_deref().map(store::without_secrets);
-        let detail = json!({ "bundle": bundle, "share": wanted.share, "shadow": wanted.shadow });
-        record_action(&service, "try", &by, detail, &outcome);
-        outcome
-    };
-    run_to_completion(work).await
+    let bundle = wanted.bundle.as_deref().map(store::without_secrets);
+    let detail = json!({ "bundle": bundle, "share": wanted.share, "shadow": wanted.shadow });
+    act(&service, "try", by, detail, async move |service| change_candidate(&service, &wanted).await).await
 }
 
-async fn change_candidate(service: &Arc<HttpService>, wanted: &CandidateRequest) -> Result<Json<Value>, ApiError> {
+async fn change_candidate(service: &Arc<HttpService>, wanted: &CandidateRequest) -> Result<Value, ApiError> {
     if !(0.0..=1.0).contains(&wanted.share) {
         return Err(ApiError::invalid("share must be a number from 0 to 1").with_parameter("share"));
     }
@@ -220,40 +193,36 @@ async fn change_candidate(service: &Arc<HttpService>, wanted: &CandidateRequest)
                 }
                 _ => {
                     service.set_candidate_share(wanted.share);
-                    return Ok(Json(read_status(service).await?));
+                    return read_status(service).await;
                 }
             }
         }
     };
     service.set_candidate(Some(candidate));
-    Ok(Json(read_status(service).await?))
+    read_status(service).await
 }
 
 pub(crate) async fn drop_candidate(
     State(service): State<Arc<HttpService>>,
     by: Administrator,
 ) -> Result<Json<Value>, ApiError> {
-    let outcome = match service.set_candidate(None) {
-        Some(_) => read_status(&service).await.map(Json),
-        None => Err(no_candidate()),
-    };
-    record_action(&service, "drop", &by, Value::Null, &outcome);
-    outcome
+    act(&service, "drop", by, Value::Null, async move |service: Arc<HttpService>| {
+        service.set_candidate(None).ok_or_else(no_candidate)?;
+        read_status(&service).await
+    })
+    .await
 }
 
 pub(crate) async fn promote_candidate(
     State(service): State<Arc<HttpService>>,
     by: Administrator,
 ) -> Result<Json<Value>, ApiError> {
-    let outcome = match service.set_candidate(None) {
-        Some(candidate) => {
-            service.swap(candidate.lane.served.clone());
-            read_status(&service).await.map(Json)
-        }
-        None => Err(no_candidate()),
-    };
-    record_action(&service, "promote", &by, Value::Null, &outcome);
-    outcome
+    act(&service, "promote", by, Value::Null, async move |service: Arc<HttpService>| {
+        let candidate = service.set_candidate(None).ok_or_else(no_candidate)?;
+        service.swap(candidate.lane.served.clone());
+        read_status(&service).await
+    })
+    .await
 }
 
 fn no_candidate() -> ApiError {

@@ -22,9 +22,9 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use models::{Finish, Usage};
-use rag::Passage;
+use rag::{Answer, Passage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -248,20 +248,15 @@ struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    fn chunk(&self, choices: Value, more: &[(&str, Value)]) -> Value {
-        let mut chunk = json!({
+    fn chunk(&self, choices: Value) -> Value {
+        json!({
             "id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model,
             "choices": choices,
-        });
-        for (name, value) in more {
-            chunk[*name] = value.clone();
-        }
-        chunk
+        })
     }
 
-    fn delta(&self, delta: Value, finish: Value, more: &[(&str, Value)]) -> Value {
-        let choice = json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish }]);
-        self.chunk(choice, more)
+    fn delta(&self, delta: Value, finish: Option<FinishReason>) -> Value {
+        self.chunk(json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish }]))
     }
 }
 
@@ -275,48 +270,60 @@ async fn stream_chunks(
 ) -> Result<impl Stream<Item = Result<Value, ApiError>> + Send + 'static, ApiError> {
     let events = stream_answer(service.dispatcher.clone(), question).await?;
     let mut passages: Vec<Passage> = Vec::new();
-    // If the last chunk has the usage, the others have null, as in OpenAI's API.
-    let null_usage = if wants_usage { vec![("usage", Value::Null)] } else { Vec::new() };
-    let begin = header.delta(json!({ "role": "assistant", "content": "" }), Value::Null, &null_usage);
-    let chunks = events.map(move |event| {
-        Ok(match event? {
-            AnswerEvent::Passages(found) => {
+    let begin = header.delta(json!({ "role": "assistant", "content": "" }), None);
+    let chunks = events.flat_map(move |event| {
+        stream::iter(match event {
+            Ok(AnswerEvent::Passages(found)) => {
                 passages = found.passages;
                 Vec::new()
             }
-            AnswerEvent::Text(text) => vec![header.delta(json!({ "content": text }), Value::Null, &null_usage)],
-            AnswerEvent::Done(answer) => {
-                let sources = sources::number(&passages, Some(&answer.citations), &base);
-                let items = sources::cite(&sources, &passages);
-                let citations = json!(items);
-                // They come before the annotations: otherwise Open WebUI numbers the sources in the order of their citations.
-                let event = |item| {
-                    let event = json!({ "type": "source", "data": sources::to_stream_item(item) });
-                    header.delta(json!({}), Value::Null, &[&[("event", event)], &null_usage[..]].concat())
-                };
-                let mut last: Vec<Value> = items.into_iter().map(event).collect();
-                last.push(header.delta(
-                    json!({ "annotations": annotations(&answer.text, &sources) }),
-                    json!(FinishReason::from(answer.finish)),
-                    &null_usage,
-                ));
-                let mut fields = vec![("citations", citations.clone()), ("sources", citations)];
-                fields.extend(null_usage.iter().cloned());
-                last.push(header.delta(json!({}), Value::Null, &fields));
-                if wants_usage {
-                    last.push(header.chunk(json!([]), &[("usage", json!(TokenUsage::from(answer.usage)))]));
-                }
-                last
+            Ok(AnswerEvent::Text(text)) => vec![Ok(header.delta(json!({ "content": text }), None))],
+            Ok(AnswerEvent::Done(answer)) => {
+                last_chunks(&header, &passages, &answer, &base, wants_usage).into_iter().map(Ok).collect()
             }
-        })
-    });
-    let flat = chunks.flat_map(|chunks: Result<Vec<Value>, ApiError>| {
-        futures::stream::iter(match chunks {
-            Ok(chunks) => chunks.into_iter().map(Ok).collect::<Vec<_>>(),
             Err(error) => vec![Err(error)],
         })
     });
-    Ok(futures::stream::iter([Ok(begin)]).chain(flat))
+    let all = stream::iter([Ok(begin)]).chain(chunks);
+    // If the last chunk has the usage, the others have null, as in OpenAI's API.
+    let with_usage = move |mut chunk: Value| {
+        if wants_usage && chunk["usage"].is_null() {
+            chunk["usage"] = Value::Null;
+        }
+        chunk
+    };
+    Ok(all.map(move |chunk| chunk.map(with_usage)))
+}
+
+/// The chunks after the text of an answer: sources, annotations, and the usage.
+fn last_chunks(
+    header: &ChunkHeader,
+    passages: &[Passage],
+    answer: &Answer,
+    base: &str,
+    wants_usage: bool,
+) -> Vec<Value> {
+    let sources = sources::number(passages, Some(&answer.citations), base);
+    let items = sources::cite(&sources, passages);
+    let citations = json!(items);
+    // They come before the annotations: otherwise Open WebUI numbers the sources in the order of their citations.
+    let event = |item| {
+        let mut chunk = header.delta(json!({}), None);
+        chunk["event"] = json!({ "type": "source", "data": sources::to_stream_item(item) });
+        chunk
+    };
+    let mut last: Vec<Value> = items.into_iter().map(event).collect();
+    let annotations = json!({ "annotations": annotations(&answer.text, &sources) });
+    last.push(header.delta(annotations, Some(answer.finish.into())));
+    let mut cited = header.delta(json!({}), None);
+    (cited["citations"], cited["sources"]) = (citations.clone(), citations);
+    last.push(cited);
+    if wants_usage {
+        let mut usage = header.chunk(json!([]));
+        usage["usage"] = json!(TokenUsage::from(answer.usage));
+        last.push(usage);
+    }
+    last
 }
 
 /// The markers of a text as `url_citation` annotations.

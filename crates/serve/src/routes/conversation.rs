@@ -98,10 +98,6 @@ impl<'de> Deserialize<'de> for MessageContent {
                 Ok(MessageContent::Text(text.to_owned()))
             }
 
-            fn visit_string<E: de::Error>(self, text: String) -> Result<MessageContent, E> {
-                Ok(MessageContent::Text(text))
-            }
-
             fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<MessageContent, A::Error> {
                 Vec::deserialize(de::value::SeqAccessDeserializer::new(list)).map(MessageContent::Parts)
             }

@@ -1,6 +1,9 @@
 //! `/health/…` and `/metrics`, which machines poll.
 
-use crate::service::{HttpService, not_ready};
+use crate::{
+    http::header_text,
+    service::{HttpService, not_ready},
+};
 use axum::{
     Json,
     extract::State,
@@ -22,12 +25,13 @@ pub(crate) async fn ready(State(service): State<Arc<HttpService>>) -> Response {
 }
 
 pub(crate) async fn metrics(State(service): State<Arc<HttpService>>, headers: HeaderMap) -> Response {
-    service.dispatcher.set_load();
+    let admission = &service.dispatcher.admission;
+    service.metrics.in_flight.set(admission.busy() as i64);
+    service.metrics.waiting.set(admission.waiting() as i64);
     service.metrics.breaker_open.set(i64::from(service.lanes().serving.breaker.is_open()));
     if let Some(spans) = &service.settings.spans {
         service.metrics.set_spans(spans);
     }
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (kind, text) = service.metrics.render(accept);
+    let (kind, text) = service.metrics.render(header_text(&headers, header::ACCEPT));
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }

@@ -5,7 +5,7 @@
 
 use super::{
     conversation::check_question,
-    request::{self, PublicBase, off_thread},
+    request::{PublicBase, off_thread, read_bytes},
     sources,
 };
 use crate::{
@@ -26,7 +26,7 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations, object,
     },
     service::RequestContext,
     transport::streamable_http_server::{
@@ -63,8 +63,8 @@ async fn check_request(State(service): State<Arc<HttpService>>, request: Request
     }
     let (mut parts, body) = request.into_parts();
     let checked = async {
-        let bytes =
-            request::read_bytes_within(&service, Request::from_parts(parts.clone(), body), MAX_MESSAGE_BYTES).await?;
+        let request = Request::from_parts(parts.clone(), body);
+        let bytes = read_bytes(&service, request, MAX_MESSAGE_BYTES).await?;
         if is_json(&parts.headers) {
             let message = bytes.clone();
             off_thread(bytes.len(), move || check_message(&message)).await?;
@@ -220,14 +220,10 @@ fn mcp_service(service: &Arc<HttpService>) -> StreamableHttpService<McpTools, Ne
 }
 
 fn tool(name: &'static str, description: String, parameter: &str, meaning: &str) -> Tool {
-    let schema = json!({
+    let schema = object(json!({
         "type": "object", "required": [parameter], "additionalProperties": false,
         "properties": { parameter: { "type": "string", "description": meaning } },
-    });
-    let schema = match schema {
-        Value::Object(schema) => schema,
-        _ => serde_json::Map::new(),
-    };
+    }));
     Tool::new(name, description, Arc::new(schema)).annotate(ToolAnnotations::new().read_only(true))
 }
 

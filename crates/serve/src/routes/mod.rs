@@ -141,12 +141,12 @@ const ROUTES: &[RouteSpec] = &[
         .words("Serve the candidate from now on")
         .described(|operation| operation.errors(&["404", "503"]).object("The new status")),
     RouteSpec::new("GET", "/openapi.json", None, |_| get(async || Json(DOCUMENT.clone()))).words("The OpenAPI document"),
-    RouteSpec::new("GET", "/docs", None, |_| get(page::docs)).words("The OpenAPI document as a page"),
+    RouteSpec::new("GET", "/docs", None, |_| get(async || page::file(page::HTML, include_str!("page/docs.html")))).words("The OpenAPI document as a page"),
     RouteSpec::new("GET", "/", None, |_| get(page::index)).words("A page to ask questions, with sources that open at the passage"),
     // Files of the pages.
-    RouteSpec::new("GET", "/page.js", None, |_| get(page::script)),
-    RouteSpec::new("GET", "/page.css", None, |_| get(page::style)),
-    RouteSpec::new("GET", "/docs.js", None, |_| get(page::docs_script)),
+    RouteSpec::new("GET", "/page.js", None, |_| get(async || page::file(page::SCRIPT, include_str!("page/page.js")))),
+    RouteSpec::new("GET", "/page.css", None, |_| get(async || page::file(page::STYLE, include_str!("page/page.css")))),
+    RouteSpec::new("GET", "/docs.js", None, |_| get(async || page::file(page::SCRIPT, include_str!("page/docs.js")))),
     RouteSpec::new("GET", "/favicon.ico", None, |_| get(async || StatusCode::NO_CONTENT)),
 ];
 

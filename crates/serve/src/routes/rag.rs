@@ -9,7 +9,7 @@ use super::{
 use crate::{
     answering::{UserQuestion, collect_answer},
     error::ApiError,
-    http::RequestId,
+    http::{RequestId, header_text},
     service::HttpService,
     telemetry::{KindLabel, unix_seconds},
 };
@@ -198,9 +198,9 @@ pub(crate) async fn source(
     let deadline = service.deadline();
     let _permit = service.searches.enter(deadline.left()).await?;
     let excerpt = sources::open(&service.lanes(), &id, &deadline).await?;
-    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // Browsers get a page.
-    Ok(if accepts.contains("text/html") { Html(page(&excerpt)).into_response() } else { Json(excerpt).into_response() })
+    let wants_page = header_text(&headers, header::ACCEPT).contains("text/html");
+    Ok(if wants_page { Html(page(&excerpt)).into_response() } else { Json(excerpt).into_response() })
 }
 
 /// A source as a page without scripts, with all text escaped.

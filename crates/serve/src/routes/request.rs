@@ -1,13 +1,13 @@
 //! Reads requests, with errors in OpenAI's shape.
 
-use crate::{error::ApiError, service::HttpService};
+use crate::{error::ApiError, http::media_type, service::HttpService};
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{StatusCode, header, request::Parts},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::{Deserializer, de, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, de, de::DeserializeOwned};
 use serde_json::Value;
 use std::{fmt, sync::Arc};
 
@@ -22,15 +22,12 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<HttpService>> for Jso
     type Rejection = ApiError;
 
     async fn from_request(request: Request, service: &Arc<HttpService>) -> Result<Self, ApiError> {
-        let kind =
-            request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let kind = media_type(request.headers());
         if kind != "application/json" && !kind.ends_with("+json") {
             return Err(ApiError::not_json());
         }
-        let bytes = read_bytes(service, request).await?;
-        let n_bytes = bytes.len();
-        off_thread(n_bytes, move || parse(&bytes)).await.map(Self)
+        let bytes = read_bytes(service, request, usize::MAX).await?;
+        off_thread(bytes.len(), move || parse(&bytes)).await.map(Self)
     }
 }
 
@@ -91,27 +88,18 @@ fn unreadable(place: &str, error: &serde_path_to_error::Error<serde_json::Error>
     ApiError::invalid(format!("`{path}` is not what is expected: {reason}")).with_parameter(path)
 }
 
-/// Reads the bytes of a body, within the limits of size and time.
-async fn read_bytes(service: &Arc<HttpService>, request: Request) -> Result<Bytes, ApiError> {
-    read_bytes_within(service, request, service.settings.body_bytes).await
-}
-
-/// Reads the bytes of a body, at most `most`.
-pub(crate) async fn read_bytes_within(
-    service: &Arc<HttpService>,
-    request: Request,
-    most: usize,
-) -> Result<Bytes, ApiError> {
+/// Reads the bytes of a body: at most `most` of them, and within the limits of the
+/// settings in size and time.
+pub(crate) async fn read_bytes(service: &Arc<HttpService>, request: Request, most: usize) -> Result<Bytes, ApiError> {
     let (most, reading) = (most.min(service.settings.body_bytes), service.settings.reading);
-    let too_large = || {
-        ApiError::invalid(format!("the body is larger than {most} bytes"))
-            .with_status(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large")
-    };
     let body = Limited::new(request.into_body(), most);
     match tokio::time::timeout(reading, body.collect()).await {
         Err(_) => Err(ApiError::invalid(format!("the body did not come within {reading:?}"))
             .with_status(StatusCode::REQUEST_TIMEOUT, "request_timeout")),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(ApiError::invalid(format!("the body is larger than {most} bytes"))
+                .with_status(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"))
+        }
         Ok(Err(error)) => Err(ApiError::invalid(format!("the body cannot be read: {error}"))),
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
     }
@@ -180,27 +168,8 @@ pub(crate) fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result
             if is_whole { Ok(number as usize) } else { Err(E::invalid_value(de::Unexpected::Float(number), &self)) }
         }
     }
-    struct OptionalWholeNumber;
-    impl<'de> de::Visitor<'de> for OptionalWholeNumber {
-        type Value = Option<usize>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            de::Visitor::expecting(&WholeNumber, f)
-        }
-
-        fn visit_none<E: de::Error>(self) -> Result<Option<usize>, E> {
-            Ok(None)
-        }
-
-        fn visit_unit<E: de::Error>(self) -> Result<Option<usize>, E> {
-            Ok(None)
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<usize>, D::Error> {
-            deserializer.deserialize_any(WholeNumber).map(Some)
-        }
-    }
-    deserializer.deserialize_option(OptionalWholeNumber)
+    let number = Option::<Value>::deserialize(deserializer)?;
+    number.map(|number| number.deserialize_any(WholeNumber).map_err(de::Error::custom)).transpose()
 }
 
 #[cfg(test)]

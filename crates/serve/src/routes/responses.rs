@@ -398,12 +398,12 @@ impl ResponseBuilder {
 
     /// The last event of a response that failed.
     fn failed(&self, error: &ApiError) -> Value {
-        if error.code() == "content_filter" {
+        if error.code == "content_filter" {
             let (status, incomplete_details) = status_of(Finish::ContentFilter);
             let response = ResponseObject { incomplete_details, ..self.response(status, Vec::new(), None) };
             return json!({ "type": "response.incomplete", "response": response });
         }
-        let code = match (error.status.as_u16(), error.code()) {
+        let code = match (error.status.as_u16(), error.code) {
             (429, _) | (_, "model_rate_limited") => "rate_limit_exceeded",
             (400, _) => "invalid_prompt",
             _ => "server_error",

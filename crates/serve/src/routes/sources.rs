@@ -107,18 +107,7 @@ pub(crate) fn number(passages: &[Passage], cited: Option<&[u32]>, base: &str) ->
 
 /// The beginning of a text, with single spaces.
 fn quote(text: &str) -> String {
-    let (mut quote, mut characters) = (String::new(), 0);
-    for word in text.split_whitespace() {
-        if !quote.is_empty() {
-            quote.push(' ');
-            characters += 1;
-        }
-        quote += word;
-        characters += word.chars().count();
-        if characters > QUOTE_CHARACTERS {
-            break;
-        }
-    }
+    let quote = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match quote.char_indices().nth(QUOTE_CHARACTERS) {
         Some((cut, _)) => format!("{}…", &quote[..cut]),
         None => quote,

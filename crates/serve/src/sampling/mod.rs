@@ -163,21 +163,17 @@ impl SampleWorker {
     /// Tells the operator once that lines cannot be written, and once that they can be
     /// again.
     fn report_write_result(&self, reason: Option<String>) {
-        match reason {
-            Some(reason) => {
-                if self.unwritten.fetch_add(1, Relaxed) == 0 {
-                    let words = format!("the file of --traffic cannot be written, answers go on: {reason}");
-                    (self.audit)(&json!({ "time": unix_seconds(), "traffic": words }));
-                }
+        let words = match reason {
+            Some(reason) if self.unwritten.fetch_add(1, Relaxed) == 0 => {
+                format!("the file of --traffic cannot be written, answers go on: {reason}")
             }
-            None => {
-                let missing = self.unwritten.swap(0, Relaxed);
-                if missing > 0 {
-                    let words = format!("the file of --traffic is written again; {missing} answers are missing in it");
-                    (self.audit)(&json!({ "time": unix_seconds(), "traffic": words }));
-                }
-            }
-        }
+            Some(_) => return,
+            None => match self.unwritten.swap(0, Relaxed) {
+                0 => return,
+                missing => format!("the file of --traffic is written again; {missing} answers are missing in it"),
+            },
+        };
+        (self.audit)(&json!({ "time": unix_seconds(), "traffic": words }));
     }
 }
 

@@ -89,7 +89,7 @@ impl Quality {
         serving.version.clone_into(&mut state.serving);
         state.histories.clear();
         for metric in &self.metrics {
-            let baseline = serving.scores().get(&metric.name).cloned();
+            let baseline = serving.scores.get(&metric.name).cloned();
             let detector = baseline.as_ref().and_then(|baseline| fall_level(metric, baseline)).map(FallDetector::new);
             let label = MetricLabel { metric: metric.name.clone() };
             let mean = baseline.as_ref().and_then(|baseline| baseline.mean);

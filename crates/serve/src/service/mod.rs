@@ -118,7 +118,8 @@ impl HttpService {
         if let Some(quality) = &self.sampler.quality {
             quality.set_serving(&next);
         }
-        self.dispatcher.swap(Lane::new(next, LaneRole::Serving, &self.settings))
+        let next = Lane::new(next, LaneRole::Serving, &self.settings);
+        self.dispatcher.change_lanes(|lanes| std::mem::replace(&mut lanes.serving, next)).served.clone()
     }
 
     /// Replaces the candidate, or removes it. Returns the previous one.
@@ -126,7 +127,7 @@ impl HttpService {
         if let Some(quality) = &self.sampler.quality {
             quality.set_candidate(candidate.as_ref().map(|candidate| &*candidate.lane.served));
         }
-        self.dispatcher.set_candidate(candidate)
+        self.dispatcher.change_lanes(|lanes| std::mem::replace(&mut lanes.candidate, candidate))
     }
 
     /// Changes the candidate's share of the questions.

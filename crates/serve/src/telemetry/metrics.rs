@@ -10,12 +10,12 @@ use prometheus_client::{
         histogram::{Histogram, exponential_buckets},
         info::Info,
     },
-    registry::Registry,
+    registry::{Metric, Registry},
 };
 use std::{
     fmt::Write as _,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Instant,
@@ -73,16 +73,16 @@ pub(crate) struct MetricRoleLabels {
 
 /// A gauge of a real number.
 type FloatGauge = Gauge<f64, AtomicU64>;
-type RouteHistograms = Family<RouteLabel, Histogram, fn() -> Histogram>;
+type Histograms<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// The metrics of a service. Their help texts are in [`Metrics::new`].
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    registry: Mutex<Registry>,
+    registry: Registry,
     pub(crate) connections: Family<KindLabel, Counter>,
     spans: Family<KindLabel, Gauge>,
     requests: Family<RouteStatusLabels, Counter>,
-    seconds: RouteHistograms,
+    seconds: Histograms<RouteLabel>,
     pub(crate) overhead: Histogram,
     pub(crate) first_token: Histogram,
     pub(crate) tokens: Family<KindLabel, Counter>,
@@ -92,10 +92,10 @@ pub(crate) struct Metrics {
     pub(crate) feedback: Family<KindLabel, Counter>,
     pub(crate) breaker_open: Gauge,
     pub(crate) answers: Family<RoleOutcomeLabels, Counter>,
-    pub(crate) answer_seconds: Family<RoleLabel, Histogram, fn() -> Histogram>,
+    pub(crate) answer_seconds: Histograms<RoleLabel>,
     pub(crate) cache: Family<KindLabel, Counter>,
     pub(crate) sampled: Family<KindLabel, Counter>,
-    pub(crate) scores: Family<MetricRoleLabels, Histogram, fn() -> Histogram>,
+    pub(crate) scores: Histograms<MetricRoleLabels>,
     pub(crate) unscored: Family<MetricRoleLabels, Counter>,
     pub(crate) baseline: Family<MetricLabel, FloatGauge>,
     pub(crate) drift: Family<MetricLabel, FloatGauge>,
@@ -115,31 +115,6 @@ impl Drop for RequestTimer {
     }
 }
 
-/// Counts a request when it is dropped: with the status of its response, or with 499
-/// (nginx's status for a client that left) if there is none.
-pub(crate) struct RequestCount {
-    metrics: Arc<Metrics>,
-    route: String,
-    status: u16,
-}
-
-impl RequestCount {
-    pub(crate) fn new(metrics: Arc<Metrics>, route: String) -> Self {
-        Self { metrics, route, status: 499 }
-    }
-
-    /// Counts the request with the status of its response.
-    pub(crate) fn finish(mut self, status: u16) {
-        self.status = status;
-    }
-}
-
-impl Drop for RequestCount {
-    fn drop(&mut self) {
-        self.metrics.count_request(&self.route, self.status);
-    }
-}
-
 /// A histogram of scores, most of which lie between 0 and 1.
 fn score_histogram() -> Histogram {
     Histogram::new((0..=10).map(|tenth| f64::from(tenth) / 10.0))
@@ -151,106 +126,78 @@ fn time_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 22))
 }
 
+/// Registers metrics, whose clones share their values.
+struct MetricRegistry(Registry);
+
+impl MetricRegistry {
+    fn add_metric<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+
+    /// Adds a counter, a gauge, or a family of them.
+    fn add<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        self.add_metric(name, help, M::default())
+    }
+}
+
 impl Metrics {
     pub(crate) fn new(version: &str) -> Self {
-        let mut registry = Registry::with_prefix("reverie");
-        let times: fn() -> Histogram = time_histogram;
-        let scores: fn() -> Histogram = score_histogram;
-        let metrics = Self {
-            registry: Mutex::default(),
-            connections: Family::default(),
-            spans: Family::default(),
-            requests: Family::default(),
-            seconds: Family::new_with_constructor(times),
-            overhead: time_histogram(),
-            first_token: time_histogram(),
-            tokens: Family::default(),
-            in_flight: Gauge::default(),
-            waiting: Gauge::default(),
-            failures: Family::default(),
-            feedback: Family::default(),
-            breaker_open: Gauge::default(),
-            answers: Family::default(),
-            answer_seconds: Family::new_with_constructor(times),
-            cache: Family::default(),
-            sampled: Family::default(),
-            scores: Family::new_with_constructor(scores),
-            unscored: Family::default(),
-            baseline: Family::default(),
-            drift: Family::default(),
-        };
+        let mut all = MetricRegistry(Registry::with_prefix("reverie"));
         let labels = vec![("version".to_owned(), version.to_owned())];
-        registry.register("build", "The version of Reverie", Info::new(labels));
-        registry.register(
-            "connections",
-            "Connections by kind: accepted, not_accepted, no_handshake (of TLS)",
-            metrics.connections.clone(),
-        );
-        registry.register(
-            "spans",
-            "Spans of traces by outcome: ended, sent, failed; ended spans that are neither sent nor failed wait or were dropped",
-            metrics.spans.clone(),
-        );
-        registry.register(
-            "requests",
-            "Requests by route and status; the route is `none` for bytes that are no request",
-            metrics.requests.clone(),
-        );
-        registry.register(
-            "request_seconds",
-            "From a request's headers to the end of its response",
-            metrics.seconds.clone(),
-        );
-        registry.register(
-            "overhead_seconds",
-            "Time of an answer without that of its chat model",
-            metrics.overhead.clone(),
-        );
-        registry.register("first_token_seconds", "Time to the first piece of an answer", metrics.first_token.clone());
-        registry.register(
-            "tokens",
-            "Tokens of chat models by kind: prompt, cached, completion",
-            metrics.tokens.clone(),
-        );
-        registry.register("answers_in_flight", "Answers that are being written", metrics.in_flight.clone());
-        registry.register("answers_waiting", "Questions that wait for their turn", metrics.waiting.clone());
-        registry.register(
-            "failures",
-            "Answers that failed by kind: upstream, timeout, shed, other",
-            metrics.failures.clone(),
-        );
-        registry.register("feedback", "Verdicts of users by kind: up, down", metrics.feedback.clone());
-        registry.register(
-            "breaker_open",
-            "1 while the chat model is not asked because it failed",
-            metrics.breaker_open.clone(),
-        );
-        registry.register(
-            "answers",
-            "Answers by the role of the pipeline (serving, canary, shadow, fallback) and outcome",
-            metrics.answers.clone(),
-        );
-        registry.register("answer_seconds", "Time of an attempt at an answer by role", metrics.answer_seconds.clone());
-        registry.register("answer_cache", "Answers looked up in the cache: hit, miss", metrics.cache.clone());
-        registry.register(
-            "sampled",
-            "Sampled answers by outcome: scored, kept, left_out, not_written",
-            metrics.sampled.clone(),
-        );
-        registry.register("score", "Scores of answers by metric and role", metrics.scores.clone());
-        registry.register("unscored", "Answers without a score by metric, role and reason", metrics.unscored.clone());
-        registry.register(
-            "score_baseline",
-            "The mean that the run measured, by metric; NaN where it has none",
-            metrics.baseline.clone(),
-        );
-        registry.register(
-            "drift_evidence",
-            "Evidence that a score has fallen below what the run measured; an alarm from 10,000 on",
-            metrics.drift.clone(),
-        );
-        *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
-        metrics
+        all.0.register("build", "The version of Reverie", Info::new(labels));
+        let (times, scores): (fn() -> Histogram, fn() -> Histogram) = (time_histogram, score_histogram);
+        Self {
+            connections: all.add("connections",
+                "Connections by kind: accepted, not_accepted, no_handshake (of TLS)"
+            ),
+            spans: all.add("spans",
+                "Spans of traces by outcome: ended, sent, failed; ended spans that are neither sent nor failed wait or were \
+                 dropped",
+            ),
+            requests: all.add("requests",
+                "Requests by route and status; the route is `none` for bytes that are no request",
+            ),
+            seconds: all.add_metric("request_seconds",
+                "From a request's headers to the end of its response",
+                Family::new_with_constructor(times),
+            ),
+            overhead: all.add_metric("overhead_seconds",
+                "Time of an answer without that of its chat model",
+                time_histogram(),
+            ),
+            first_token: all.add_metric("first_token_seconds",
+                "Time to the first piece of an answer",
+                time_histogram(),
+            ),
+            tokens: all.add("tokens", "Tokens of chat models by kind: prompt, cached, completion"),
+            in_flight: all.add("answers_in_flight", "Answers that are being written"),
+            waiting: all.add("answers_waiting", "Questions that wait for their turn"),
+            failures: all.add("failures", "Answers that failed by kind: upstream, timeout, shed, other"),
+            feedback: all.add("feedback", "Verdicts of users by kind: up, down"),
+            breaker_open: all.add("breaker_open", "1 while the chat model is not asked because it failed"),
+            answers: all.add("answers",
+                "Answers by the role of the pipeline (serving, canary, shadow, fallback) and outcome",
+            ),
+            answer_seconds: all.add_metric("answer_seconds",
+                "Time of an attempt at an answer by role",
+                Family::new_with_constructor(times),
+            ),
+            cache: all.add("answer_cache", "Answers looked up in the cache: hit, miss"),
+            sampled: all.add("sampled", "Sampled answers by outcome: scored, kept, left_out, not_written"),
+            scores: all.add_metric("score",
+                "Scores of answers by metric and role",
+                Family::new_with_constructor(scores),
+            ),
+            unscored: all.add("unscored", "Answers without a score by metric, role and reason"),
+            baseline: all.add("score_baseline",
+                "The mean that the run measured, by metric; NaN where it has none",
+            ),
+            drift: all.add("drift_evidence",
+                "Evidence that a score has fallen below what the run measured; an alarm from 10,000 on",
+            ),
+            registry: all.0,
+        }
     }
 
     /// Sets the counts of spans.
@@ -266,11 +213,6 @@ impl Metrics {
         self.requests.get_or_create(&RouteStatusLabels { route: route.to_owned(), status }).inc();
     }
 
-    /// Counts a failed request by the kind of failure.
-    pub(crate) fn count_failure(&self, kind: &'static str) {
-        self.failures.get_or_create(&KindLabel { kind }).inc();
-    }
-
     /// Counts a sampled answer by its outcome.
     pub(crate) fn count_sample(&self, kind: &'static str) {
         self.sampled.get_or_create(&KindLabel { kind }).inc();
@@ -278,19 +220,13 @@ impl Metrics {
 
     /// The metrics in the format that a scraper accepts, with its media type.
     pub(crate) fn render(&self, accept: &str) -> (&'static str, String) {
-        let text = self.text();
+        let mut text = String::new();
+        // Writing into a text cannot fail.
+        let _ = encode(&mut text, &self.registry);
         if accept.contains("application/openmetrics-text") {
             return ("application/openmetrics-text; version=1.0.0; charset=utf-8", text);
         }
         ("text/plain; version=0.0.4; charset=utf-8", to_text_format(&text))
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        // Writing into a text cannot fail.
-        let _ = encode(&mut text, &registry);
-        text
     }
 }
 

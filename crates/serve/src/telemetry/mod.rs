@@ -8,12 +8,10 @@ mod trace;
 
 pub use {line_log::LineLog, metrics::SpanCounts, trace::ParentSpan};
 pub(crate) use {
-    metrics::{
-        KindLabel, MetricLabel, MetricRoleLabels, Metrics, RequestCount, RequestTimer, RoleLabel, RoleOutcomeLabels,
-    },
+    metrics::{KindLabel, MetricLabel, MetricRoleLabels, Metrics, RequestTimer, RoleLabel, RoleOutcomeLabels},
     observed_body::ObservedBody,
     operator_log::{AuditSink, OperatorLog},
-    trace::{PendingSpan, pipeline_span, record_response, request_span, warm_up_span},
+    trace::{PendingRequest, pipeline_span, request_span, warm_up_span},
 };
 
 use std::time::SystemTime;

@@ -2,7 +2,10 @@
 //! the request, which the client has too. There may be thousands of failures, so only
 //! some lines of each kind are written in a second, with the number of the others.
 
-use super::{metrics::Metrics, unix_seconds};
+use super::{
+    metrics::{KindLabel, Metrics},
+    unix_seconds,
+};
 use crate::error::ApiError;
 use axum::http::StatusCode;
 use models::trace::{SpanError, mark_failed};
@@ -51,17 +54,17 @@ impl OperatorLog {
     /// are written; other refusals are mistakes of the client.
     pub(crate) fn record_error(&self, error: &ApiError, id: &str) {
         if error.is_failure() {
-            self.metrics.count_failure(error.failure_kind());
+            self.metrics.failures.get_or_create(&KindLabel { kind: error.failure_kind() }).inc();
             mark_failed(&Span::current(), &error.error_type());
         }
         let lacks_key = matches!(error.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if !(error.detail().is_some() || error.is_failure() || lacks_key) {
+        if !(error.detail.is_some() || error.is_failure() || lacks_key) {
             return;
         }
         let (outcome, kind) =
-            if error.is_failure() { ("failed", error.failure_kind()) } else { ("refused", error.code()) };
+            if error.is_failure() { ("failed", error.failure_kind()) } else { ("refused", error.code) };
         let line = json!({ "time": unix_seconds(), outcome: kind, "id": id, "detail": reason(error) });
-        self.write_limited((error.code(), kind), line);
+        self.write_limited((error.code, kind), line);
     }
 
     /// Records the failure of a pipeline that the client does not see: another pipeline
@@ -98,7 +101,7 @@ impl OperatorLog {
 
 /// The reason of an error for the operator.
 fn reason(error: &ApiError) -> &str {
-    error.detail().unwrap_or(&error.message)
+    error.detail.as_deref().unwrap_or(&error.message)
 }
 
 /// The period in which lines are limited.

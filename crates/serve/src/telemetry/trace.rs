@@ -2,7 +2,7 @@
 //! [`models::trace`]. Names follow OpenTelemetry's conventions for HTTP servers. A
 //! query string is never recorded, because it holds the question.
 
-use super::observed_body::ObservedBody;
+use super::{metrics::Metrics, observed_body::ObservedBody};
 use crate::error::ApiError;
 use axum::{extract::Request, http::HeaderMap, response::Response};
 use models::trace::{SpanError, TARGET, mark_failed};
@@ -14,7 +14,7 @@ const UNTRACED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
 
 impl SpanError for ApiError {
     fn error_type(&self) -> Cow<'static, str> {
-        self.code().into()
+        self.code.into()
     }
 }
 
@@ -103,42 +103,56 @@ pub(crate) fn pipeline_span(name: &str, version: &str) -> Span {
     )
 }
 
-/// The span of a request that has no response yet. Dropping it records that the
-/// client left.
-pub(crate) struct PendingSpan(Option<Span>);
-
-impl PendingSpan {
-    pub(crate) fn new(span: &Span) -> Self {
-        Self(Some(span.clone()).filter(|span| !span.is_disabled()))
-    }
+/// A request that has no response yet. If the client leaves before there is one, this is
+/// dropped: the request is counted with 499 (nginx's status for a client that left), and
+/// its span says so.
+pub(crate) struct PendingRequest {
+    metrics: Arc<Metrics>,
+    route: String,
+    span: Span,
+    status: u16,
 }
 
-impl Drop for PendingSpan {
-    fn drop(&mut self) {
-        if let Some(span) = &self.0 {
-            record_client_left(span);
+impl PendingRequest {
+    pub(crate) fn new(metrics: Arc<Metrics>, route: String, span: Span) -> Self {
+        Self { metrics, route, span, status: CLIENT_LEFT }
+    }
+
+    /// Counts the request with the status of its response, and records the response in
+    /// its span, which ends with the response's body.
+    pub(crate) fn respond(mut self, response: Response) -> Response {
+        let status = response.status();
+        self.status = status.as_u16();
+        let span = self.span.clone();
+        if span.is_disabled() {
+            return response;
         }
+        span.record("http.response.status_code", i64::from(status.as_u16()));
+        if status.is_server_error() {
+            mark_failed(&span, status.as_str());
+        }
+        response.map(|body| {
+            ObservedBody::wrap(body, move |has_ended| {
+                if !has_ended {
+                    record_client_left(&span);
+                }
+            })
+        })
     }
 }
+
+impl Drop for PendingRequest {
+    fn drop(&mut self) {
+        if self.status == CLIENT_LEFT {
+            record_client_left(&self.span);
+        }
+        self.metrics.count_request(&self.route, self.status);
+    }
+}
+
+const CLIENT_LEFT: u16 = 499;
 
 /// Records that the client left, which is not a failure of the service.
 fn record_client_left(span: &Span) {
     span.record("error.type", "client_left");
-}
-
-/// Records the response of a request. The span ends with the response's body.
-pub(crate) fn record_response(mut pending: PendingSpan, response: Response) -> Response {
-    let Some(span) = pending.0.take() else { return response };
-    let status = response.status();
-    span.record("http.response.status_code", i64::from(status.as_u16()));
-    if status.is_server_error() {
-        mark_failed(&span, status.as_str());
-    }
-    response.map(|body| {
-        ObservedBody::wrap(body, move |has_ended| {
-            if !has_ended {
-                record_client_left(&span);
-            }
-        })
-    })
 }

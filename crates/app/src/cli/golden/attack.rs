@@ -100,8 +100,7 @@ pub async fn run(cx: &CommandContext, arguments: AttackArguments) -> Result<u8, 
              of an earlier attack away"
         )));
     }
-    std::fs::create_dir_all(&documents)
-        .map_err(|error| CommandFailure::runtime(format!("{}: {error}", documents.display())))?;
+    std::fs::create_dir_all(&documents).map_err(CommandFailure::at(&documents))?;
     for (name, _) in &attacked.documents {
         refuse_to_replace(&documents.join(name), yes)?;
     }
@@ -114,18 +113,15 @@ pub async fn run(cx: &CommandContext, arguments: AttackArguments) -> Result<u8, 
     for attack in attacked.dataset.questions.iter().filter_map(|question| question.attack.as_ref()) {
         *counts.entry(attack.kind.name()).or_default() += 1;
     }
-    if cx.json {
-        cx.print_json(&json!({ "file": output, "documents": documents, "kinds": counts }))?;
-    } else {
+    cx.finish(&json!({ "file": output, "documents": documents, "kinds": counts }), |_| {
         let counts: Vec<String> = counts.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
-        cx.print(format_args!(
+        format!(
             "{}: {} attacked questions ({})\n{}: {} poisoned documents",
             output.display(),
             attacked.dataset.questions.len(),
             counts.join(", "),
             documents.display(),
             attacked.documents.len()
-        ));
-    }
-    Ok(0)
+        )
+    })
 }

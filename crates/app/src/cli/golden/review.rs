@@ -217,7 +217,7 @@ fn read_rejected(path: &Path) -> Result<Vec<String>, CommandFailure> {
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(CommandFailure::runtime(format!("{}: {error}", path.display()))),
+        Err(error) => Err(CommandFailure::at(&path)(error)),
     }
 }
 

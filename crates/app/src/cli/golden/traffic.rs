@@ -73,10 +73,6 @@ pub(super) fn run(
     if !dry {
         write_new_file(output, &dataset.export(format, ColumnSet::Reverie).map_err(CommandFailure::runtime)?, yes)?;
     }
-    if cx.json {
-        cx.print_json(&json!({ "file": output, "report": report }))?;
-    } else {
-        cx.print(format_args!("{}: {}", output.display(), lines.join("\n")));
-    }
+    cx.show(&json!({ "file": output, "report": report }), |_| format!("{}: {}", output.display(), lines.join("\n")))?;
     Ok(if is_whole { 0 } else { INCOMPLETE })
 }

@@ -8,9 +8,10 @@ use crate::{
     command::CommandContext,
     environment,
     failure::CommandFailure,
-    jobs::{JobLogReader, JobSubmission, LogPart, RESULT_MARK, RayJob, RayJobsApi, RayJobsError},
+    jobs::{JobLogReader, LogPart, RESULT_MARK, RayJob, RayJobsApi, RayJobsError},
 };
 use lab::{Experiment, RayEngineSpec};
+use serde_json::json;
 use std::{
     collections::BTreeMap,
     io::{Cursor, Write},
@@ -58,19 +59,18 @@ pub async fn run(
     }
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
     let id = format!("reverie-{}-{started}", experiment.name);
-    let json = if cx.json { " --json" } else { "" };
+    let json_flag = if cx.json { " --json" } else { "" };
     let budget = budget_usd.map(|usd| format!(" --budget-usd {usd}")).unwrap_or_default();
     let mark = format!("result-{}", &Key::of_bytes(id.as_bytes()).hex()[..24]);
     let mut environment = job_variables(ray)?;
     environment.insert(RESULT_MARK.to_owned(), mark.clone());
-    let submission = JobSubmission {
-        id: id.clone(),
-        entrypoint: format!("python -m reverie run -f {EXPERIMENT_FILE} --engine ray --address auto{budget}{json}"),
-        working_dir,
-        wheels,
-        environment,
-        metadata: BTreeMap::from([("reverie.experiment".to_owned(), experiment.name.clone())]),
-    };
+    let submission = json!({
+        "submission_id": id,
+        "entrypoint": format!("python -m reverie run -f {EXPERIMENT_FILE} --engine ray --address auto{budget}{json_flag}"),
+        "metadata": { "reverie.experiment": experiment.name },
+        // Ray's dashboard shows the variables.
+        "runtime_env": { "working_dir": working_dir, "py_modules": wheels, "env_vars": environment },
+    });
     // After Ctrl-C the job must be stopped, also if it was accepted and the cluster's
     // answer has not arrived yet: it would continue and cost money.
     cx.set_grace(STOP_TIMEOUT + SUBMIT_TIMEOUT + POLL_INTERVAL * 10);
@@ -204,8 +204,7 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, CommandFailure> {
     };
     add(EXPERIMENT_FILE, experiment.portable().as_bytes())?;
     for (name, path) in files {
-        let bytes =
-            std::fs::read(&path).map_err(|error| CommandFailure::runtime(format!("{}: {error}", path.display())))?;
+        let bytes = std::fs::read(&path).map_err(CommandFailure::at(&path))?;
         add(&name, &bytes)?;
     }
     Ok(archive.finish().map_err(CommandFailure::runtime)?.into_inner())
@@ -232,12 +231,9 @@ fn wheel(experiment: &Experiment, ray: &RayEngineSpec) -> Result<Option<(String,
 
 /// The environment variables of the job, which `engine.ray.environment` names.
 fn job_variables(ray: &RayEngineSpec) -> Result<BTreeMap<String, String>, CommandFailure> {
-    let mut given = BTreeMap::new();
-    for name in &ray.environment {
-        let value = environment::environment_variable(name).ok_or_else(|| {
-            CommandFailure::usage(format!("engine.ray.environment: the variable {name} is not set here"))
-        })?;
-        given.insert(name.clone(), value);
-    }
-    Ok(given)
+    let variable = |name: &String| {
+        let missing = || CommandFailure::usage(format!("engine.ray.environment: the variable {name} is not set here"));
+        Ok((name.clone(), environment::environment_variable(name).ok_or_else(missing)?))
+    };
+    ray.environment.iter().map(variable).collect()
 }

@@ -61,8 +61,8 @@ struct TrialPart {
     scores: Vec<Vec<Option<f32>>>,
     /// By metric: the questions without a score, by the reason.
     missing: Vec<BTreeMap<String, Vec<usize>>>,
-    /// By question.
-    answers: Vec<AnswerState>,
+    /// By question: the number of its [`AnswerState`].
+    answers: Vec<u8>,
 }
 
 /// The state of a trial's answer to a question.
@@ -71,12 +71,6 @@ enum AnswerState {
     NotAsked = 0,
     Answered = 1,
     Failed = 2,
-}
-
-impl Serialize for AnswerState {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u8(*self as u8)
-    }
 }
 
 /// The data of a question.
@@ -107,7 +101,7 @@ struct SearchRecord<'a> {
 }
 
 /// What a trial retrieved and answered for a question.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct TrialOutcome<'a> {
     /// The index of its list of passages.
     list: usize,
@@ -256,7 +250,7 @@ impl TrialPart {
                 .map(|metric| found.questions.iter().map(|question| score(question, metric)).collect())
                 .collect(),
             missing: metrics.iter().map(missing).collect(),
-            answers: found.questions.iter().map(AnswerState::of).collect(),
+            answers: found.questions.iter().map(|question| AnswerState::of(question) as u8).collect(),
         }
     }
 }
@@ -268,13 +262,6 @@ impl AnswerState {
             (None, Some(_)) => Self::Failed,
             (None, None) => Self::NotAsked,
         }
-    }
-}
-
-impl TrialOutcome<'_> {
-    /// A question that the trial was not asked.
-    fn nothing(list: usize) -> Self {
-        Self { list, search: None, answer: None, error: None, details: Vec::new(), objective: None }
     }
 }
 
@@ -291,7 +278,7 @@ fn question_part(
     for found in &results.trials {
         // Results that a program wrote may lack the last questions of a trial.
         let Some(question) = found.questions.get(number) else {
-            trials.push(TrialOutcome::nothing(lists.place(Vec::new())));
+            trials.push(TrialOutcome { list: lists.place(Vec::new()), ..TrialOutcome::default() });
             continue;
         };
         // The bits of a score can be compared and hashed.

@@ -1,14 +1,17 @@
-//! Phoenix's AIMD rule ([`crate::aimd`]) for Python, on the machine's
+//! The limits of [`crate::aimd`] and [`crate::adaptive`] for Python, on the machine's
 //! monotonic clock.
 
-use crate::aimd::{AimdWindows, Policy};
+use crate::{
+    adaptive::LearnedLimit,
+    aimd::{AimdWindows, Policy},
+};
 use pyo3::prelude::*;
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// What `reverie.executors.ConcurrencyController` is made of.
+/// The rule of `reverie.executors.ConcurrencyController`.
 #[pyclass(frozen, module = "reverie._core", name = "Windows")]
 pub(crate) struct PyWindows {
     since: Instant,
@@ -25,28 +28,11 @@ impl PyWindows {
     fn windows(&self) -> MutexGuard<'_, AimdWindows> {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    pub(crate) fn active(&self) -> usize {
-        self.windows().active()
-    }
-
-    pub(crate) fn success(&self, latency: f64) {
-        self.windows().record_success(latency, self.since.elapsed());
-    }
-
-    pub(crate) fn timeout(&self) {
-        self.windows().record_timeout(self.since.elapsed());
-    }
-
-    pub(crate) fn error(&self) {
-        self.windows().record_error(self.since.elapsed());
-    }
 }
 
 #[pymethods]
 impl PyWindows {
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "one for each argument of Phoenix's controller")]
     fn new(
         max_concurrency: usize,
         initial_target: f64,
@@ -70,9 +56,9 @@ impl PyWindows {
         Self { since: Instant::now(), windows: Mutex::new(AimdWindows::new(policy, Duration::ZERO)) }
     }
 
-    #[getter(active)]
-    fn active_now(&self) -> usize {
-        self.active()
+    #[getter]
+    pub(crate) fn active(&self) -> usize {
+        self.windows().active()
     }
 
     #[getter]
@@ -94,15 +80,35 @@ impl PyWindows {
         self.windows().smoothed_latency()
     }
 
-    fn record_success(&self, latency_seconds: f64) {
-        self.success(latency_seconds);
+    pub(crate) fn record_success(&self, latency_seconds: f64) {
+        self.windows().record_success(latency_seconds, self.since.elapsed());
     }
 
-    fn record_timeout(&self) {
-        self.timeout();
+    pub(crate) fn record_timeout(&self) {
+        self.windows().record_timeout(self.since.elapsed());
     }
 
-    fn record_error(&self) {
-        self.error();
+    pub(crate) fn record_error(&self) {
+        self.windows().record_error(self.since.elapsed());
+    }
+}
+
+/// What `reverie.executors` uses with `limiter="adaptive"`.
+#[pyclass(frozen, module = "reverie._core", name = "Adaptive")]
+pub(crate) struct PyAdaptive {
+    pub(crate) limit: LearnedLimit,
+}
+
+#[pymethods]
+impl PyAdaptive {
+    #[new]
+    fn new(maximum: usize) -> Self {
+        Self { limit: LearnedLimit::new(maximum) }
+    }
+
+    /// How many attempts may run now.
+    #[getter]
+    fn target_concurrency(&self) -> usize {
+        self.limit.target()
     }
 }

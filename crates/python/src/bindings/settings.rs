@@ -23,7 +23,7 @@ pub(crate) fn value(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     convert(object, "", 0)
 }
 
-/// The same for a value that is called so in messages.
+/// The value of a Python object, which messages call `name`.
 pub(crate) fn value_of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Value> {
     convert(object, name, 0)
 }

@@ -1,10 +1,7 @@
 //! Rows of data from Python: data frames, Arrow tables, lists of
 //! dictionaries or of objects that can be written as dictionaries.
 
-use crate::{
-    arrow::{ArrowBatch, wrong},
-    settings,
-};
+use super::{arrow::ArrowBatch, settings, work::value_error};
 use pyo3::{
     exceptions::{PyImportError, PyTypeError},
     prelude::*,
@@ -25,7 +22,7 @@ pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<St
     }
     if object.hasattr("__arrow_c_stream__")? || object.hasattr("__arrow_c_array__")? {
         let batch: ArrowBatch = object.extract().map_err(|error| unreadable(object, name, error))?;
-        let records = lab::records(&batch.0).map_err(|reason| wrong(format!("{name}: {reason}")))?;
+        let records = lab::records(&batch.0).map_err(|reason| value_error(format!("{name}: {reason}")))?;
         return Ok(records.into_iter().map(remove_index).collect());
     }
     let is_one = object.is_instance_of::<PyMapping>() || object.is_instance_of::<PyString>();
@@ -53,7 +50,7 @@ pub(crate) fn read_typed<T: DeserializeOwned>(object: &Bound<'_, PyAny>, name: &
             Err(error) => faults.push(format!("{name}, row {i} (from 0): {error}")),
         }
     }
-    if faults.is_empty() { Ok(read) } else { Err(wrong(faults.join("\n"))) }
+    if faults.is_empty() { Ok(read) } else { Err(value_error(faults.join("\n"))) }
 }
 
 /// The path that an object may be.
@@ -100,7 +97,7 @@ fn unreadable(object: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     } else {
         "every column needs values of one type: texts, numbers, truth values, or lists of these"
     };
-    let raised = wrong(format!("{name}: the table cannot be read: {how} ({})", error.value(py)));
+    let raised = value_error(format!("{name}: the table cannot be read: {how} ({})", error.value(py)));
     raised.set_cause(py, Some(error));
     raised
 }

@@ -1,7 +1,7 @@
 //! Work that Python waits for: it runs with the GIL released, Ctrl-C ends it, and
 //! its errors are raised as Python's.
 
-use crate::remote::runtime;
+use super::remote::runtime;
 use eval::{GeneratedQuestions, Rejection};
 use lab::{Error, FunctionFailure, Progress, Session, Setup};
 use pyo3::{
@@ -11,7 +11,10 @@ use pyo3::{
 use pythonize::pythonize;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::{
+    fmt::Display,
+    time::{Duration, Instant},
+};
 use tokio_util::sync::CancellationToken;
 
 /// The interval at which signals are checked and progress is reported.
@@ -23,34 +26,34 @@ const GRACE: Duration = Duration::from_secs(3);
 pub(crate) fn python_error(error: Error) -> PyErr {
     let text = lab::error_chain(&error);
     if let Some(failure) = lab::failed_function(&error) {
-        return function_error(&text, failure).unwrap_or_else(|error| error);
+        return own_exception("FunctionError", &text, &[failure]);
     }
     match error {
-        Error::NoQuestions { ref generated, .. } => no_questions(&text, generated).unwrap_or_else(|error| error),
-        Error::Refused(mistakes) => PyValueError::new_err(mistakes.join("\n")),
+        Error::NoQuestions { ref generated, .. } => {
+            let details = json!({
+                "rejected": rejection_rows(generated), "counts": generated.counts(), "attempts": generated.attempts,
+                "written": generated.n_written(), "failures": function_failures(generated),
+            });
+            own_exception("GenerationError", &text, &details)
+        }
+        Error::Refused(mistakes) => value_error(mistakes.join("\n")),
         Error::Interrupted => PyKeyboardInterrupt::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }
 }
 
-/// `reverie.exceptions.FunctionError`, with Python's traceback.
-fn function_error(text: &str, failure: &rag::python::Failure) -> PyResult<PyErr> {
-    Python::attach(|py| {
-        let kind = py.import("reverie.exceptions")?.getattr("FunctionError")?;
-        Ok(PyErr::from_value(kind.call_method1("_of", (text, to_python(py, &[failure])?))?))
-    })
+/// An exception of `reverie.exceptions` with a text, and with details for programs.
+fn own_exception(class: &str, text: &str, details: &impl Serialize) -> PyErr {
+    let made = Python::attach(|py| {
+        let class = py.import("reverie.exceptions")?.getattr(class)?;
+        PyResult::Ok(PyErr::from_value(class.call_method1("_of", (text, to_python(py, details)?))?))
+    });
+    made.unwrap_or_else(|error| error)
 }
 
-/// `reverie.exceptions.GenerationError`, with what was rejected.
-fn no_questions(text: &str, generated: &eval::GeneratedQuestions) -> PyResult<PyErr> {
-    Python::attach(|py| {
-        let kind = py.import("reverie.exceptions")?.getattr("GenerationError")?;
-        let summary = json!({
-            "rejected": rejection_rows(generated), "counts": generated.counts(), "attempts": generated.attempts,
-            "written": generated.n_written(), "failures": function_failures(generated),
-        });
-        Ok(PyErr::from_value(kind.call_method1("_of", (text, to_python(py, &summary)?))?))
-    })
+/// A `ValueError` with this text.
+pub(crate) fn value_error(reason: impl Display) -> PyErr {
+    PyValueError::new_err(reason.to_string())
 }
 
 /// A value as JSON text, for what is pickled and for numbers of 32 bits, which
@@ -72,18 +75,17 @@ pub(crate) fn open_session(experiment: lab::Experiment, setup: Setup) -> PyResul
     Session::open(experiment, setup).map_err(python_error)
 }
 
-/// Starts work on this module's threads and returns at once; `done(text, error)` is called from another thread with its
-/// result.
-pub(crate) fn spawn_for_callback(
+/// Starts work on this module's threads and returns at once; `done(result, error)` is called from another thread.
+pub(crate) fn spawn_for_callback<T: for<'py> IntoPyObject<'py> + Send + 'static>(
     done: Py<PyAny>,
-    work: impl Future<Output = PyResult<Option<String>>> + Send + 'static,
+    work: impl Future<Output = PyResult<Option<T>>> + Send + 'static,
 ) -> PyResult<()> {
     runtime()?.spawn(async move {
         let ended = work.await;
         // Python code may block, which threads of the runtime must not.
         let call = tokio::task::spawn_blocking(move || {
             Python::attach(|py| match ended {
-                Ok(text) => done.call1(py, (text, py.None())).map(drop),
+                Ok(result) => done.call1(py, (result, py.None())).map(drop),
                 Err(raised) => done.call1(py, (py.None(), raised.into_value(py))).map(drop),
             })
         });
@@ -115,13 +117,13 @@ pub(crate) fn rewrite_price_message(py: Python<'_>, raised: PyErr) -> PyErr {
     }
     let text = raised.value(py).to_string();
     let chat = text.replace("`price = { input = …, output = … }`", "`\"price\": {\"input\": …, \"output\": …}`");
-    PyValueError::new_err(chat.replace("`price = …`", "`\"price\": …`"))
+    value_error(chat.replace("`price = …`", "`\"price\": …`"))
 }
 
 /// Checks that a budget is an amount of money.
 pub(crate) fn check_budget(usd: Option<f64>) -> PyResult<Option<f64>> {
     let checked = usd.map(app::library::check_usd).transpose();
-    checked.map_err(|reason| PyValueError::new_err(format!("budget_usd: {reason}")))
+    checked.map_err(|reason| value_error(format!("budget_usd: {reason}")))
 }
 
 /// Calls `on_progress` with the progress of a run, each time that it has changed.

@@ -1,11 +1,11 @@
 //! An index of chunks in memory and what retrievers find in it, for programs
 //! that use the stages by themselves.
 
-use crate::{
-    arrow::{ArrowBatch, column, wrong},
+use super::{
+    arrow::{ArrowBatch, column},
     settings,
     stages::{PyEmbedding, failed, read_chunks},
-    work::{to_python, wait},
+    work::{to_python, value_error, wait},
 };
 use arrow_array::{cast::AsArray, types::UInt64Type};
 use models::{Embedder, InputKind};
@@ -37,7 +37,7 @@ pub(crate) struct PyIndex {
 
 #[pymethods]
 impl PyIndex {
-    /// Of the chunks that `Chunker.chunk` gave with these settings.
+    /// Indexes the chunks that `Chunker.chunk` returned with these settings.
     #[new]
     #[pyo3(signature = (chunks, chunker, embedding=None))]
     fn new(
@@ -102,14 +102,14 @@ impl PyIndex {
         let config: PipelineConfig = settings::read("retriever", config)?;
         let needed = config.indexes().into_iter().find(|kind| kind.embeds() && !self.embedded());
         if let Some(kind) = needed {
-            return Err(wrong(format!(
+            return Err(value_error(format!(
                 "retriever: it searches the {}, and this index has words only: give `embedder` to `reverie.index`, or \
                  search with `reverie.retriever.Bm25()`",
                 kind.title()
             )));
         }
         let pipeline = Pipeline::new(&config, self.corpus.clone(), &self.models);
-        let pipeline = pipeline.map_err(|error| wrong(lab::error_chain(&error)))?;
+        let pipeline = pipeline.map_err(|error| value_error(lab::error_chain(&error)))?;
         let work = || async move { Ok(pipeline.retrieve(&question, &[]).await?) };
         let found = wait(py, &CancellationToken::new(), work, |_| Ok(()))?;
         to_python(py, &found.iter().map(|passage| self.passage_row(passage)).collect::<Vec<_>>())

@@ -1,14 +1,14 @@
 //! Results of a run for Python programs: parsed once, and queried any number of
 //! times. The package's `results.py` makes tables and pages of them.
 
-use crate::{
+use super::{
     process::check,
     remote::runtime,
     rows,
-    work::{open_session, python_error, to_json, to_python, wait},
+    work::{open_session, python_error, to_json, to_python, value_error, wait},
 };
 use pyo3::{
-    exceptions::{PyLookupError, PyRuntimeError, PyValueError},
+    exceptions::{PyLookupError, PyRuntimeError},
     prelude::*,
 };
 use serde_json::{Map, Value, json};
@@ -23,11 +23,11 @@ pub(crate) struct PyResults {
     source: ResultsSource,
 }
 
-/// Where the rest is.
+/// Where the results are, besides the leaderboard.
 enum ResultsSource {
-    /// With the experiment, if it is known.
+    /// In memory, with the experiment if it is known.
     Here(Box<lab::Results>, Option<Box<lab::Experiment>>),
-    /// In the run's folder, until it was read.
+    /// In the run's folder, and in memory once they were read.
     Kept { experiment: Box<lab::Experiment>, record: Box<lab::RunRecord>, read: OnceLock<Box<lab::Results>> },
 }
 
@@ -38,14 +38,14 @@ impl From<lab::Results> for PyResults {
 }
 
 impl PyResults {
-    /// Those of a run that has just ended.
+    /// The results of a run that has just ended.
     pub(crate) fn of_run(results: lab::Results, experiment: lab::Experiment) -> Self {
         let board = lab::Board::of(&results);
         Self { board, source: ResultsSource::Here(Box::new(results), Some(Box::new(experiment))) }
     }
 
-    /// Those of a run that is kept: the last one of the session's experiment, or
-    /// this one.
+    /// The results of a run in the store: of `run`, or of the last one of the session's
+    /// experiment.
     pub(crate) fn kept(py: Python<'_>, session: lab::Session, run: Option<&str>) -> PyResult<Self> {
         let experiment = Box::new(lab::Experiment::clone(&session.experiment));
         let run = run.map(str::to_owned);
@@ -60,7 +60,7 @@ impl PyResults {
         Ok(Self { board, source: ResultsSource::Kept { experiment, record, read: OnceLock::new() } })
     }
 
-    /// All of them.
+    /// All results, which are read from the store at the first call.
     pub(crate) fn all(&self, py: Python<'_>) -> PyResult<&lab::Results> {
         let (experiment, record, kept) = match &self.source {
             ResultsSource::Here(results, _) => return Ok(results),
@@ -83,12 +83,12 @@ impl PyResults {
     /// Reads `results.json`.
     #[new]
     fn new(text: &str) -> PyResult<Self> {
-        let results: lab::Results = serde_json::from_str(text)
-            .map_err(|error| PyValueError::new_err(format!("these are no results: {error}")))?;
+        let results: lab::Results =
+            serde_json::from_str(text).map_err(|error| value_error(format!("these are no results: {error}")))?;
         Ok(results.into())
     }
 
-    /// Those of an experiment's last run in a store, or of this run.
+    /// The results of a run of an experiment in a store: of `run`, or of the last one.
     #[staticmethod]
     #[pyo3(signature = (name, store, base, run=None))]
     fn of(py: Python<'_>, name: &str, store: &str, base: PathBuf, run: Option<&str>) -> PyResult<Self> {
@@ -196,8 +196,8 @@ impl PyResults {
         page(py.detach(|| app::library::plot(results)))
     }
 
-    /// What functions of the user's own failed at, as a text with their
-    /// tracebacks for people; none where nothing did.
+    /// The failures of the user's functions with their tracebacks, as text; `None` if
+    /// nothing failed.
     fn function_failures(&self, py: Python<'_>) -> PyResult<Option<String>> {
         Ok(app::library::function_failures(self.all(py)?))
     }

@@ -1,14 +1,18 @@
 //! The HTTP service inside a server of Python: requests come as bytes and
 //! answers go as bytes, so that every route behaves as in `reverie serve`.
 
-use crate::{elsewhere::PyElsewhere, remote::runtime, work::wait};
+use super::{
+    elsewhere::PyElsewhere,
+    remote::runtime,
+    work::{spawn_for_callback, value_error, wait},
+};
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Method, Request, Uri},
 };
 use futures::StreamExt;
 use lab::Part;
-use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
+use pyo3::prelude::*;
 use serve::{ApiKeys, HttpService, KeyFile, MountedService, ServedPipeline, ServiceSettings};
 use std::{path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -26,7 +30,8 @@ pub(crate) struct PyService {
     _scratch: TempDir,
 }
 
-/// A part of a response.
+/// A part of a response, which Python gets as a tuple or as bytes.
+#[derive(IntoPyObject)]
 pub(crate) enum ResponsePart {
     Head(u16, AsgiHeaders),
     Bytes(Vec<u8>),
@@ -39,7 +44,6 @@ impl PyService {
     /// its gateway.
     #[new]
     #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, searches_at_once=256, deadline=120.0, first_token=60.0, others=None, open_to_all=false, admin_without_key=false))]
-    #[expect(clippy::too_many_arguments, reason = "each is a parameter of the Python class, by name")]
     fn new(
         py: Python<'_>,
         bundle: String,
@@ -58,20 +62,20 @@ impl PyService {
         let duration = |name: &str, seconds: f64| {
             let duration = Some(seconds).filter(|seconds| *seconds > 0.0);
             let duration = duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            duration.ok_or_else(|| PyValueError::new_err(format!("{name}: {seconds} is no number of seconds above 0")))
+            duration.ok_or_else(|| value_error(format!("{name}: {seconds} is no number of seconds above 0")))
         };
         if searches_at_once == 0 || answers_at_once == 0 {
-            return Err(PyValueError::new_err("answers_at_once and searches_at_once must be at least 1"));
+            return Err(value_error("answers_at_once and searches_at_once must be at least 1"));
         }
         if admin_without_key && (keys.is_some() || public_url.is_some()) {
-            return Err(PyValueError::new_err(
+            return Err(value_error(
                 "admin_without_key with keys or public_url: what comes through a proxy on this machine may look like a \
                  program on it; give programs a key with the scope `admin`",
             ));
         }
         let keys = keys.map(|text| {
             let keys = KeyFile::read(text).and_then(ApiKeys::new);
-            keys.map_err(|reason| PyValueError::new_err(format!("keys: {reason}")))
+            keys.map_err(|reason| value_error(format!("keys: {reason}")))
         });
         let settings = ServiceSettings {
             keys: keys.transpose()?,
@@ -101,7 +105,7 @@ impl PyService {
         Ok(Self { mounted: wait(py, &cancel, work, |_| Ok(()))?, _scratch: scratch })
     }
 
-    /// By which clients ask for it.
+    /// The name that clients send as `model`.
     #[getter]
     fn name(&self) -> String {
         self.mounted.served().name.clone()
@@ -207,23 +211,7 @@ impl PyReply {
     /// the status and the headers, then with bytes, at last with None.
     fn anext(&self, done: Py<PyAny>) -> PyResult<()> {
         let parts = self.parts.clone();
-        runtime()?.spawn(async move {
-            let part = parts.lock().await.recv().await;
-            let call = tokio::task::spawn_blocking(move || {
-                Python::attach(|py| match part {
-                    Some(ResponsePart::Head(status, headers)) => {
-                        let pair =
-                            |(name, value): &(Vec<u8>, Vec<u8>)| (PyBytes::new(py, name), PyBytes::new(py, value));
-                        let headers: Vec<_> = headers.iter().map(pair).collect();
-                        done.call1(py, ((status, headers), py.None())).map(drop)
-                    }
-                    Some(ResponsePart::Bytes(bytes)) => done.call1(py, (PyBytes::new(py, &bytes), py.None())).map(drop),
-                    None => done.call1(py, (py.None(), py.None())).map(drop),
-                })
-            });
-            _ = call.await;
-        });
-        Ok(())
+        spawn_for_callback(done, async move { Ok(parts.lock().await.recv().await) })
     }
 
     /// Ends the work, unless it has ended.

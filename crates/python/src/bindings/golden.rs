@@ -1,12 +1,15 @@
 //! Golden questions for Python programs: read, reviewed, anchored, divided,
 //! written, and generated from documents.
 
-use crate::{
+use super::{
     remote::runtime,
     rows, settings,
     stages::read_documents,
     stop::PyStop,
-    work::{check_budget, function_failures, python_error, rejection_rows, remove_nulls, to_json, to_python, wait},
+    work::{
+        check_budget, function_failures, python_error, rejection_rows, remove_nulls, to_json, to_python, value_error,
+        wait,
+    },
 };
 use app::library::open_from_tables;
 use eval::{
@@ -18,11 +21,7 @@ use eval::{
 };
 use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
 use models::{ModelConfig, ModelKind};
-use pyo3::{
-    exceptions::{PyFileExistsError, PyValueError},
-    prelude::*,
-    types::PyMapping,
-};
+use pyo3::{exceptions::PyFileExistsError, prelude::*, types::PyMapping};
 use rag::Document;
 use serde::Deserialize;
 use serde_json::{Value, json as value};
@@ -49,7 +48,7 @@ struct QuestionEdit {
 }
 
 fn mistakes_error(mistakes: Vec<String>) -> PyErr {
-    PyValueError::new_err(mistakes.join("\n"))
+    value_error(mistakes.join("\n"))
 }
 
 impl PyQuestions {
@@ -141,7 +140,7 @@ impl PyQuestions {
     fn split(&self, test_share: f64, seed: u64) -> PyResult<Self> {
         let mut dataset = self.dataset.clone();
         dataset.split(test_share, seed).map_err(|error| {
-            PyValueError::new_err(match error {
+            value_error(match error {
                 SplitError::Unnamed(_) => {
                     format!("{error}; `reverie.golden.anchor(documents, questions).questions` has it")
                 }
@@ -195,10 +194,10 @@ impl PyQuestions {
         let name = path.display().to_string();
         let Some(format) = DatasetFormat::of_name(&name).filter(|_| !store::is_url(&name)) else {
             let endings = DatasetFormat::all().endings();
-            return Err(PyValueError::new_err(format!("{name}: give the path of a file that ends in {endings}")));
+            return Err(value_error(format!("{name}: give the path of a file that ends in {endings}")));
         };
         let bytes = self.dataset.export(format, columns);
-        let bytes = bytes.map_err(|error| PyValueError::new_err(lab::error_chain(&error)))?;
+        let bytes = bytes.map_err(|error| value_error(lab::error_chain(&error)))?;
         if replace {
             return lab::write_whole(&path, &bytes).map_err(python_error);
         }
@@ -254,7 +253,7 @@ impl DocumentSession {
 
     fn spec(&self) -> PyResult<&GenerateSpec> {
         let dataset = self.session.experiment.dataset.as_ref();
-        dataset.and_then(|dataset| dataset.generate.as_ref()).ok_or_else(|| PyValueError::new_err("no model is named"))
+        dataset.and_then(|dataset| dataset.generate.as_ref()).ok_or_else(|| value_error("no model is named"))
     }
 }
 
@@ -266,7 +265,8 @@ impl OpenDocuments {
         }
     }
 
-    /// Gives the documents back. Files that gave no document, each with the reason.
+    /// Releases the documents. Returns the files that gave no document, each with the
+    /// reason.
     async fn end(self) -> Vec<Value> {
         let Self::Corpus(corpus) = self else { return Vec::new() };
         let rejected = corpus.rejected.iter().map(|file| (&file.path, lab::error_chain(&file.reason)));
@@ -338,7 +338,6 @@ pub(crate) fn golden_estimate(
 /// rejected.
 #[pyfunction]
 #[pyo3(signature = (documents, tables, base, budget_usd=None, test_share=None, on_progress=None, stop=None))]
-#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn golden_generate(
     py: Python<'_>,
     documents: &Bound<'_, PyAny>,
@@ -353,7 +352,7 @@ pub(crate) fn golden_generate(
     let spec = work.spec()?.clone();
     // A wrong share is reported before anything is paid.
     if let Some(share) = test_share.filter(|share| !(*share > 0.0 && *share < 1.0)) {
-        return Err(PyValueError::new_err(format!("test_share: {}", SplitError::NoShare(share))));
+        return Err(value_error(format!("test_share: {}", SplitError::NoShare(share))));
     }
     let latest: Arc<Mutex<Option<GenerateProgress>>> = Arc::default();
     let written = latest.clone();

@@ -1,13 +1,13 @@
 //! The way to the other parts of a bundle: requests pass through an object of
 //! Python's.
 
-use crate::remote::runtime;
+use super::remote::runtime;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
 use lab::{Part, PartTransport, PartUnavailable};
-use pyo3::{prelude::*, types::PyBytes};
+use pyo3::prelude::*;
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -42,10 +42,8 @@ impl PartTransport for PyElsewhere {
         let sink = PyReplies { sender: Mutex::new(Some(sender.clone())), over };
         let object = self.object.clone();
         let begin = move || {
-            Python::attach(|py| {
-                let request = PyBytes::new(py, &request);
-                object.call_method1(py, "call", (number, part.name(), streams, request, sink)).map(drop)
-            })
+            let arguments = (number, part.name(), streams, request, sink);
+            Python::attach(|py| object.call_method1(py, "call", arguments).map(drop))
         };
         let begun = async move {
             let failed = match tokio::task::spawn_blocking(begin).await {

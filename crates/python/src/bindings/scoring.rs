@@ -2,19 +2,19 @@
 //! [`lab::Scoring`], and the package's `scores.py` makes tables of what it
 //! gives.
 
-use crate::{
-    arrow::wrong,
+use super::{
     rows, settings,
     stages::read_documents,
     stop::PyStop,
     work::{
-        attach_partial, check_budget, report_progress, rewrite_price_message, spec_mistakes, to_json, to_python, wait,
+        attach_partial, check_budget, report_progress, rewrite_price_message, spec_mistakes, to_json, to_python,
+        value_error, wait,
     },
 };
 use eval::{Score, Scored};
 use lab::{FunctionFailure, Progress, RowScores, ScoreResults, ScoredAnswers, Scoring, ScoringChoice, ScoringSpec};
 use models::RetryPolicy;
-use pyo3::{exceptions::PyValueError, prelude::*};
+use pyo3::prelude::*;
 use pythonize::depythonize;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -30,11 +30,12 @@ pub(crate) fn compare_scores(
 ) -> PyResult<Py<PyAny>> {
     let read = |scores: &Bound<'_, PyAny>| {
         let value: Value = depythonize(scores)?;
-        serde_json::from_value::<ScoredAnswers>(value).map_err(|error| wrong(format!("these are no scores: {error}")))
+        serde_json::from_value::<ScoredAnswers>(value)
+            .map_err(|error| value_error(format!("these are no scores: {error}")))
     };
     let (first, second) = (read(first)?, read(second)?);
     let comparisons = py.detach(|| first.compare(&second));
-    to_python(py, &comparisons.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    to_python(py, &comparisons.map_err(value_error)?)
 }
 
 /// Scores answers: rows, or the file at a path. `tables` is what an experiment
@@ -44,7 +45,6 @@ pub(crate) fn compare_scores(
 /// `_partial` what was scored before.
 #[pyfunction]
 #[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None, documents=None, attempts=None, deadline_seconds=None))]
-#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn score(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
@@ -71,7 +71,7 @@ pub(crate) fn score(
     let mut setup = app::library::setup(None, budget_usd, progress.clone(), cancel.clone());
     if let Some(attempts) = attempts {
         if attempts == 0 {
-            return Err(PyValueError::new_err("attempts: a call is tried at least once, not 0 times"));
+            return Err(value_error("attempts: a call is tried at least once, not 0 times"));
         }
         setup.control.retry = Some(RetryPolicy { max_attempts: attempts, ..RetryPolicy::default() });
     }
@@ -100,19 +100,17 @@ pub(crate) fn score(
 fn deadline(seconds: f64) -> PyResult<Duration> {
     let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
     duration.ok_or_else(|| {
-        PyValueError::new_err(format!(
-            "deadline_seconds: the time after which nothing is asked, above 0, not {seconds}"
-        ))
+        value_error(format!("deadline_seconds: the time after which nothing is asked, above 0, not {seconds}"))
     })
 }
 
 pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &ScoringChoice) -> PyResult<ScoringSpec> {
     let text = lab::Experiment::json_to_toml(&settings::value(tables)?.to_string());
-    let text = text.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let text = text.map_err(value_error)?;
     ScoringSpec::of_program(&text, base, choice).map_err(|errors| {
-        // The parameters of the call are in no section.
+        // Python gives these as parameters, not in a section `evaluate`.
         let place = |message: String| message.strip_prefix("evaluate.").map(str::to_owned).unwrap_or(message);
-        wrong(spec_mistakes(&errors).into_iter().map(place).collect::<Vec<_>>().join("\n"))
+        value_error(spec_mistakes(&errors).into_iter().map(place).collect::<Vec<_>>().join("\n"))
     })
 }
 

@@ -2,13 +2,13 @@
 //! notebooks. Batches pass between Rust and Python through the Arrow C data
 //! interface without a copy; the GIL is released while a stage works.
 
-use crate::{
-    arrow::{ArrowBatch, bytes, select_columns, texts, truths, vectors, wrong},
+use super::{
+    arrow::{ArrowBatch, bytes, select_columns, texts, truths, vectors},
     corpus::{PyBlock, PyCorpus},
     process::check,
     remote::runtime,
     settings,
-    work::{to_python, wait},
+    work::{to_python, value_error, wait},
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array, UInt64Array,
@@ -64,7 +64,7 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
             if field.name() == "content" { Arc::new(keys.clone()) as ArrayRef } else { array.clone() }
         });
         let columns = columns.collect();
-        RecordBatch::try_new(schema, columns).map_err(wrong)?
+        RecordBatch::try_new(schema, columns).map_err(value_error)?
     };
     from_batch(&keyed).map_err(|error| failed(&error))
 }
@@ -104,7 +104,7 @@ impl PyParser {
     }
 
     fn __getnewargs__(&self) -> PyResult<(String,)> {
-        serde_json::to_string(&self.limits).map(|text| (text,)).map_err(wrong)
+        serde_json::to_string(&self.limits).map(|text| (text,)).map_err(value_error)
     }
 
     /// A row for each file: its document, or why it gave none.
@@ -113,22 +113,20 @@ impl PyParser {
         py.detach(|| {
             let batch = batch.0;
             let (paths, bytes) = (texts(&batch, "path")?, bytes(&batch, "bytes")?);
-            let mut rows = Vec::with_capacity(batch.num_rows());
-            for (path, bytes) in paths.iter().zip(bytes.iter()) {
-                let (path, bytes) = (path.unwrap_or_default(), bytes.unwrap_or_default());
-                rows.push(match load::parse(path, bytes, &self.limits) {
-                    Ok(document) => DocumentRow::Document(document),
-                    Err(reason) => DocumentRow::Rejected(Rejected { path: path.to_owned(), reason }),
-                });
-            }
-            to_batch(&rows).map(PyArrowType).map_err(|error| failed(&error))
+            let row = |(path, bytes): (Option<&str>, Option<&[u8]>)| {
+                let path = path.unwrap_or_default();
+                document_row(path, load::parse(path, bytes.unwrap_or_default(), &self.limits))
+            };
+            to_batch(&paths.iter().zip(bytes.iter()).map(row).collect::<Vec<_>>())
+                .map(PyArrowType)
+                .map_err(|error| failed(&error))
         })
     }
 
     /// The same for all files of a corpus, in their order; as many at once as
     /// the machine has cores.
     fn parse_corpus(&self, py: Python<'_>, corpus: &PyCorpus) -> PyResult<PyBatch> {
-        let blocks = corpus.parts().to_vec();
+        let blocks = corpus.blocks();
         let limits = self.limits.clone();
         let work = || async move {
             let at_once = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
@@ -157,13 +155,17 @@ impl PyParser {
 }
 
 fn parse_block(block: &PyBlock, contents: Vec<Result<Vec<u8>, LoadError>>, limits: &ParseLimits) -> Vec<DocumentRow> {
-    let document = |(path, content): (&str, Result<Vec<u8>, LoadError>)| match content
-        .and_then(|bytes| load::parse(path, &bytes, limits))
-    {
+    let row = |(path, content): (&str, Result<Vec<u8>, LoadError>)| {
+        document_row(path, content.and_then(|bytes| load::parse(path, &bytes, limits)))
+    };
+    block.paths().into_iter().zip(contents).map(row).collect()
+}
+
+fn document_row(path: &str, parsed: Result<Document, LoadError>) -> DocumentRow {
+    match parsed {
         Ok(document) => DocumentRow::Document(document),
         Err(reason) => DocumentRow::Rejected(Rejected { path: path.to_owned(), reason }),
-    };
-    block.names().zip(contents).map(document).collect()
+    }
 }
 
 /// Documents to chunks.
@@ -177,12 +179,12 @@ impl PyChunker {
     #[new]
     fn new(config: &Bound<'_, PyAny>) -> PyResult<Self> {
         let config: ChunkerConfig = settings::read("chunker", settings::component(config)?)?;
-        config.build(&rag::Context::default()).map_err(|error| wrong(lab::error_chain(&error)))?;
+        config.build(&rag::Context::default()).map_err(|error| value_error(lab::error_chain(&error)))?;
         Ok(Self { config })
     }
 
     fn __getnewargs__(&self) -> PyResult<(String,)> {
-        serde_json::to_string(&self.config).map(|text| (text,)).map_err(wrong)
+        serde_json::to_string(&self.config).map(|text| (text,)).map_err(value_error)
     }
 
     /// The chunks of all documents, in order. `start` and `end` count
@@ -240,14 +242,14 @@ fn add_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<Record
         columns.push(column.clone());
     }
     let schema = Schema::new_with_metadata(fields, batch.schema().metadata().clone());
-    RecordBatch::try_new(Arc::new(schema), columns).map_err(wrong)
+    RecordBatch::try_new(Arc::new(schema), columns).map_err(value_error)
 }
 
 /// The chunks of a batch that `Chunker.chunk` gave.
 pub(crate) fn read_chunks(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
     let named = batch.schema();
     if let Some((byte, stored)) = PLACES.iter().find(|(byte, _)| batch.column_by_name(byte).is_none()) {
-        return Err(wrong(format!(
+        return Err(value_error(format!(
             "the column `{byte}` is missing: `{stored}` counts characters; give what `chunk` gave, with all its columns"
         )));
     }
@@ -261,7 +263,7 @@ pub(crate) fn read_chunks(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
         }
     });
     let columns = Schema::new(renamed.collect::<Vec<_>>());
-    let batch = RecordBatch::try_new(Arc::new(columns), batch.columns().to_vec()).map_err(wrong)?;
+    let batch = RecordBatch::try_new(Arc::new(columns), batch.columns().to_vec()).map_err(value_error)?;
     let schema = schema::<Chunk>().map_err(|error| failed(&error))?;
     let table = select_columns(&batch, &schema, |name| match name {
         "searchable" => Some(Arc::new(BooleanArray::from(vec![true; batch.num_rows()])) as ArrayRef),
@@ -285,7 +287,7 @@ impl PyEmbedding {
     #[pyo3(signature = (config, cores=None))]
     fn new(py: Python<'_>, config: &Bound<'_, PyAny>, cores: Option<usize>) -> PyResult<Self> {
         let config: ModelConfig = settings::read("embedder", settings::embedder(config)?)?;
-        let ModelConfig::Embedding(config) = config else { return Err(wrong("this is no embedding model")) };
+        let ModelConfig::Embedding(config) = config else { return Err(value_error("this is no embedding model")) };
         let cpu = cores.map_or_else(CpuBudget::machine, |cores| CpuBudget::new(cores.max(1)));
         let context = provider::ModelContext {
             directory: app::model_directory(),
@@ -324,14 +326,14 @@ impl PyEmbedding {
             }
             let item = Arc::new(Field::new("item", arrow_schema::DataType::Float32, false));
             let nulls = Some(searchable.values().clone().into());
-            let width = i32::try_from(columns).map_err(wrong)?;
-            let list =
-                FixedSizeListArray::try_new(item, width, Arc::new(Float32Array::from(data)), nulls).map_err(wrong)?;
+            let width = i32::try_from(columns).map_err(value_error)?;
+            let list = FixedSizeListArray::try_new(item, width, Arc::new(Float32Array::from(data)), nulls)
+                .map_err(value_error)?;
             let field = Field::new("vector", list.data_type().clone(), true);
             let fields = batch.schema().fields().iter().cloned().chain([Arc::new(field)]).collect::<Vec<_>>();
             let schema = Schema::new_with_metadata(fields, batch.schema().metadata().clone());
             let arrays = batch.columns().iter().cloned().chain([Arc::new(list) as _]).collect();
-            RecordBatch::try_new(Arc::new(schema), arrays).map(PyArrowType).map_err(wrong)
+            RecordBatch::try_new(Arc::new(schema), arrays).map(PyArrowType).map_err(value_error)
         })
     }
 }
@@ -381,7 +383,7 @@ impl PyIndexWriter {
             let mut matrix = Matrix { columns: width, data: Vec::new() };
             for (chunk, vector) in chunks.iter().zip(vectors).filter(|(chunk, _)| chunk.searchable) {
                 let Some(vector) = vector else {
-                    return Err(wrong(format!("chunk {} of {} has no vector", chunk.number, chunk.document)));
+                    return Err(value_error(format!("chunk {} of {} has no vector", chunk.number, chunk.document)));
                 };
                 matrix.data.extend_from_slice(vector.as_primitive::<Float32Type>().values());
             }
@@ -437,7 +439,7 @@ impl PyIndexWriter {
     }
 }
 
-/// Files at an address, as many writers make them side by side.
+/// Files at an address, to which many writers add at the same time.
 #[pyclass(frozen, module = "reverie._core", name = "Folder")]
 pub(crate) struct PyFolder {
     store: ArtifactStore,
@@ -468,5 +470,8 @@ fn open_store(address: &str) -> PyResult<ArtifactStore> {
 }
 
 fn index_exists(store: &ArtifactStore) -> PyErr {
-    wrong(format!("{}: there is an index already, which is never changed: give another address", store.location()))
+    value_error(format!(
+        "{}: there is an index already, which is never changed: give another address",
+        store.location()
+    ))
 }

@@ -1,7 +1,7 @@
 //! What happens while a question is answered, for Python programs that read it
 //! while it happens.
 
-use crate::{
+use super::{
     remote::runtime,
     work::{python_error, spawn_for_callback, to_json, wait},
 };
@@ -50,7 +50,7 @@ impl PyEvents {
                     PipelineEvent::PassagesFound(passages) => QueryEvent::Found { passages: passages.clone() },
                     PipelineEvent::Piece(AnswerPiece::Text(text)) => QueryEvent::Piece { text: text.clone() },
                     PipelineEvent::Piece(AnswerPiece::Restart) => QueryEvent::Restart,
-                    // It comes with everything around it, as the last event.
+                    // The last event holds the answer, with the passages and remarks.
                     PipelineEvent::Fallback(_) | PipelineEvent::Remark(_) | PipelineEvent::Answered(_) => return,
                 };
                 _ = tell.send(Ok(event));
@@ -63,7 +63,7 @@ impl PyEvents {
     }
 }
 
-/// The next events, as many as there are; none after the last one.
+/// All events that have come since the last call, at least one; `None` after the last one.
 async fn next_events(queue: &Mutex<EventQueue>, cancel: &CancellationToken) -> Result<Option<Vec<QueryEvent>>, Error> {
     let mut queue = queue.lock().await;
     if let Some(error) = queue.failed.take() {

@@ -2,6 +2,7 @@
 //! of our stages. They use other types for the same texts and numbers, lose the
 //! flags of nullable columns, and may lack columns that are not needed.
 
+use super::work::value_error;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Float32Array, RecordBatch, RecordBatchReader, StringArray, UInt8Array,
     UInt32Array, UInt64Array,
@@ -16,12 +17,8 @@ use arrow_array::{
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::{DataType, Schema};
 use arrow_select::{concat::concat_batches, take::take};
-use pyo3::{exceptions::PyValueError, prelude::*};
-use std::{fmt::Display, sync::Arc};
-
-pub(crate) fn wrong(reason: impl Display) -> PyErr {
-    PyValueError::new_err(reason.to_string())
-}
+use pyo3::prelude::*;
+use std::sync::Arc;
 
 /// A batch from Python: a record batch, or an object that streams batches, such as
 /// a table or a data frame.
@@ -37,8 +34,8 @@ impl<'py> FromPyObject<'_, 'py> for ArrowBatch {
         }
         let reader = RecordBatchStreamReader::from_pyarrow_bound(value)?;
         let schema = reader.schema();
-        let batches: Vec<RecordBatch> = reader.collect::<Result<_, _>>().map_err(wrong)?;
-        concat_batches(&schema, &batches).map(Self).map_err(wrong)
+        let batches: Vec<RecordBatch> = reader.collect::<Result<_, _>>().map_err(value_error)?;
+        concat_batches(&schema, &batches).map(Self).map_err(value_error)
     }
 }
 
@@ -56,7 +53,7 @@ pub(crate) fn select_columns(
         };
         let array = convert(name, array, to)?;
         match array.null_count() {
-            1.. if !nullable => Err(wrong(format!(
+            1.. if !nullable => Err(value_error(format!(
                 "the column `{name}` has no value in row {}",
                 (0..array.len()).find(|&row| array.is_null(row)).unwrap_or_default()
             ))),
@@ -64,7 +61,7 @@ pub(crate) fn select_columns(
         }
     };
     let columns = schema.fields().iter().map(|field| column(field.name(), field.data_type(), field.is_nullable()));
-    RecordBatch::try_new(schema.clone(), columns.collect::<PyResult<_>>()?).map_err(wrong)
+    RecordBatch::try_new(schema.clone(), columns.collect::<PyResult<_>>()?).map_err(value_error)
 }
 
 /// A column by its name.
@@ -75,7 +72,7 @@ pub(crate) fn column<'a>(batch: &'a RecordBatch, name: &str) -> PyResult<&'a Arr
 fn missing_column(batch: &RecordBatch, name: &str) -> PyErr {
     let schema = batch.schema();
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    wrong(format!("the column `{name}` is missing; there are {}", names.join(", ")))
+    value_error(format!("the column `{name}` is missing; there are {}", names.join(", ")))
 }
 
 /// A column of texts.
@@ -88,7 +85,7 @@ pub(crate) fn bytes(batch: &RecordBatch, name: &str) -> PyResult<BinaryArray> {
     Ok(convert(name, column(batch, name)?, &DataType::Binary)?.as_binary::<i32>().clone())
 }
 
-/// A column of yes and no; all yes where it is missing.
+/// A column of truth values; all true if the column is missing.
 pub(crate) fn truths(batch: &RecordBatch, name: &str) -> PyResult<BooleanArray> {
     match batch.column_by_name(name) {
         None => Ok(BooleanArray::from(vec![true; batch.num_rows()])),
@@ -96,7 +93,8 @@ pub(crate) fn truths(batch: &RecordBatch, name: &str) -> PyResult<BooleanArray> 
     }
 }
 
-/// Vectors, one after the other, with their length; none where a row has none.
+/// The length of a column's vectors, and the vector of each row; `None` for a row without
+/// a vector.
 pub(crate) fn vectors(batch: &RecordBatch, name: &str) -> PyResult<(usize, Vec<Option<ArrayRef>>)> {
     let array = column(batch, name)?;
     let is_null = |row: usize| array.is_null(row);
@@ -123,7 +121,7 @@ pub(crate) fn vectors(batch: &RecordBatch, name: &str) -> PyResult<(usize, Vec<O
             other => return Err(wrong_type(name, other, "numbers")),
         };
         if *width.get_or_insert(items.len()) != items.len() || items.null_count() > 0 {
-            return Err(wrong(format!("the column `{name}` has vectors of different lengths (row {i})")));
+            return Err(value_error(format!("the column `{name}` has vectors of different lengths (row {i})")));
         }
         found.push(Some(items));
     }
@@ -131,7 +129,7 @@ pub(crate) fn vectors(batch: &RecordBatch, name: &str) -> PyResult<(usize, Vec<O
 }
 
 fn wrong_type(name: &str, from: &DataType, wanted: &str) -> PyErr {
-    wrong(format!("the column `{name}` is of the type {from}, and {wanted} are wanted"))
+    value_error(format!("the column `{name}` is of the type {from}, and {wanted} are wanted"))
 }
 
 fn convert(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
@@ -142,7 +140,7 @@ fn convert(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
         return Ok(new_null_array(to, array.len()));
     }
     if let Some(dictionary) = array.as_any_dictionary_opt() {
-        let plain = take(dictionary.values(), dictionary.keys(), None).map_err(wrong)?;
+        let plain = take(dictionary.values(), dictionary.keys(), None).map_err(value_error)?;
         return convert(name, &plain, to);
     }
     let refused = |wanted: &str| wrong_type(name, array.data_type(), wanted);
@@ -203,6 +201,6 @@ where
         number
             .map(To::Native::try_from)
             .transpose()
-            .map_err(|_| wrong(format!("the column `{name}` has no number of its kind in row {row}")))
+            .map_err(|_| value_error(format!("the column `{name}` has no number of its kind in row {row}")))
     }))
 }

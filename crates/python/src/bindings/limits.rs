@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long a lease holds: a dead worker's share is free after that.
+/// How long a lease is valid. After that, the share of a dead worker is free.
 const VALID: Duration = Duration::from_secs(3);
 
 /// A run is over if no worker has asked for its budget for this long.
@@ -24,7 +24,8 @@ const OVER: Duration = Duration::from_secs(3600);
 /// All limits of a cluster, for the actor that divides them.
 #[pyclass(module = "reverie._core", frozen, name = "Limits")]
 pub(crate) struct PyLimits {
-    /// Until then nothing is granted, because leases from before a restart may be in use.
+    /// Before this time nothing is granted, because leases from before a restart may be in
+    /// use.
     closed_until: Instant,
     authorities: Mutex<Authorities>,
     budgets: Mutex<BTreeMap<String, Allowances>>,
@@ -41,7 +42,6 @@ impl PyLimits {
 
     /// Grants a lease for a request, both as JSON.
     fn renew(&self, request: &str) -> PyResult<String> {
-        let refuse = |error: serde_json::Error| PyValueError::new_err(error.to_string());
         let request: LeaseRequest = serde_json::from_str(request).map_err(refuse)?;
         let now = Instant::now();
         let lease = if now < self.closed_until {
@@ -56,7 +56,6 @@ impl PyLimits {
 
     /// Grants more of a budget for a report of what a worker spent, both as JSON.
     fn allow(&self, request: &str) -> PyResult<String> {
-        let refuse = |error: serde_json::Error| PyValueError::new_err(error.to_string());
         let request: AllowanceRequest = serde_json::from_str(request).map_err(refuse)?;
         let now = Instant::now();
         // Workers report what they spent before a restart.
@@ -72,6 +71,10 @@ impl PyLimits {
     fn targets(&self) -> BTreeMap<String, usize> {
         self.authorities.lock().unwrap_or_else(PoisonError::into_inner).targets()
     }
+}
+
+fn refuse(error: serde_json::Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
 }
 
 /// Asks the actor through a Python object whose methods take and return JSON.

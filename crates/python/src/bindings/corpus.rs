@@ -1,7 +1,7 @@
 //! The files of a corpus for Ray Data: listed once, divided into the same
 //! blocks as by an engine, and read where a block's task runs.
 
-use crate::{arrow::wrong, process::check, remote::runtime, settings};
+use super::{process::check, remote::runtime, settings, work::value_error};
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow_pyarrow::PyArrowType;
 use arrow_schema::{DataType, Field, Schema};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "reverie._core", name = "Corpus")]
 pub(crate) struct PyCorpus {
     blocks: Vec<PyBlock>,
-    /// Files that are none of the corpus or cannot be looked at, and why.
+    /// Files that do not belong to the corpus or cannot be read, each with the reason.
     #[pyo3(get)]
     rejected: Vec<(String, String)>,
 }
@@ -36,12 +36,12 @@ impl PyCorpus {
         // Workers have other working folders.
         let source = match store::is_url(&source) {
             true => source,
-            false => std::path::absolute(&source).map_err(wrong)?.display().to_string(),
+            false => std::path::absolute(&source).map_err(value_error)?.display().to_string(),
         };
         let listing = py.detach(|| {
             let parsed = Source::parse(&source, &include, &exclude, &app::store_options());
-            let parsed = parsed.map_err(|error| wrong(lab::error_chain(&error)))?;
-            runtime()?.block_on(parsed.survey()).map_err(|error| wrong(lab::error_chain(&error)))
+            let parsed = parsed.map_err(|error| value_error(lab::error_chain(&error)))?;
+            runtime()?.block_on(parsed.survey()).map_err(|error| value_error(lab::error_chain(&error)))
         })?;
         let blocks = lab::file_blocks(listing.files.iter().map(|file| (file.path.as_str(), file.bytes)));
         let block = |places: Vec<usize>| PyBlock {
@@ -50,13 +50,16 @@ impl PyCorpus {
             files: places.into_iter().filter_map(|place| listing.files.get(place).cloned()).collect(),
         };
         let rejected = listing.rejected.iter().map(|file| (file.path.clone(), lab::error_chain(&file.reason)));
-        let unread = listing.unread.iter().map(|file| (file.path.clone(), unreadable_text(&file.reason)));
+        let unread = listing
+            .unread
+            .iter()
+            .map(|file| (file.path.clone(), LoadError::Unreadable(file.reason.clone()).to_string()));
         Ok(Self { blocks: blocks.into_iter().map(block).collect(), rejected: rejected.chain(unread).collect() })
     }
 
     /// The blocks, in the order of their first files.
     #[getter]
-    fn blocks(&self) -> Vec<PyBlock> {
+    pub(crate) fn blocks(&self) -> Vec<PyBlock> {
         self.blocks.clone()
     }
 
@@ -79,11 +82,11 @@ pub(crate) struct PyBlock {
 impl PyBlock {
     #[new]
     fn new(text: &str) -> PyResult<Self> {
-        serde_json::from_str(text).map_err(wrong)
+        serde_json::from_str(text).map_err(value_error)
     }
 
     fn __getnewargs__(&self) -> PyResult<(String,)> {
-        serde_json::to_string(self).map(|text| (text,)).map_err(wrong)
+        serde_json::to_string(self).map(|text| (text,)).map_err(value_error)
     }
 
     fn __len__(&self) -> usize {
@@ -92,7 +95,7 @@ impl PyBlock {
 
     /// The names of the files.
     #[getter]
-    fn paths(&self) -> Vec<&str> {
+    pub(crate) fn paths(&self) -> Vec<&str> {
         self.files.iter().map(|file| file.path.as_str()).collect()
     }
 
@@ -126,28 +129,16 @@ impl PyBlock {
                 Arc::new(BinaryArray::from_iter_values(contents)),
                 Arc::new(StringArray::from(failures)),
             ];
-            RecordBatch::try_new(Arc::new(schema), columns).map(PyArrowType).map_err(wrong)
+            RecordBatch::try_new(Arc::new(schema), columns).map(PyArrowType).map_err(value_error)
         })
     }
 }
 
-impl PyCorpus {
-    /// The blocks, in the order of their first files.
-    pub(crate) fn parts(&self) -> &[PyBlock] {
-        &self.blocks
-    }
-}
-
 impl PyBlock {
-    /// The files' names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.files.iter().map(|file| file.path.as_str())
-    }
-
-    /// What each of the files holds, or why that is not known.
+    /// The content of each file, or why it could not be read.
     pub(crate) async fn contents(&self) -> PyResult<Vec<Result<Vec<u8>, LoadError>>> {
         let source = Source::parse(&self.source, &[], &[], &app::store_options());
-        let source = source.map_err(|error| wrong(lab::error_chain(&error)))?;
+        let source = source.map_err(|error| value_error(lab::error_chain(&error)))?;
         let mut contents = Vec::with_capacity(self.files.len());
         for file in &self.files {
             contents.push(match lab::read_file(&source, file, &self.limits).await {
@@ -159,15 +150,11 @@ impl PyBlock {
     }
 }
 
-fn unreadable_text(reason: &str) -> String {
-    LoadError::Unreadable(reason.to_owned()).to_string()
-}
-
 /// Why a file gave no document, for people: `rejected` of what `Parser.parse`
 /// gives; nothing where there is a document.
 #[pyfunction]
 pub(crate) fn rejection(rejected: &str) -> PyResult<Option<String>> {
-    let reason: Option<LoadError> = serde_json::from_str(rejected).map_err(wrong)?;
+    let reason: Option<LoadError> = serde_json::from_str(rejected).map_err(value_error)?;
     Ok(reason.map(|reason| lab::error_chain(&reason)))
 }
 

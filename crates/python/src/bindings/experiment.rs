@@ -1,7 +1,7 @@
 //! Experiments and pipelines for Python programs. They return dictionaries and
 //! JSON; the package's `experiment.py` makes tables and pages of these.
 
-use crate::{
+use super::{
     events::PyEvents,
     remote::PythonCluster,
     results::PyResults,
@@ -9,7 +9,7 @@ use crate::{
     stop::PyStop,
     work::{
         attach_partial, check_budget, open_session, python_error, remove_nulls, report_progress, spawn_for_callback,
-        spec_mistakes, to_json, to_python, wait,
+        spec_mistakes, to_json, to_python, value_error, wait,
     },
 };
 use app::ExecutionPlace;
@@ -17,11 +17,11 @@ use eval::MetricConfig;
 use lab::{Error, Progress, Session};
 use models::Caps;
 use pyo3::{
-    exceptions::{PyRuntimeError, PyUserWarning, PyValueError},
+    exceptions::{PyRuntimeError, PyUserWarning},
     prelude::*,
     types::{PyDict, PyMapping, PyString},
 };
-use serde_json::{Map, Value, json as value};
+use serde_json::{Value, json as value};
 use std::{
     ffi::CString,
     path::PathBuf,
@@ -47,7 +47,9 @@ fn tables(experiment: &Bound<'_, PyAny>) -> PyResult<Value> {
         tables["dataset"] = if is_setting {
             settings::value_of(&dataset, "dataset")?
         } else {
-            value!({ "rows": rows::rows(&dataset, "dataset")?.into_iter().map(row_to_toml).collect::<Vec<_>>() })
+            // TOML cannot express nulls.
+            let rows = rows::rows(&dataset, "dataset")?.into_iter().map(|row| remove_nulls(row.into()));
+            value!({ "rows": rows.collect::<Vec<_>>() })
         };
     }
     for (table, key) in [("corpus", "source"), ("dataset", "path")] {
@@ -73,11 +75,6 @@ pub(crate) fn experiment_names() -> [&'static [&'static str]; 4] {
     [lab::Experiment::SECTIONS, lab::Axis::NAMES, lab::Experiment::EVALUATE, MetricConfig::NAMES]
 }
 
-/// A row without its nulls, which TOML cannot express.
-fn row_to_toml(row: Map<String, Value>) -> Value {
-    remove_nulls(row.into())
-}
-
 /// An experiment: what a file of one holds.
 #[pyclass(frozen, module = "reverie._core", name = "Experiment")]
 pub(crate) struct PyExperiment {
@@ -97,11 +94,11 @@ impl PyExperiment {
             Err(_) => {
                 let tables = tables(experiment)?;
                 let text = lab::Experiment::json_to_toml(&tables.to_string());
-                let text = text.map_err(|error| PyValueError::new_err(error.to_string()))?;
+                let text = text.map_err(value_error)?;
                 lab::Experiment::parse(&text, base).map_err(|errors| spec_mistakes(&errors))
             }
         };
-        let experiment = experiment.map_err(|mistakes| PyValueError::new_err(mistakes.join("\n")))?;
+        let experiment = experiment.map_err(|mistakes| value_error(mistakes.join("\n")))?;
         Ok(Self { experiment })
     }
 
@@ -137,7 +134,6 @@ impl PyExperiment {
 
     /// Runs the tasks that are not done yet, and returns the results.
     #[pyo3(signature = (connect, engine=None, address=None, budget_usd=None, on_progress=None, stop=None))]
-    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn run(
         &self,
         py: Python<'_>,
@@ -151,8 +147,8 @@ impl PyExperiment {
         let budget_usd = check_budget(budget_usd)?;
         let mut experiment = self.experiment.clone();
         let place = app::choose_place(&mut experiment, engine, address);
-        if let ExecutionPlace::Job(ray) = place.map_err(|error| PyValueError::new_err(error.to_string()))? {
-            return Err(PyValueError::new_err(format!(
+        if let ExecutionPlace::Job(ray) = place.map_err(value_error)? {
+            return Err(value_error(format!(
                 "{} is the address of a Jobs API: `reverie run --address {0}` submits to it from a \
                  shell. From Python, give the address of a cluster that this process joins (`auto`, HOST:PORT), or \
                  `engine=\"local\"` for this machine",
@@ -163,7 +159,7 @@ impl PyExperiment {
             experiment.models.iter().filter(|(_, config)| config.is_function()).map(|(name, _)| name.as_str());
         let functions: Vec<&str> = functions.collect();
         if experiment.engine.ray.is_some() && !functions.is_empty() {
-            return Err(PyValueError::new_err(format!(
+            return Err(value_error(format!(
                 "models.{}: a function as a model is asked in this process, which the workers of a cluster cannot reach: \
                  run with `engine=\"local\"`, or put the model behind an endpoint",
                 functions.join(", models.")
@@ -212,7 +208,6 @@ impl PyExperiment {
 
     /// Where the noise of a metric of a trial of the last run comes from.
     #[pyo3(signature = (trial, metric, questions, answers, judgements, budget_usd=None, stop=None))]
-    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn noise(
         &self,
         py: Python<'_>,
@@ -225,7 +220,7 @@ impl PyExperiment {
         stop: Option<&PyStop>,
     ) -> PyResult<Py<PyAny>> {
         let design = lab::NoiseDesign { questions, answers, judgements };
-        design.check().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        design.check().map_err(value_error)?;
         let cancel = PyStop::token(stop);
         let session = self.session(None, check_budget(budget_usd)?, Progress::default(), &cancel)?;
         let work = || async move { lab::noise(&session, &trial, &metric, design).await };

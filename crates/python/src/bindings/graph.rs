@@ -1,13 +1,13 @@
 //! The parts of a bundle in several processes: each answers requests of the
 //! others, and an object of Python's passes its own requests on.
 
-use crate::{
+use super::{
     service::{PyReply, ResponsePart, open},
-    work::wait,
+    work::{value_error, wait},
 };
 use futures::StreamExt;
 use lab::Part;
-use pyo3::{exceptions::PyValueError, prelude::*};
+use pyo3::prelude::*;
 use serve::ServedPipeline;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -26,7 +26,7 @@ impl PyPart {
     /// Opens a part and makes it ready; `others` passes requests on.
     #[new]
     fn new(py: Python<'_>, bundle: String, part: &str, others: Py<PyAny>) -> PyResult<Self> {
-        let part = Part::named(part).ok_or_else(|| PyValueError::new_err(format!("there is no part `{part}`")))?;
+        let part = Part::named(part).ok_or_else(|| value_error(format!("there is no part `{part}`")))?;
         let scratch = app::scratch_folder()?;
         let folder = scratch.path().to_owned();
         let work = || async move {
@@ -58,7 +58,7 @@ impl PyPart {
     }
 }
 
-/// The parts that the trial of a bundle has something for.
+/// The parts for which the trial of a bundle has a component.
 #[pyfunction]
 pub(crate) fn parts(py: Python<'_>, bundle: String) -> PyResult<Vec<&'static str>> {
     let work = || async move {

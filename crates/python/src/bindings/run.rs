@@ -6,17 +6,18 @@
 
 mod attempt;
 
+use super::windows::{PyAdaptive, PyWindows};
 use crate::{
     adaptive::Circumstances,
-    learned::PyAdaptive,
     scheduler::{AttemptVerdict, CutReason, InputTask, RunRules, TaskClaim, TaskScheduler, WorkerNumber},
-    windows::PyWindows,
 };
 pub(crate) use attempt::PyAttempt;
 use pyo3::{
-    PyTraverseError, PyVisit, intern,
+    PyTraverseError, PyVisit,
+    call::PyCallArgs,
+    intern,
     prelude::*,
-    types::{PyIterator, PyList},
+    types::{PyIterator, PyList, PyString},
 };
 use std::{
     sync::{
@@ -87,25 +88,24 @@ impl PyScheduler {
         })
     }
 
-    /// If a controller raises, that is reported and otherwise ignored, so that
-    /// no result is lost.
-    fn tell(&self, py: Python<'_>, other: &Py<PyAny>, method: &Bound<'_, pyo3::types::PyString>, latency: Option<f64>) {
-        let told = match latency {
-            Some(latency) => other.call_method1(py, method, (latency,)),
-            None => other.call_method0(py, method),
-        };
-        if let Err(error) = told {
-            error.write_unraisable(py, Some(other.bind(py)));
-        }
-    }
-
-    fn tell_success(&self, py: Python<'_>, latency: f64) {
+    /// Tells the controller how an attempt ended: our own by `own`, the user's by its
+    /// `method`. A learned limit was told with the circumstances. If a controller
+    /// raises, that is reported and otherwise ignored, so that no result is lost.
+    fn tell(
+        &self,
+        py: Python<'_>,
+        own: impl FnOnce(&PyWindows),
+        method: &Bound<'_, PyString>,
+        arguments: impl for<'py> PyCallArgs<'py>,
+    ) {
         match self.control(py) {
-            TargetControl::Nobody => {}
-            TargetControl::Own(windows) => windows.get().success(latency),
-            // `complete` has recorded it with the circumstances.
-            TargetControl::Learned(_) => {}
-            TargetControl::Other(other) => self.tell(py, &other, intern!(py, "record_success"), Some(latency)),
+            TargetControl::Nobody | TargetControl::Learned(_) => {}
+            TargetControl::Own(windows) => own(windows.get()),
+            TargetControl::Other(other) => {
+                if let Err(error) = other.call_method1(py, method, arguments) {
+                    error.write_unraisable(py, Some(other.bind(py)));
+                }
+            }
         }
     }
 
@@ -120,24 +120,6 @@ impl PyScheduler {
     fn circumstances(&self, worker: WorkerNumber) -> Option<Circumstances> {
         let (latency, in_flight, others) = self.core().circumstances(worker, self.now())?;
         Some(Circumstances { latency, in_flight, others })
-    }
-
-    fn tell_timeout(&self, py: Python<'_>) {
-        match self.control(py) {
-            TargetControl::Nobody => {}
-            TargetControl::Own(windows) => windows.get().timeout(),
-            TargetControl::Learned(_) => {}
-            TargetControl::Other(other) => self.tell(py, &other, intern!(py, "record_timeout"), None),
-        }
-    }
-
-    fn tell_error(&self, py: Python<'_>) {
-        match self.control(py) {
-            TargetControl::Nobody => {}
-            TargetControl::Own(windows) => windows.get().error(),
-            TargetControl::Learned(_) => {}
-            TargetControl::Other(other) => self.tell(py, &other, intern!(py, "record_error"), None),
-        }
     }
 
     /// The next input and its place among the outputs.
@@ -170,7 +152,8 @@ impl PyScheduler {
             learned.get().limit.completed(circumstances);
         }
         self.outputs.bind(py).set_item(index, value)?;
-        self.tell_success(py, latency.as_secs_f64());
+        let latency = latency.as_secs_f64();
+        self.tell(py, |windows| windows.record_success(latency), intern!(py, "record_success"), (latency,));
         Ok(true)
     }
 
@@ -194,7 +177,6 @@ impl PyScheduler {
 impl PyScheduler {
     #[new]
     #[pyo3(signature = (generate, inputs, *, length, outputs, fallback, concurrency, max_retries, timeout, on_room))]
-    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn new(
         py: Python<'_>,
         generate: Py<PyAny>,
@@ -250,8 +232,8 @@ impl PyScheduler {
         Ok(self.core().hire(target))
     }
 
-    /// Seconds until an attempt may start that has to wait now: its task rests, or
-    /// the limit lets none start. Nothing if none waits so.
+    /// Seconds until an attempt may start that has to wait now, because its task rests, or
+    /// because the limit lets no attempt start. `None` if no attempt waits for that.
     fn next_start(&self, py: Python<'_>) -> Option<f64> {
         let learned = self.learned(py)?;
         let (rested, wanting) = {
@@ -334,28 +316,29 @@ impl PyScheduler {
         retry_after: Option<f64>,
     ) -> Option<(usize, u32, bool)> {
         let now = self.now();
-        if let Some(learned) = self.learned(py) {
-            let limit = &learned.get().limit;
-            let circumstances = self.circumstances(worker)?;
-            let (index, refusals) = self.core().refusals(worker)?;
-            if rate_limited && retryable {
-                let wish = retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-                let rest = limit.refused(circumstances, wish, index as u64, refusals + 1);
-                let verdict = match rest {
-                    Some(rest) => self.core().refuse(worker, error, rest, now),
-                    None => self.core().fail(worker, error, false, now),
-                };
-                return verdict.map(|AttemptVerdict { index, attempts, again }| (index, attempts, again));
-            }
+        let Some(learned) = self.learned(py) else {
             let verdict = self.core().fail(worker, error, retryable, now);
             let AttemptVerdict { index, attempts, again } = verdict?;
-            limit.failed(circumstances, false, again);
+            if rate_limited && again {
+                self.tell(py, PyWindows::record_error, intern!(py, "record_error"), ());
+            }
             return Some((index, attempts, again));
-        }
-        let verdict = self.core().fail(worker, error, retryable, now);
+        };
+        let limit = &learned.get().limit;
+        let circumstances = self.circumstances(worker)?;
+        let (index, refusals) = self.core().refusals(worker)?;
+        let is_refused = rate_limited && retryable;
+        let rest = is_refused.then(|| {
+            let wish = retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            limit.refused(circumstances, wish, index as u64, refusals + 1)
+        });
+        let verdict = match rest.flatten() {
+            Some(rest) => self.core().refuse(worker, error, rest, now),
+            None => self.core().fail(worker, error, retryable && !is_refused, now),
+        };
         let AttemptVerdict { index, attempts, again } = verdict?;
-        if rate_limited && again {
-            self.tell_error(py);
+        if !is_refused {
+            limit.failed(circumstances, false, again);
         }
         Some((index, attempts, again))
     }
@@ -369,7 +352,7 @@ impl PyScheduler {
         if let (Some(learned), Some(circumstances)) = (self.learned(py), circumstances) {
             learned.get().limit.failed(circumstances, true, again);
         }
-        self.tell_timeout(py);
+        self.tell(py, PyWindows::record_timeout, intern!(py, "record_timeout"), ());
         Some((index, attempts, again))
     }
 

@@ -1,18 +1,18 @@
 //! Judges for Python programs: what a metric asks a judge about one example,
 //! and whether a judge can tell right from wrong.
 
-use crate::{
+use super::{
     golden::{PyQuestions, session},
     rows,
     scoring::spec,
     settings,
     stop::PyStop,
-    work::{check_budget, to_python, wait},
+    work::{check_budget, to_python, value_error, wait},
 };
 use eval::{Score, verdict::Case};
 use lab::{Error, Progress, Scoring, ScoringChoice};
 use models::Exchange;
-use pyo3::{exceptions::PyValueError, prelude::*};
+use pyo3::prelude::*;
 use serde_json::{Map, Value, json as value};
 use std::{
     path::PathBuf,
@@ -23,7 +23,6 @@ use std::{
 /// check it, and every exchange with a judge, in full.
 #[pyfunction]
 #[pyo3(signature = (example, tables, judges, embedder, base, budget_usd=None, stop=None))]
-#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn explain(
     py: Python<'_>,
     example: &Bound<'_, PyAny>,
@@ -40,7 +39,7 @@ pub(crate) fn explain(
     let rows = rows::rows(example, "example")?;
     if rows.len() != 1 {
         let n = rows.len();
-        return Err(PyValueError::new_err(format!(
+        return Err(value_error(format!(
             "example: one example is looked at, and here are {n}; `reverie.evaluate` scores many"
         )));
     }
@@ -55,7 +54,7 @@ pub(crate) fn explain(
     let work = || async move { Scoring::of_rows(spec, "example", &rows, &[], setup).await?.run().await };
     let results = wait(py, &cancel, work, |_| Ok(()))?;
     let (Some(row), Some(metric)) = (results.rows.first(), results.metrics.first()) else {
-        return Err(PyValueError::new_err("metric: there is none to score by"));
+        return Err(value_error("metric: there is none to score by"));
     };
     let scored = row.scores.get(&metric.name);
     let (score, missing) = match scored.map(|scored| &scored.score) {
@@ -99,7 +98,6 @@ fn exchange_row(exchange: &Exchange<'_>) -> Value {
 /// Stores how they did, and returns it as a list.
 #[pyfunction]
 #[pyo3(signature = (judges, cases, golden, planted, tables, base, budget_usd=None, stop=None))]
-#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
 pub(crate) fn qualify(
     py: Python<'_>,
     judges: Vec<String>,
@@ -117,7 +115,7 @@ pub(crate) fn qualify(
         labelled.extend(lab::planted_cases(golden.questions(), wanted));
     }
     if labelled.is_empty() {
-        return Err(PyValueError::new_err(
+        return Err(value_error(
             "there are no cases: give labelled ones as `cases`, or `golden` questions with evidence, from which cases \
              are planted",
         ));

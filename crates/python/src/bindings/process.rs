@@ -13,7 +13,7 @@ static FIRST: AtomicU32 = AtomicU32::new(0);
 /// Sets this interpreter for user functions, and shows what they print on this
 /// program's standard error: in a notebook, below the cell.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
-    // An interpreter that is embedded in another program has none.
+    // An interpreter that is embedded in another program has no executable.
     if let Ok(program) = py.import("sys")?.getattr("executable")?.extract::<String>()
         && !program.is_empty()
     {
@@ -56,7 +56,7 @@ pub(crate) fn function_place(source: &str, file: String, shift: i64) {
     rag::python::set_place(source, rag::python::FunctionPlace { file, shift });
 }
 
-/// Tells that a function is served as a chat model, until this object is gone.
+/// Registers a function as a chat model for as long as this object exists.
 #[pyclass(frozen, module = "reverie._core", name = "ServedFunction")]
 pub(crate) struct PyServedFunction {
     served: models::ServedFunction,

@@ -8,7 +8,7 @@ use lab::{
     cluster::{CallError, Cluster, ClusterError, ClusterNode, Resources, WorkerId},
     engine::WorkerSetup,
 };
-use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyBytes};
+use pyo3::{call::PyCallArgs, exceptions::PyRuntimeError, prelude::*};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::{runtime::Runtime, sync::oneshot};
 use tokio_util::sync::CancellationToken;
@@ -31,21 +31,16 @@ impl PythonCluster {
     }
 
     /// Calls a method with a callback as its last argument, and waits for the callback.
-    async fn ask<A>(&self, method: &'static str, arguments: A) -> Result<Vec<u8>, CallError>
-    where
-        A: for<'py> FnOnce(Python<'py>, Py<PyDone>) -> PyResult<Py<pyo3::types::PyTuple>> + Send + 'static,
-    {
+    async fn ask<A: for<'py> PyCallArgs<'py> + Send + 'static>(
+        &self,
+        method: &'static str,
+        arguments: impl FnOnce(PyDone) -> A,
+    ) -> Result<Vec<u8>, CallError> {
         let (sender, receiver) = oneshot::channel();
-        let object = self.object.clone();
-        let begun = tokio::task::spawn_blocking(move || {
-            Python::attach(|py| {
-                let done = Py::new(py, PyDone { sender: Mutex::new(Some(sender)) })?;
-                let arguments = arguments(py, done)?;
-                object.call_method1(py, method, arguments.bind(py)).map(drop)
-            })
-        });
-        let begun = begun.await.map_err(|error| CallError::Failed(error.to_string()))?;
-        begun.map_err(|error: PyErr| CallError::Unavailable(error.to_string()))?;
+        let (object, arguments) = (self.object.clone(), arguments(PyDone { sender: Mutex::new(Some(sender)) }));
+        let begin = move || Python::attach(|py| object.call_method1(py, method, arguments).map(drop));
+        let begun = tokio::task::spawn_blocking(begin).await.map_err(|error| CallError::Failed(error.to_string()))?;
+        begun.map_err(|error| CallError::Unavailable(error.to_string()))?;
         receiver.await.unwrap_or_else(|_| Err(CallError::Unavailable("Ray dropped the call".to_owned())))
     }
 }
@@ -71,24 +66,16 @@ impl Cluster for PythonCluster {
     ) -> Result<String, CallError> {
         let (node, setup) = (node.map(str::to_owned), setup.to_vec());
         let resources = serde_json::to_string(resources).map_err(|error| CallError::Failed(error.to_string()))?;
-        let arguments = move |py: Python<'_>, done: Py<PyDone>| {
-            let setup = PyBytes::new(py, &setup);
-            Ok((worker, node, resources, setup, done).into_pyobject(py)?.unbind())
-        };
-        let node = self.ask("start", arguments).await?;
+        let node = self.ask("start", |done| (worker, node, resources, setup, done)).await?;
         String::from_utf8(node).map_err(|error| CallError::Failed(error.to_string()))
     }
 
     async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError> {
-        let arguments = move |py: Python<'_>, done: Py<PyDone>| {
-            Ok((worker, PyBytes::new(py, &unit), done).into_pyobject(py)?.unbind())
-        };
-        self.ask("call", arguments).await
+        self.ask("call", |done| (worker, unit, done)).await
     }
 
     async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
-        let arguments = move |py: Python<'_>, done: Py<PyDone>| Ok((worker, done).into_pyobject(py)?.unbind());
-        self.ask("look", arguments).await
+        self.ask("look", |done| (worker, done)).await
     }
 
     async fn stop(&self, worker: WorkerId) {
@@ -127,7 +114,7 @@ impl PyDone {
 /// The threads that all code of this module runs on.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    crate::process::check()?;
+    super::process::check()?;
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
@@ -157,7 +144,7 @@ impl RayWorker {
             .map_err(|error| PyRuntimeError::new_err(format!("{error}: is the same version of reverie everywhere?")))?;
         let cluster = lab::ClusterSetup {
             local_folder: Some(folder.into()),
-            lessor: lessor.map(crate::limits::PythonLessor::shared),
+            lessor: lessor.map(super::limits::PythonLessor::shared),
             pull: Some(app::pull_options()),
             ..lab::ClusterSetup::default()
         };
@@ -172,18 +159,18 @@ impl RayWorker {
         self.worker.look().map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))
     }
 
-    /// Executes a unit; `done` is called with the reply, or with none and the reason.
+    /// Executes a unit; `done(reply, reason)` is called with the reply, or with `None` and the
+    /// reason.
     fn run(&self, unit: Vec<u8>, done: Py<PyAny>) -> PyResult<()> {
         let worker = self.worker.clone();
         runtime()?.spawn(async move {
-            let reply = worker.run(&unit).await;
+            let (reply, error) = match worker.run(&unit).await {
+                Ok(reply) => (Some(reply), None),
+                Err(error) => (None, Some(lab::error_chain(&error))),
+            };
             // The interpreter may be ending; then the reply is dropped.
-            let told = tokio::task::spawn_blocking(move || {
-                Python::attach(|py| match reply {
-                    Ok(reply) => done.call1(py, (PyBytes::new(py, &reply), py.None())).map(drop),
-                    Err(error) => done.call1(py, (py.None(), lab::error_chain(&error))).map(drop),
-                })
-            });
+            let told =
+                tokio::task::spawn_blocking(move || Python::attach(|py| done.call1(py, (reply, error)).map(drop)));
             let _ = told.await;
         });
         Ok(())
