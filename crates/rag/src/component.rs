@@ -319,10 +319,8 @@ fn named<T: Clone>(models: &BTreeMap<String, T>, name: &str) -> Result<T, Error>
 pub struct Context<'a> {
     /// All models of the experiment.
     pub models: Option<&'a dyn Models>,
-    /// The name of the embedder: of the trial for stages, of the evaluation for metrics.
+    /// The name of the trial's embedder.
     pub embedder: Option<&'a str>,
-    /// The names of the judges, for metrics.
-    pub judges: &'a [String],
     /// The pipeline that a stage belongs to, for a step that searches again.
     pub pipeline: Option<&'a PipelineConfig>,
 }

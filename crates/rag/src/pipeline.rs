@@ -348,7 +348,7 @@ impl Retrieval {
 }
 
 fn context<'a>(config: &'a PipelineConfig, models: &'a dyn Models) -> Context<'a> {
-    Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) }
+    Context { models: Some(models), embedder: config.embedder.as_deref(), pipeline: Some(config) }
 }
 
 /// Generates an answer, and passes its text on in pieces while it is written.

@@ -88,7 +88,7 @@ impl Describe for Config {
         let share = self.weights[1] / (self.weights[0] + self.weights[1]);
         Description {
             needs: Needs { reference: true, answer: true, judge: facts, embedder: similarity, ..Needs::default() },
-            verdict: Some(VerdictKind::Correct),
+            verdict: Some((VerdictKind::Correct, self.threshold)),
             writing: 2,
             voting: 2 * ITEMS,
             range: Some((if share.is_finite() { -share } else { -1.0 }, 1.0)),

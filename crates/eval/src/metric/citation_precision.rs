@@ -49,7 +49,7 @@ impl Describe for Config {
     fn describe(&self) -> Description {
         Description {
             needs: Needs { answer: true, passages: true, judge: true, ..Needs::default() },
-            verdict: Some(VerdictKind::Supported),
+            verdict: Some((VerdictKind::Supported, self.0.threshold)),
             // Each sentence, and each of two citations alone.
             voting: 3 * ITEMS,
             ..Description::default()

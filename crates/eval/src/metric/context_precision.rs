@@ -71,7 +71,7 @@ impl Describe for Config {
             needs: Needs { passages: true, judge: true, answer, reference: !answer, ..Needs::default() },
             // Nothing can be retrieved that helps.
             needs_answerable: true,
-            verdict: Some(VerdictKind::Relevant),
+            verdict: Some((VerdictKind::Relevant, self.threshold)),
             reads_one_passage: true,
             voting_per_passage: 1,
             ..Description::default()

@@ -45,7 +45,7 @@ impl Describe for Config {
     fn describe(&self) -> Description {
         Description {
             needs: Needs { reference: true, passages: true, judge: true, ..Needs::default() },
-            verdict: Some(VerdictKind::Supported),
+            verdict: Some((VerdictKind::Supported, self.0.threshold)),
             voting: ITEMS,
             ..Description::default()
         }

@@ -39,8 +39,8 @@ pub(super) struct Description {
     /// neither a reference nor evidence.
     pub(super) needs_answerable: bool,
     /// The kind of verdict that judges give for it, if there are labelled cases of
-    /// that kind.
-    pub(super) verdict: Option<VerdictKind>,
+    /// that kind, and the probability of yes from which on a verdict is yes.
+    pub(super) verdict: Option<(VerdictKind, f64)>,
     /// The estimated calls that write texts, by the first judge.
     pub(super) writing: u64,
     /// The estimated calls that vote, by each judge, apart from those per passage.

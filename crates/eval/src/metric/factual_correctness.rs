@@ -121,7 +121,7 @@ impl Describe for Config {
         };
         Description {
             needs: Needs { reference: true, answer: true, judge: true, ..Needs::default() },
-            verdict: Some(VerdictKind::Supported),
+            verdict: Some((VerdictKind::Supported, self.threshold)),
             writing: texts,
             voting: texts * ITEMS,
             label,

@@ -64,7 +64,7 @@ impl Describe for Config {
     fn describe(&self) -> Description {
         Description {
             needs: Needs { answer: true, passages: true, judge: true, ..Needs::default() },
-            verdict: Some(VerdictKind::Supported),
+            verdict: Some((VerdictKind::Supported, self.threshold)),
             writing: 1,
             voting: ITEMS,
             ..Description::default()

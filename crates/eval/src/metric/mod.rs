@@ -175,9 +175,9 @@ impl MetricConfig {
         self.needs().judge
     }
 
-    /// The kind of verdict that its judges give; `None` if it has no judge, or if
-    /// there are no labelled cases of that kind.
-    pub fn verdict(&self) -> Option<VerdictKind> {
+    /// The kind of verdict that its judges give, and the probability of yes from which on a verdict is yes;
+    /// `None` if it has no judge, or if there are no labelled cases of that kind.
+    pub fn verdict(&self) -> Option<(VerdictKind, f64)> {
         self.describe().verdict.filter(|_| self.judged())
     }
 

@@ -91,7 +91,7 @@ impl Describe for Config {
     fn describe(&self) -> Description {
         Description {
             needs: Needs { reference: true, answer: true, passages: true, judge: true, ..Needs::default() },
-            verdict: Some(VerdictKind::Supported),
+            verdict: Some((VerdictKind::Supported, self.threshold)),
             reads_one_passage: true,
             writing: 2,
             voting: ITEMS,

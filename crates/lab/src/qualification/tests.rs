@@ -153,7 +153,7 @@ async fn a_judged_metric_chooses_only_where_every_judge_is_qualified_for_its_kin
     use VerdictKind::{Correct, Supported};
     let kind = |name: &str| {
         let metric: MetricConfig = serde_json::from_value(json!({ name: {} })).unwrap();
-        metric.verdict()
+        metric.verdict().map(|(kind, _)| kind)
     };
     assert_eq!(kind("faithfulness"), Some(Supported));
     // The kinds of the record of each judge, none where there is no record, and the parts of each objection.

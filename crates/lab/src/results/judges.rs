@@ -38,7 +38,7 @@ impl JudgeResult {
     /// Why verdicts for a metric do not count; none if they count.
     pub(crate) fn objection(&self, metric: &MetricConfig) -> Option<String> {
         let judge = &self.judge;
-        let Some(kind) = metric.verdict() else {
+        let Some((kind, used)) = metric.verdict() else {
             return Some("there are no labelled cases for what this metric asks".to_owned());
         };
         let Some(record) = &self.record else {
@@ -54,9 +54,8 @@ impl JudgeResult {
         if !found.qualified {
             return Some(format!("`{judge}` is not qualified for `{}`: {}", kind.name(), found.reason));
         }
-        let used = threshold(metric);
-        match (found.threshold, used) {
-            (Some(fitted), Some(used)) if (fitted - used).abs() > NEAR => Some(format!(
+        match found.threshold {
+            Some(fitted) if (fitted - used).abs() > NEAR => Some(format!(
                 "`{judge}` is qualified for `{}` with a threshold of {fitted:.2}, not {used}: write `{} = {{ threshold = {fitted:.2} }}`",
                 kind.name(),
                 metric.name()
@@ -66,14 +65,10 @@ impl JudgeResult {
     }
 }
 
-/// The probability of yes from which on a metric counts a verdict as yes.
-fn threshold(metric: &MetricConfig) -> Option<f64> {
-    serde_json::to_value(metric).ok()?.get(metric.name())?.get("threshold")?.as_f64()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eval::verdict::VerdictKind;
     use serde_json::{Value, json};
 
     fn metric(settings: Value) -> MetricConfig {
@@ -143,8 +138,8 @@ mod tests {
             "`m` is qualified for `supported` with a threshold of 0.71, not 0.5: write `faithfulness = { threshold = \
              0.71 }`"
         );
-        assert_eq!(threshold(&faithfulness), Some(0.5));
-        assert_eq!(threshold(&metric(json!({ "recall": {} }))), None, "it asks no judge");
+        assert_eq!(faithfulness.verdict(), Some((VerdictKind::Supported, 0.5)));
+        assert_eq!(metric(json!({ "recall": {} })).verdict(), None, "it asks no judge");
         // A judge that gives no probabilities has no threshold.
         assert_eq!(judge(supported(true, None)).objection(&faithfulness), None);
     }
