@@ -134,6 +134,6 @@ mod tests {
             ["enrich", "query", "rerank", "refine", "generate", "judge"],
             ["load", "chunk", "embed", "embed queries", "index", "retrieve", "score"],
         );
-        assert!(asking.iter().all(waits) && !computing.iter().any(|name| waits(&name)));
+        assert!(asking.iter().all(waits) && !computing.iter().any(waits));
     }
 }

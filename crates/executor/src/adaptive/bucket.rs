@@ -242,6 +242,17 @@ impl Bucket {
     }
 }
 
+/// Takes one call out of a bucket of calls and its cost out of one of tokens, or says
+/// when both will be there.
+pub(crate) fn spend_both(requests: &mut Bucket, tokens: &mut Bucket, cost: f64, now: Instant) -> Result<(), Instant> {
+    if let Some(at) = requests.ready(1.0, now).max(tokens.ready(cost, now)) {
+        return Err(at);
+    }
+    requests.spend(1.0, now);
+    tokens.spend(cost, now);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,15 +364,4 @@ mod tests {
         }
         assert!((now - start).as_secs_f64() < 502.0);
     }
-}
-
-/// Takes one call out of a bucket of calls and its cost out of one of tokens, or says
-/// when both will be there.
-pub(crate) fn spend_both(requests: &mut Bucket, tokens: &mut Bucket, cost: f64, now: Instant) -> Result<(), Instant> {
-    if let Some(at) = requests.ready(1.0, now).max(tokens.ready(cost, now)) {
-        return Err(at);
-    }
-    requests.spend(1.0, now);
-    tokens.spend(cost, now);
-    Ok(())
 }

@@ -145,7 +145,8 @@ mod tests {
         let of_part = |lost| PartFailure::of(Part::Reranker, lost);
         let nothing = of_part(PartUnavailable::Failed("it said nothing".to_owned()));
         let good = || said(&Ok(vec![0.5]));
-        let table: [(Vec<Replies>, Result<Vec<f32>, PartFailure>, usize); 8] = [
+        type Case = (Vec<Replies>, Result<Vec<f32>, PartFailure>, usize);
+        let table: [Case; 8] = [
             (vec![vec![good()]], Ok(vec![0.5]), 1),
             (vec![vec![died("one")], vec![good()]], Ok(vec![0.5]), 2),
             (

@@ -146,7 +146,8 @@ impl Metrics {
         let mut all = MetricRegistry(Registry::with_prefix("reverie"));
         let labels = vec![("version".to_owned(), version.to_owned())];
         all.0.register("build", "The version of Reverie", Info::new(labels));
-        let (times, scores): (fn() -> Histogram, fn() -> Histogram) = (time_histogram, score_histogram);
+        let times: fn() -> Histogram = time_histogram;
+        let scores: fn() -> Histogram = score_histogram;
         Self {
             connections: all.add("connections",
                 "Connections by kind: accepted, not_accepted, no_handshake (of TLS)"

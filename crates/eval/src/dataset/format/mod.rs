@@ -25,12 +25,12 @@ pub(super) struct RecordFormat {
     /// extension begins if it is of this format.
     begins_with: &'static [u8],
     /// Reads all records of a file without its byte order mark, and all errors.
-    pub(super) read: fn(name: &str, bytes: &[u8], holds: FileContent) -> (Vec<FileRecord>, Vec<RowError>),
+    pub(super) read: ReadRecords,
     /// Reads the header; `None` if records do not share the columns of one.
     header: Option<fn(name: &str, bytes: &[u8]) -> TableHeader>,
     /// Writes records with these columns. Missing fields are left out, or empty in
     /// a table.
-    pub(super) write: fn(rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, WriteError>,
+    pub(super) write: WriteRecords,
     /// Changes records of a file and leaves the rest as it is; `None` if files of
     /// this format cannot be changed in place.
     pub(super) rewrite: Option<Rewrite>,
@@ -62,6 +62,12 @@ pub enum WriteError {
     #[error(transparent)]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
+
+/// Reads a file of this name and these bytes.
+pub(super) type ReadRecords = fn(&str, &[u8], FileContent) -> (Vec<FileRecord>, Vec<RowError>);
+
+/// Makes the bytes of a file with these records and columns.
+pub(super) type WriteRecords = fn(&[Map<String, Value>], &[&str]) -> Result<Vec<u8>, WriteError>;
 
 /// Makes the bytes of a changed file.
 pub(super) type Rewrite = fn(&OriginalFile<'_>, &[ChangedRecord]) -> Result<Vec<u8>, WriteError>;

@@ -144,7 +144,9 @@ fn stage(settings: &str, workers: &[(bool, usize)], queued: usize) -> (Bench, Ve
 #[tokio::test(start_paused = true)]
 async fn a_stage_has_its_least_workers_always_and_one_more_at_a_time_while_all_are_busy() {
     let (busy, idle, opens) = ((true, 1), (true, 0), (false, 0));
-    let table: [(&str, &[(bool, usize)], usize, usize); 12] = [
+    /// Settings of the stage, its workers (whether ready, and their tasks), queued tasks, workers that are started.
+    type Case<'a> = (&'a str, &'a [(bool, usize)], usize, usize);
+    let table: [Case<'_>; 12] = [
         ("min = 0", &[], 0, 0),
         ("min = 0", &[], 5, 1),
         ("min = 2", &[], 0, 2),
