@@ -72,7 +72,7 @@ pub struct Board {
     /// The trials that no other beats on quality, cost and latency together. Empty
     /// if no trial leads, and if there is only one such trial.
     pub front: Vec<String>,
-    /// What each axis changes, paired over what else was equal.
+    /// What each axis changes if trials are equal otherwise.
     #[serde(default)]
     pub effects: Vec<Effect>,
     /// Other remarks, in the order in which they are shown.

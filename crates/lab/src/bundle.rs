@@ -1,6 +1,5 @@
-//! A bundle: one trial of a finished run with all that is needed to ask it,
-//! apart from the run's store. It is a folder, or a prefix of an object store,
-//! that is never changed:
+//! A bundle: one trial of a finished run with all that is needed to query it without the run's
+//! store. It is a folder, or a prefix of an object store, that is never changed:
 //!
 //! ```text
 //! manifest.json      what it is, and the digest of every other file
@@ -9,8 +8,8 @@
 //!                    record and scores, laid out as in any store
 //! ```
 //!
-//! The models are not in it: their identities are. Opening a bundle refuses or reports models that
-//! differ.
+//! It holds the models' identities, not the models. Opening a bundle refuses or reports other
+//! models.
 
 mod parts;
 mod place;
@@ -124,7 +123,7 @@ impl BundleManifest {
         if manifest.digest_of()? != manifest.digest {
             return Err(damaged(&"it is not what was written"));
         }
-        // The record is read by the name of the run, so it must not lead elsewhere.
+        // The run's name is used as a path, so it must not lead elsewhere.
         let mut parts = Path::new(&manifest.run).components();
         if !matches!((parts.next(), parts.next()), (Some(Component::Normal(run)), None) if *run == *manifest.run) {
             return Err(damaged(&format!("`{}` is no name of a run", manifest.run)));
@@ -231,8 +230,8 @@ impl Bundle {
         Ok((manifest, record))
     }
 
-    /// What the pipeline of a bundle uses beyond the bundle's files. Only the
-    /// files that say so are read, and nothing of it is run.
+    /// What the pipeline of a bundle uses beyond the bundle's files. Only the files that list this
+    /// are read; nothing runs.
     ///
     /// # Errors
     /// As of [`Bundle::record`], and if this version of Reverie does not
@@ -250,8 +249,8 @@ impl Bundle {
         folder.join(MANIFEST).is_file()
     }
 
-    /// The experiment of the bundle, opened to be asked and not to be written; answers of models
-    /// are kept in `scratch`. Everything that is returned was checked against the manifest.
+    /// Opens the bundle's experiment read-only; answers of models are kept in `scratch`. Everything
+    /// that is returned was checked against the manifest.
     ///
     /// # Errors
     /// If a file is not what was written, or this version of Reverie does not
@@ -272,8 +271,8 @@ impl Bundle {
     }
 }
 
-/// The experiment of a bundle. It holds the contents of all files that it names,
-/// so that none is read from where it is opened.
+/// The experiment of a bundle. It holds the contents of all files that it names, so no file of this
+/// machine is read.
 fn parse_experiment(text: &[u8], origin: &str) -> Result<Experiment, Error> {
     let refused = |reason: String| {
         Error::Unusable(format!(

@@ -44,8 +44,7 @@ pub struct Calibration {
     pub metric: String,
     /// Labels that were used.
     pub n_labels: usize,
-    /// How far judge and people agree, where a score counts as the half of the
-    /// range that it is in.
+    /// How far judge and people agree on which half of the range a score is in.
     pub agreement: Option<Agreement>,
     /// The means, trial by trial.
     pub trials: Vec<CalibratedTrial>,

@@ -1,11 +1,11 @@
 //! Compares a trial of a run with the trial of a bundle, question by question: is it worse than
 //! what was promoted, by more than chance?
 //!
-//! A trial is called worse if, by a metric of the objective, both hold: the one-sided sign-flip
-//! test of its losses, corrected by Holm for the number of metrics, has p < 0.05; and the mean loss
-//! is beyond the margin. Nothing is concluded where the mean loss is beyond the margin and only too
-//! few questions keep the test from proving it ([`MetricOutcome::TooFew`]). Otherwise it passes, and the
-//! loss that would have been found is reported: a pass on few questions proves little.
+//! A trial is called worse if, by a metric of the objective, both hold: the one-sided sign-flip test of its losses,
+//! corrected by Holm for the number of metrics, has p < 0.05; and the mean loss is beyond the margin. Nothing is
+//! concluded where the mean loss is beyond the margin and the questions are too few for the test to prove it
+//! ([`MetricOutcome::TooFew`]). Otherwise it passes, and the loss that would have been found is reported: a pass on few
+//! questions proves little.
 //!
 //! If the questions are split, only those of the split `test` count, by which neither trial was
 //! chosen: a trial that was selected on a question is overrated by that question (selection bias).
@@ -38,7 +38,7 @@ use rag::Axis;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The most checks, as a share, that call a trial worse although it is not.
+/// The share of checks that may call an equal trial worse.
 const ALPHA: f64 = 0.05;
 /// The share of questions that must be scored on both sides for a conclusion.
 const ENOUGH: f64 = 0.9;
@@ -129,11 +129,10 @@ pub struct CheckedMetric {
     pub scored: usize,
     /// Questions that should have both.
     pub asked: usize,
-    /// The smallest mean loss that would have been found in four of five cases;
-    /// none where too little differs to tell.
+    /// The smallest mean loss that would have been found in four of five cases; none if too few
+    /// differ to tell.
     pub detectable_loss: Option<f64>,
-    /// So many questions at least must be worse, and none better, before a loss
-    /// is proven.
+    /// At least this many questions must be worse, and none better, to prove a loss.
     pub fewest_losses: usize,
 }
 
@@ -341,7 +340,7 @@ impl PairedScores<'_> {
         both.filter(|(a, b)| should(a) || should(b)).map(|(a, b)| (a.clone(), b.clone())).unzip()
     }
 
-    /// By how much each question is better than the bundle's.
+    /// The run's gain over the bundle at each question.
     fn gains(&self) -> Vec<f64> {
         let sign = if self.higher_is_better { 1.0 } else { -1.0 };
         let (theirs, ours) = self.paired_scores();
@@ -410,12 +409,11 @@ fn judge(metrics: &mut [(CheckedMetric, PairedScores<'_>)], margin: f64) {
 }
 
 impl CheckedMetric {
-    /// Whether a loss beyond what is allowed could not be proven because fewer
-    /// questions differ than any proof needs. Where every loss counts (no margin),
-    /// the interval of the difference must be a loss too, unless all questions
-    /// together are too few: else a pipeline that is as good as before would be
-    /// left in doubt by every other run, because its mean is a little below as
-    /// often as above.
+    /// Whether a loss beyond what is allowed could not be proven because fewer questions differ
+    /// than any proof needs. Without a margin, the whole interval of the difference must be a loss
+    /// too, unless there are too few questions for any proof: otherwise an equally good pipeline
+    /// would be inconclusive in every other run, because its mean is a little below as often as
+    /// above.
     fn lacks_questions(&self, gains: &[f64], allowed: f64) -> bool {
         let differing = gains.iter().filter(|gain| **gain != 0.0).count();
         let is_loss = |it: Interval| if self.higher_is_better { it.high < 0.0 } else { it.low > 0.0 };

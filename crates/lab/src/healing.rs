@@ -123,8 +123,7 @@ impl<'a> Healing<'a> {
     }
 }
 
-/// Compares outputs of tasks with their checksums; one that is damaged is set
-/// aside by that.
+/// Compares outputs of tasks with their checksums, which sets damaged ones aside.
 async fn check_outputs(store: &ArtifactStore, outcome: &PlanOutcome, ids: impl IntoIterator<Item = TaskId>) {
     for name in ids.into_iter().filter_map(|id| outcome.outputs.get(&id)) {
         let _ = store.check(name).await;

@@ -1,4 +1,4 @@
-//! Reads from the event logs of the store's earlier runs on this machine how long each component took.
+//! Reads how long each component took from the event logs of earlier runs on this machine.
 
 use crate::{
     layout::RunFileName,

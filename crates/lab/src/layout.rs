@@ -77,7 +77,7 @@ pub enum RunFileName {
     Frozen,
     /// What the leaderboard says, and the questions.
     Summary,
-    /// The results. They are copied last, so that the other files are there once they are.
+    /// The results. They are copied last: where they are, all other files are too.
     Results,
 }
 
@@ -105,8 +105,8 @@ impl RunFileName {
     }
 }
 
-/// The folder of what the report page loads when it is looked at, beside the
-/// page in a run's folder. It is there if the page does not hold all of it.
+/// The folder, beside the report page, of files that the page loads when it is opened. It exists if
+/// the page does not hold everything.
 pub fn report_parts() -> &'static str {
     REPORT_PARTS
 }
@@ -249,12 +249,12 @@ pub(crate) fn scratch_folder(root: &Path) -> PathBuf {
     root.join(SCRATCH)
 }
 
-/// What happened on a worker of a cluster.
+/// The event log of a worker of a cluster.
 pub(crate) fn worker_log(root: &Path, run: &str) -> PathBuf {
     root.join(WORKERS).join(format!("{run}-{}.jsonl", store::unique_token()))
 }
 
-/// How a judge did, by the key of its identity.
+/// A judge's record by the key of its identity.
 pub(crate) fn qualification(judge: &Key) -> String {
     format!("{QUALIFICATIONS}/{}.json", judge.short())
 }

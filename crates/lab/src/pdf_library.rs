@@ -9,8 +9,8 @@ use store::Key;
 /// The identity of a PDF library that is not there.
 pub(crate) const NO_LIBRARY: &str = "none";
 
-/// Makes the PDF library ready, and returns its identity. That it is not there
-/// is a mistake if one of these files needs it.
+/// Makes the PDF library ready, and returns its identity. A missing library is a mistake if one of
+/// these files needs it.
 pub(crate) fn bind_pdf_library<'a>(
     directory: &ModelDirectory,
     paths: impl IntoIterator<Item = &'a str>,

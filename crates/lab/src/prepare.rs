@@ -60,7 +60,7 @@ pub struct PreparedRun {
     pub(crate) sources: Sources,
 }
 
-/// The other inputs of a plan.
+/// A plan's models and corpus.
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) identities: BTreeMap<String, Identity>,

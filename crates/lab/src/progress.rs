@@ -64,8 +64,8 @@ pub struct OperatorProgress {
     pub rate_now: f64,
     /// Rows per second since its first task started.
     pub rate_average: f64,
-    /// Seconds until its last row at the average rate; none if that cannot be
-    /// estimated: it waits, or no row came for a longer time than the estimate.
+    /// Seconds until its last row at the average rate; none if the operator waits, or if its last
+    /// row is longer ago than that.
     pub seconds_left: Option<f64>,
     /// The operator before it whose outputs it waits for: none of its own tasks
     /// can run now.
@@ -185,8 +185,7 @@ impl Progress {
         self.lock().iter_mut().map(take).filter(|(_, rows)| *rows > 0).collect()
     }
 
-    /// Starts the table anew: `to_run` are the tasks that must run, the other
-    /// required ones are in the store.
+    /// Starts the table anew: the tasks of `to_run` must run, those of `reused` are in the store.
     pub fn begin(&self, plan: &Plan, to_run: &[TaskId], reused: &[TaskId]) {
         let mut states = self.restart(to_run.iter().map(|&id| (plan.tasks[id].operator(), plan.tasks[id].rows)));
         for &id in reused {
@@ -276,7 +275,7 @@ impl Progress {
         state.known_rows = state.known_rows.map(|known| known.saturating_sub(rows.unwrap_or_default()));
     }
 
-    /// A task ended with this many rows, of which so many have no result.
+    /// A task ended with this many rows, `failed` without a result.
     pub fn finish(&self, operator: Operator, rows: usize, failed: usize) {
         let mut states = self.lock();
         let state = states.entry(operator).or_default();

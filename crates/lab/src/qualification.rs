@@ -25,8 +25,8 @@ use store::KeyBuilder;
 const PLANTED: usize = 60;
 const SEED: u64 = 0x5EED;
 
-/// How many cases of each kind are planted: as many as asked for, else enough
-/// where there are no labelled ones.
+/// How many cases of each kind are planted. Default: enough if there are no labelled cases,
+/// otherwise none.
 pub fn planted_count(asked: Option<usize>, labelled: &[Case]) -> usize {
     asked.unwrap_or(if labelled.is_empty() { PLANTED } else { 0 })
 }

@@ -52,8 +52,7 @@ pub struct TrialAnswer {
 /// quick.
 pub type OnEvent<'a> = &'a (dyn Fn(&PipelineEvent) + Send + Sync);
 
-/// The searches that warm a dense index, which makes the copy that speeds it up only after some
-/// searches.
+/// How many searches warm a dense index: only after some does it make the copy that speeds it up.
 const PROBES: usize = 6;
 /// The query of these searches.
 const PROBE: &str = "ready";
@@ -160,7 +159,7 @@ impl RunPipeline {
         &self.run
     }
 
-    /// What differs from the run although the answer comes from the run's trial.
+    /// What differs from the run: models that have changed since.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

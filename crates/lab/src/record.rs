@@ -235,8 +235,7 @@ impl From<RecordedFormats> for ArtifactFormats {
     }
 }
 
-/// The inputs of the retrieval behind a trial's passages, without the
-/// questions: others will be asked.
+/// The inputs of the retrieval behind a trial's passages, without the golden questions.
 fn search_inputs(tasks: &TrialTasks) -> CorpusInputs {
     CorpusInputs { queries: None, ..tasks.corpus.clone() }
 }
@@ -374,7 +373,7 @@ impl RunRecord {
     /// The documents that were read.
     ///
     /// # Errors
-    /// As [`RunRecord::frozen`].
+    /// As [`RunRecord::provenance`].
     pub fn documents(&self) -> Result<&[IndexedDocument], Error> {
         Ok(&self.provenance()?.documents)
     }
@@ -387,8 +386,7 @@ impl RunRecord {
         self.summary.answering(asked)
     }
 
-    /// The files of a run that had this trial alone, and the names of the
-    /// artifacts that it searches.
+    /// The run's files as if it had only this trial, and the names of the trial's artifacts.
     pub(crate) fn of_one_trial(&self, id: &str) -> Result<(OneTrial, Vec<String>), Error> {
         let (trial, inputs, artifacts) = self.trial_inputs(id)?;
         let frozen = self.provenance()?;
@@ -423,11 +421,10 @@ pub async fn latest_record(session: &Session) -> Result<RunRecord, Error> {
     record_of(session, &run).await
 }
 
-/// A finished run of a session's experiment: the last one, or that of this id or
-/// the beginning of one.
+/// A finished run of a session's experiment: the last one, or the one whose id begins with `run`.
 ///
 /// # Errors
-/// If there is none, several begin so, or it cannot be read.
+/// If there is none, several match, or it cannot be read.
 pub async fn chosen_record(session: &Session, run: Option<&str>) -> Result<RunRecord, Error> {
     let Some(asked) = run else { return latest_record(session).await };
     let run = session.workspace().find_run(&session.experiment.name, asked).await?;
@@ -463,8 +460,8 @@ pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error>
     Ok(RunRecord { summary, frozen: RunProvenance::read(&folder)? })
 }
 
-/// The experiment of a run as it was. What was withheld as a possible
-/// secret is what the experiment file says now.
+/// The experiment of a run as it was. Withheld secrets are taken from the experiment file as it is
+/// now.
 pub(crate) fn experiment_of(experiment: &Experiment, record: &RunRecord) -> Result<Experiment, Error> {
     let again = |reason: &dyn std::fmt::Display| Error::Unusable(format!("{}: {reason}", record.title()));
     let text = experiment.restore_secrets(&record.provenance()?.experiment).map_err(|error| again(&error))?;

@@ -92,7 +92,7 @@ pub struct Results {
     /// What the file of questions holds, and which of its columns are not used.
     #[serde(default)]
     pub dataset: Option<DatasetReport>,
-    /// Questions that were left out because their evidence is in such a file.
+    /// Questions that were left out because their evidence is in `unread`.
     #[serde(default)]
     pub left_out: Vec<String>,
     /// The metrics, in the order of the experiment file.

@@ -46,7 +46,7 @@ impl RunSummary {
         }
     }
 
-    /// The summary of a run's folder, if it is there and is that of the results there.
+    /// The summary in a run's folder, if it belongs to the results there.
     pub(crate) fn of_folder(folder: &Path) -> Option<Self> {
         let kept = std::fs::read(RunFileName::Summary.within(folder)).ok()?;
         Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
@@ -108,7 +108,7 @@ impl RunHead {
         serde_json::from_slice(summary).ok()
     }
 
-    /// The head of the summary in a run's folder, if it is that of the results there.
+    /// The head of the summary in a run's folder, if it belongs to the results.
     pub(crate) fn of_folder(folder: &Path) -> Option<Self> {
         let kept = std::fs::read(RunFileName::Summary.within(folder)).ok()?;
         Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))

@@ -1,10 +1,9 @@
 //! Scores the answers of any other system: a file, or rows of a program, with
 //! questions, answers, passages and references, by the metrics of Reverie.
 //!
-//! When to use it: to measure a system that was not built here, or answers
-//! that are there already. Nothing is retrieved or generated. Calls of judges
-//! go through the same journal, limits and budget as those of a run, so that
-//! scoring a file again pays nothing.
+//! When to use it: to measure a system that was not built here, or answers that are there already.
+//! Nothing is retrieved or generated. Calls of judges go through the same journal, limits and
+//! budget as those of a run, so scoring a file again costs nothing.
 //!
 //! A missing column is not the same as an empty value: without a column of
 //! passages, metrics that look at passages do not apply; an empty list of

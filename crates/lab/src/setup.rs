@@ -43,8 +43,8 @@ pub struct Control {
     pub listener: Option<Listener>,
     /// Overrides the retry policy: interactive callers want fewer retries than runs.
     pub retry: Option<RetryPolicy>,
-    /// Whether answers of models are neither kept nor taken from the journal: a
-    /// run must not pay twice, and a service must not keep what it was asked.
+    /// Whether the journal is off, so that answers are neither stored nor reused: a service must
+    /// not keep what it was asked.
     pub forgets_answers: bool,
 }
 

@@ -266,7 +266,7 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
     if errors > 0
         && let Some(failure) = client.failure()
     {
-        // Rows lack only answers that could not be stored, so there is no output.
+        // Rows are missing because answers could not be stored: no output.
         return Err(failure.into());
     }
     let partial = context.partial || errors + function_errors > 0 || !unread.is_empty();

@@ -107,7 +107,7 @@ impl Worker {
             replies
         };
         let client = self.models.client();
-        // The driver ends the run; what is paid here is written before.
+        // Paid answers are stored before the driver can end the run.
         client.settle(|_| ()).await;
         let (spending, budget) = (client.meter().report(), client.budget().report());
         serde_json::to_vec(&UnitReply { tasks, spending, budget, look: self.activity() }).map_err(Error::table)

@@ -124,8 +124,8 @@ impl Workspace {
         self.scratch.as_deref().unwrap_or(&self.root)
     }
 
-    /// Keeps a record that every machine may need: in the store, and on this
-    /// machine if that is elsewhere.
+    /// Keeps a record that every machine may need: in the store, and here if the store is
+    /// elsewhere.
     pub(crate) async fn keep_record(&self, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
         self.local.replace(name, bytes.clone()).await?;
         if self.store.is_remote() {

@@ -95,8 +95,8 @@ fn label<'a>(found: &'a TrialResult, axis: &str) -> &'a str {
     found.trial.labels.get(axis).map_or(NONE, String::as_str)
 }
 
-/// Whether two trials have the same on all other axes. An embedder that one of
-/// them does not use makes no difference between them.
+/// Whether two trials have equal values on all other axes. An embedder that one of them does not
+/// use makes no difference.
 fn is_equal_but(axis: &str, one: &TrialResult, other: &TrialResult) -> bool {
     let is_used = |found: &TrialResult, axis: &str| axis != Axis::Embedder.name() || label(found, axis) != NONE;
     Axis::NAMES

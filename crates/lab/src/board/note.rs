@@ -64,7 +64,7 @@ pub fn count(n: usize) -> String {
     groups.join(",")
 }
 
-/// An amount of text in the largest unit of which there is one at least.
+/// An amount of text in the largest unit that fits at least once.
 pub fn size(bytes: usize) -> String {
     match bytes {
         0..1000 => format!("{bytes} bytes"),

@@ -9,7 +9,7 @@ use crate::{
 use models::ModelKind;
 
 impl Part {
-    /// The parts that the trial of a bundle has something for.
+    /// The parts that have work to do for a bundle's trial.
     ///
     /// # Errors
     /// A place without a bundle, or with one of another format.

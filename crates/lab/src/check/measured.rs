@@ -14,8 +14,8 @@ pub(super) struct RecordedMetric {
 }
 
 impl RecordedMetric {
-    /// The metrics of a run by name. Metrics that this version does not
-    /// understand are left out, so that they equal none of another run.
+    /// The metrics of a run by name. Metrics that this version does not understand are left out, so
+    /// they never count as the same.
     pub(super) fn of(frozen: &RunProvenance) -> BTreeMap<String, Self> {
         let evaluate = toml::from_str::<toml::Table>(&frozen.experiment).ok();
         let evaluate = evaluate.and_then(|mut root| root.remove("evaluate"));

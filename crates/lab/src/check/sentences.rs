@@ -6,7 +6,7 @@ use crate::action::Action;
 
 /// What the sentence about a metric is made from, beside the metric.
 pub(super) struct MetricFindings<'a> {
-    /// By how much each question is better.
+    /// The gain at each question.
     pub(super) gains: &'a [f64],
     /// The loss that does not count, in the metric's own numbers.
     pub(super) allowed: f64,

@@ -47,8 +47,8 @@ struct MeasuredLatency {
     seconds: BTreeMap<String, f64>,
 }
 
-/// Measures the retrievals of a part of a run that were not measured yet. A
-/// retrieval that cannot be measured has no latency; that fails no run.
+/// Measures the retrievals of a part of a run that were not measured yet. A retrieval that cannot
+/// be measured has no latency; the run goes on.
 pub(crate) async fn measure(session: &Session, prepared: &PreparedRun, part: RunPart<'_>, outcome: &PlanOutcome) {
     if session.experiment.engine.ray.is_some() || session.workspace().is_reading() {
         return;

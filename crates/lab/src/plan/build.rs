@@ -34,11 +34,11 @@ impl IndexSource<'_> {
     }
 }
 
-/// The answers of a trial.
+/// A trial's answer tasks.
 struct AnswerTasks {
     /// The key of everything that decides the answers, except the questions.
     stem: Key,
-    /// Their tasks, each with the number of the range of scores that it is in.
+    /// The tasks, each with the number of its range of scores.
     shards: Vec<(usize, TaskId)>,
 }
 
@@ -240,8 +240,8 @@ impl Plan {
         Some(documents.iter().zip(chunks).map(enrich).collect())
     }
 
-    /// The vectors of the questions as they stand alone, if a stage compares
-    /// them. Where queries are written, only steps after the search do.
+    /// The vectors of the questions as they stand alone, if a stage compares them; if queries are
+    /// written, the search does not.
     fn embed_questions(
         &mut self,
         inputs: &PlanInputs<'_>,

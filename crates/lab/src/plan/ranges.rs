@@ -1,10 +1,9 @@
 //! Which questions are answered and scored together.
 //!
-//! All questions have one random order, the same for every search and for the
-//! grid. Ranges of this order are fixed, and a task does a part of one range. A
-//! search asks the first questions of the order, so its next step, another
-//! search or the grid asks more questions of the same ranges, and takes the rows
-//! of those that are done from the store: see `TaskContext::earlier_rows`.
+//! All questions have one random order, the same for every search and for the grid. Ranges of this
+//! order are fixed, and a task does a part of one range. A search asks the first questions of the
+//! order. Its next step, another search or the grid asks more questions of the same ranges, and
+//! takes finished rows from the store: see `TaskContext::earlier_rows`.
 
 use eval::{Question, statistics::Random};
 use serde::{Deserialize, Serialize};

@@ -30,8 +30,8 @@ impl Trial {
         self.labels.get(axis.name()).map_or(NONE, String::as_str)
     }
 
-    /// All its choices, which labels shorten: the component on each axis, by the axis' name, and
-    /// each setting, by `axis.component.setting`.
+    /// All its choices in full: the component on each axis, by the axis' name, and each setting, by
+    /// `axis.component.setting`.
     pub(crate) fn choices(&self) -> BTreeMap<String, String> {
         let mut choices = BTreeMap::new();
         for (axis, value) in self.pipeline.values() {

@@ -96,8 +96,8 @@ async fn dataset_bytes(session: &Session, path: &str) -> Result<Option<Vec<u8>>,
     Error::allow_missing(&path, std::fs::read(&path))
 }
 
-/// Looks for the evidence of imported questions in the documents, or has
-/// questions generated from these. Neither is done where it cannot work.
+/// Looks for the evidence of imported questions in the documents, or generates questions. Neither
+/// is done where it cannot work.
 pub(super) async fn read_questions(
     session: &Session,
     loaded: &LoadedCorpus,

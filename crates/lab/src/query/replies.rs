@@ -131,6 +131,6 @@ fn reply_in_batches(replies: impl Stream<Item = PartReply> + Send + 'static) -> 
 }
 
 fn encode(message: &impl Serialize) -> Vec<u8> {
-    // These types have no keys and no numbers that JSON lacks.
+    // JSON can express all values of these types.
     serde_json::to_vec(message).unwrap_or_default()
 }

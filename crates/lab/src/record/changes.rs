@@ -186,8 +186,7 @@ fn of_dataset<'a>(then: &'a [Question], now: &'a [Question]) -> Option<String> {
 }
 
 /// What differs between two questions with the same id, in words; none if they ask and expect the
-/// same. Not compared: the span, which is found anew, and the first document, which may have been
-/// filled in.
+/// same. Not compared: the span, which is found anew, and a document that only one of them names.
 pub(crate) fn what_differs(one: &Question, other: &Question) -> Option<&'static str> {
     let same_place = |(one, other): (&Evidence, &Evidence)| {
         let same_document = one.document == other.document || one.document.is_empty() || other.document.is_empty();

@@ -95,7 +95,7 @@ impl Results {
             .filter(move |metric| metric.correctness && has(one, &metric.name) && has(other, &metric.name))
     }
 
-    /// For each question the mean of these metrics, scaled so that 1 is best.
+    /// For each question the mean of the shared metrics, 1 at best.
     fn answer_scores(&self, trial: &TrialResult, other: &TrialResult) -> Vec<Score> {
         let metrics: Vec<&MetricResult> = self.shared(trial, other).collect();
         let score = |question: &super::QuestionResult| {

@@ -110,8 +110,8 @@ impl ScoreTable {
 /// A metric's name with its range.
 pub(crate) type RangedMetric = (String, (f64, f64));
 
-/// Compares scores of the same questions by metrics.
-/// `scores` gives those of a metric, of the first and of the second.
+/// Compares two sets of scores of the same questions. `scores` returns both sets for the metric of
+/// this index.
 pub(crate) fn compare_metrics(
     metrics: &[RangedMetric],
     scores: impl Fn(usize) -> (Vec<Score>, Vec<Score>) + Sync,

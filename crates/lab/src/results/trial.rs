@@ -78,7 +78,7 @@ pub struct TrialResult {
     /// is not known.
     #[serde(default)]
     pub index_cost_usd: Option<f64>,
-    /// Tokens read and written for that.
+    /// The tokens of the index calls.
     #[serde(default)]
     pub index_tokens: u64,
     /// What the calls used, by model.

@@ -176,7 +176,7 @@ fn remedy(trials: &[TrialResult], metrics: &[&MetricResult]) -> String {
     parts.join("; ")
 }
 
-/// Whether a metric applies to no question of a trial, as one of passages does where nothing is retrieved.
+/// Whether a metric applies to no question of a trial, such as one of passages if nothing is retrieved.
 fn applies_nowhere(trial: &TrialResult, metric: &MetricResult) -> bool {
     let mut scores = trial.questions.iter().filter_map(|question| question.scores.get(&metric.name)).peekable();
     scores.peek().is_some()

@@ -82,8 +82,8 @@ pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, TableRows
     Ok(rows)
 }
 
-/// A column without dictionaries, also within its lists and structures. Each is
-/// unpacked once: unpacked for each cell, it takes time with the square of the rows.
+/// A column without dictionaries, also within its lists and structures. Each is unpacked once: for
+/// each cell it would take quadratic time.
 fn plain(column: &ArrayRef) -> Result<ArrayRef, UnreadableType> {
     let unreadable = |error| UnreadableType::Dictionary(column.data_type().clone(), error);
     let nulls = || column.nulls().cloned();

@@ -1,4 +1,4 @@
-//! `budget` under `[evaluate]`: caps that can be kept.
+//! Reads `budget` under `[evaluate]`.
 
 use super::reader::ExperimentReader;
 use models::Caps;

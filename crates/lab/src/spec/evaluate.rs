@@ -180,10 +180,9 @@ fn read_objective<'a>(reader: &mut ExperimentReader<'a>, table: &DeTable<'a>, me
     objective
 }
 
-/// The default objective, for retrieval metrics and for answer metrics apart:
-/// those that are preferred, else the same at a limit of context tokens, else all
-/// that need no judge and are not excluded. A judged metric chooses only if
-/// `objective` names it.
+/// The default objective, for retrieval metrics and for answer metrics apart: the preferred metrics
+/// without a token limit, else those with one, else all that need no judge and are not excluded. A
+/// judged metric chooses only if `objective` names it.
 fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
     let of_kind = |answers: bool| -> Vec<String> {
         let has_role = |metric: &MetricConfig, role| metric.objective_role() == role;

@@ -187,8 +187,7 @@ pub struct Experiment {
     pub engine: EngineSpec,
     /// The trackers that show runs, in addition to the run's folder.
     pub track: Vec<TrackerConfig>,
-    /// The file's text, kept with the run; the resolved experiment where parts
-    /// of the file were replaced.
+    /// The file's text, kept with the run; with overrides, the resolved experiment.
     pub text: String,
     /// What the command line replaced, as it was typed: `--limit 3`. Values that may be secrets are
     /// left out.
@@ -216,10 +215,10 @@ impl Experiment {
         Self::parse_with(text, base, &[])
     }
 
-    /// Reads and checks an experiment file's text of which parts are replaced.
+    /// Reads and checks an experiment file's text with overrides.
     ///
     /// # Errors
-    /// All mistakes, in the order of the file, then those of the replacements.
+    /// All mistakes, in the order of the file, then those of the overrides.
     pub fn parse_with(text: &str, base: impl Into<PathBuf>, overrides: &[Override]) -> Result<Self, Vec<SpecError>> {
         let mut experiment = resolve::resolve(text, base.into(), overrides)?;
         if !overrides.is_empty() {

@@ -12,7 +12,7 @@ use toml::{
     de::{DeTable, DeValue, ValueDeserializer},
 };
 
-/// One mistake in an experiment file, or in what replaces a part of it.
+/// One mistake in an experiment file, or in an override of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
     /// Counted from 1.
@@ -54,8 +54,7 @@ impl SpecError {
     }
 }
 
-/// A file being read: its text, what replaces parts of it, and the mistakes
-/// found so far.
+/// A file being read: its text, its overrides, and the mistakes found so far.
 pub(super) struct ExperimentReader<'a> {
     text: &'a str,
     placed: &'a [PlacedOverride],
@@ -69,7 +68,7 @@ impl<'a> ExperimentReader<'a> {
         Self::with(text, &[])
     }
 
-    /// A reader of a file of which parts are replaced.
+    /// A reader of a file with overrides.
     pub(super) fn with(text: &'a str, placed: &'a [PlacedOverride]) -> Self {
         Self { text, placed, root: DeTable::new(), errors: Vec::new() }
     }
@@ -100,8 +99,7 @@ impl<'a> ExperimentReader<'a> {
         self.errors.is_empty()
     }
 
-    /// The whole file as a table, with what replaces parts of it; syntax errors
-    /// are noted.
+    /// The whole file as a table, with the overrides; syntax errors are noted.
     pub(super) fn parse(&mut self) -> Option<DeTable<'a>> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         let is_unclosed = errors.iter().any(|error| error.message().starts_with("unclosed "));

@@ -110,13 +110,13 @@ struct Checkpoint<'a> {
     /// How many of the vectors are stored.
     kept: usize,
     kept_at: Instant,
-    /// What the calls for the other vectors used.
+    /// Usage of the calls for unstored vectors.
     used: Ledger,
     interval: Duration,
 }
 
 impl<'a> Checkpoint<'a> {
-    /// Takes the vectors that are stored, of which the first `usable` count.
+    /// Takes the first `usable(n)` of the `n` vectors that are stored.
     async fn resume(
         cx: &'a Execution,
         task: Option<&Key>,

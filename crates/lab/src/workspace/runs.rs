@@ -1,6 +1,5 @@
-//! A run's folder. It is written on this machine, and where the store is an
-//! object store it is copied there when the run ends: every machine shows the
-//! same leaderboard, whoever ran.
+//! A run's folder. It is written on this machine, and where the store is an object store it is
+//! copied there when the run ends, so every machine shows the same leaderboard.
 //!
 //! `runs/<run>/` and `runs/<name>.latest` are the only names that are written
 //! more than once: the same plan is the same run.
@@ -133,9 +132,9 @@ impl Workspace {
         Some(std::fs::read_to_string(pointer).ok()?.trim().to_owned())
     }
 
-    /// The id of the one finished run of an experiment that has this id, or
-    /// whose id begins so; the experiment's name before it may be left out. A
-    /// run of another machine, in an object store, is found by its whole id only.
+    /// The id of the one finished run of an experiment whose id is or begins with `asked`, with or
+    /// without the experiment's name. A run of another machine, in an object store, is found by its
+    /// whole id only.
     ///
     /// # Errors
     /// If there is none, or several begin so.
@@ -187,8 +186,7 @@ impl Workspace {
         Ok(true)
     }
 
-    /// The id of the last finished run of an experiment, its folder on this
-    /// machine.
+    /// Brings an experiment's last finished run to this machine; returns its id.
     pub(crate) async fn latest_run(&self, experiment: &str) -> Result<String, Error> {
         self.fetch_latest(experiment).await?;
         let run = self.last_here(experiment).ok_or_else(|| {
@@ -338,7 +336,7 @@ async fn remove_other_parts(store: &ArtifactStore, run: &str, names: &BTreeSet<S
     Ok(())
 }
 
-/// When a run finished, by its results; none of what cannot be read.
+/// When a run finished, by its results; none if they are unreadable.
 fn finished_ms(results: Option<&[u8]>) -> Option<i64> {
     #[derive(Deserialize)]
     struct Finished {

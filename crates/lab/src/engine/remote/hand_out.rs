@@ -131,7 +131,7 @@ impl SharedDriver {
         }
     }
 
-    /// A worker is gone.
+    /// Removes a worker.
     fn remove_dead_worker(&self, worker: WorkerId, reason: &str) {
         let mut state = self.state();
         state.show_activity(worker, WorkerActivity::default());

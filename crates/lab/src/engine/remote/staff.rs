@@ -23,7 +23,7 @@ const WITHOUT_WORKERS: Duration = Duration::from_secs(180);
 /// How long a stage's tasks wait for a worker with its resources: a cloud needs
 /// minutes to start a machine.
 const WITHOUT_STAGE: Duration = Duration::from_secs(900);
-/// The wait after which it is reported.
+/// A longer wait is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(20);
 /// How long tasks that compute wait before another node is requested.
 const GROW_AFTER: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 10 });
@@ -138,7 +138,7 @@ impl SharedDriver {
             return None;
         }
         let node = nodes.iter().max_by(|a, b| a.cpus.total_cmp(&b.cpus))?;
-        // More CPUs than any node has left; otherwise the worker would go to a node that has one.
+        // More CPUs than any node has left, so that the worker does not join another on its node.
         let (share, left) = (self.worker_cpus(node), node.cpus - self.worker_cpus(node));
         let cpus = if share > left { share } else { node.cpus };
         let worker = self.worker(state, None, None, cores(node), Resources { cpus, ..Resources::default() });

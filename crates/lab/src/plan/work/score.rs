@@ -50,7 +50,7 @@ fn add_metric(cx: &KeyContext<'_>, builder: KeyBuilder, metric: &MetricConfig, w
     let judges = evaluate.judges.iter().filter(|_| needs.judge);
     let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
     let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
-    // Trials that retrieve keep their keys from before a trial could retrieve nothing.
+    // Trials that retrieve keep the keys from before this field.
     let builder = if without_passages { builder.field("without_passages", &true) } else { builder };
     builder.field("version", &metric.version()).field("config", &metric.keyed()).field("models", &models)
 }

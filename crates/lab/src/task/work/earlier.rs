@@ -1,4 +1,4 @@
-//! Rows that earlier tasks made of some of a task's questions.
+//! Rows of some of a task's questions, made by earlier tasks.
 
 use super::{TaskContext, TaskOutput};
 use crate::{
@@ -17,7 +17,7 @@ use std::{
 /// What the store has of a task's rows.
 pub(super) struct EarlierRows<R> {
     rows: Vec<R>,
-    /// The questions that it has no row of.
+    /// The questions without a row.
     pub(super) missing: Vec<usize>,
     /// What the calls behind the rows used, by question.
     used: BTreeMap<String, Ledger>,

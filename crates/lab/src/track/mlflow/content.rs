@@ -20,7 +20,7 @@ pub(super) const TRIAL: &str = "reverie.trial";
 /// The tag that lists the files of a run and their digests.
 pub(super) const FILES: &str = "reverie.files";
 
-/// Older servers accept no longer parameter.
+/// The longest that older servers accept.
 const LONGEST_PARAM: usize = 500;
 const LONGEST_TAG: usize = 5000;
 /// The most trials in the note of a run.

@@ -54,7 +54,7 @@ pub(super) fn tables(files: &[ArtifactFile]) -> String {
     Value::Array(tables.collect()).to_string()
 }
 
-/// The files of the run for the whole.
+/// The files of the parent run.
 pub(super) fn of_run(view: &RunView, results: &Results, board: &Board) -> Vec<ArtifactFile> {
     let mut files = vec![ArtifactFile::new(RunFileName::Experiment.name(), view.experiment.text_without_secrets())];
     if let Some(page) = view.report.as_ref().and_then(|path| std::fs::read(path).ok()) {
