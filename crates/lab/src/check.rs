@@ -195,7 +195,7 @@ impl Check {
         }
         if !unknown.is_empty() {
             notes.push(format!(
-                "the objective of the run has {}, by which the bundle has no scores, so that it judges nothing",
+                "the objective of the run has {}, which the bundle has no scores for; it does not affect the verdict",
                 unknown.join(", ")
             ));
         }
@@ -304,8 +304,7 @@ fn refuse(
     }
     let has = |metric: &&&str| run.scores().metrics().any(|known| known == **metric);
     for metric in objective.iter().filter(has).filter(|metric| !is_same(metric)) {
-        mistakes
-            .push(format!("{metric} is not measured as for the bundle: its settings, judge or embedder are others"));
+        mistakes.push(format!("{metric} is not measured as for the bundle: its settings, judge or embedder differ"));
     }
     if mistakes.is_empty() {
         return Ok(());
@@ -455,8 +454,7 @@ fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str
 fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
     let mut notes = Vec::new();
     if bundle.id() == run.id() {
-        notes
-            .push(format!("the bundle was made from this very run, {}: nothing that is planned has changed", run.id()));
+        notes.push(format!("the bundle was made from this same run, {}: nothing has changed", run.id()));
     }
     let files = |record: &RunRecord| -> BTreeMap<String, store::Key> {
         let documents = record.readable_provenance().map(|frozen| frozen.documents.iter());

@@ -106,7 +106,11 @@ impl<'a> Healing<'a> {
     }
 
     /// What was read of the outcome; none if the plan has to be executed again.
-    pub(crate) async fn end<T>(&mut self, outcome: &PlanOutcome, read: Result<T, Error>) -> Result<Option<T>, Error> {
+    pub(crate) async fn finish_reading<T>(
+        &mut self,
+        outcome: &PlanOutcome,
+        read: Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
         let workspace = self.session.workspace();
         match read {
             Err(Error::Store(store::Error::Damaged { path, reason, outcome: remedy }))

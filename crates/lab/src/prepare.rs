@@ -52,7 +52,7 @@ pub struct PreparedRun {
     pub dataset: Option<DatasetReport>,
     /// Other runs that use the same object store now: what each of them
     /// finishes is shared, what it is doing is not.
-    pub alongside: usize,
+    pub concurrent_runs: usize,
     /// The run's id: that of its plan.
     pub run: String,
     /// What tasks share.
@@ -108,7 +108,7 @@ impl Session {
 }
 
 async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Result<PreparedRun, Error> {
-    session.workspace().reach().await?;
+    session.workspace().probe_and_flush().await?;
     let experiment = &session.experiment;
     let mut mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used_models(experiment));
     mistakes.extend(check_judges(session).await?);
@@ -140,7 +140,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         unread: loaded.unread,
         left_out: corpus.left_out,
         dataset: experiment.dataset.as_ref().map(|_| report),
-        alongside: claimed.others().await,
+        concurrent_runs: claimed.others().await,
         run,
         execution,
         sources,

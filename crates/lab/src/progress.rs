@@ -134,7 +134,7 @@ impl Progress {
     }
 
     /// Records that a tracker is behind, and why, or that it no longer is.
-    pub fn behind(&self, tracker: &str, reason: Option<String>) {
+    pub fn set_behind(&self, tracker: &str, reason: Option<String>) {
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
         match reason {
             Some(reason) => behind.insert(tracker.to_owned(), reason),
@@ -169,7 +169,7 @@ impl Progress {
     }
 
     /// The traffic of the models that a worker on another machine calls.
-    pub(crate) fn elsewhere(&self, worker: u64, models: Vec<ModelTraffic>) {
+    pub(crate) fn set_remote_traffic(&self, worker: u64, models: Vec<ModelTraffic>) {
         let mut elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
         if models.is_empty() {
             elsewhere.remove(&worker);
@@ -262,7 +262,7 @@ impl Progress {
     }
 
     /// A running task waits for another run that does the same task, or no longer waits.
-    pub fn held(&self, operator: Operator, by: Option<String>) {
+    pub fn set_holder(&self, operator: Operator, by: Option<String>) {
         self.lock().entry(operator).or_default().held_by = by;
     }
 
@@ -434,9 +434,9 @@ mod tests {
         let progress = Progress::default();
         progress.begin_tasks([(Operator::Load, 5), (Operator::Load, 7)]);
         progress.start(Operator::Load);
-        progress.held(Operator::Load, Some("another run".to_owned()));
+        progress.set_holder(Operator::Load, Some("another run".to_owned()));
         assert_eq!(table(&progress).held_by.as_deref(), Some("another run"));
-        progress.held(Operator::Load, None);
+        progress.set_holder(Operator::Load, None);
         progress.share(Operator::Load, Some(5));
         let seen = table(&progress);
         assert_eq!((seen.held_by, seen.reused, seen.queued, seen.rows_estimated), (None, 1, 1, Some(7)));
@@ -670,11 +670,11 @@ mod tests {
             progress.warn(text.to_owned());
         }
         assert_eq!(progress.warnings(), ["b", "a"], "in the order in which they came");
-        progress.behind("MLflow", Some("away".to_owned()));
-        progress.behind("MLflow", Some("still away".to_owned()));
+        progress.set_behind("MLflow", Some("away".to_owned()));
+        progress.set_behind("MLflow", Some("still away".to_owned()));
         assert_eq!(progress.trackers_behind(), [("MLflow".to_owned(), "still away".to_owned())].into());
-        progress.behind("MLflow", None);
-        progress.behind("other", None);
+        progress.set_behind("MLflow", None);
+        progress.set_behind("other", None);
         assert!(progress.trackers_behind().is_empty());
     }
 
@@ -693,12 +693,12 @@ mod tests {
         };
         let answered = || progress.models().iter().map(|model| model.answered).collect::<Vec<_>>();
         assert!(answered().is_empty());
-        progress.elsewhere(1, vec![traffic(3)]);
-        progress.elsewhere(2, vec![traffic(4)]);
+        progress.set_remote_traffic(1, vec![traffic(3)]);
+        progress.set_remote_traffic(2, vec![traffic(4)]);
         assert_eq!(answered(), [7]);
-        progress.elsewhere(1, vec![traffic(5)]);
+        progress.set_remote_traffic(1, vec![traffic(5)]);
         assert_eq!(answered(), [9], "its newest numbers are in place of the earlier ones");
-        progress.elsewhere(2, Vec::new());
+        progress.set_remote_traffic(2, Vec::new());
         assert_eq!(answered(), [5], "it is gone");
     }
 }

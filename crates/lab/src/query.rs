@@ -169,7 +169,7 @@ impl RunPipeline {
     /// # Errors
     /// If the store or a model fails.
     pub async fn query(&self, question: &str) -> Result<TrialAnswer, Error> {
-        self.query_with_events(question, None).await
+        self.query_with(question.into(), None).await
     }
 
     /// Whether it uses the messages before a question; if not, a question is answered as if there
@@ -178,37 +178,15 @@ impl RunPipeline {
         !self.trial.pipeline.query.is_nothing()
     }
 
-    /// [`RunPipeline::query`], which also passes on what happens on the way: the
-    /// passages that were found, and pieces of the answer's text while it is
-    /// written. Watching does not change the answer. Dropping the future ends
-    /// the work.
+    /// [`RunPipeline::query`] for a question that may come after messages and may have
+    /// a filter of its own, as golden questions may. It also passes on what happens on
+    /// the way: the passages that were found, and pieces of the answer's text while it
+    /// is written. Watching does not change the answer. Dropping the future ends the
+    /// work.
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
-    pub async fn query_with_events(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<TrialAnswer, Error> {
-        self.query_after(question, &[], on_event).await
-    }
-
-    /// [`RunPipeline::query_with_events`] for a question that comes after these
-    /// messages, oldest first.
-    ///
-    /// # Errors
-    /// As [`RunPipeline::query`].
-    pub async fn query_after(
-        &self,
-        question: &str,
-        history: &[Message],
-        on_event: Option<OnEvent<'_>>,
-    ) -> Result<TrialAnswer, Error> {
-        self.query_filtered(AskedQuestion { text: question, history, filter: None }, on_event).await
-    }
-
-    /// [`RunPipeline::query_after`] for a question with a filter of its own, as
-    /// golden questions may have one.
-    ///
-    /// # Errors
-    /// As [`RunPipeline::query`].
-    pub async fn query_filtered(
+    pub async fn query_with(
         &self,
         question: AskedQuestion<'_>,
         on_event: Option<OnEvent<'_>>,
@@ -458,13 +436,13 @@ async fn stream_answer(
                 PipelineEvent::PassagesFound(passages)
             }
             PartReply::Text(text) => PipelineEvent::Piece(AnswerPiece::Text(text)),
-            PartReply::Anew => PipelineEvent::Piece(AnswerPiece::Restart),
+            PartReply::Restart => PipelineEvent::Piece(AnswerPiece::Restart),
             PartReply::Answered(answer) => PipelineEvent::Answered(*answer),
             PartReply::Failed(failure) => return Err(failure.into()),
             PartReply::Replied(_) => continue,
         });
     }
-    if found { Ok(()) } else { Err(Error::Remote("the qa ended before it sent passages".into())) }
+    if found { Ok(()) } else { Err(Error::Remote("the part `qa` ended before it sent passages".into())) }
 }
 
 /// Checks that the trial's models are those of the run. Another embedder is an error, because its

@@ -332,11 +332,11 @@ impl RunRecord {
     pub fn remarks(&self, session: &Session, by_id: bool) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.overrides().is_empty() {
-            let mut remark = format!("run {} was a try with {}", self.id(), self.overrides().join(" "));
+            let mut remark = format!("run {} was started with {}", self.id(), self.overrides().join(" "));
             let past = session.workspace().past_runs().unwrap_or_default();
             let whole = past.iter().find(|run| run.experiment == self.board().experiment && run.overrides.is_empty());
             if let Some(whole) = whole.filter(|_| !by_id) {
-                remark += &format!("; the last run of the whole file is {0}: --run {0} looks at that", whole.run);
+                remark += &format!("; the last run without overrides is {0}; show it with `--run {0}`", whole.run);
             }
             remarks.push(remark);
         }

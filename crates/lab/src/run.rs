@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
             let outcome = healing.execute(&mut self.claimed).await?;
             measure(session, prepared, part, &outcome).await;
             let gathered = gather(session, prepared, part, &outcome).await;
-            if let Some(results) = healing.end(&outcome, gathered).await? {
+            if let Some(results) = healing.finish_reading(&outcome, gathered).await? {
                 return Ok((outcome, results));
             }
         }

@@ -112,7 +112,7 @@ impl Scoring {
         places_are_checked: bool,
         mut setup: Setup,
     ) -> Result<Self, Error> {
-        let mistakes = lacking(&spec.evaluate.metrics, &rows);
+        let mistakes = metrics_without_rows(&spec.evaluate.metrics, &rows);
         // A deadline ends the scoring alone, and not its caller.
         setup.control.cancel = setup.control.cancel.child_token();
         let control = setup.control.clone();
@@ -146,7 +146,8 @@ impl Scoring {
 
     /// The metrics, and to how many rows each applies.
     pub fn applicable(&self) -> Vec<(String, usize)> {
-        let count = |config: &MetricConfig| self.rows.iter().filter(|row| lacks(config, row).is_none()).count();
+        let count =
+            |config: &MetricConfig| self.rows.iter().filter(|row| why_not_applicable(config, row).is_none()).count();
         self.scorer.spec.evaluate.metrics.iter().map(|config| (config.label(), count(config))).collect()
     }
 
@@ -155,7 +156,7 @@ impl Scoring {
     pub fn estimate(&self) -> CostEstimate {
         let (spec, caps) = (&self.scorer.spec, self.scorer.budget.caps());
         let pairs = spec.evaluate.metrics.iter().flat_map(|config| self.rows.iter().map(move |row| (config, row)));
-        let asked = pairs.filter(|(config, row)| lacks(config, row).is_none());
+        let asked = pairs.filter(|(config, row)| why_not_applicable(config, row).is_none());
         let loads = asked.flat_map(|(config, row)| score_of(&spec.evaluate, config, &sample(row)));
         CostEstimate::sum(&spec.models, caps, loads)
     }
@@ -252,10 +253,12 @@ impl Scoring {
     async fn compute_all(&self) -> Vec<Option<Scored>> {
         let configs = &self.scorer.spec.evaluate.metrics;
         let of_row = |row| {
-            configs.iter().zip(&self.scorer.metrics).map(move |(config, metric)| match lacks(config, row) {
-                Some(missing) => Some(Scored::missing(missing)),
-                None if self.control.cancel.is_cancelled() => None,
-                None => config.compute(&**metric, &sample(row)),
+            configs.iter().zip(&self.scorer.metrics).map(move |(config, metric)| {
+                match why_not_applicable(config, row) {
+                    Some(missing) => Some(Scored::missing(missing)),
+                    None if self.control.cancel.is_cancelled() => None,
+                    None => config.compute(&**metric, &sample(row)),
+                }
             })
         };
         let mut computed = Vec::with_capacity(self.rows.len() * configs.len());
@@ -395,7 +398,7 @@ fn read(name: &str, bytes: Vec<u8>, documents: &[rag::Document]) -> Result<Vec<A
 }
 
 /// Why a metric cannot apply to a row, whatever the answer is.
-fn lacks(config: &MetricConfig, row: &AnsweredRow) -> Option<Missing> {
+fn why_not_applicable(config: &MetricConfig, row: &AnsweredRow) -> Option<Missing> {
     let needs = config.needs();
     if let Err(missing) = config.applies(&row.question) {
         return Some(missing);
@@ -413,10 +416,10 @@ fn lacks(config: &MetricConfig, row: &AnsweredRow) -> Option<Missing> {
 }
 
 /// Metrics that apply to no row at all.
-fn lacking(configs: &[MetricConfig], rows: &[AnsweredRow]) -> Vec<String> {
+fn metrics_without_rows(configs: &[MetricConfig], rows: &[AnsweredRow]) -> Vec<String> {
     let mut mistakes = Vec::new();
     for config in configs {
-        let reasons: Vec<Option<Missing>> = rows.iter().map(|row| lacks(config, row)).collect();
+        let reasons: Vec<Option<Missing>> = rows.iter().map(|row| why_not_applicable(config, row)).collect();
         if let Some(Some(reason)) = reasons.first()
             && reasons.iter().all(Option::is_some)
         {

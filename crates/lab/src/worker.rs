@@ -110,7 +110,7 @@ impl Worker {
         // Paid answers are stored before the driver can end the run.
         client.settle(|_| ()).await;
         let (spending, budget) = (client.meter().report(), client.budget().report());
-        serde_json::to_vec(&UnitReply { tasks, spending, budget, look: self.activity() }).map_err(Error::table)
+        serde_json::to_vec(&UnitReply { tasks, spending, budget, activity: self.activity() }).map_err(Error::table)
     }
 
     /// What this worker is doing, as bytes for the driver's live tables.

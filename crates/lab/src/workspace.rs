@@ -146,7 +146,7 @@ impl Workspace {
 
     /// Finds out whether the store can be used, and sends it what an earlier
     /// run could not.
-    pub(crate) async fn reach(&self) -> Result<(), Error> {
+    pub(crate) async fn probe_and_flush(&self) -> Result<(), Error> {
         match self.store.probe().await {
             Err(error @ store::Error::Access { .. }) => return Err(Error::Refused(vec![error.to_string()])),
             probed => probed?,

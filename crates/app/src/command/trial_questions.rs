@@ -4,7 +4,7 @@ use super::CommandContext;
 use crate::{failure::CommandFailure, render::LiveAnswer};
 use lab::{OnEvent, RunPipeline, RunRecord, Session, TrialAnswer};
 use models::Message;
-use rag::pipeline::PipelineEvent;
+use rag::pipeline::{AskedQuestion, PipelineEvent};
 use std::io;
 
 /// Opens the pipeline of a trial, by default of the one that answers for the run.
@@ -47,7 +47,8 @@ pub async fn ask_trial(
         }
     });
     let on_event = on_event.as_ref().map(|on_event| on_event as OnEvent<'_>);
-    let answered = pipeline.query_after(question, history, on_event).await;
+    let asked = AskedQuestion { text: question, history, filter: None };
+    let answered = pipeline.query_with(asked, on_event).await;
     if answered.is_err()
         && let Some(live) = live
     {

@@ -68,8 +68,8 @@ pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
         let ids: Vec<_> = prepared.left_out.iter().map(|id| visible_line(id)).collect();
         lines.push(format!("left out, because their evidence is in files that were not read: {}", ids.join(", ")));
     }
-    if prepared.alongside > 0 {
-        let runs = if prepared.alongside == 1 { "another run uses" } else { "other runs use" };
+    if prepared.concurrent_runs > 0 {
+        let runs = if prepared.concurrent_runs == 1 { "another run uses" } else { "other runs use" };
         lines.push(format!(
             "{runs} this store now, or did in the last 10 minutes: runs on several machines do not see each \
              other's unfinished work, so some of it may be done and paid twice"

@@ -146,9 +146,9 @@ mod tests {
         assert!(told.starts_with("[  10.3s] embed: 500 of 2,000 rows, "), "{told}");
         assert!(told.contains("[  10.3s] the run: about ") && told.ends_with(" left\n"), "{told}");
         assert_eq!(at(12.0), "");
-        progress.held(Operator::EMBED, Some("another run (process 7 on here)".to_owned()));
+        progress.set_holder(Operator::EMBED, Some("another run (process 7 on here)".to_owned()));
         assert!(at(20.4).contains("waits for another run (process 7 on here)"));
-        progress.held(Operator::EMBED, None);
+        progress.set_holder(Operator::EMBED, None);
         progress.rows(Operator::EMBED, 1500);
         progress.finish(Operator::EMBED, 2000, 0);
         let told = at(21.0);

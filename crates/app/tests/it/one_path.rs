@@ -308,7 +308,7 @@ async fn compare(workspace: &Workspace, spaces: &[String], models: &str) -> usiz
         for (question, measured) in results.questions.iter().zip(&found.questions) {
             let at =
                 AskedQuestion { text: &question.question, history: &question.turns, filter: question.filter.as_ref() };
-            let served = pipeline.query_filtered(at, None).await.unwrap();
+            let served = pipeline.query_with(at, None).await.unwrap();
             let searched = served.remarks.first().filter(|remark| remark.starts_with("the question is searched as: "));
             let remarks = &served.remarks[usize::from(searched.is_some())..];
             // Every digit of the scores counts.

@@ -20,11 +20,13 @@ fn run_of(workspace: &Workspace, arguments: &[&str]) -> String {
 fn that_the_last_run_was_a_try_is_said_and_another_run_can_be_chosen() {
     let workspace = workspace();
     let whole = run_of(&workspace, &["run", "--json"]);
-    assert!(!workspace.run(&["leaderboard"]).succeeds().err.contains("was a try"));
+    assert!(!workspace.run(&["leaderboard"]).succeeds().err.contains("was started with"));
     let tried = run_of(&workspace, &["run", "--limit", "1", "--json"]);
     assert_ne!(whole, tried);
-    let told =
-        format!("run {tried} was a try with --limit 1; the last run of the whole file is {whole}: --run {whole}");
+    let told = format!(
+        "run {tried} was started with --limit 1; the last run without overrides is {whole}; show it with \
+         `--run {whole}`"
+    );
     for verb in [
         &["leaderboard"][..],
         &["show", "t01"],
@@ -35,7 +37,7 @@ fn that_the_last_run_was_a_try_is_said_and_another_run_can_be_chosen() {
         let last = workspace.run(verb).succeeds();
         assert!(last.err.contains(&told), "{verb:?}: {}", last.err);
         let chosen = workspace.run(&[verb, &["--run", &whole]].concat()).succeeds();
-        assert!(!chosen.err.contains("was a try"), "{verb:?}: {}", chosen.err);
+        assert!(!chosen.err.contains("was started with"), "{verb:?}: {}", chosen.err);
     }
     let short = whole.strip_prefix("animals-").unwrap();
     for id in [&whole, short, &short[..6]] {

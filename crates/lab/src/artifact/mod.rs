@@ -227,10 +227,10 @@ fn writer(schema: Arc<Schema>) -> Result<ArrowWriter<Vec<u8>>, Error> {
 const ROWS_AT_ONCE: usize = 256;
 /// The most numbers of a vector.
 const MOST_NUMBERS: i32 = 1 << 16;
-/// A table may unpack to this many bytes plus [`MOST_TIMES`] times the bytes of its file. Tables of Reverie unpack to 2 to
-/// 30 times their file; a malicious file unpacks to a hundred thousand times.
+/// A table may unpack to this many bytes plus [`MOST_EXPANSION`] times the bytes of its file. Tables of Reverie unpack
+/// to 2 to 30 times their file; a malicious file unpacks to a hundred thousand times.
 const MOST_BYTES: u64 = 256 << 20;
-const MOST_TIMES: u64 = 100;
+const MOST_EXPANSION: u64 = 100;
 
 /// The batches of a Parquet file. A file of a few kilobytes may be made to fill the memory: it holds a long text once, and
 /// names it in all rows. So texts are read as views of the file's pages, and counted before they are copied.
@@ -249,7 +249,7 @@ fn batches(bytes: Bytes) -> Result<impl Iterator<Item = Result<RecordBatch, Erro
     Ok(reader.build().map_err(Error::table)?.map(move |batch| {
         let batch = batch.map_err(Error::table)?;
         unpacked += batch.columns().iter().map(unpacked_bytes).sum::<u64>();
-        if unpacked > MOST_BYTES + MOST_TIMES * n_bytes {
+        if unpacked > MOST_BYTES + MOST_EXPANSION * n_bytes {
             let reason = format!("it has {n_bytes} bytes, and unpacks to far more than a table does");
             return Err(Error::table(reason));
         }

@@ -87,7 +87,7 @@ fn gap(results: &Results, winner: &str) -> Option<String> {
     let (chosen, reported) = (trial.objective.as_ref()?.mean?, trial.test.as_ref()?.mean?);
     let of_test = results.questions.iter().filter(|question| question.split == Some(Split::Test)).count();
     Some(format!(
-        "chosen on {} questions: {chosen:.3}; on the {of_test} that nothing was chosen by: {reported:.3}, a gap of {:+.3}",
+        "chosen on {} questions: {chosen:.3}; on the {of_test} held-out questions: {reported:.3}, a gap of {:+.3}",
         results.questions.len() - of_test,
         chosen - reported
     ))
@@ -178,7 +178,7 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
         text: format!("{} could not be read, so all of this is without it: {}; run again", unread.path, unread.reason),
     }));
     if !results.left_out.is_empty() {
-        let text = format!("{} questions were left out for that", count(results.left_out.len()));
+        let text = format!("{} questions were left out because of unread files", count(results.left_out.len()));
         notes.push(note(About::LeftOut, text));
     }
     if results.function_errors > 0 {

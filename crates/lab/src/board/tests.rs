@@ -215,7 +215,7 @@ fn what_is_missing_or_left_out_is_told_in_order() {
         "t02: retrieve bm25: down",
         "2 answers or verdicts are missing because a model failed: run again to ask for them",
         "a.pdf could not be read, so all of this is without it: no permission; run again",
-        "1 questions were left out for that",
+        "1 questions were left out because of unread files",
         "1,000 stages, answers or scores are missing because a function of your own failed",
         "1,200 tasks executed, 34 taken from the store, 1 repeated because a worker died",
         "3 answers in the journal were damaged and were asked for again",
@@ -229,7 +229,7 @@ fn a_split_dataset_tells_how_much_better_the_winner_looks_where_it_was_chosen() 
     let mut results = chosen();
     results.questions[4].split = Some(Split::Test);
     results.trials[0].test = Some(Summary { mean: Some(0.75), ..Summary::of(&[], (0.0, 1.0), 0) });
-    let text = "chosen on 4 questions: 1.000; on the 1 that nothing was chosen by: 0.750, a gap of +0.250";
+    let text = "chosen on 4 questions: 1.000; on the 1 held-out questions: 0.750, a gap of +0.250";
     assert_eq!(told(&Board::of(&results), About::Gap), [text]);
 }
 

@@ -75,9 +75,8 @@ impl CheckedMetric {
                 let worse = findings.gains.iter().filter(|gain| **gain < 0.0).count();
                 format!(
                     "{metric} is worse by {}, but not proven ({}): {differing} of {scored} questions differ, {worse} of them \
-                     are worse, and at least {} must be worse, and none better. The test counts in how many ways so few \
-                     differences can fall, the interval does not, and is too narrow with few questions: believe p. Ask \
-                     more questions, or allow the loss with --margin",
+                     are worse, and at least {} must be worse, and none better. With few questions the interval \
+                     is too narrow; rely on the p-value. Ask more questions, or allow the loss with --margin",
                     self.loss(findings),
                     self.test(findings),
                     self.fewest_losses
@@ -97,7 +96,7 @@ impl CheckedMetric {
             MetricOutcome::Passed => {
                 format!("{metric} is not proven worse ({}); {}", self.test(findings), self.detectable(findings))
             }
-            MetricOutcome::Shown => format!("{metric} is not in the objective, and judges nothing"),
+            MetricOutcome::Shown => format!("{metric} is not in the objective, so it does not affect the verdict"),
         }
     }
 

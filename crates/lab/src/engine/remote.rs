@@ -47,9 +47,9 @@ use tokio_util::sync::CancellationToken;
 const UNIT_SECONDS: f64 = 0.1;
 const UNIT_TASKS: usize = 64;
 /// The interval between two checks of the nodes.
-const LOOK: Duration = Duration::from_secs(2);
+const NODE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// How often workers are asked what they are doing.
-const ASK: Duration = Duration::from_secs(1);
+const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Executes on a cluster. Clones share the workers, which live as long as one of them.
 #[derive(Clone)]
@@ -268,7 +268,7 @@ impl DriverState {
         for (operator, expected) in look.expected {
             progress.expect_all(operator, expected);
         }
-        progress.elsewhere(worker, look.models);
+        progress.set_remote_traffic(worker, look.models);
     }
 
     fn fail(&mut self, operator: Operator, reason: &str) {
@@ -285,16 +285,16 @@ async fn dispatch(shared: Weak<SharedDriver>) {
     let (mut looked, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
     loop {
         let Some(shared) = shared.upgrade() else { return };
-        if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+        if looked.is_none_or(|at| at.elapsed() >= NODE_CHECK_INTERVAL) {
             shared.staff().await;
             looked = Some(Instant::now());
         }
-        if asked.is_none_or(|at| at.elapsed() >= ASK) {
+        if asked.is_none_or(|at| at.elapsed() >= ACTIVITY_INTERVAL) {
             shared.ask_activity();
             asked = Some(Instant::now());
         }
         shared.hand_out_waiting();
-        let _ = tokio::time::timeout(LOOK / 4, shared.work.notified()).await;
+        let _ = tokio::time::timeout(NODE_CHECK_INTERVAL / 4, shared.work.notified()).await;
     }
 }
 

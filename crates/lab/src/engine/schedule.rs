@@ -31,10 +31,10 @@ use tokio_util::sync::CancellationToken;
 /// From this many tasks on, all artifacts are listed at once instead of asking for each name.
 const MANY_TASKS: usize = 2000;
 /// How often the engine checks that the store still exists.
-const LOOK: Duration = Duration::from_secs(1);
+const STORE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a cancelled run waits for aborted tasks: a task that computes goes on to its next
 /// await.
-const ABORTED: Duration = Duration::from_secs(1);
+const ABORT_WAIT: Duration = Duration::from_secs(1);
 
 /// A task that is to run now.
 #[derive(Clone)]
@@ -167,7 +167,7 @@ pub(super) async fn execute(
                 // Paid calls of aborted tasks go on; which ones is known only once the tasks are
                 // gone.
                 let gone = async { while set.join_next().await.is_some() {} };
-                let _ = tokio::time::timeout(ABORTED, gone).await;
+                let _ = tokio::time::timeout(ABORT_WAIT, gone).await;
                 return Err(interrupted(execution, &outcome));
             }
         };
@@ -331,7 +331,7 @@ pub(crate) async fn damaged_tasks(plan: &Plan, stored: &[bool], store: &Artifact
 /// Waits until the store is removed.
 async fn gone(store: &ArtifactStore) -> store::Error {
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(STORE_CHECK_INTERVAL).await;
         if let Err(error @ store::Error::Gone { .. }) = store.writable() {
             return error;
         }

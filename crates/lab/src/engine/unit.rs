@@ -67,7 +67,7 @@ pub(crate) struct UnitReply {
     pub(crate) spending: BTreeMap<String, Spending>,
     /// What happened to the budget since then.
     pub(crate) budget: BudgetReport,
-    pub(crate) look: WorkerActivity,
+    pub(crate) activity: WorkerActivity,
 }
 
 /// What a worker is doing, for the live tables.

@@ -181,8 +181,8 @@ mod tests {
         let request = PartRequest::Answer { question: "Why?".to_owned(), history: Vec::new(), at_most: 3 };
         let told = |reply: PartReply| match reply {
             PartReply::Text(text) => text,
-            PartReply::Anew => "anew".to_owned(),
-            PartReply::Failed(PartFailure::Away { reason, .. } | PartFailure::Reason(reason)) => {
+            PartReply::Restart => "restart".to_owned(),
+            PartReply::Failed(PartFailure::Unavailable { reason, .. } | PartFailure::Reason(reason)) => {
                 format!("failed: {reason}")
             }
             other => format!("{other:?}"),
@@ -196,16 +196,16 @@ mod tests {
     async fn a_stream_is_told_piece_by_piece_with_what_ended_it() {
         let pieces = |replies: &[PartReply]| Ok(serde_json::to_vec(replies).unwrap());
         let text = |text: &str| PartReply::Text(text.to_owned());
-        let some = pieces(&[text("oats"), PartReply::Anew]);
+        let some = pieces(&[text("oats"), PartReply::Restart]);
         assert_eq!(
             streamed(vec![some.clone(), pieces(&[]), pieces(&[text("grain")])]).await,
-            ["oats", "anew", "grain"]
+            ["oats", "restart", "grain"]
         );
         assert_eq!(streamed(vec![]).await, [""; 0]);
         let lost = streamed(vec![some, died("killed")]).await;
         assert_eq!(
             lost,
-            ["oats", "anew", "failed: the qa ended while it was asked: killed"],
+            ["oats", "restart", "failed: the qa ended while it was asked: killed"],
             "what came before is kept"
         );
         let odd = streamed(vec![Ok(b"[7]".to_vec())]).await;

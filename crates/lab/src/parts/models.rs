@@ -81,9 +81,9 @@ impl ChatModel for ChatElsewhere {
         &self,
         request: &ChatRequest,
         on_piece: &OnPiece,
-        anew: &OnRestart,
+        on_restart: &OnRestart,
     ) -> Result<ChatResponse, Error> {
-        self.stream_chat(request, &**on_piece, &**anew).await
+        self.stream_chat(request, &**on_piece, &**on_restart).await
     }
 }
 
@@ -92,14 +92,14 @@ impl ChatElsewhere {
         &self,
         request: &ChatRequest,
         on_piece: &(dyn Fn(&str) + Send + Sync),
-        anew: &(dyn Fn() + Send + Sync),
+        on_restart: &(dyn Fn() + Send + Sync),
     ) -> Result<ChatResponse, Error> {
         let request = PartRequest::Chat { model: self.name.clone(), request: request.clone() };
         let mut replies = pin!(self.others.stream_replies(&request));
         while let Some(reply) = replies.next().await {
             match reply {
                 PartReply::Text(text) => on_piece(&text),
-                PartReply::Anew => anew(),
+                PartReply::Restart => on_restart(),
                 PartReply::Replied(response) => return Ok(*response),
                 PartReply::Failed(failure) => return Err(failure.of_model(&self.name)),
                 PartReply::Fallback(_) | PartReply::Remark(_) | PartReply::Found(_) | PartReply::Answered(_) => {}

@@ -72,7 +72,7 @@ pub(crate) enum PartReply {
     Found(Vec<Passage>),
     Text(String),
     /// Discards all text so far.
-    Anew,
+    Restart,
     /// The response of a chat model.
     Replied(Box<ChatResponse>),
     /// The answer of the pipeline.
@@ -96,7 +96,7 @@ impl From<models::AnswerPiece> for PartReply {
     fn from(piece: models::AnswerPiece) -> Self {
         match piece {
             models::AnswerPiece::Text(text) => Self::Text(text),
-            models::AnswerPiece::Restart => Self::Anew,
+            models::AnswerPiece::Restart => Self::Restart,
         }
     }
 }
@@ -140,7 +140,7 @@ pub(crate) enum PartFailure {
     /// A model failed.
     Model(ErrorReport),
     /// A part ended, or takes no more requests: another try may work.
-    Away { reason: String, retry_after: Duration },
+    Unavailable { reason: String, retry_after: Duration },
     /// Anything else, in words.
     Reason(String),
 }
@@ -155,11 +155,11 @@ impl PartFailure {
     pub(crate) fn of(part: Part, lost: PartUnavailable) -> Self {
         let part = part.name();
         match lost {
-            PartUnavailable::Died(reason) => Self::Away {
+            PartUnavailable::Died(reason) => Self::Unavailable {
                 reason: format!("the {part} ended while it was asked: {reason}"),
                 retry_after: AFTER_DEATH,
             },
-            PartUnavailable::Busy(reason) => Self::Away {
+            PartUnavailable::Busy(reason) => Self::Unavailable {
                 reason: format!("the {part} takes no more requests now: {reason}"),
                 retry_after: AFTER_BUSY,
             },
@@ -171,7 +171,7 @@ impl PartFailure {
     pub(crate) fn of_model(self, model: &str) -> models::Error {
         match self {
             Self::Model(report) => report.into(),
-            Self::Away { reason, .. } => {
+            Self::Unavailable { reason, .. } => {
                 ErrorReport::Connection { endpoint: format!("the process of {model}"), cause: reason }.into()
             }
             Self::Reason(reason) => ErrorReport::Other(reason).into(),
@@ -184,7 +184,7 @@ impl From<&Error> for PartFailure {
         match (model_error(error), error) {
             (Some(model), _) => Self::Model(model.into()),
             (None, Error::Stage(rag::Error::Remote { reason, retry_after: Some(retry_after) })) => {
-                Self::Away { reason: reason.clone(), retry_after: *retry_after }
+                Self::Unavailable { reason: reason.clone(), retry_after: *retry_after }
             }
             (None, error) => Self::Reason(error_chain(error)),
         }
@@ -195,7 +195,7 @@ impl From<PartFailure> for rag::Error {
     fn from(failure: PartFailure) -> Self {
         match failure {
             PartFailure::Model(report) => Self::Model(report.into()),
-            PartFailure::Away { reason, retry_after } => Self::Remote { reason, retry_after: Some(retry_after) },
+            PartFailure::Unavailable { reason, retry_after } => Self::Remote { reason, retry_after: Some(retry_after) },
             PartFailure::Reason(reason) => Self::Remote { reason, retry_after: None },
         }
     }
@@ -223,9 +223,8 @@ mod tests {
         let away = PartFailure::of(Part::Retriever, PartUnavailable::Died("killed".into()));
         let again = PartFailure::from(&Error::from(away.clone()));
         assert_eq!(again, away);
-        assert!(
-            matches!(away, PartFailure::Away { reason, .. } if reason.contains("retriever") && reason.contains("killed"))
-        );
+        let PartFailure::Unavailable { reason, .. } = &away else { panic!("{away:?}") };
+        assert!(reason.contains("retriever") && reason.contains("killed"), "{reason}");
     }
 
     #[test]
@@ -283,7 +282,7 @@ mod tests {
 
     #[test]
     fn why_a_part_gave_no_reply_says_whether_and_when_to_try_again() {
-        let away = |reason: &str, seconds| PartFailure::Away {
+        let away = |reason: &str, seconds| PartFailure::Unavailable {
             reason: reason.to_owned(),
             retry_after: Duration::from_secs(seconds),
         };
@@ -308,7 +307,7 @@ mod tests {
     #[test]
     fn a_failed_part_is_to_its_caller_as_a_model_that_cannot_be_reached() {
         let failed = |failure: PartFailure| failure.of_model("gpt");
-        let away = PartFailure::Away { reason: "the llm ended".to_owned(), retry_after: Duration::from_secs(1) };
+        let away = PartFailure::Unavailable { reason: "the llm ended".to_owned(), retry_after: Duration::from_secs(1) };
         let error = failed(away);
         let models::Error::Connection { endpoint, .. } = &error else { panic!("{error:?}") };
         assert_eq!(endpoint, "the process of gpt");

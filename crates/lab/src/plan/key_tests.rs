@@ -313,7 +313,7 @@ fn sizes_are_those_of_the_text_in_shards_and_of_the_questions() {
         question.question = text.to_owned();
     }
     let sizes = |tasks, bytes| Sizes::new(&fixture.experiment, &fixture.questions, tasks, bytes);
-    let numbers = |sizes: &Sizes<'_>| (sizes.shard().text_tokens, sizes.all_questions());
+    let numbers = |sizes: &Sizes<'_>| (sizes.shard().text_tokens, sizes.all_question_tokens());
     // A quarter of the bytes, and one for each question: 1 + 2 + 2.
     assert_eq!(numbers(&sizes(&[], 4_000)), (1_000, 5), "without a shard, all is one");
     assert_eq!(numbers(&sizes(&plan.tasks, 4_000)), (334, 5), "a third of it, rounded up");

@@ -63,7 +63,7 @@ pub(crate) fn of_item<'a, C: Component + ?Sized>(
 }
 
 /// The tokens of a question and its reference answer.
-pub(crate) fn asked_tokens(question: &Question) -> u64 {
+pub(crate) fn question_tokens(question: &Question) -> u64 {
     let bytes = question.question.len() + question.reference.as_ref().map_or(0, String::len);
     bytes as u64 / BYTES_PER_TOKEN + 1
 }
@@ -95,7 +95,7 @@ pub(crate) fn score_of<'a>(
     let answer = sample.answer.map_or(0, |answer| answer.text.len());
     let passages: usize = sample.passages.iter().map(|passage| passage.text.len()).sum();
     let item = Item {
-        text_tokens: asked_tokens(sample.question) + answer as u64 / BYTES_PER_TOKEN,
+        text_tokens: question_tokens(sample.question) + answer as u64 / BYTES_PER_TOKEN,
         passages: sample.passages.len() as u64,
         passage_tokens: passages as u64 / BYTES_PER_TOKEN,
     };
@@ -135,9 +135,9 @@ mod tests {
             let reference = reference.map(str::to_owned);
             Question { question: text.to_owned(), reference, ..Question::default() }
         };
-        assert_eq!(asked_tokens(&question("", None)), 1);
-        assert_eq!(asked_tokens(&question("12345678", None)), 3);
-        assert_eq!(asked_tokens(&question("12345678", Some("1234"))), 4);
+        assert_eq!(question_tokens(&question("", None)), 1);
+        assert_eq!(question_tokens(&question("12345678", None)), 3);
+        assert_eq!(question_tokens(&question("12345678", Some("1234"))), 4);
     }
 
     #[test]

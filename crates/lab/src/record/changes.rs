@@ -165,8 +165,9 @@ fn axis(lines: &mut Vec<String>, axis: &str, then: &[Value], now: &[Value]) {
     let kept_then: Vec<&Value> = then.iter().filter(|value| now.contains(value)).collect();
     let kept_now: Vec<&Value> = now.iter().filter(|value| then.contains(value)).collect();
     if kept_then != kept_now {
-        lines
-            .push(format!("the values of `{axis}` are in another order: a next run would number its trials otherwise"));
+        lines.push(format!(
+            "the values of `{axis}` are in another order: a next run would number its trials differently"
+        ));
     }
 }
 

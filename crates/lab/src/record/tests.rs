@@ -275,12 +275,13 @@ async fn a_run_with_overrides_or_of_another_file_is_remarked_on() {
     finish(&session, &zoo("zoo-2", 2_000), &tried).await;
     let record = record_of(&session, "zoo-2").await.unwrap();
     assert_eq!(record.overrides(), ["--limit", "3"]);
-    assert_eq!(record.remarks(&session, false), ["run zoo-2 was a try with --limit 3"], "there is no whole run");
+    assert_eq!(record.remarks(&session, false), ["run zoo-2 was started with --limit 3"], "there is no whole run");
 
     finish(&session, &zoo("zoo-1", 1_000), &frozen(&session)).await;
-    let said = "run zoo-2 was a try with --limit 3; the last run of the whole file is zoo-1: --run zoo-1 looks at that";
+    let said =
+        "run zoo-2 was started with --limit 3; the last run without overrides is zoo-1; show it with `--run zoo-1`";
     assert_eq!(record.remarks(&session, false), [said]);
-    assert_eq!(record.remarks(&session, true), ["run zoo-2 was a try with --limit 3"], "it was chosen by its id");
+    assert_eq!(record.remarks(&session, true), ["run zoo-2 was started with --limit 3"], "it was chosen by its id");
     let whole = record_of(&session, "zoo-1").await.unwrap();
     assert!(whole.remarks(&session, false).is_empty());
 

@@ -26,8 +26,8 @@ impl Results {
         let others = self.trials.iter().filter(ranked).count();
         // Trials that a search stopped or never tried were compared by fewer questions or
         // not at all.
-        let whole = if self.search.is_none() { "" } else { " that was asked everything" };
-        let wholes = whole.replace("was", "were");
+        let qualifier = if self.search.is_none() { "" } else { " that was asked everything" };
+        let plural_qualifier = qualifier.replace("was", "were");
         let of_objective = |metric: &&super::MetricResult| metric.objective;
         let is_scaled = self.metrics.iter().filter(of_objective).any(|metric| metric.range != (0.0, 1.0));
         let scaled = if is_scaled && self.objective.len() > 1 { " (each as a share of its range)" } else { "" };
@@ -37,20 +37,23 @@ impl Results {
             sentences.push(format!("{id} is the only trial that was asked everything, {by}"));
         } else if let (true, open @ 1..) = (tied.is_empty(), unproven(&self.trials)) {
             sentences.push(format!(
-                "{NO_CLEAR_WINNER}{id} leads, {by}; all other trials{wholes} are worse (95 % confidence set), but {open} that \
-                 were only behind when the calls ran out, or were never tried, may be as good"
+                "{NO_CLEAR_WINNER}{id} leads, {by}; all other trials{plural_qualifier} are worse (95 % confidence set), \
+                 but {open} that were only behind when the calls ran out, or were never tried, may be as good"
             ));
         } else if tied.is_empty() {
-            sentences.push(format!("winner: {id}, {by}; all other trials{wholes} are worse (95 % confidence set)"));
+            sentences.push(format!(
+                "winner: {id}, {by}; all other trials{plural_qualifier} are worse (95 % confidence set)"
+            ));
         } else if tied.len() + 1 == others {
-            sentences.push(format!("{NO_CLEAR_WINNER}{id} leads, {by}, but no trial{whole} can be told from another"));
+            sentences
+                .push(format!("{NO_CLEAR_WINNER}{id} leads, {by}, but no trial{qualifier} can be told from another"));
         } else {
             sentences.push(format!(
                 "{id} is best or tied with {}, {by}; the other {} worse (95 % confidence set)",
                 names(&tied),
                 match others - tied.len() - 1 {
-                    1 => format!("trial{whole} is"),
-                    n => format!("{n} trials{wholes} are"),
+                    1 => format!("trial{qualifier} is"),
+                    n => format!("{n} trials{plural_qualifier} are"),
                 }
             ));
         }

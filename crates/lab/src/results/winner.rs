@@ -162,7 +162,7 @@ fn remedy(trials: &[TrialResult], metrics: &[&MetricResult]) -> String {
                     Missing::JudgeUnparsable(_) => "; use another judge, or several, for these",
                     _ => "",
                 };
-                let why = || format!("no run will have, since {missing}{advice}");
+                let why = || format!("cannot be obtained by another run, because {missing}{advice}");
                 stay.entry(missing.name()).or_insert_with(|| (0, why())).0 += 1;
             }
             _ => {}
@@ -253,7 +253,7 @@ mod tests {
             (Missing::EmptyInput("no answer".into()), "empty input: no answer"),
         ] {
             let text = refusal(&reason);
-            assert!(text.contains("4 of them no run will have") && text.contains(said), "{text}");
+            assert!(text.contains("4 of them cannot be obtained by another run") && text.contains(said), "{text}");
             assert!(!text.contains("run again"), "{text}");
         }
     }

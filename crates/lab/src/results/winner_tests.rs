@@ -151,7 +151,10 @@ fn missing_scores_refuse_a_winner_only_where_they_could_change_it() {
         (
             "a reply that cannot be read stays missing",
             &["99999999", "8~~~~~~~"],
-            Refused("7 of them no run will have, since the judge's reply cannot be read: no JSON; use another judge"),
+            Refused(
+                "7 of them cannot be obtained by another run, because the judge's reply cannot be read: no JSON; use \
+                 another judge",
+            ),
         ),
         (
             "what does not apply is not missing",

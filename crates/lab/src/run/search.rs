@@ -164,7 +164,7 @@ async fn step(
             }
             Ok(())
         };
-        if healing.end(&outcome, read.await).await?.is_some() {
+        if healing.finish_reading(&outcome, read.await).await?.is_some() {
             return Ok(outcome.executed);
         }
     }

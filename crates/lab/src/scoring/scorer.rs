@@ -18,7 +18,7 @@ use std::{
 };
 use store::Journal;
 
-use super::lacks;
+use super::why_not_applicable;
 
 /// Metrics with their models, behind one budget.
 pub struct Scorer {
@@ -61,7 +61,7 @@ impl Scorer {
         let mut cannot = Vec::new();
         spec.evaluate.metrics.retain(|config| {
             let columns = || Missing::NotApplicable("it has no columns".to_owned());
-            let reason = lacks(config, &bare).or_else(|| config.needs().columns.then(columns));
+            let reason = why_not_applicable(config, &bare).or_else(|| config.needs().columns.then(columns));
             if let Some(reason) = &reason {
                 cannot.push(format!("`{}` cannot score what users ask ({reason})", config.label()));
             }

@@ -114,7 +114,7 @@ fn the_first_thing_that_a_row_lacks_is_told() {
         row(cut)
     };
     for name in ["exact_match", "recall", "context_tokens", "faithfulness"] {
-        assert_eq!(lacks(&config(name), &row(whole.clone())), None, "{name}");
+        assert_eq!(why_not_applicable(&config(name), &row(whole.clone())), None, "{name}");
     }
     for (name, column, expected) in [
         ("exact_match", "answer", reason("the row has no answer")),
@@ -126,13 +126,17 @@ fn the_first_thing_that_a_row_lacks_is_told() {
         ("recall", "evidence", reason("the row has no golden evidence")),
         ("recall", "answer", None),
     ] {
-        assert_eq!(lacks(&config(name), &without(column)), expected, "{name} without {column}");
+        assert_eq!(why_not_applicable(&config(name), &without(column)), expected, "{name} without {column}");
     }
-    assert!(lacks(&config("exact_match"), &without("reference")).is_some());
+    assert!(why_not_applicable(&config("exact_match"), &without("reference")).is_some());
     let nothing = row(json!({ "question": "?" }));
-    assert_eq!(lacks(&config("faithfulness"), &nothing), reason("the row has no answer"), "the answer comes first");
+    assert_eq!(
+        why_not_applicable(&config("faithfulness"), &nothing),
+        reason("the row has no answer"),
+        "the answer comes first"
+    );
     let empty = row(json!({ "question": "?", "answer": "", "contexts": [] }));
-    assert_eq!(lacks(&config("faithfulness"), &empty), None, "empty is not missing");
+    assert_eq!(why_not_applicable(&config("faithfulness"), &empty), None, "empty is not missing");
 }
 
 #[tokio::test]
@@ -154,9 +158,9 @@ async fn a_metric_that_applies_to_no_row_is_refused_with_the_columns_that_it_nee
     // One row is enough.
     let rows = json!([{ "question": "1?", "answer": "x" }, { "question": "2?", "answer": "y", "reference": "y" }]);
     assert!(scoring(folder.path(), &["exact_match"], &rows).await.is_ok());
-    assert!(lacking(&[], &[]).is_empty());
+    assert!(metrics_without_rows(&[], &[]).is_empty());
     let config: MetricConfig = serde_json::from_value(json!({ "exact_match": {} })).unwrap();
-    assert!(lacking(&[config], &[]).is_empty(), "without rows nothing is lacking");
+    assert!(metrics_without_rows(&[config], &[]).is_empty(), "without rows nothing is lacking");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ pub enum SearchSettingsError {
     #[error("`error_rate` must be between 0 and 1, not {0}")]
     ErrorRate(f64),
     #[error("`block` and `finalists` must be at least 1")]
-    NoBlock,
+    BelowOne,
     #[error("`reduction` must be at least 2 and `least` at least 1")]
     Reduction,
 }

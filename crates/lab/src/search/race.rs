@@ -62,7 +62,7 @@ impl Config {
             return Err(SearchSettingsError::ErrorRate(self.error_rate));
         }
         if self.block == 0 || self.finalists == 0 {
-            return Err(SearchSettingsError::NoBlock);
+            return Err(SearchSettingsError::BelowOne);
         }
         let trials = problem.trials.len();
         Ok(Box::new(Race {

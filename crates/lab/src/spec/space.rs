@@ -17,18 +17,18 @@ use toml::de::{DeTable, DeValue};
 /// axis can be searched where it matters: BM25 over ten chunkers, say, and
 /// vectors over two.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(into = "WrittenValue")]
+#[serde(into = "WrittenSpaces")]
 pub struct Spaces(Vec<Space>);
 
 /// Spaces as they are written in a file.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum WrittenValue {
+enum WrittenSpaces {
     One(Box<Space>),
     Several(Vec<Space>),
 }
 
-impl From<Spaces> for WrittenValue {
+impl From<Spaces> for WrittenSpaces {
     fn from(spaces: Spaces) -> Self {
         match <[Space; 1]>::try_from(spaces.0) {
             Ok([one]) => Self::One(Box::new(one)),
@@ -139,7 +139,7 @@ fn read_table<'a>(
     for &axis in Axis::ALL.iter().filter(|axis| axis.is_required() && table.get(axis.name()).is_none()) {
         reader.error(at, format!("{place}: the axis `{}` is missing", axis.name()));
     }
-    let read = Space::read(&mut Lists { reader, place, table, base, chat, references });
+    let read = Space::read(&mut AxisReader { reader, place, table, base, chat, references });
     check_embedder(reader, &read, (place, at, table));
     check_prompt(reader, &read, place, table);
     read
@@ -149,7 +149,7 @@ fn read_table<'a>(
 fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, table: &DeTable<'_>) {
     let Some(listed) = table.get(Axis::Prompt.name()) else { return };
     if !read.generator.iter().any(|generator| generator.prompt().is_some()) {
-        let reason = "no generator is told it: list one that takes a prompt, such as `compact`, under `generator`";
+        let reason = "no generator uses it: list one that takes a prompt, such as `compact`, under `generator`";
         reader.error(listed.span().start, format!("{place}.prompt: {reason}"));
     }
     for generator in &read.generator {
@@ -165,7 +165,7 @@ fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, ta
 }
 
 /// Reads the lists of the axes from one table.
-struct Lists<'r, 'a> {
+struct AxisReader<'r, 'a> {
     reader: &'r mut ExperimentReader<'a>,
     place: &'r str,
     table: &'r DeTable<'a>,
@@ -198,7 +198,7 @@ fn fill(settings: &mut Value, chat: &str) {
     }
 }
 
-impl ReadSpace for Lists<'_, '_> {
+impl ReadSpace for AxisReader<'_, '_> {
     fn read<T: AxisValue>(&mut self, axis: Axis) -> Vec<T> {
         let Self { reader, place, table, base, chat, references } = self;
         let read = |path: &str| evaluate::read_file(base, path);
@@ -264,7 +264,7 @@ mod tests {
         let told: Vec<&str> = trials.iter().map(|trial| trial.label(Axis::Prompt)).collect();
         assert_eq!(told, ["grounded", "brief"]);
         let none = with("").unwrap_err().concat();
-        assert!(none.contains("no generator is told it"), "{none}");
+        assert!(none.contains("no generator uses it"), "{none}");
         let twice = with("generator = [{ compact = { model = \"gpt\", prompt = \"brief\" } }]").unwrap_err().concat();
         assert!(twice.contains("`compact` has `prompt = \"brief\"` of its own"), "{twice}");
     }

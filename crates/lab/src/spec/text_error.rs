@@ -30,10 +30,6 @@ pub enum SpecTextError {
     #[error(transparent)]
     Mistake(#[from] SpecError),
     /// The experiment file no longer has these secrets.
-    #[error(
-        "{} may be secret, so that it was not kept with the run, and the experiment file no longer has it: write it there \
-         again",
-        .0.join(", ")
-    )]
+    #[error("{} may be secret and was not stored with the run; add it to the experiment file again", .0.join(", "))]
     NoSecret(Vec<String>),
 }

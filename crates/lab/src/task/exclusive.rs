@@ -56,7 +56,7 @@ pub(super) async fn acquire(task: &Task, cx: &Execution, progress: &Progress) ->
                 if !waits.is_reported {
                     cx.log("task_held", json!({ "task": task.key, "label": task.label, "by": holder }));
                     waits.is_reported = true;
-                    progress.held(task.operator(), Some(holder));
+                    progress.set_holder(task.operator(), Some(holder));
                 }
             }
         }
@@ -74,7 +74,7 @@ struct LockWait<'a> {
 impl Drop for LockWait<'_> {
     fn drop(&mut self) {
         if self.is_reported {
-            self.progress.held(self.operator, None);
+            self.progress.set_holder(self.operator, None);
         }
     }
 }

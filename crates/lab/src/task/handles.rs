@@ -20,11 +20,11 @@ pub struct ModelHandles {
     context: provider::ModelContext,
     client: Client,
     built: Mutex<HashMap<String, ModelHandle>>,
-    elsewhere: Option<ElsewhereModels>,
+    elsewhere: Option<RemoteModels>,
 }
 
 /// Models that other parts of a trial hold.
-struct ElsewhereModels {
+struct RemoteModels {
     /// The part that is here.
     part: Part,
     others: PartClient,
@@ -47,7 +47,7 @@ impl ModelHandles {
     /// The same models for one part of a trial, which calls other parts for the models that they
     /// hold.
     pub(crate) fn of_part(self, part: Part, others: PartClient, identities: BTreeMap<String, Identity>) -> Self {
-        Self { elsewhere: Some(ElsewhereModels { part, others, identities }), ..self }
+        Self { elsewhere: Some(RemoteModels { part, others, identities }), ..self }
     }
 
     /// The client through which all calls go.
@@ -63,7 +63,7 @@ impl ModelHandles {
         let config = self.configs.get(name);
         let elsewhere = self.elsewhere.as_ref().zip(config).filter(|(there, config)| !there.part.holds(config.kind()));
         let model = match (config, elsewhere) {
-            (Some(config), Some((there, _))) => self.elsewhere(there, name, config)?,
+            (Some(config), Some((there, _))) => self.remote_handle(there, name, config)?,
             (Some(ModelConfig::Chat(config)), None) => {
                 ModelHandle::Chat(self.client.chat(config.build(&self.context)?))
             }
@@ -79,7 +79,7 @@ impl ModelHandles {
         Ok(model)
     }
 
-    fn elsewhere(&self, there: &ElsewhereModels, name: &str, config: &ModelConfig) -> Result<ModelHandle, Error> {
+    fn remote_handle(&self, there: &RemoteModels, name: &str, config: &ModelConfig) -> Result<ModelHandle, Error> {
         let identity = || match there.identities.get(name) {
             Some(identity) => Ok(identity.clone()),
             None => config.identity(&self.context),

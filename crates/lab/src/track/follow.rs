@@ -273,7 +273,7 @@ async fn send_views(
             Ok(lacks) => {
                 if behind.take().is_some() {
                     execution.log("track_caught_up", json!({ "tracker": place }));
-                    progress.behind(&place, None);
+                    progress.set_behind(&place, None);
                 }
                 pause = PAUSES.0;
                 if last {
@@ -284,7 +284,7 @@ async fn send_views(
                 work.failed += 1;
                 if behind.is_none() {
                     execution.log("track_behind", json!({ "tracker": place, "error": failure.to_string() }));
-                    progress.behind(&place, Some(failure.to_string()));
+                    progress.set_behind(&place, Some(failure.to_string()));
                 }
                 last_tries += u32::from(last);
                 if last && (last_tries == LAST_TRIES || !failure.is_away()) {

@@ -106,7 +106,7 @@ impl Mlflow {
         let experiment = known.experiment.as_str();
         let brought = stream::iter(trials).map(|(id, before, wanted)| async move {
             let mut run = self.ensure(experiment, before, &wanted).await?;
-            self.settle(&mut run, &wanted).await?;
+            self.send_status(&mut run, &wanted).await?;
             Ok((id, run))
         });
         let brought: Vec<Result<(String, ServerRun), TrackerError>> = brought.buffer_unordered(AT_ONCE).collect().await;
@@ -119,11 +119,11 @@ impl Mlflow {
         }
         // The end of the run is sent last, so that a finished run is complete on the server.
         if failed.as_ref().is_none_or(|failure: &TrackerError| !failure.is_away()) {
-            self.settle(&mut parent, &wanted).await?;
+            self.send_status(&mut parent, &wanted).await?;
         }
-        let lacks = parent.lacks.clone();
+        let reason = parent.no_upload_reason.clone();
         known.parent = Some(parent);
-        failed.map_or(Ok(lacks.into_iter().collect()), Err)
+        failed.map_or(Ok(reason.into_iter().collect()), Err)
     }
 
     /// Brings one MLflow run to its wanted state, and returns its state
@@ -159,7 +159,7 @@ impl Mlflow {
     }
 
     /// Tells the server whether a run goes on or how it ended.
-    async fn settle(&self, run: &mut ServerRun, wanted: &WantedRun) -> Result<(), TrackerError> {
+    async fn send_status(&self, run: &mut ServerRun, wanted: &WantedRun) -> Result<(), TrackerError> {
         if run.status == wanted.status {
             return Ok(());
         }
@@ -181,7 +181,7 @@ impl Mlflow {
         let address = match Address::of(&run.artifacts, self.server.address()) {
             Ok(address) => address,
             Err(reason) => {
-                run.lacks = Some(reason.to_string());
+                run.no_upload_reason = Some(reason.to_string());
                 return Ok(());
             }
         };

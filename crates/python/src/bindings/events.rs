@@ -55,7 +55,7 @@ impl PyEvents {
                 };
                 _ = tell.send(Ok(event));
             };
-            let answered = opened.query_with_events(&question, Some(&on_event)).await;
+            let answered = opened.query_with(question.as_str().into(), Some(&on_event)).await;
             _ = tell.send(answered.map(|answered| QueryEvent::Answer { answered: Box::new(answered) }));
         });
         let work = std::sync::Mutex::new(Some(AbortOnDropHandle::new(work)));

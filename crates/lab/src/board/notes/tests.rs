@@ -73,9 +73,9 @@ fn the_gap_is_that_of_the_first_trial_and_needs_both_of_its_means() {
     let summary = |mean| Some(Summary { mean, ..Summary::of(&[], (0.0, 1.0), 0) });
     // (the trial, its mean where it was chosen, its mean on test questions, the gap)
     let table = [
-        (0, Some(0.5), Some(0.25), Some("0.500; on the 0 that nothing was chosen by: 0.250, a gap of +0.250")),
-        (0, Some(0.25), Some(0.5), Some("0.250; on the 0 that nothing was chosen by: 0.500, a gap of -0.250")),
-        (0, Some(0.5), Some(0.5), Some("0.500; on the 0 that nothing was chosen by: 0.500, a gap of +0.000")),
+        (0, Some(0.5), Some(0.25), Some("0.500; on the 0 held-out questions: 0.250, a gap of +0.250")),
+        (0, Some(0.25), Some(0.5), Some("0.250; on the 0 held-out questions: 0.500, a gap of -0.250")),
+        (0, Some(0.5), Some(0.5), Some("0.500; on the 0 held-out questions: 0.500, a gap of +0.000")),
         (0, None, Some(0.5), None),
         (0, Some(0.5), None, None),
         // The second trial does not lead.

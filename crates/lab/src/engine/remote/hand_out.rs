@@ -16,7 +16,7 @@ use std::{
 /// How long the first workers wait for each other. Each worker begins by
 /// sending the paid answers that stayed on its node while a store was away; a
 /// worker that asks a model before that may pay for one of them again.
-const ALL_OPEN: Duration = Duration::from_secs(10);
+const OPENING_WAIT: Duration = Duration::from_secs(10);
 /// After this many dead workers a task is given up: the task may be what kills them.
 const MOST_DEATHS: usize = 4;
 
@@ -26,7 +26,7 @@ impl SharedDriver {
         let mut units = Vec::new();
         let mut state = self.state();
         let opens = |worker: &WorkerState| worker.node.is_some() && !worker.ready;
-        if self.began.elapsed() < ALL_OPEN && state.workers.iter().any(opens) {
+        if self.began.elapsed() < OPENING_WAIT && state.workers.iter().any(opens) {
             return;
         }
         let operators: Vec<Operator> = state.queues.keys().rev().copied().collect();
@@ -55,12 +55,12 @@ impl SharedDriver {
         }
         drop(state);
         for (worker, operator, tasks) in units {
-            tokio::spawn(self.clone().unit(worker, operator, tasks));
+            tokio::spawn(self.clone().send_unit(worker, operator, tasks));
         }
     }
 
-    async fn unit(self: Arc<Self>, worker: WorkerId, operator: Operator, tasks: Vec<QueuedTask>) {
-        let reply = match serde_json::to_vec(&unit(&tasks)) {
+    async fn send_unit(self: Arc<Self>, worker: WorkerId, operator: Operator, tasks: Vec<QueuedTask>) {
+        let reply = match serde_json::to_vec(&make_unit(&tasks)) {
             Ok(bytes) => self.cluster.call(worker, bytes).await,
             Err(error) => Err(CallError::Failed(error.to_string())),
         };
@@ -101,7 +101,7 @@ impl SharedDriver {
             client.meter().merge(&reply.spending);
             client.budget().merge(reply.budget);
         }
-        self.state().show_activity(worker, reply.look);
+        self.state().show_activity(worker, reply.activity);
         for (task, TaskReply { result, seconds }) in tasks.into_iter().zip(reply.tasks) {
             let mut state = self.state();
             let usual_seconds = state.usual_seconds.entry(operator).or_insert(seconds);
@@ -168,7 +168,7 @@ pub(super) fn refuse(tasks: impl IntoIterator<Item = QueuedTask>, reason: &str) 
     }
 }
 
-fn unit(tasks: &[QueuedTask]) -> Unit {
+fn make_unit(tasks: &[QueuedTask]) -> Unit {
     let of = |queued: &QueuedTask| UnitTask {
         task: queued.assignment.task().clone(),
         inputs: queued.assignment.inputs.iter().map(|(id, name)| (*id, name.clone())).collect(),

@@ -1,7 +1,7 @@
 //! Starts and ends workers: one for each node, and pools for stages that have resources of their own.
 //! Fails tasks that get no worker for too long.
 
-use super::{DriverState, LOOK, SharedDriver, StartAttempts, WorkerState};
+use super::{DriverState, NODE_CHECK_INTERVAL, SharedDriver, StartAttempts, WorkerState};
 use crate::{
     cluster::{CallError, ClusterNode, Resources, WorkerId},
     engine::unit::{WorkerActivity, WorkerSetup},
@@ -63,7 +63,7 @@ impl SharedDriver {
                     continue;
                 }
                 let resources = Resources { cpus: self.worker_cpus(node), ..Resources::default() };
-                starting.push(self.worker(&mut state, None, Some(node.clone()), cores(node), resources));
+                starting.push(self.add_worker(&mut state, None, Some(node.clone()), cores(node), resources));
             }
             if state.growth.worker.is_none() {
                 state.growth.known = nodes.iter().map(|node| node.id.clone()).collect();
@@ -90,7 +90,7 @@ impl SharedDriver {
                     let resources =
                         Resources { cpus: stage.cpus, gpus: stage.gpus, memory, custom: stage.resources.clone() };
                     let cores = (stage.cpus.floor() as usize).max(1);
-                    starting.push(self.worker(&mut state, Some(operator), None, cores, resources));
+                    starting.push(self.add_worker(&mut state, Some(operator), None, cores, resources));
                 }
             }
             if let Some(worker) = self.grow(&mut state, &nodes, now) {
@@ -141,7 +141,7 @@ impl SharedDriver {
         // More CPUs than any node has left, so that the worker does not join another on its node.
         let (share, left) = (self.worker_cpus(node), node.cpus - self.worker_cpus(node));
         let cpus = if share > left { share } else { node.cpus };
-        let worker = self.worker(state, None, None, cores(node), Resources { cpus, ..Resources::default() });
+        let worker = self.add_worker(state, None, None, cores(node), Resources { cpus, ..Resources::default() });
         state.growth.worker = Some(worker.0);
         Some(worker)
     }
@@ -160,7 +160,7 @@ impl SharedDriver {
         }
     }
 
-    fn worker(
+    fn add_worker(
         &self,
         state: &mut DriverState,
         stage: Option<Operator>,
@@ -207,7 +207,7 @@ impl SharedDriver {
             }
             Err(error) => {
                 starts.failed += 1;
-                let pause = if starts.failed >= FAILED_STARTS { LEFT_ALONE } else { LOOK };
+                let pause = if starts.failed >= FAILED_STARTS { LEFT_ALONE } else { NODE_CHECK_INTERVAL };
                 starts.not_before = Some(Instant::now() + pause);
                 state.workers.retain(|worker| worker.id != id);
                 let (CallError::Died(reason) | CallError::Unavailable(reason) | CallError::Failed(reason)) = &error;
@@ -235,13 +235,13 @@ impl SharedDriver {
                 if state.unstaffed.remove(&operator).is_some()
                     && let Some(progress) = &state.progress
                 {
-                    progress.behind(&what, None);
+                    progress.set_behind(&what, None);
                 }
                 continue;
             }
             let waited = now.duration_since(*state.unstaffed.entry(operator).or_insert(now));
             let wanted = format!(
-                "no node has {} CPUs{}{}{} free for a worker of it",
+                "no node has {} CPUs{}{}{} free for a worker of this stage",
                 stage.cpus,
                 if stage.gpus > 0.0 { format!(", {} GPUs", stage.gpus) } else { String::new() },
                 stage.memory_mib.map(|mib| format!(", {mib} MiB")).unwrap_or_default(),
@@ -253,7 +253,7 @@ impl SharedDriver {
             } else if waited > REPORT_AFTER
                 && let Some(progress) = &state.progress
             {
-                progress.behind(&what, Some(wanted));
+                progress.set_behind(&what, Some(wanted));
             }
         }
         if state.workers.iter().any(|worker| worker.ready) || state.queues.values().all(VecDeque::is_empty) {

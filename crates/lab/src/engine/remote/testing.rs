@@ -91,7 +91,7 @@ pub(super) fn reply(tasks: Vec<(Result<&str, TaskError>, f64)>) -> UnitReply {
         tasks: tasks.into_iter().map(task).collect(),
         spending: BTreeMap::new(),
         budget: models::BudgetReport::default(),
-        look: WorkerActivity::default(),
+        activity: WorkerActivity::default(),
     }
 }
 

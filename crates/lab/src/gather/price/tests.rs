@@ -119,7 +119,7 @@ impl Fixture {
             unread: Vec::new(),
             left_out: Vec::new(),
             dataset: None,
-            alongside: 0,
+            concurrent_runs: 0,
             run: "x-1".to_owned(),
             execution,
             sources: Sources::of_models(identities()),

@@ -231,13 +231,13 @@ impl<'a> Sizes<'a> {
         Item { passage_tokens: item.passage_tokens.min(self.text_tokens), ..item }
     }
 
-    fn question(&self, i: usize) -> u64 {
+    fn question_tokens(&self, i: usize) -> u64 {
         self.questions[i].question.len() as u64 / BYTES_PER_TOKEN + 1
     }
 
     /// Tokens of all questions.
-    pub(crate) fn all_questions(&self) -> u64 {
-        (0..self.questions.len()).map(|i| self.question(i)).sum()
+    pub(crate) fn all_question_tokens(&self) -> u64 {
+        (0..self.questions.len()).map(|i| self.question_tokens(i)).sum()
     }
 
     /// The calls to a model that embeds the chunks of a task.
@@ -253,7 +253,7 @@ impl<'a> Sizes<'a> {
         questions: impl Iterator<Item = usize>,
     ) -> Vec<(&'b str, ModelLoad)> {
         let passage_tokens = found.passage_tokens + found.passages * LABEL_TOKENS;
-        let item = |i| Item { text_tokens: self.question(i), passage_tokens, ..found };
+        let item = |i| Item { text_tokens: self.question_tokens(i), passage_tokens, ..found };
         questions.flat_map(|i| component.estimate_calls(item(i))).map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
     }
 }

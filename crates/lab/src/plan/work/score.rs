@@ -5,7 +5,7 @@ use crate::{
     operator::Operator,
     plan::{
         graph::{PlanInputs, TaskId},
-        model_load::{ModelLoad, asked_tokens, score},
+        model_load::{ModelLoad, question_tokens, score},
         ranges::RangePart,
     },
 };
@@ -101,7 +101,7 @@ impl DescribeWork for ScoreWork {
         let answer = self.answers.iter().map(|&id| sizes.output_of(id).text_tokens).max().unwrap_or_default();
         let questions = self.questions.iter().map(|&i| &sizes.questions[i]);
         let applies = questions.filter(|question| self.metric.applies(question).is_ok());
-        let one = |question| Item { text_tokens: asked_tokens(question) + answer, ..found };
+        let one = |question| Item { text_tokens: question_tokens(question) + answer, ..found };
         applies.flat_map(|question| score(&sizes.experiment.evaluate, &self.metric, one(question))).collect()
     }
 }

@@ -23,7 +23,7 @@ fn what_was_removed_added_and_reordered_is_told_in_a_line_each() {
         [
             "chunker `sentence` was removed from the experiment file",
             "chunker `sentence_window` was added",
-            "the values of `retriever` are in another order: a next run would number its trials otherwise",
+            "the values of `retriever` are in another order: a next run would number its trials differently",
         ]
     );
     assert!(of_experiment(&then, &then).is_empty());
@@ -155,7 +155,7 @@ fn an_axis_tells_what_came_and_went_and_whether_the_rest_is_in_another_order() {
         axis(&mut lines, "chunker", &values(then), &values(now));
         lines
     };
-    let order = "the values of `chunker` are in another order: a next run would number its trials otherwise";
+    let order = "the values of `chunker` are in another order: a next run would number its trials differently";
     let (removed, added) = (
         |name: &str| format!("chunker `{name}` was removed from the experiment file"),
         |name: &str| format!("chunker `{name}` was added"),

@@ -38,7 +38,7 @@ pub(super) struct WantedRun {
     pub(super) status: &'static str,
     pub(super) end_ms: Option<i64>,
     /// The tags by which the run is found.
-    pub(super) names: BTreeMap<String, String>,
+    pub(super) identifying_tags: BTreeMap<String, String>,
     pub(super) params: BTreeMap<String, String>,
     pub(super) tags: BTreeMap<String, String>,
     pub(super) metrics: BTreeMap<String, Points>,
@@ -70,7 +70,7 @@ impl WantedRun {
             complete: view.results.is_some(),
             ..Self::default()
         };
-        wanted.names.insert(RUN.to_owned(), view.run.clone());
+        wanted.identifying_tags.insert(RUN.to_owned(), view.run.clone());
         for (key, value) in tags {
             wanted.tag(key, value);
         }
@@ -83,8 +83,8 @@ impl WantedRun {
         wanted
     }
 
-    fn with_names(mut self) -> Self {
-        self.tags.extend(self.names.clone());
+    fn with_identifying_tags(mut self) -> Self {
+        self.tags.extend(self.identifying_tags.clone());
         self
     }
 
@@ -115,7 +115,7 @@ pub(super) fn parent(view: &RunView, tags: &BTreeMap<String, String>, user: Opti
         wanted.point("cost_usd", point.step, point.cost_usd, point.time_ms);
     }
     let (Some(results), Some(board)) = (view.results.as_deref(), view.board.as_deref()) else {
-        return wanted.with_names();
+        return wanted.with_identifying_tags();
     };
     let time = results.time_ms;
     wanted.point("trials", 0, results.trials.len() as f64, time);
@@ -141,7 +141,7 @@ pub(super) fn parent(view: &RunView, tags: &BTreeMap<String, String>, user: Opti
     wanted.tag("mlflow.note.content", &note(view, board));
     wanted.files = files::of_run(view, results, board);
     wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
-    wanted.with_names()
+    wanted.with_identifying_tags()
 }
 
 /// The trials about which something is known.
@@ -162,8 +162,8 @@ pub(super) fn trial(
 ) -> WantedRun {
     let pipeline = pipeline(trial, &view.trials);
     let mut wanted = WantedRun::new(view, format!("{} {pipeline}", trial.id).trim().to_owned(), tags, user);
-    wanted.names.insert(TRIAL.to_owned(), trial.id.clone());
-    wanted.names.insert("mlflow.parentRunId".to_owned(), parent.to_owned());
+    wanted.identifying_tags.insert(TRIAL.to_owned(), trial.id.clone());
+    wanted.identifying_tags.insert("mlflow.parentRunId".to_owned(), parent.to_owned());
     wanted.params = params(trial, &view.trials);
     for ((metric, questions), point) in view.scores_of(&trial.id) {
         wanted.point(&metric_key(metric), questions as i64, point.mean, point.time_ms);
@@ -171,13 +171,13 @@ pub(super) fn trial(
     if let (Some(results), Some(board)) = (view.results.as_deref(), view.board.as_deref())
         && let Some(rank) = results.trials.iter().position(|found| found.trial.id == trial.id)
     {
-        found_of(&mut wanted, results, board, rank);
+        add_results(&mut wanted, results, board, rank);
     }
-    wanted.with_names()
+    wanted.with_identifying_tags()
 }
 
 /// Adds the results of the trial of this rank, counted from 0.
-fn found_of(wanted: &mut WantedRun, results: &Results, board: &Board, rank: usize) {
+fn add_results(wanted: &mut WantedRun, results: &Results, board: &Board, rank: usize) {
     let (time, found, row) = (results.time_ms, &results.trials[rank], &board.rows[rank]);
     for (metric, summary) in &found.metrics {
         let (key, step) = (metric_key(metric), (summary.n_scored + summary.n_failed) as i64);

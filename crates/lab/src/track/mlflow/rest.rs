@@ -171,7 +171,7 @@ impl Server {
 
     /// Creates a run with only the tags by which it is found.
     pub(super) async fn create(&self, experiment: &str, wanted: &WantedRun) -> Result<ServerRun, TrackerError> {
-        let tags = wanted.names.iter().map(|(key, value)| json!({ "key": key, "value": value }));
+        let tags = wanted.identifying_tags.iter().map(|(key, value)| json!({ "key": key, "value": value }));
         let body = json!({
             "experiment_id": experiment, "run_name": wanted.name, "start_time": wanted.start_ms,
             "user_id": wanted.user, "tags": tags.collect::<Vec<_>>(),
@@ -208,7 +208,9 @@ impl Address {
     pub(super) fn of(artifacts: &str, server: &str) -> Result<Self, NotProxied> {
         let Some(place) = artifacts.strip_prefix("mlflow-artifacts:") else {
             return Err(NotProxied(format!(
-                "no files are there: the experiment keeps them in {artifacts}, which only a program beside it can write; use an MLflow experiment of a server that passes them on (`mlflow server --artifacts-destination …`)"
+                "files cannot be uploaded: the experiment keeps them in {artifacts}, which only a program on the \
+                 server's machine can write; use an MLflow experiment of a server that passes them on (`mlflow \
+                 server --artifacts-destination …`)"
             )));
         };
         // Three slashes, or one: the server of the tracker. Two slashes: another server.

@@ -37,7 +37,7 @@ pub(super) struct ServerRun {
     /// Name and digest of its datasets.
     inputs: BTreeSet<(String, String)>,
     /// Why files cannot be sent to it.
-    pub(super) lacks: Option<String>,
+    pub(super) no_upload_reason: Option<String>,
 }
 
 impl ServerRun {
@@ -60,7 +60,7 @@ impl ServerRun {
             params: items(&data["params"]).iter().map(|item| pair(item).0).collect(),
             metrics: items(&data["metrics"]).iter().map(metric).collect(),
             inputs: items(&run["inputs"]["dataset_inputs"]).iter().map(name_and_digest).collect(),
-            lacks: None,
+            no_upload_reason: None,
         }
     }
 
@@ -125,7 +125,7 @@ impl ServerRun {
 
     /// Whether there are files, and they can be sent.
     fn has_files(&self, wanted: &WantedRun) -> bool {
-        !wanted.files.is_empty() && self.lacks.is_none()
+        !wanted.files.is_empty() && self.no_upload_reason.is_none()
     }
 
     /// Records that the server accepted everything.

@@ -145,7 +145,7 @@ async fn the_first_workers_wait_ten_seconds_for_each_other() {
     bench.change(2, |worker| worker.ready = false);
     let mut _replies = bench.queue_loads(1);
     assert_eq!(bench.hand_out().await, [], "the second one opens");
-    began(&mut bench, Instant::now().checked_sub(ALL_OPEN).unwrap());
+    began(&mut bench, Instant::now().checked_sub(OPENING_WAIT).unwrap());
     assert_eq!(sizes(bench.hand_out().await), [(1, 1)], "ten seconds are enough");
 
     let mut bench = Bench::new("[engine.ray.stages]\ngenerate = {}\n");

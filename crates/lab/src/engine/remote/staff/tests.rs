@@ -333,7 +333,7 @@ async fn the_wait_for_a_worker_begins_anew_where_one_was_there_or_nothing_waited
 #[tokio::test(start_paused = true)]
 async fn a_stage_without_workers_is_reported_after_twenty_seconds_and_fails_after_fifteen_minutes() {
     let settings = "cpus = 2, gpus = 0.5, memory_mib = 100, resources = { disk = 1 }";
-    let wanted = "no node has 2 CPUs, 0.5 GPUs, 100 MiB, 1 disk free for a worker of it";
+    let wanted = "no node has 2 CPUs, 0.5 GPUs, 100 MiB, 1 disk free for a worker of this stage";
     let (bench, mut replies) = stage(settings, &[], 1);
     let mut load = bench.queue("load 0");
     // Others work, so that not all fails.
@@ -363,7 +363,7 @@ async fn a_stages_wait_is_told_only_in_what_it_wants_and_ends_with_its_first_wor
     let behind = || progress.trackers_behind().get("stage generate").cloned();
     bench.driver.give_up(&mut bench.driver.state(), begin);
     bench.driver.give_up(&mut bench.driver.state(), begin + 30 * SECOND);
-    assert_eq!(behind().as_deref(), Some("no node has 0.5 CPUs free for a worker of it"));
+    assert_eq!(behind().as_deref(), Some("no node has 0.5 CPUs free for a worker of this stage"));
     bench.worker(100, 1, Some(Operator::GENERATE));
     bench.driver.give_up(&mut bench.driver.state(), begin + 31 * SECOND);
     assert_eq!((behind(), bench.driver.state().unstaffed.len()), (None, 0));

@@ -99,7 +99,7 @@ fn a_run_is_found_by_its_tag_and_has_the_tags_of_its_user() {
     let nobody = parent(&view, &BTreeMap::new(), None);
     assert!(!nobody.tags.contains_key("mlflow.user") && nobody.user.is_empty());
     let of_trial = trial(&view, &view.trials[1], "p1", &tags, None);
-    assert_eq!(of_trial.names[TRIAL], "t02");
+    assert_eq!(of_trial.identifying_tags[TRIAL], "t02");
     assert_eq!((of_trial.tags["mlflow.parentRunId"].as_str(), of_trial.tags[RUN].as_str()), ("p1", "mills-1"));
     assert_eq!(of_trial.name, "t02 token");
 }
