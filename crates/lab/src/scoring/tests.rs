@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    record::fixture::{NOBODY, endpoint},
+    record::fixture::{UNREACHABLE, endpoint},
     results::QualificationRecord,
     spec::ScoringChoice,
 };
@@ -289,7 +289,7 @@ async fn a_deadline_ends_the_scoring_and_not_its_caller() {
 #[tokio::test]
 async fn only_judged_scores_cost_money_and_only_of_rows_to_which_they_apply() {
     let folder = tempfile::tempdir().unwrap();
-    let text = format!("{MODELS}[evaluate]\njudge = \"strict\"\n").replace(NOBODY, &endpoint("4"));
+    let text = format!("{MODELS}[evaluate]\njudge = \"strict\"\n").replace(UNREACHABLE, &endpoint("4"));
     let spec = spec(folder.path(), &text, &["exact_match", "answer_accuracy"]);
     let scoring = Scoring::of_rows(spec, "answers", &objects(&rows()), &[], setup(folder.path())).await.unwrap();
     let estimate = scoring.estimate();
