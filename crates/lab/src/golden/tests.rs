@@ -42,7 +42,10 @@ async fn passages_hold_every_sentence_of_every_document_once() {
     assert!(Documents::Held(&[]).passages().await.unwrap().is_empty());
 }
 
-fn question(id: &str, evidence: &[(&str, &str, Option<(usize, usize)>)]) -> Question {
+/// The document of a piece of evidence, its quote and its span.
+type Quote<'a> = (&'a str, &'a str, Option<(usize, usize)>);
+
+fn question(id: &str, evidence: &[Quote<'_>]) -> Question {
     let evidence = evidence.iter().map(|(document, quote, span)| Evidence {
         document: (*document).to_owned(),
         quote: (*quote).to_owned(),

@@ -77,12 +77,12 @@ async fn one_row_has_a_mean_without_an_interval_and_many_rows_keep_their_order()
     assert_eq!((summary.mean, summary.low, summary.high), (Some(1.0), None, None));
     // More than are computed at once.
     let row = |i: usize| {
-        let answer = if i % 3 == 0 { "yes" } else { "no" };
+        let answer = if i.is_multiple_of(3) { "yes" } else { "no" };
         json!({ "id": format!("q{i}"), "question": "Q?", "answer": answer, "reference": "yes" })
     };
     let many = scored(&["exact_match"], &(0..600).map(row).collect::<Vec<_>>().into()).await;
     for (i, row) in many.rows.iter().enumerate() {
-        let value = if i % 3 == 0 { 1.0 } else { 0.0 };
+        let value = if i.is_multiple_of(3) { 1.0 } else { 0.0 };
         assert_eq!((row.id.as_str(), row.scores["exact_match"].score.value()), (&*format!("q{i}"), Some(value)));
     }
     assert_eq!(many.metrics[0].summary.mean, Some(200.0 / 600.0));
