@@ -501,7 +501,7 @@ mod tests {
         let refused =
             |bytes: Option<&[u8]>| file.check_bytes(bytes.map(<[u8]>::to_vec), "here").unwrap_err().to_string();
         assert_eq!(file.check_bytes(Some(b"abc".to_vec()), "here").unwrap(), b"abc");
-        let again = "fetch the bundle again, or make it again with `reverie promote`";
+        let again = "fetch the bundle again, or make it again with a promotion";
         assert_eq!(refused(None), format!("here: store/a is missing: {again}"));
         for bytes in [b"abd".as_slice(), b"ab", b"abcd", b""] {
             assert_eq!(refused(Some(bytes)), format!("here: store/a is not what was written: {again}"));
@@ -521,7 +521,7 @@ mod tests {
         let frozen = manifest.run_file(RunFileName::Frozen);
         assert_eq!(manifest.file(&frozen, "here").unwrap().bytes, 40);
         let missing = manifest.file("b", "here").unwrap_err().to_string();
-        assert_eq!(missing, "here has no b: make it again with `reverie promote`");
+        assert_eq!(missing, "here has no b: make it again with a promotion");
     }
 
     #[cfg(unix)]

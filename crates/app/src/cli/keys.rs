@@ -95,5 +95,5 @@ fn list(cx: &CommandContext, file: &KeyFile) -> Result<u8, CommandFailure> {
 fn read(path: &Path) -> Result<KeyFile, CommandFailure> {
     let refused = |reason: &dyn std::fmt::Display| CommandFailure::usage(format!("{}: {reason}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
-    toml::from_str(&text).map_err(|error| refused(&error))
+    KeyFile::read(&text).map_err(|error| refused(&error))
 }

@@ -33,6 +33,17 @@ fn key(workspace: &Workspace, name: &str, scope: &str) -> String {
     format!("Bearer {}", made.out.trim())
 }
 
+#[test]
+fn a_line_of_a_file_of_keys_that_cannot_be_read_is_never_shown() {
+    let workspace = Workspace::new();
+    workspace.write("keys.toml", "[[key]]\nname = \"ci\"\nkey = rv-pasted-by-mistake\n");
+    for arguments in [&["keys", "new", "root"][..], &["keys", "list"]] {
+        let outcome = workspace.run(arguments).ends_with(2);
+        assert!(outcome.err.contains("keys.toml: line 3 cannot be read"), "{}", outcome.err);
+        assert!(!outcome.out.contains("pasted") && !outcome.err.contains("pasted"), "{}", outcome.err);
+    }
+}
+
 const OPERATING: [&str; 2] = ["/metrics", "/admin/status"];
 
 #[tokio::test]

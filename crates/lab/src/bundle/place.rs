@@ -192,9 +192,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let address = folder.path().display().to_string();
         let nothing = |origin: &str| {
-            format!(
-                "{origin} holds no bundle: manifest.json is not there; `reverie promote --output {origin}` makes one"
-            )
+            format!("{origin} holds no bundle: manifest.json is not there; a promotion to {origin} makes one")
         };
         let place = BundleLocation::of(&address, &setup(folder.path())).unwrap();
         assert_eq!(told(place.manifest().await), nothing(&address));

@@ -42,10 +42,10 @@ async fn passages_hold_every_sentence_of_every_document_once() {
     assert!(Documents::Held(&[]).passages().await.unwrap().is_empty());
 }
 
-/// A document, the quotation from it, and where it stands.
-type Quotation<'a> = (&'a str, &'a str, Option<(usize, usize)>);
+/// The document of a piece of evidence, its quote and its span.
+type Quote<'a> = (&'a str, &'a str, Option<(usize, usize)>);
 
-fn question(id: &str, evidence: &[Quotation<'_>]) -> Question {
+fn question(id: &str, evidence: &[Quote<'_>]) -> Question {
     let evidence = evidence.iter().map(|(document, quote, span)| Evidence {
         document: (*document).to_owned(),
         quote: (*quote).to_owned(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     QuestionResult,
     plan::trial,
-    record::fixture::{self, NOBODY, endpoint, finish, frozen, session, session_with},
+    record::fixture::{self, UNREACHABLE, endpoint, finish, frozen, session, session_with},
     results::fixture as planted,
 };
 use rag::{Answer, INSTRUCTION_TOKENS, Passage, Span};
@@ -15,7 +15,7 @@ const METRICS: &str = "metrics = [\"token_f1\", \"answer_accuracy\", \"recall\"]
 
 /// An experiment file whose models answer "owl".
 fn text(space: &str, evaluate: &str) -> String {
-    fixture::text(space, evaluate).replace(NOBODY, &endpoint("owl"))
+    fixture::text(space, evaluate).replace(UNREACHABLE, &endpoint("owl"))
 }
 
 fn design(questions: usize, answers: usize, judgements: usize) -> NoiseDesign {

@@ -161,7 +161,11 @@ async fn a_judged_metric_chooses_only_where_every_judge_is_qualified_for_its_kin
     let table: [(&str, [Record<'_>; 2], &[&str]); 6] = [
         ("both", [Some(&[(Supported, true)]), Some(&[(Supported, true)])], &[]),
         ("neither was tried", [None, None], &["`strict` was never tried", "`gpt` was never tried"]),
-        ("one was not tried", [Some(&[(Supported, true)]), None], &["`gpt` was never tried: run `reverie judge gpt`"]),
+        (
+            "one was not tried",
+            [Some(&[(Supported, true)]), None],
+            &["`gpt` was never tried: run the qualification of `gpt`"],
+        ),
         (
             "one failed",
             [Some(&[(Supported, false)]), Some(&[(Supported, true)])],

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// The endpoint of [`MODELS`], where nothing listens.
-pub(crate) const NOBODY: &str = "http://127.0.0.1:1/v1";
+pub(crate) const UNREACHABLE: &str = "http://127.0.0.1:1/v1";
 
 /// Two chat models with the same prices, dollars per million tokens read and written, and a third without a price.
 pub(crate) const MODELS: &str = "[models.gpt]\nchat.openai = { model = \"gpt\", base_url = \"http://127.0.0.1:1/v1\", \

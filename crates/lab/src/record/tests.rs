@@ -68,7 +68,7 @@ fn of_a_record_of_another_version_only_the_formats_are_known() {
         assert!(record.readable_provenance().is_none());
         let title = "run zoo-1 of 2026-11-22 10:07 UTC: another version of reverie wrote it in another format: ";
         let error = record.provenance().unwrap_err().to_string();
-        assert!(error.starts_with(title) && error.contains("`reverie run` makes it anew"), "{error}");
+        assert!(error.starts_with(title) && error.contains("the next run makes it anew"), "{error}");
         assert!(record.documents().is_err() && record.trial_inputs("t01").is_err());
         assert!(record.overrides().is_empty());
     }

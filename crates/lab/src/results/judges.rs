@@ -98,12 +98,12 @@ mod tests {
     fn a_judge_that_was_not_tried_on_what_the_metric_asks_may_not_choose() {
         let faithfulness = metric(json!({ "faithfulness": {} }));
         let objection = |found, metric: &MetricConfig| judge(found).objection(metric);
-        assert_eq!(objection(None, &faithfulness).unwrap(), "`m` was never tried: run `reverie judge m`");
+        assert_eq!(objection(None, &faithfulness).unwrap(), "`m` was never tried: run the qualification of `m`");
         let mut other = supported(true, None).unwrap();
         other["kind"] = json!("relevant");
         assert_eq!(
             objection(Some(other), &faithfulness).unwrap(),
-            "`m` was tried on no case of `supported`: run `reverie judge m` with some"
+            "`m` was tried on no case of `supported`: run the qualification of `m` with some"
         );
         assert_eq!(
             objection(supported(false, None), &faithfulness).unwrap(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    record::fixture::{NOBODY, endpoint},
+    record::fixture::{UNREACHABLE, endpoint},
     results::QualificationRecord,
     spec::ScoringChoice,
 };
@@ -82,7 +82,7 @@ async fn one_row_has_a_mean_without_an_interval_and_many_rows_keep_their_order()
     };
     let many = scored(&["exact_match"], &(0..600).map(row).collect::<Vec<_>>().into()).await;
     for (i, row) in many.rows.iter().enumerate() {
-        let value = if i % 3 == 0 { 1.0 } else { 0.0 };
+        let value = if i.is_multiple_of(3) { 1.0 } else { 0.0 };
         assert_eq!((row.id.as_str(), row.scores["exact_match"].score.value()), (&*format!("q{i}"), Some(value)));
     }
     assert_eq!(many.metrics[0].summary.mean, Some(200.0 / 600.0));
@@ -293,7 +293,7 @@ async fn a_deadline_ends_the_scoring_and_not_its_caller() {
 #[tokio::test]
 async fn only_judged_scores_cost_money_and_only_of_rows_to_which_they_apply() {
     let folder = tempfile::tempdir().unwrap();
-    let text = format!("{MODELS}[evaluate]\njudge = \"strict\"\n").replace(NOBODY, &endpoint("4"));
+    let text = format!("{MODELS}[evaluate]\njudge = \"strict\"\n").replace(UNREACHABLE, &endpoint("4"));
     let spec = spec(folder.path(), &text, &["exact_match", "answer_accuracy"]);
     let scoring = Scoring::of_rows(spec, "answers", &objects(&rows()), &[], setup(folder.path())).await.unwrap();
     let estimate = scoring.estimate();

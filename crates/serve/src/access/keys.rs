@@ -138,6 +138,10 @@ fn digest(key: &str) -> [u8; 32] {
 }
 
 fn decode_hex(text: &str) -> Option<[u8; 32]> {
+    // `from_str_radix` would take a sign.
+    if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
     let pair = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(pair).collect();
     bytes?.try_into().ok()
@@ -324,9 +328,12 @@ mod tests {
     #[test]
     fn a_file_with_a_digest_that_is_none_is_refused_by_name() {
         let (_, mut entry) = create_key("ci", vec![KeyScope::Ask], None, [7; 32]);
-        entry.sha256.pop();
-        let name = "ci".to_owned();
-        assert_eq!(ApiKeys::new(KeyFile { key: vec![entry.clone()] }).unwrap_err(), KeyFileError::Digest { name });
+        let short = entry.sha256[1..].to_owned();
+        for digest in [short, "+f".repeat(32), "é".repeat(32)] {
+            entry.sha256 = digest;
+            let name = "ci".to_owned();
+            assert_eq!(ApiKeys::new(KeyFile { key: vec![entry.clone()] }).unwrap_err(), KeyFileError::Digest { name });
+        }
         entry.scopes.clear();
         assert!(ApiKeys::new(KeyFile { key: vec![entry] }).is_err());
     }

@@ -105,7 +105,7 @@ fn the_verdict_names_both_trials_and_the_metrics_that_decide() {
 fn missing_scores_are_told_by_what_is_missing() {
     let mut open = metric("recall", MetricOutcome::Inconclusive);
     open.scored = 17;
-    let text = "recall: only 17 of 20 questions have both scores, and 90 % are needed; `reverie run` asks for what is \
+    let text = "recall: only 17 of 20 questions have both scores, and 90 % are needed; the next run asks for what is \
                 missing";
     assert_eq!(open.in_words(&findings(&[])), text);
     open.asked = 0;

@@ -87,7 +87,7 @@ impl SharedDriver {
         self.room.notify_one();
     }
 
-    fn finish_unit(&self, worker: WorkerId, operator: Operator, tasks: Vec<QueuedTask>, bytes: &[u8]) {
+    fn finish_unit(&self, worker: WorkerId, operator: Operator, mut tasks: Vec<QueuedTask>, bytes: &[u8]) {
         let reply: UnitReply = match serde_json::from_slice(bytes) {
             Ok(reply) => reply,
             Err(error) => {
@@ -102,6 +102,8 @@ impl SharedDriver {
             client.budget().merge(reply.budget);
         }
         self.state().show_activity(worker, reply.activity);
+        let unanswered = tasks.split_off(reply.tasks.len().min(tasks.len()));
+        refuse(unanswered, "a worker's reply says nothing of this task: is the same version everywhere?");
         for (task, TaskReply { result, seconds }) in tasks.into_iter().zip(reply.tasks) {
             let mut state = self.state();
             let usual_seconds = state.usual_seconds.entry(operator).or_insert(seconds);

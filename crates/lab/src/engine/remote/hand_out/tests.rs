@@ -208,6 +208,19 @@ async fn what_a_worker_spent_counts_as_spent_by_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_a_reply_leaves_out_is_refused_and_the_others_end() {
+    let bench = Bench::new("");
+    usually(&bench, Operator::Load, 0.05);
+    bench.worker(1, 1, None);
+    let mut replies = bench.queue_loads(3);
+    bench.next_reply(Ok(reply(vec![(Ok("a"), 0.1), (Ok("b"), 0.1)])));
+    bench.hand_out().await;
+    let found: Vec<_> = replies.iter_mut().map(said).collect();
+    let refused = "a worker's reply says nothing of this task: is the same version everywhere?".to_owned();
+    assert_eq!(found, [Some(Ok("a".to_owned())), Some(Ok("b".to_owned())), Some(Err(refused))]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reply_of_another_version_ends_its_tasks_with_advice() {
     let bench = Bench::new("");
     usually(&bench, Operator::Load, 0.05);
