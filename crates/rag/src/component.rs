@@ -353,7 +353,7 @@ impl Context<'_> {
     }
 }
 
-/// How many hits are chosen from if the settings do not say: for each side of `hybrid`, and for a reranker.
+/// The default of the setting `candidates`, for retrievers and rerankers.
 pub(crate) fn default_candidates(top_k: usize) -> usize {
     top_k.saturating_mul(4).max(20)
 }

@@ -51,13 +51,13 @@ const MOST_AT_ONCE: usize = 256;
 
 /// The functions whose processes wait for the next call; the one used last comes first.
 static PROCESSES: Mutex<Vec<(ProcessSetup, Process)>> = Mutex::new(Vec::new());
-/// All processes that a function may still call, kept or not.
+/// Processes that functions may call, in `PROCESSES` or not.
 static IN_USE: Mutex<Vec<Weak<FunctionCallQueue>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
 const MAX_IDLE_PROCESSES: usize = 8;
 /// After this many calls in a row that ran out of time, a function is not called for a while.
 const TIMEOUTS_BEFORE_PAUSE: u32 = 3;
-/// The length of that time as a multiple of the function's limit, and its maximum.
+/// The pause as a multiple of the function's limit, and its maximum.
 const PAUSE_FACTOR: u32 = 10;
 const MAX_PAUSE: Duration = Duration::from_secs(600);
 
@@ -351,7 +351,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn reset_failures() {
     for process in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
         *lock(&process.timeouts) = RecentTimeouts::default();
-        // If another thread holds the process, it is starting it, so it is not broken.
+        // A thread that holds the lock is starting the process, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
             && matches!(*state, InterpreterState::Broken(_))
         {
@@ -518,7 +518,7 @@ impl Function {
         }
     }
 
-    /// Fails while the function is not called because it ran out of time too often.
+    /// Fails while the function is paused after too many timeouts.
     fn check_pause(&self) -> Result<(), Problem> {
         let mut timeouts = lock(&self.process.timeouts);
         let Some(until) = timeouts.paused_until else { return Ok(()) };

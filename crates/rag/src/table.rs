@@ -203,7 +203,7 @@ impl ChunkTable {
 }
 
 /// The white space of a document from `start` to `end`, where no chunk is. Tables
-/// of older versions do not hold it; a line ends there for them. The chunks are
+/// of older versions do not hold it: a line end is used then. The chunks are
 /// ordered by their ends.
 fn space_between<'a>(by_end: &[&'a Chunk], start: usize, end: usize) -> &'a str {
     let behind = by_end.partition_point(|chunk| chunk.span.end <= start);

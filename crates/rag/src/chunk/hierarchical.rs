@@ -58,7 +58,7 @@ impl Component for Config {
     }
 
     fn estimate_output(&self, item: Item) -> Item {
-        // On each level, a parent replaces at least a share of `merge_threshold` of its size.
+        // The children that a parent replaces hold at least `merge_threshold` of its size.
         let larger = self.chunk_sizes.len().saturating_sub(1) as i32;
         let times = (1.0 / self.merge_threshold.clamp(0.05, 1.0)).powi(larger).ceil() as u64;
         let most = self.chunk_sizes.iter().copied().max().unwrap_or_default();
@@ -146,7 +146,7 @@ impl Chunker for Hierarchical {
     }
 }
 
-/// A chunk in the list that hits turn into.
+/// A hit, a parent, or a filled-in chunk.
 #[derive(Debug, Clone)]
 struct RankedChunk {
     row: u32,

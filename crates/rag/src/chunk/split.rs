@@ -199,8 +199,8 @@ pub(super) const fn not_set() -> u32 {
 }
 
 /// Reads and writes the settings of a chunker, in which an overlap that is not
-/// set follows the size: it is a fifth of it, at most the default overlap. What is
-/// read holds the number that is used, so it is part of keys and of what is shown.
+/// set follows the size: it is a fifth of it, at most the default overlap. Settings
+/// hold the computed overlap, so it is part of keys and of what is shown.
 /// The derives of `Config` are those of `#[serde(remote = "Self")]`.
 macro_rules! overlap_follows_size {
     ($size:expr) => {

@@ -1,7 +1,7 @@
-//! How much of an answer is sure while its reply is still being written. What
-//! is made of a whole reply changes its end: a forgotten citation goes in
-//! front of the last full stop, a citation of nothing is taken out, and a
-//! reply that only says that there is no answer gets the usual words.
+//! How much of an answer is sure while its reply is still being written. The
+//! answer may differ from the reply at its end: a forgotten citation goes in
+//! front of the last full stop, a citation of nothing is removed, and a
+//! reply that only says that there is no answer becomes `NO_ANSWER`.
 
 use super::citation;
 use crate::prompt::NO_ANSWER;
@@ -23,7 +23,7 @@ pub(super) fn says_nothing(reply: &str) -> bool {
     text.is_empty() || words(&text) == words(NO_ANSWER)
 }
 
-/// The beginning of the answer that a reply becomes, whatever is added to the
+/// The beginning of the answer that is final, whatever is added to the
 /// reply. `n_sources` may be cited; 0 if an answer names no sources.
 pub(super) fn settled(reply: &str, n_sources: u32) -> String {
     let text = reply.trim_start();

@@ -28,7 +28,7 @@ const CHECK_BYTES: usize = 8;
 /// A vector's largest number is stored as this.
 const BYTE_LIMIT: f32 = 127.0;
 
-/// The header of a file, which must be as long as its vectors and the numbers of its chunks are.
+/// Reads the header of a file. Fails unless the file is as long as its header says.
 pub(super) fn read_header(bytes: &[u8], origin: &str) -> Result<IndexHeader, Error> {
     let header = IndexHeader::read(bytes, &KIND, origin)?;
     let IndexHeader { dimensions, vectors, chunks, .. } = header;

@@ -55,7 +55,7 @@ struct StoredChunk {
     start: usize,
     vectors: usize,
     check: [u8; 8],
-    /// Whether it was compared with its check.
+    /// Whether its checksum was compared.
     is_checked: AtomicBool,
 }
 

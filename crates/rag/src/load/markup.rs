@@ -33,7 +33,7 @@ pub(super) struct Writer<'w> {
     boilerplate: Boilerplate,
     wanted: &'w HashSet<String>,
     limits: &'w ParseLimits,
-    /// Whether more was written than allowed: the rest is left out, and everything is refused.
+    /// Whether the text is longer than allowed: writing stops, and `finish` fails.
     is_over: bool,
     /// Whether the open page mark has no label; its text is the label then.
     break_is_unnamed: bool,

@@ -148,7 +148,7 @@ pub enum LoadError {
     /// The file holds no text.
     #[error("no text: {0}")]
     Empty(String),
-    /// A limit was met.
+    /// Beyond a limit.
     #[error("over a limit: {0}")]
     OverLimit(String),
     /// The name, or the link's target, is no readable file.

@@ -48,8 +48,8 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     sample: || super::format::sample::Sample::plain("a.pdf", &super::tests::pdf::sample()),
 };
 
-/// Real PDFs may have junk before their header, and prose may quote one: only
-/// the first bytes decide alone.
+/// A header at the start decides. Elsewhere it may be a quote: then the name or
+/// binary data must confirm it.
 fn is_pdf(bytes: &[u8], is_named_pdf: bool) -> bool {
     let head = &bytes[..bytes.len().min(1024)];
     match head.windows(5).position(|window| window == b"%PDF-") {

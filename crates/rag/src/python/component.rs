@@ -138,7 +138,7 @@ impl StageFunction {
         self.function.call(arguments).map_err(|failure| self.failed(failure, subject))
     }
 
-    /// Calls it on a thread for what blocks.
+    /// Calls it on a thread that may block.
     pub(crate) async fn call_beside(&self, arguments: Value) -> Result<Value, Error> {
         self.function.call_beside(arguments).await.map_err(|failure| self.failed(failure, None))
     }

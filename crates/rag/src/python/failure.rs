@@ -39,7 +39,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The failure of a function that stands for the model in the part `judge` or
+    /// The failure of a function that stands for the model in the role `judge` or
     /// `writer`.
     pub fn of_model(part: &str, failed: models::FunctionError) -> Self {
         let models::FunctionError { function, file, message, traceback, .. } = failed;

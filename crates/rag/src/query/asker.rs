@@ -144,7 +144,7 @@ impl From<Error> for EarlyEnd {
 }
 
 impl EarlyEnd {
-    /// Why the step leaves what was found until then. Fails if the run is ending, or
+    /// Why the step keeps what was found so far. Fails if the run is ending, or
     /// something other than a model failed.
     pub(crate) fn fallback(self) -> Result<Fallback, Error> {
         match self {
@@ -181,8 +181,8 @@ impl Asker {
         Ok(text)
     }
 
-    /// At most `most` queries as a JSON list, without repetitions of the
-    /// question or of each other; none only if the list is empty.
+    /// At most `most` queries, without repetitions of the question or of each
+    /// other; empty only if the model's list is empty.
     pub(super) async fn list(
         &self,
         instructions: &str,

@@ -37,7 +37,7 @@ use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine agentic";
-/// More questions than this are no plan.
+/// The most questions of a plan.
 const MOST_TASKS: usize = 8;
 
 const PLAN: &str = "Look at what a search found for the question. Reply \"enough\" if the sources hold all that is \

@@ -82,7 +82,7 @@ impl Config {
 impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let table = corpus.table;
-        // The first row of each document.
+        // One row of each document.
         let documents = match self.scope {
             Scope::Corpus => documents(table),
             Scope::Document => match passages.first().and_then(|passage| passage.rows.first()) {
