@@ -136,8 +136,8 @@ pub trait Component: Send + Sync {
     }
 
     /// Whether it needs the trial's embedder.
-    fn embedder(&self) -> bool {
-        self.indexes().into_iter().any(IndexKind::embeds) || self.parts().into_iter().any(|part| part.embedder())
+    fn needs_embedder(&self) -> bool {
+        self.indexes().into_iter().any(IndexKind::embeds) || self.parts().into_iter().any(|part| part.needs_embedder())
     }
 
     /// Whether it makes the vectors of chunks itself, with the trial's embedder.

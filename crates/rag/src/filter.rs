@@ -133,7 +133,7 @@ impl Filter {
 
     /// Both filters: where both have conditions on a field, those of `other` hold.
     #[must_use]
-    pub fn and(mut self, other: &Self) -> Self {
+    pub fn overridden_by(mut self, other: &Self) -> Self {
         self.0.extend(other.0.clone());
         self
     }

@@ -83,7 +83,7 @@ settings! {
 }
 
 impl Component for Config {
-    fn embedder(&self) -> bool {
+    fn needs_embedder(&self) -> bool {
         true
     }
 

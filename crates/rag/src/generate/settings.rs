@@ -5,7 +5,7 @@ use super::{
     OnText,
     budget::{self, NumberedSource},
     citation,
-    settled::{plain, says_nothing, settled},
+    settled::{final_beginning, plain, says_nothing},
 };
 use crate::{
     Answer, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
@@ -202,7 +202,7 @@ impl AnswerModel {
                         AnswerPiece::Restart => reply.clear(),
                     }
                     let so_far = template.map_or(&*reply, |template| template.answer_so_far(&reply));
-                    (watch.on_text)(&settled(so_far, watch.n_sources));
+                    (watch.on_text)(&final_beginning(so_far, watch.n_sources));
                 }
                 answering.finish().await?
             }

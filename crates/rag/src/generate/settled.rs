@@ -25,7 +25,7 @@ pub(super) fn says_nothing(reply: &str) -> bool {
 
 /// The beginning of the answer that is final, whatever is added to the
 /// reply. `n_sources` may be cited; 0 if an answer names no sources.
-pub(super) fn settled(reply: &str, n_sources: u32) -> String {
+pub(super) fn final_beginning(reply: &str, n_sources: u32) -> String {
     let text = reply.trim_start();
     if LABEL.starts_with(text.trim_end()) {
         return String::new();
@@ -90,9 +90,9 @@ mod tests {
             ("the sources do not answer this question [1", ""),
             ("[1]", ""),
         ] {
-            assert_eq!(settled(reply, 3), expected, "{reply}");
+            assert_eq!(final_beginning(reply, 3), expected, "{reply}");
         }
-        assert_eq!(settled("It is old.", 0), "It is old.", "no citation can be added");
-        assert_eq!(settled("It is old [1", 0), "It is old");
+        assert_eq!(final_beginning("It is old.", 0), "It is old.", "no citation can be added");
+        assert_eq!(final_beginning("It is old [1", 0), "It is old");
     }
 }

@@ -5,7 +5,7 @@
 //! read its answers: on Linux the system ends the process when the thread that
 //! started it ends, and the threads that call functions come and go.
 
-use super::{Printed, lock, sink};
+use super::{PrintedLine, lock, sink};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
@@ -153,7 +153,7 @@ impl Interpreter {
                 let show = move || {
                     lines(BufReader::new(errors), |text| {
                         let caller = shared.caller();
-                        printed(&Printed { function: &function, caller: caller.as_deref(), text });
+                        printed(&PrintedLine { function: &function, caller: caller.as_deref(), text });
                     });
                 };
                 // Without this thread, the output of the function is not shown.

@@ -150,7 +150,7 @@ impl PassageStep for Agentic {
             }
         };
         // All calls are waited for, because they may have been paid.
-        let found = join_all(questions.iter().map(|question| self.task(question, query, corpus))).await;
+        let found = join_all(questions.iter().map(|question| self.search_question(question, query, corpus))).await;
         let most = self.config.top_n.unwrap_or(passages.len().max(1));
         let (mut refined, mut lists) = (RefinedPassages::default(), vec![passages]);
         for (question, found) in questions.iter().zip(found) {
@@ -193,7 +193,12 @@ impl Agentic {
     }
 
     /// Searches for one question of the plan.
-    async fn task(&self, question: &str, query: Query<'_>, corpus: Corpus<'_>) -> Result<SubquestionResult, Error> {
+    async fn search_question(
+        &self,
+        question: &str,
+        query: Query<'_>,
+        corpus: Corpus<'_>,
+    ) -> Result<SubquestionResult, Error> {
         let mut found = SubquestionResult::default();
         if let Err(end) = self.search(question, query, corpus, &mut found).await {
             found.ended = Some(end.fallback()?);

@@ -95,7 +95,7 @@ impl PassageStep for Config {
         let mut kept: Vec<Passage> = Vec::new();
         for (i, &row) in documents.iter().enumerate() {
             let Some(whole) = whole(row, &passages, table) else { continue };
-            if let Some(size) = counter.at_most(&whole.text, left) {
+            if let Some(size) = counter.count_up_to(&whole.text, left) {
                 left -= size;
                 kept.push(whole);
                 continue;
