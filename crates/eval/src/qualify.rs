@@ -132,7 +132,7 @@ async fn verdict(judge: &Judge, case: &Case, has_answered: bool) -> Result<ItemV
         Ok(mut verdicts) => Ok(verdicts.pop().unwrap_or_default()),
         // An unreadable reply counts against the judge.
         Err(Missing::JudgeUnparsable(_)) => Ok(ItemVerdict::default()),
-        Err(Missing::FunctionError(failure)) if has_answered && failure.kind == FailureKind::Returned => {
+        Err(Missing::FunctionError(failure)) if has_answered && failure.kind == FailureKind::BadReturnValue => {
             Ok(ItemVerdict::default())
         }
         Err(missing) => Err(missing),

@@ -342,7 +342,7 @@ impl RunPipeline {
     pub async fn rerank(&self, question: &str, texts: &[String]) -> Result<Option<Vec<(usize, f32)>>, Error> {
         let pipeline = &self.trial.pipeline;
         let models = self.execution.models().in_turn(CallTurn::default());
-        let Some(reranker) = pipeline.reranker.keeping(texts.len()) else {
+        let Some(reranker) = pipeline.reranker.with_limit(texts.len()) else {
             let Some((_, embedder)) = self.embedder()? else { return Ok(None) };
             let query = embedder.embed(&[question.to_owned()], InputKind::Query).await?;
             let rows = embedder.embed(texts, InputKind::Document).await?;

@@ -156,5 +156,5 @@ def test_what_it_raises_is_no_score_and_named():
 
 
 def test_a_parameter_that_no_row_has_is_refused_with_what_there_is():
-    with pytest.raises(ValueError, match=r"there are question, answer, reference, passages"):
+    with pytest.raises(ValueError, match=r"the known ones are question, answer, reference, passages"):
         reverie.evaluate(ROWS, [lambda wants: 1.0])

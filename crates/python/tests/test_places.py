@@ -177,7 +177,7 @@ def test_a_pdf_without_its_library_names_the_command_that_pulls_it(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
     assert ended.returncode == 0, ended.stderr
     parsed = json.loads(ended.stdout)
-    reason = "PDF needs libpdfium, which is not here; run `reverie models pull pdfium`"
+    reason = "PDF needs libpdfium, which is not installed; run `reverie models pull pdfium`"
     assert parsed["paths"] == ["b.txt"]
     assert [(row["path"], row["reason"]) for row in parsed["rejected"]] == [("a.pdf", reason)]
     (told,) = parsed["told"]

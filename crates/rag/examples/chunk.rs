@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let start = Instant::now();
     let chunker = config.build(&rag::Context::default())?;
-    // What is loaded for the first chunk is part of the start.
+    // Loading for the first chunk counts as start-up.
     chunker.chunk_now(&document("start", "A word.".to_owned(), format))?;
     let build_seconds = start.elapsed().as_secs_f64();
     let all = || -> Result<Vec<Vec<Chunk>>, rag::Error> {

@@ -1,5 +1,5 @@
-//! What `contextual` computes for the chunks of a folder, beside a loop that
-//! sends every prompt whole.
+//! What `contextual` computes for a folder's chunks, compared with a loop that
+//! sends whole prompts.
 //!
 //! `contextual MODEL.gguf FOLDER [CHUNKS] [MAX_TOKENS] [CHUNK_SIZE]` cuts the
 //! text files of FOLDER (`sentence`, 256 tokens) until there are CHUNKS (default
@@ -121,7 +121,7 @@ async fn main() -> Result<(), Failure> {
     writeln!(out, "computed               {computed:>10}   {:.3} x unique", computed as f64 / unique as f64)?;
     writeln!(out, "written                {written:>10}   {seconds:.1} s in all")?;
 
-    // A new model for each prompt would read its weights again: one slot, and a beginning of its own, reuses nothing.
+    // One slot and a number before each prompt prevent reuse; a new model each time would read its weights again.
     let alone = model(path, 1)?;
     let some = (asked.len() / 20).max(1);
     let started = Instant::now();
@@ -177,8 +177,8 @@ fn documents(folder: &str, wanted: usize, chunk_size: usize) -> Result<Vec<(Docu
     Ok(documents)
 }
 
-/// Tokens of all prompts, where what a prompt shares at its beginning with one
-/// that sorts before it counts once.
+/// Tokens of all prompts; a beginning that a prompt shares with the one sorted
+/// before it counts once.
 fn unique(model: &dyn ChatModel, asked: &mut [(ChatRequest, Usage)]) -> u64 {
     let text = |request: &ChatRequest| request.messages.iter().map(|message| &*message.content).collect::<String>();
     asked.sort_by_key(|(request, _)| text(request));

@@ -1,4 +1,4 @@
-//! How fast the dense index is, beside what the memory allows.
+//! How fast the dense index is, next to the speed of memory.
 //!
 //! `cargo run --release -p rag --example dense_search [ROWS] [DIMENSIONS]`
 //! writes random vectors of length 1 to a temporary file, maps it, and prints

@@ -30,7 +30,7 @@ use std::{
 const USAGE: &str = "usage: late_interaction HOME FOLDER [CHUNKS] [TRIALS] [QUESTIONS] [CANDIDATES] [MODEL]";
 /// Texts encoded together, as in a run.
 const STEP: usize = 256;
-/// Words of a made question.
+/// Words of a test question.
 const WORDS: usize = 12;
 
 #[tokio::main]
@@ -136,7 +136,7 @@ async fn chunks(folder: &str, n_chunks: usize) -> Result<Vec<Chunk>, Box<dyn Err
     if found.is_empty() {
         return Err(format!("{folder} has no .txt or .md files with text").into());
     }
-    // One document of its own for each, so that rows are entries.
+    // Each chunk is its own document, so that rows are entries.
     let number = |(i, chunk): (usize, &Chunk)| Chunk { document: format!("{i}"), number: 0, ..chunk.clone() };
     Ok((0..n_chunks).map(|i| number((i, &found[i % found.len()]))).collect())
 }

@@ -4,7 +4,7 @@
 //! chunks every file of FOLDER on all cores (`sentence`, 1024 tokens, 200 of
 //! overlap) once for every line on standard input, and answers each with one
 //! line of JSON: so a benchmark can take turns with another program, and
-//! starting up costs neither anything. `load_chunk --texts OUT FOLDER LIBPDFIUM`
+//! measures no start-up. `load_chunk --texts OUT FOLDER LIBPDFIUM`
 //! writes the texts of the documents into the folder OUT instead. Used by
 //! `benches/run`.
 
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         return Ok(());
     }
-    // What is loaded for the first chunk is part of the start.
+    // Loading for the first chunk counts as start-up.
     chunker.chunk_now(&load::parse("start.txt", b"A word.", &ParseLimits::default())?)?;
     for line in std::io::stdin().lock().lines() {
         line?;

@@ -328,7 +328,7 @@ impl PipelineConfig {
         {
             self.enrich = without_enricher;
         }
-        if !self.values().any(|(_, value)| value.embedder()) {
+        if !self.values().any(|(_, value)| value.needs_embedder()) {
             self.embedder = None;
         }
         self

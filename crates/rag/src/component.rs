@@ -136,8 +136,8 @@ pub trait Component: Send + Sync {
     }
 
     /// Whether it needs the trial's embedder.
-    fn embedder(&self) -> bool {
-        self.indexes().into_iter().any(IndexKind::embeds) || self.parts().into_iter().any(|part| part.embedder())
+    fn needs_embedder(&self) -> bool {
+        self.indexes().into_iter().any(IndexKind::embeds) || self.parts().into_iter().any(|part| part.needs_embedder())
     }
 
     /// Whether it makes the vectors of chunks itself, with the trial's embedder.
@@ -353,7 +353,7 @@ impl Context<'_> {
     }
 }
 
-/// How many hits are chosen from if the settings do not say: for each side of `hybrid`, and for a reranker.
+/// The default of the setting `candidates`, for retrievers and rerankers.
 pub(crate) fn default_candidates(top_k: usize) -> usize {
     top_k.saturating_mul(4).max(20)
 }

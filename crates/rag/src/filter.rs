@@ -133,7 +133,7 @@ impl Filter {
 
     /// Both filters: where both have conditions on a field, those of `other` hold.
     #[must_use]
-    pub fn and(mut self, other: &Self) -> Self {
+    pub fn overridden_by(mut self, other: &Self) -> Self {
         self.0.extend(other.0.clone());
         self
     }
@@ -157,8 +157,8 @@ impl Filter {
         }
     }
 
-    /// The entries that pass, in order, of indexes of these chunks. Fails if no chunk
-    /// has a field that the filter names.
+    /// The entries of these chunks that pass, in order. Fails if no chunk has a
+    /// field that the filter names.
     pub(crate) fn entries<'c>(&self, chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Result<Vec<u32>, Error> {
         let mut unknown: BTreeSet<&str> = self.fields().collect();
         let passes = self.matcher();
@@ -179,8 +179,8 @@ impl Filter {
     }
 }
 
-/// Adds the fields that the chunks of a document will have. `page` and `heading`
-/// are those of documents with pages and headings.
+/// Adds the fields that the chunks of a document will have: `page` only if it
+/// has pages, `heading` only if it has headings.
 pub fn add_fields(fields: &mut BTreeSet<String>, document: &Document) {
     let own = [
         ("path", true),

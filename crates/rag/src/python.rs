@@ -51,13 +51,13 @@ const MOST_AT_ONCE: usize = 256;
 
 /// The functions whose processes wait for the next call; the one used last comes first.
 static PROCESSES: Mutex<Vec<(ProcessSetup, Process)>> = Mutex::new(Vec::new());
-/// All processes that a function may still call, kept or not.
+/// Processes that functions may call, in `PROCESSES` or not.
 static IN_USE: Mutex<Vec<Weak<FunctionCallQueue>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
 const MAX_IDLE_PROCESSES: usize = 8;
 /// After this many calls in a row that ran out of time, a function is not called for a while.
 const TIMEOUTS_BEFORE_PAUSE: u32 = 3;
-/// The length of that time as a multiple of the function's limit, and its maximum.
+/// The pause as a multiple of the function's limit, and its maximum.
 const PAUSE_FACTOR: u32 = 10;
 const MAX_PAUSE: Duration = Duration::from_secs(600);
 
@@ -68,7 +68,7 @@ static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 
 /// A line that a function printed.
 #[derive(Debug, Clone, Copy)]
-pub struct Printed<'a> {
+pub struct PrintedLine<'a> {
     /// The function's name.
     pub function: &'a str,
     /// The trials that it works for, such as `t01, t03`.
@@ -77,7 +77,7 @@ pub struct Printed<'a> {
     pub text: &'a str,
 }
 
-impl fmt::Display for Printed<'_> {
+impl fmt::Display for PrintedLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function, caller, text } = self;
         match caller {
@@ -88,7 +88,7 @@ impl fmt::Display for Printed<'_> {
 }
 
 /// Receives the lines that functions print.
-pub type Sink = Arc<dyn Fn(&Printed<'_>) + Send + Sync>;
+pub type Sink = Arc<dyn Fn(&PrintedLine<'_>) + Send + Sync>;
 
 /// Sets the receiver of the lines that functions print from now on. Without
 /// one, the lines go to standard error unchanged.
@@ -129,7 +129,7 @@ pub async fn on_behalf_of<T>(caller: Option<Arc<str>>, work: impl Future<Output 
 }
 
 /// [`on_behalf_of`] for blocking work.
-pub fn computing_for<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> T {
+pub fn on_behalf_of_blocking<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> T {
     match caller {
         Some(caller) => CALLER.sync_scope(caller.clone(), work),
         None => work(),
@@ -143,7 +143,7 @@ pub const UNKEYED: &[&str] = &["timeout_seconds", "concurrency"];
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum FunctionMistake {
-    #[error("`timeout_seconds` is how long a call may take, above 0, not {0}")]
+    #[error("`timeout_seconds` must be above 0, not {0}")]
     Timeout(f64),
     #[error("`concurrency` is how many calls run at once, 1 to {most}, not {0}", most = MOST_AT_ONCE)]
     Concurrency(usize),
@@ -153,9 +153,9 @@ pub enum FunctionMistake {
     EmptyFile(String),
     #[error("{file} has no function `{function}`")]
     NoFunction { file: String, function: String },
-    #[error("`{function}` in {file} wants `{parameter}`: there are {known}")]
+    #[error("`{function}` in {file} has the unknown parameter `{parameter}`; the known ones are {known}")]
     UnknownParameter { file: String, function: String, parameter: String, known: String },
-    #[error("`{function}` in {file} wants nothing: name one of {known}")]
+    #[error("`{function}` in {file} takes no parameter; it must take at least one of {known}")]
     NoParameter { file: String, function: String, known: String },
 }
 
@@ -254,7 +254,7 @@ impl Script<'_> {
 ///
 /// # Errors
 /// The error of `read`.
-pub fn load(file: &str, source: &mut String, read: Read<'_>) -> Result<(), FileError> {
+pub fn read_source(file: &str, source: &mut String, read: Read<'_>) -> Result<(), FileError> {
     if !file.is_empty() && source.is_empty() {
         *source = read(file)?;
     }
@@ -351,7 +351,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn reset_failures() {
     for process in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
         *lock(&process.timeouts) = RecentTimeouts::default();
-        // If another thread holds the process, it is starting it, so it is not broken.
+        // A thread that holds the lock is starting the process, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
             && matches!(*state, InterpreterState::Broken(_))
         {
@@ -412,8 +412,8 @@ impl Function {
     }
 
     /// The failure for a returned value that cannot be used.
-    pub fn returned(&self, message: String) -> Box<Failure> {
-        self.failure(Problem::new(FailureKind::Returned, message))
+    pub fn bad_return_value(&self, message: String) -> Box<Failure> {
+        self.failure(Problem::new(FailureKind::BadReturnValue, message))
     }
 
     fn failure(&self, problem: Problem) -> Box<Failure> {
@@ -428,11 +428,12 @@ impl Function {
     ///
     /// # Errors
     /// The errors of [`Function::call`].
-    pub async fn call_beside(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
+    pub async fn call_async(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
         let (function, caller) = (self.clone(), caller());
         // An error means that the semaphore is closed, which never happens.
         let _place = self.process.places.acquire().await;
-        let called = tokio::task::spawn_blocking(move || computing_for(&caller, || function.call(&arguments))).await;
+        let called =
+            tokio::task::spawn_blocking(move || on_behalf_of_blocking(&caller, || function.call(&arguments))).await;
         called.map_err(|error| self.failure(Problem::new(FailureKind::Ended, error.to_string())))?
     }
 
@@ -510,15 +511,13 @@ impl Function {
             CallOutcome::Reply(mut reply) => exception(&mut reply).map_or(Ok(running), Err),
             CallOutcome::Ended(reason) => Err(Problem::new(
                 FailureKind::Ended,
-                format!("{reason}, before the function was there ({interpreter})"),
+                format!("{reason} before the function was loaded ({interpreter})"),
             )),
-            CallOutcome::TimedOut => {
-                Err(self.record_timeout(caller.as_deref(), "was not there: its source did not end"))
-            }
+            CallOutcome::TimedOut => Err(self.record_timeout(caller.as_deref(), "was not loaded")),
         }
     }
 
-    /// Fails while the function is not called because it ran out of time too often.
+    /// Fails while the function is paused after too many timeouts.
     fn check_pause(&self) -> Result<(), Problem> {
         let mut timeouts = lock(&self.process.timeouts);
         let Some(until) = timeouts.paused_until else { return Ok(()) };
@@ -528,7 +527,7 @@ impl Function {
             return Ok(());
         }
         let message = format!(
-            "it ran out of its {} {TIMEOUTS_BEFORE_PAUSE} times in a row, and is not called again for {:.0} s, or until the next run",
+            "it exceeded its limit of {} {TIMEOUTS_BEFORE_PAUSE} times in a row, and is not called again for {:.0} s, or until the next run",
             seconds(self.limit),
             left.as_secs_f64().ceil(),
         );
@@ -543,7 +542,7 @@ impl Function {
         }
         let caller = caller.map(|caller| format!(" for {caller}")).unwrap_or_default();
         let limit = seconds(self.limit);
-        let message = format!("{what} within {limit}{caller}, and was ended: `timeout_seconds` sets the limit");
+        let message = format!("{what} within {limit}{caller} and was stopped: `timeout_seconds` sets the limit");
         Problem::new(FailureKind::TimedOut, message)
     }
 }

@@ -22,14 +22,14 @@ pub struct ChunkTable {
     /// The rows of each document by its path, made at the first lookup.
     documents: OnceLock<HashMap<Box<str>, Range<usize>>>,
     /// The entries that pass the most recent filters.
-    passing: Mutex<Vec<(Filter, Arc<Passing>)>>,
+    passing: Mutex<Vec<(Filter, Arc<FilteredEntries>)>>,
 }
 
 const MAX_FILTERS: usize = 32;
 
 /// The entries of a table's indexes that pass a filter.
 #[derive(Debug)]
-pub(crate) struct Passing {
+pub(crate) struct FilteredEntries {
     /// In order.
     pub(crate) entries: Vec<u32>,
     /// For each entry, whether it passes.
@@ -67,7 +67,10 @@ impl ChunkTable {
                     && is_before(chunk.previous)
                     && chunk.next.is_none_or(is_after);
                 if !is_right {
-                    let reason = format!("{}: chunk {} names chunks that it cannot", chunk.document, chunk.number);
+                    let reason = format!(
+                        "{}: chunk {} has a wrong number, `parent`, `previous` or `next`",
+                        chunk.document, chunk.number
+                    );
                     return Err(Error::Failed { component: "table of chunks", reason });
                 }
             }
@@ -124,7 +127,7 @@ impl ChunkTable {
     }
 
     /// The entries that pass a filter. Fails if no chunk has a field that it names.
-    pub(crate) fn passing(&self, filter: &Filter) -> Result<Arc<Passing>, Error> {
+    pub(crate) fn entries_passing(&self, filter: &Filter) -> Result<Arc<FilteredEntries>, Error> {
         let known = || self.passing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, passing)) = known().iter().find(|(known, _)| known == filter) {
             return Ok(passing.clone());
@@ -132,7 +135,7 @@ impl ChunkTable {
         let entries = filter.entries(self.searchable_chunks())?;
         let mut mask = vec![false; self.searchable.len()];
         entries.iter().for_each(|&entry| mask[entry as usize] = true);
-        let passing = Arc::new(Passing { entries, mask });
+        let passing = Arc::new(FilteredEntries { entries, mask });
         let mut known = known();
         if known.len() >= MAX_FILTERS {
             known.remove(0);
@@ -203,7 +206,7 @@ impl ChunkTable {
 }
 
 /// The white space of a document from `start` to `end`, where no chunk is. Tables
-/// of older versions do not hold it; a line ends there for them. The chunks are
+/// of older versions do not hold it: a line end is used then. The chunks are
 /// ordered by their ends.
 fn space_between<'a>(by_end: &[&'a Chunk], start: usize, end: usize) -> &'a str {
     let behind = by_end.partition_point(|chunk| chunk.span.end <= start);

@@ -108,7 +108,7 @@ impl Chunk {
         self.space = Self::shared_space(space);
     }
 
-    /// White space as [`Chunk::space`] holds it: the usual ones take no memory.
+    /// White space as [`Chunk::space`] holds it: common kinds take no memory.
     pub fn shared_space(space: &str) -> Cow<'static, str> {
         const USUAL: [&str; 5] = ["", " ", "\n", "\n\n", "\r\n"];
         let usual = USUAL.into_iter().find(|usual| *usual == space);

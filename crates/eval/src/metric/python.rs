@@ -132,7 +132,7 @@ impl Describe for Config {
     }
 
     fn read_files(&mut self, read: Read<'_>) -> Result<(), Error> {
-        rag::python::load(&self.file, &mut self.source, read).or_else(|error| refuse(METRIC, error.to_string()))
+        rag::python::read_source(&self.file, &mut self.source, read).or_else(|error| refuse(METRIC, error.to_string()))
     }
 
     fn functions_at_once(&self) -> usize {
@@ -194,8 +194,8 @@ impl PythonMetric {
             wanted.insert(name.to_owned(), value);
         }
         let name = &self.config.function;
-        let reply = self.function.call_beside(Value::Object(wanted)).await.map_err(Missing::FunctionError)?;
-        let failed = |reason: String| Missing::FunctionError(self.function.returned(reason));
+        let reply = self.function.call_async(Value::Object(wanted)).await.map_err(Missing::FunctionError)?;
+        let failed = |reason: String| Missing::FunctionError(self.function.bad_return_value(reason));
         let (low, high) = self.config.range;
         let (reply, reason) = match reply {
             Value::Array(mut pair) if pair.len() == 2 && pair[1].is_string() => {
@@ -309,8 +309,8 @@ mod tests {
             config.build(&MetricContext::default()).err().unwrap().to_string()
         };
         assert!(refused("def other(answer):\n    return 1\n").contains("has no function `score`"));
-        assert!(refused("def score(answer, context):\n    return 1\n").contains("wants `context`"));
-        assert!(refused("def score():\n    return 1\n").contains("wants nothing"));
+        assert!(refused("def score(answer, context):\n    return 1\n").contains("unknown parameter `context`"));
+        assert!(refused("def score():\n    return 1\n").contains("takes no parameter"));
         assert!(refused("").contains("`file` is missing"));
     }
 }

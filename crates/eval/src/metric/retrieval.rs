@@ -85,7 +85,7 @@ impl ContextLimit {
         let Some(mut left) = self.0 else { return Cow::Borrowed(passages) };
         let counter = TokenCounter::shared();
         for (i, passage) in passages.iter().enumerate() {
-            match counter.at_most(&passage.text, left) {
+            match counter.count_up_to(&passage.text, left) {
                 Some(tokens) => left -= tokens,
                 None => {
                     let mut kept = passages[..=i].to_vec();

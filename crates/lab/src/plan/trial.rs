@@ -45,7 +45,7 @@ impl Trial {
 
     /// The name of its embedder, if this component needs it.
     pub(crate) fn embedder_of(&self, component: &dyn Choice) -> Option<String> {
-        self.pipeline.embedder.as_deref().filter(|_| component.embedder()).map(str::to_owned)
+        self.pipeline.embedder.as_deref().filter(|_| component.needs_embedder()).map(str::to_owned)
     }
 }
 

@@ -228,7 +228,7 @@ fn check_embedder(reader: &mut ExperimentReader<'_>, read: &Space, (place, at, t
         return;
     }
     for &axis in Axis::ALL {
-        let Some(value) = read.on(axis).into_iter().find(|value| value.embedder()) else { continue };
+        let Some(value) = read.on(axis).into_iter().find(|value| value.needs_embedder()) else { continue };
         let missing = match axis {
             Axis::Retriever => "a retriever searches vectors, but the axis `embedder` is missing".to_owned(),
             _ => format!("`{}` needs the axis `embedder`", value.name()),

@@ -25,7 +25,7 @@ pub async fn content(source: &Source, file: &SourceFile, limits: &ParseLimits) -
         match source.read(file, limits).await {
             Ok(bytes) => return Ok(Ok(bytes)),
             Err(ReadError::Rejected(reason)) => return Ok(Err(reason)),
-            Err(ReadError::Failed { may_pass: true, .. }) if attempt < TRIES => {
+            Err(ReadError::Failed { is_temporary: true, .. }) if attempt < TRIES => {
                 tokio::time::sleep(pause).await;
                 pause *= 4;
                 attempt += 1;

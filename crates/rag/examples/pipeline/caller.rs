@@ -1,5 +1,5 @@
-//! A chat model and an embedder that ask whoever started the program what to
-//! say, so that another program can give the same answers to its own side.
+//! A chat model and an embedder that ask the program that started this one for
+//! their answers, so that it can give its own pipeline the same answers.
 
 use async_trait::async_trait;
 use models::{

@@ -205,7 +205,7 @@ impl Pipeline {
     async fn chunk(&mut self, config: &ChunkerConfig, documents: Vec<Document>) -> Result<(), Box<dyn Error>> {
         let chunker = config.build(&self.context())?;
         let mut chunks = Vec::with_capacity(documents.len());
-        if config.embedder() {
+        if config.needs_embedder() {
             for document in &documents {
                 chunks.push(chunker.chunk(document).await?);
             }

@@ -58,7 +58,7 @@ impl Component for Config {
     }
 
     fn estimate_output(&self, item: Item) -> Item {
-        // On each level, a parent replaces at least a share of `merge_threshold` of its size.
+        // The children that a parent replaces hold at least `merge_threshold` of its size.
         let larger = self.chunk_sizes.len().saturating_sub(1) as i32;
         let times = (1.0 / self.merge_threshold.clamp(0.05, 1.0)).powi(larger).ceil() as u64;
         let most = self.chunk_sizes.iter().copied().max().unwrap_or_default();
@@ -83,9 +83,9 @@ impl Config {
         ensure(COMPONENT, falls, format!("`chunk_sizes` {:?} must fall from level to level", self.chunk_sizes))?;
         let reason = format!("`merge_threshold` is {}, but a share lies between 0 and 1", self.merge_threshold);
         ensure(COMPONENT, (0.0..=1.0).contains(&self.merge_threshold), reason)?;
-        let usual = Self::default().chunk_sizes.into_iter().min().unwrap_or_default();
+        let default_size = Self::default().chunk_sizes.into_iter().min().unwrap_or_default();
         for &size in &self.chunk_sizes {
-            check_sizes(COMPONENT, "chunk_sizes", size, usual, self.chunk_overlap)?;
+            check_sizes(COMPONENT, "chunk_sizes", size, default_size, self.chunk_overlap)?;
         }
         let splitter = |&size: &u32| Splitter::by_tokens(Cut::of_sentences("\n\n\n", " "), size, self.chunk_overlap);
         Ok(Box::new(Hierarchical {
@@ -146,7 +146,7 @@ impl Chunker for Hierarchical {
     }
 }
 
-/// A chunk in the list that hits turn into.
+/// A hit, a parent, or a filled-in chunk.
 #[derive(Debug, Clone)]
 struct RankedChunk {
     row: u32,
@@ -159,22 +159,23 @@ impl Hierarchical {
     /// Replaces children by their parent where enough of them were found. Returns
     /// whether it replaced any.
     fn merge(&self, list: &mut Vec<RankedChunk>, table: &ChunkTable) -> bool {
-        let mut families: Vec<(u32, Vec<RankedChunk>)> = Vec::new();
+        let mut siblings_by_parent: Vec<(u32, Vec<RankedChunk>)> = Vec::new();
         for found in list.iter() {
             let Some(parent) = table.chunk(found.row).parent else { continue };
             let parent = table.sibling(found.row, parent);
-            match families.iter_mut().find(|(row, _)| *row == parent) {
+            match siblings_by_parent.iter_mut().find(|(row, _)| *row == parent) {
                 Some((_, children)) => children.push(found.clone()),
-                None => families.push((parent, vec![found.clone()])),
+                None => siblings_by_parent.push((parent, vec![found.clone()])),
             }
         }
-        families.retain(|(_, children)| {
-            let share = children.len() as f64 / family_size(children[0].row, table) as f64;
+        siblings_by_parent.retain(|(_, children)| {
+            let share = children.len() as f64 / child_count(children[0].row, table) as f64;
             share > self.merge_threshold
         });
-        let gone: HashSet<u32> = families.iter().flat_map(|(_, children)| children).map(|child| child.row).collect();
+        let gone: HashSet<u32> =
+            siblings_by_parent.iter().flat_map(|(_, children)| children).map(|child| child.row).collect();
         list.retain(|found| !gone.contains(&found.row));
-        list.extend(families.into_iter().map(|(row, mut children)| {
+        list.extend(siblings_by_parent.into_iter().map(|(row, mut children)| {
             let score = children.iter().map(|child| child.score).sum::<f64>() / children.len() as f64;
             children.sort_by(|a, b| b.score.total_cmp(&a.score));
             let mut seen = HashSet::new();
@@ -204,7 +205,7 @@ fn fill(list: Vec<RankedChunk>, table: &ChunkTable) -> Vec<RankedChunk> {
 }
 
 /// How many children the parent of this chunk has.
-fn family_size(row: u32, table: &ChunkTable) -> usize {
+fn child_count(row: u32, table: &ChunkTable) -> usize {
     let walk = |step: fn(&Chunk) -> Option<u32>| {
         std::iter::successors(Some(row), |&at| step(table.chunk(at)).map(|number| table.sibling(at, number))).count()
     };

@@ -181,7 +181,7 @@ impl Structure {
                 Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
                     let level = level as usize;
                     let at = line_start(text, range.start);
-                    // A heading with nothing under it leads the section below.
+                    // A bare heading stays with the deeper one that follows.
                     let is_bare = text[body..at].trim().is_empty();
                     let leads = is_bare && above.last().is_some_and(|(last, _)| *last < level);
                     if !leads && start < at {

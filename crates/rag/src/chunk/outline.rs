@@ -102,7 +102,7 @@ pub(super) fn merge_paths(paths: &[&[&str]]) -> Option<String> {
     if rest.is_empty() {
         return Some(first.join(SEPARATOR));
     }
-    // A path that is the beginning of another keeps its last title, which is not shared then.
+    // A path that begins another path keeps its last title, so that title is not shared.
     let most = paths.iter().map(|path| path.len() - 1).min().unwrap_or(0);
     let shared = (0..most).take_while(|&i| rest.iter().all(|path| path[i] == first[i])).count();
     let mut names: Vec<&str> = paths.iter().filter_map(|path| path.last().copied()).collect();

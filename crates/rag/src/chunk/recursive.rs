@@ -56,7 +56,7 @@ impl Config {
 
     /// How many tokens a text has; none if it does not fit into a chunk.
     fn count(&self, text: &str) -> Option<usize> {
-        TokenCounter::shared().at_most(text, self.chunk_size as usize)
+        TokenCounter::shared().count_up_to(text, self.chunk_size as usize)
     }
 
     /// Cuts a stretch that is too large at the first of the separators from

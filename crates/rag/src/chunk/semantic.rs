@@ -61,7 +61,7 @@ impl Component for Config {
         item.with_passage_size(self.most_size.into())
     }
 
-    fn embedder(&self) -> bool {
+    fn needs_embedder(&self) -> bool {
         true
     }
 }
@@ -119,14 +119,14 @@ impl Semantic {
         let (least, most) = (self.config.least_size as usize, self.config.most_size as usize);
         let counter = TokenCounter::shared();
         let of = |span: Span| trim(text, span).map_or("", |span| &text[span.start..span.end]);
-        let is_small = |span: Span| least > 0 && counter.at_most(of(span), least - 1).is_some();
+        let is_small = |span: Span| least > 0 && counter.count_up_to(of(span), least - 1).is_some();
         let mut sized: Vec<Span> = Vec::with_capacity(groups.len());
         for (i, &group) in groups.iter().enumerate() {
             let is_last = i + 1 == groups.len();
             let joined = sized.last().map(|before| Span { start: before.start, end: group.end });
             let wanted = |before: &Span| is_small(*before) || (is_last && is_small(group));
             match (sized.last_mut(), joined) {
-                (Some(before), Some(joined)) if wanted(before) && counter.at_most(of(joined), most).is_some() => {
+                (Some(before), Some(joined)) if wanted(before) && counter.count_up_to(of(joined), most).is_some() => {
                     *before = joined;
                 }
                 _ => sized.push(group),
@@ -228,6 +228,6 @@ mod tests {
             assert!(error.contains(key), "{error}");
         }
         assert!(matches!(Config::default().build(&Context::default()).err(), Some(Error::Needs { .. })));
-        assert!(Config::default().embedder());
+        assert!(Config::default().needs_embedder());
     }
 }

@@ -88,7 +88,7 @@ pub(super) struct Splitter {
 
 impl Splitter {
     pub(super) fn by_tokens(cuts: Vec<Cut>, size: u32, overlap: u32) -> Self {
-        let count = |text: &str, limit: usize| TokenCounter::shared().at_most(text, limit);
+        let count = |text: &str, limit: usize| TokenCounter::shared().count_up_to(text, limit);
         Self { cuts, size: size as usize, overlap: overlap as usize, count }
     }
 
@@ -199,8 +199,8 @@ pub(super) const fn not_set() -> u32 {
 }
 
 /// Reads and writes the settings of a chunker, in which an overlap that is not
-/// set follows the size: it is a fifth of it, at most the default overlap. What is
-/// read holds the number that is used, so it is part of keys and of what is shown.
+/// set follows the size: it is a fifth of it, at most the default overlap. Settings
+/// hold the computed overlap, so it is part of keys and of what is shown.
 /// The derives of `Config` are those of `#[serde(remote = "Self")]`.
 macro_rules! overlap_follows_size {
     ($size:expr) => {
@@ -243,18 +243,18 @@ macro_rules! cut_by_size {
 }
 pub(super) use cut_by_size;
 
-/// Refuses sizes that cannot work together. `usual` is the size where none is set.
+/// Refuses sizes that cannot work together. `default_size` is the size where none is set.
 pub(super) fn check_sizes(
     component: &'static str,
     size_key: &str,
     size: u32,
-    usual: u32,
+    default_size: u32,
     overlap: u32,
 ) -> Result<(), Error> {
     let reason =
         format!("`{size_key}` is {size}, but must be at least {SMALLEST_SIZE}: one character may need so many tokens");
     ensure(component, size as usize >= SMALLEST_SIZE, reason)?;
-    let default = if size == usual { ", the default" } else { "" };
+    let default = if size == default_size { ", the default" } else { "" };
     let reason = format!(
         "`chunk_overlap` ({overlap}) is larger than `{size_key}` ({size}{default}); make it smaller, or leave it out: \
          then it follows `{size_key}`"

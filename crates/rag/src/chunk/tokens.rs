@@ -31,12 +31,12 @@ impl TokenCounter {
 
     /// How many tokens the text has.
     pub fn count(&self, text: &str) -> usize {
-        self.at_most(text, usize::MAX).unwrap_or(usize::MAX)
+        self.count_up_to(text, usize::MAX).unwrap_or(usize::MAX)
     }
 
     /// How many tokens the text has, or nothing if it has more than `limit`.
     /// Stops as soon as the limit is passed.
-    pub fn at_most(&self, text: &str, limit: usize) -> Option<usize> {
+    pub fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
         // A text that exceeds the limit even with the longest tokens is not counted.
         if text.len() / self.vocabulary.longest > limit {
             return None;
@@ -260,9 +260,9 @@ mod tests {
             let text: String = (0..next(12)).map(|_| pieces[next(pieces.len())]).collect();
             let expected = tiktoken.encode(&text, &all).unwrap().0.len();
             assert_eq!(TokenCounter::shared().count(&text), expected, "{text:?}");
-            assert_eq!(TokenCounter::shared().at_most(&text, expected), Some(expected));
+            assert_eq!(TokenCounter::shared().count_up_to(&text, expected), Some(expected));
             if expected > 0 {
-                assert_eq!(TokenCounter::shared().at_most(&text, expected - 1), None);
+                assert_eq!(TokenCounter::shared().count_up_to(&text, expected - 1), None);
             }
         }
     }
@@ -284,7 +284,7 @@ mod tests {
     fn a_megabyte_without_a_space_is_counted() {
         assert!(TokenCounter::shared().count(&"a".repeat(1 << 20)) > 1000);
         assert!(TokenCounter::shared().count(&"^".repeat(1 << 20)) > 1000);
-        assert_eq!(TokenCounter::shared().at_most("", 0), Some(0));
+        assert_eq!(TokenCounter::shared().count_up_to("", 0), Some(0));
     }
 
     #[test]

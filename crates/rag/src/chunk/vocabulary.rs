@@ -134,8 +134,8 @@ impl TokenVocabulary {
     /// Merges the pair with the smallest number, leftmost first, until none is
     /// left; looks through all parts each time.
     fn merge_short(&self, word: &[u8]) -> usize {
-        // Part `i` starts at `starts[i]`; `ranks[i]` is what it would be
-        // together with the next part.
+        // Part `i` starts at `starts[i]`; `ranks[i]` is its rank when
+        // merged with the next part.
         let mut starts: [usize; SHORT_WORD + 1] = std::array::from_fn(|i| i);
         let mut ranks = [NONE; SHORT_WORD];
         let mut n = word.len();

@@ -28,7 +28,7 @@ pub(super) fn neutral(text: &str) -> Cow<'_, str> {
 }
 
 /// Estimates one call for each chunk, with `more` tokens besides the chunk in each.
-pub(super) fn calls_per_block(model: &str, item: Item, more: u64, completion: u32) -> Vec<ModelCalls<'_>> {
+pub(super) fn calls_per_chunk(model: &str, item: Item, more: u64, completion: u32) -> Vec<ModelCalls<'_>> {
     let calls = item.passages;
     vec![ModelCalls {
         model,

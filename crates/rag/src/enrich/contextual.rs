@@ -11,7 +11,7 @@
 
 use super::{
     EnrichedText, Enricher, above_chunk,
-    asking::{blocks, calls_per_block, first_then_all, neutral, reply_text, room},
+    asking::{blocks, calls_per_chunk, first_then_all, neutral, reply_text, room},
 };
 use crate::{
     Chunk, Component, Context, Document, Error, Item, ModelCalls,
@@ -50,7 +50,7 @@ settings! {
 
 impl Component for Config {
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
-        calls_per_block(&self.model, item, self.window_tokens as u64, self.max_tokens)
+        calls_per_chunk(&self.model, item, self.window_tokens as u64, self.max_tokens)
     }
 }
 

@@ -66,7 +66,7 @@ use std::ops::Range;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "enrich late_chunking";
-/// What to do where an embedder cannot.
+/// Advice if the embedder is refused.
 const INSTEAD: &str = "take an embedder of this process that pools by the mean and reads long texts, such as an ONNX \
     file of jina-embeddings-v2 or nomic-embed-text-v1.5; or another enricher, such as `heading` or `contextual`";
 
@@ -83,7 +83,7 @@ settings! {
 }
 
 impl Component for Config {
-    fn embedder(&self) -> bool {
+    fn needs_embedder(&self) -> bool {
         true
     }
 

@@ -9,7 +9,7 @@
 
 use super::{
     EnrichedText, Enricher, above_chunk,
-    asking::{calls_per_block, first_then_all, neutral},
+    asking::{calls_per_chunk, first_then_all, neutral},
 };
 use crate::{
     Chunk, Component, Context, Document, Error, Item, ModelCalls,
@@ -54,7 +54,7 @@ impl Config {
 
 impl Component for Config {
     fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
-        calls_per_block(&self.model, item, 0, self.max_tokens())
+        calls_per_chunk(&self.model, item, 0, self.max_tokens())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 use async_trait::async_trait;
 
-/// Declares the settings of a generator that are those of every generator.
+/// Declares the settings of a generator with no settings of its own.
 macro_rules! answer_settings {
     ($(#[$meta:meta])* pub struct $Config:ident;) => {
         $(#[$meta])*

@@ -103,7 +103,7 @@ impl Generator for PythonGenerator {
             "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
             _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
         });
-        let written = self.function.call_beside(arguments).await?;
+        let written = self.function.call_async(arguments).await?;
         let messages = messages(written).map_err(|error| self.function.unusable(error, None))?;
         let (draft, tally) = self.asker.ask(messages, self.asker.watch(on_text, passages, 0)).await?;
         self.asker.answer(&draft, passages, 0, tally)

@@ -5,7 +5,7 @@ use super::{
     OnText,
     budget::{self, NumberedSource},
     citation,
-    settled::{plain, says_nothing, settled},
+    settled::{final_beginning, plain, says_nothing},
 };
 use crate::{
     Answer, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
@@ -110,7 +110,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Whether the token limit was met before the first word, as by a model that reasons for too long.
+    /// Whether the token limit was hit before the first word, as by a model that reasons for too long.
     pub(super) fn was_cut_before_its_first_word(&self) -> bool {
         self.finish == Finish::Length && self.text.is_empty()
     }
@@ -122,7 +122,7 @@ pub(super) struct Tally {
     calls: u32,
     usage: Usage,
     seconds: f64,
-    /// Whether a call met its token limit before its first word.
+    /// Whether a call hit its token limit before its first word.
     has_no_text: bool,
 }
 
@@ -169,8 +169,7 @@ impl AnswerModel {
         self.chat.count_tokens(text)
     }
 
-    /// The watch of the call that writes the answer, from all passages but the last
-    /// `dropped`.
+    /// The [`ReplyWatch`] for an answer from all passages but the last `dropped`.
     pub(super) fn watch<'a>(
         &self,
         on_text: Option<OnText<'a>>,
@@ -203,7 +202,7 @@ impl AnswerModel {
                         AnswerPiece::Restart => reply.clear(),
                     }
                     let so_far = template.map_or(&*reply, |template| template.answer_so_far(&reply));
-                    (watch.on_text)(&settled(so_far, watch.n_sources));
+                    (watch.on_text)(&final_beginning(so_far, watch.n_sources));
                 }
                 answering.finish().await?
             }
@@ -216,7 +215,7 @@ impl AnswerModel {
         Ok((draft, Tally { calls: 1, usage, seconds, has_no_text }))
     }
 
-    /// One call whose reply is an object of this JSON Schema; the reply.
+    /// One call; returns its reply, an object of this JSON Schema.
     pub(super) async fn ask_for(
         &self,
         messages: Vec<Message>,

@@ -1,7 +1,7 @@
-//! How much of an answer is sure while its reply is still being written. What
-//! is made of a whole reply changes its end: a forgotten citation goes in
-//! front of the last full stop, a citation of nothing is taken out, and a
-//! reply that only says that there is no answer gets the usual words.
+//! How much of an answer is sure while its reply is still being written. The
+//! answer may differ from the reply at its end: a forgotten citation goes in
+//! front of the last full stop, a citation of nothing is removed, and a
+//! reply that only says that there is no answer becomes `NO_ANSWER`.
 
 use super::citation;
 use crate::prompt::NO_ANSWER;
@@ -23,9 +23,9 @@ pub(super) fn says_nothing(reply: &str) -> bool {
     text.is_empty() || words(&text) == words(NO_ANSWER)
 }
 
-/// The beginning of the answer that a reply becomes, whatever is added to the
+/// The beginning of the answer that is final, whatever is added to the
 /// reply. `n_sources` may be cited; 0 if an answer names no sources.
-pub(super) fn settled(reply: &str, n_sources: u32) -> String {
+pub(super) fn final_beginning(reply: &str, n_sources: u32) -> String {
     let text = reply.trim_start();
     if LABEL.starts_with(text.trim_end()) {
         return String::new();
@@ -90,9 +90,9 @@ mod tests {
             ("the sources do not answer this question [1", ""),
             ("[1]", ""),
         ] {
-            assert_eq!(settled(reply, 3), expected, "{reply}");
+            assert_eq!(final_beginning(reply, 3), expected, "{reply}");
         }
-        assert_eq!(settled("It is old.", 0), "It is old.", "no citation can be added");
-        assert_eq!(settled("It is old [1", 0), "It is old");
+        assert_eq!(final_beginning("It is old.", 0), "It is old.", "no citation can be added");
+        assert_eq!(final_beginning("It is old [1", 0), "It is old");
     }
 }

@@ -36,7 +36,7 @@ pub struct Bm25Index {
     entries: Vec<u32>,
     /// How often they hold it.
     counts: Vec<u32>,
-    /// What the term adds to the entry's score: all of BM25 except the part of the query.
+    /// What each occurrence of the term in the query adds to the entry's score.
     weights: Vec<f32>,
     lengths: Vec<u32>,
 }

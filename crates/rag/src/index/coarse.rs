@@ -182,8 +182,8 @@ fn quantize(exact: &[f32], bits: &mut [u8]) -> (CoarseRow, f64) {
         let (high, low) = bits.split_at_mut(HIGH_BYTES);
         let mut levels = [0u8; GROUP];
         for (level, &value) in levels.iter_mut().zip(exact) {
-            // A row of zeros, or of numbers too small to divide, gives no
-            // number here, which the cast turns into 0. The half rounds: a call
+            // A row of zeros, or of numbers too small to divide, gives NaN
+            // here, which the cast turns into 0. Adding 0.5 rounds: a call
             // of `round` would take longer than all the rest.
             *level = ((value / scale + MIDDLE).clamp(0.0, 31.0) + 0.5) as u8;
         }

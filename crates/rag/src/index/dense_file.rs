@@ -114,7 +114,7 @@ pub(super) fn new_header(dimensions: usize, origin: &str) -> Result<IndexHeader,
     Ok(IndexHeader { dimensions, ..IndexHeader::default() })
 }
 
-/// The header of a file, which must be as long as its vectors are.
+/// The header of a file, if the length of the file fits it.
 pub(super) fn read_header(bytes: &[u8], origin: &str) -> Result<IndexHeader, Error> {
     let header = IndexHeader::read(bytes, &KIND, origin)?;
     let IndexHeader { dimensions, vectors, .. } = header;

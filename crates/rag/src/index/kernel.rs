@@ -91,7 +91,7 @@ impl Kernel {
         let (row, query) = (row.as_chunks::<LANES>().0, query.as_chunks::<LANES>().0);
         match self {
             // SAFETY: these two variants come only from `available`, which saw
-            // the instructions; the asked-for ones include AVX2 and FMA.
+            // AVX2 and FMA for both.
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 | Self::Avx2 => unsafe { score_avx2(row, query) },
             Self::Portable => score_body(row, query),
@@ -109,7 +109,7 @@ impl Kernel {
     pub(super) fn best_of_words(self, words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
         match self {
             // SAFETY: these two variants come only from `available`, which saw
-            // the instructions; the asked-for ones include AVX2.
+            // AVX2 for both.
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 | Self::Avx2 => unsafe { best_of_words_avx2(words, columns, rows, best) },
             Self::Portable => best_of_words_body(words, columns, rows, best),

@@ -28,7 +28,7 @@ const CHECK_BYTES: usize = 8;
 /// A vector's largest number is stored as this.
 const BYTE_LIMIT: f32 = 127.0;
 
-/// The header of a file, which must be as long as its vectors and the numbers of its chunks are.
+/// Reads the header of a file. Fails unless the file is as long as its header says.
 pub(super) fn read_header(bytes: &[u8], origin: &str) -> Result<IndexHeader, Error> {
     let header = IndexHeader::read(bytes, &KIND, origin)?;
     let IndexHeader { dimensions, vectors, chunks, .. } = header;
@@ -53,20 +53,20 @@ impl IndexHeader {
     }
 }
 
-/// The number of vectors and the check of each chunk, from the end of a file.
+/// The number of vectors and the checksum of each chunk, from the end of a file.
 pub(super) fn chunks(trailer: &[u8]) -> impl Iterator<Item = (u32, [u8; CHECK_BYTES])> {
     trailer.as_chunks::<CHUNK_BYTES>().0.iter().map(|entry| {
-        let mut check = [0; CHECK_BYTES];
-        check.copy_from_slice(&entry[4..]);
-        (number(entry, 0), check)
+        let mut checksum = [0; CHECK_BYTES];
+        checksum.copy_from_slice(&entry[4..]);
+        (number(entry, 0), checksum)
     })
 }
 
-/// The check of a chunk's vectors.
-pub(super) fn check(vectors: &[u8]) -> [u8; CHECK_BYTES] {
-    let mut check = [0; CHECK_BYTES];
-    check.copy_from_slice(&blake3::hash(vectors).as_bytes()[..CHECK_BYTES]);
-    check
+/// The checksum of a chunk's vectors.
+pub(super) fn checksum(vectors: &[u8]) -> [u8; CHECK_BYTES] {
+    let mut checksum = [0; CHECK_BYTES];
+    checksum.copy_from_slice(&blake3::hash(vectors).as_bytes()[..CHECK_BYTES]);
+    checksum
 }
 
 /// The token vectors of some chunks, as a file holds them.
@@ -97,7 +97,7 @@ impl TokenBlock {
             self.vectors += chunk.rows() as u64;
             let rows = u32::try_from(chunk.rows()).map_err(|_| bad(origin, "a chunk has too many vectors"))?;
             self.trailer.extend(rows.to_le_bytes());
-            self.trailer.extend(check(&self.rows[start..]));
+            self.trailer.extend(checksum(&self.rows[start..]));
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::{
     Index, MadeFrom,
     header::{HEADER_BYTES, IndexHeader, bad},
     kernel::{self, Kernel},
-    token_file::{self, QuestionWords, TokenBlock, check},
+    token_file::{self, QuestionWords, TokenBlock, checksum},
 };
 use crate::Error;
 use memmap2::Mmap;
@@ -54,8 +54,8 @@ struct StoredChunk {
     /// Its first vector in the file.
     start: usize,
     vectors: usize,
-    check: [u8; 8],
-    /// Whether it was compared with its check.
+    checksum: [u8; 8],
+    /// Whether its checksum was compared.
     is_checked: AtomicBool,
 }
 
@@ -196,10 +196,10 @@ impl Shard {
         let header = token_file::read_header(data.bytes(), &origin)?;
         let trailer = HEADER_BYTES + header.vectors as usize * header.stride();
         let mut start = 0;
-        let chunk = |(vectors, check): (u32, [u8; 8])| {
+        let chunk = |(vectors, checksum): (u32, [u8; 8])| {
             let vectors = vectors as usize;
             start += vectors;
-            StoredChunk { start: start - vectors, vectors, check, is_checked: AtomicBool::new(false) }
+            StoredChunk { start: start - vectors, vectors, checksum, is_checked: AtomicBool::new(false) }
         };
         let chunks: Vec<StoredChunk> = token_file::chunks(&data.bytes()[trailer..]).map(chunk).collect();
         let shard = Self { origin, header, data, first, chunks };
@@ -214,7 +214,7 @@ impl Shard {
         let at = |vector: usize| HEADER_BYTES + vector * self.header.stride();
         let rows = &self.data.bytes()[at(chunk.start)..at(chunk.start + chunk.vectors)];
         if !chunk.is_checked.load(Ordering::Relaxed) {
-            if check(rows) != chunk.check {
+            if checksum(rows) != chunk.checksum {
                 return Err(self.damaged(&format!("chunk {number}")));
             }
             chunk.is_checked.store(true, Ordering::Relaxed);

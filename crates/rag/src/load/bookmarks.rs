@@ -51,7 +51,7 @@ fn one(bookmark: &PdfBookmark<'_>, level: u32) -> Option<Bookmark> {
     (!title.is_empty()).then_some(Bookmark { title, level, page, is_top })
 }
 
-/// The headings: where the parts begin that bookmarks name.
+/// Headings for the parts that the bookmarks name.
 pub(super) fn headings(bookmarks: &[Bookmark], text: &str, pages: &[Page]) -> Vec<Heading> {
     let mut headings: Vec<Heading> = Vec::new();
     // On a page, titles come in the order of the bookmarks.

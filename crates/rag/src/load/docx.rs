@@ -6,13 +6,13 @@
 use super::archive::Archive;
 use super::docx_body::Body;
 use super::docx_styles::{Notes, Styles};
-use super::format::{Entries, FileFormat, NO_TEXT, Sign};
+use super::format::{Entries, FileFormat, NO_TEXT, Signature};
 use super::xml::{self, Node, Xml};
 use super::{LoadError, ParseLimits, Parsed};
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["docx"],
-    sign: Sign::Archive(is_docx),
+    signature: Signature::Archive(is_docx),
     parse,
     keeps_headings: true,
     without_text: NO_TEXT,

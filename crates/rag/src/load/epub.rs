@@ -7,7 +7,7 @@
 
 use super::archive::Archive;
 use super::element::Boilerplate;
-use super::format::{Entries, FileFormat, NO_TEXT, Sign};
+use super::format::{Entries, FileFormat, NO_TEXT, Signature};
 use super::headings::{self, Contents};
 use super::markup::{Markdown, Writer};
 use super::package::{self, Entry, Package};
@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["epub"],
-    sign: Sign::Archive(is_epub),
+    signature: Signature::Archive(is_epub),
     parse,
     keeps_headings: true,
     without_text: NO_TEXT,

@@ -10,7 +10,7 @@ use zip::result::ZipError;
 pub(super) struct FileFormat {
     /// How the names of such files end, in lower case.
     pub(super) extensions: &'static [&'static str],
-    pub(super) sign: Sign,
+    pub(super) signature: Signature,
     pub(super) parse: fn(&[u8], &ParseLimits) -> Result<Parsed, LoadError>,
     /// Whether its text has its headings as Markdown. In other texts a `#` is
     /// a comment or a number sign.
@@ -28,7 +28,7 @@ pub(super) struct FileFormat {
 pub(super) const NO_TEXT: &str = "the file holds only white space or pictures";
 
 /// How a format is recognized.
-pub(super) enum Sign {
+pub(super) enum Signature {
     /// Bytes of its own. The function is given the file, and whether its name
     /// says that it is of this format.
     Bytes(fn(&[u8], bool) -> bool),
@@ -45,7 +45,7 @@ pub(super) enum Sign {
     Name,
 }
 
-impl Sign {
+impl Signature {
     /// Whether such a file is text that a person could write.
     pub(super) fn is_text(&self) -> bool {
         matches!(self, Self::Text { .. } | Self::Name)

@@ -3,7 +3,7 @@
 //! Title and author come from the head.
 
 use super::element::Boilerplate;
-use super::format::{FileFormat, NO_TEXT, Sign};
+use super::format::{FileFormat, NO_TEXT, Signature};
 use super::markup::{Markdown, Writer};
 use super::{LoadError, ParseLimits, Parsed, nesting, text};
 use scraper::{ElementRef, Html, Node};
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["html", "htm", "xhtml"],
-    sign: Sign::Text { begins: begins_as_html, called: "a web page" },
+    signature: Signature::Text { begins: begins_as_html, called: "a web page" },
     parse,
     keeps_headings: true,
     without_text: NO_TEXT,

@@ -1,7 +1,7 @@
 //! `load::markdown`: Markdown is kept unchanged, so that a span is also a place
 //! in the source; title, author and headings are read from it.
 
-use super::format::{FileFormat, NO_TEXT, Sign};
+use super::format::{FileFormat, NO_TEXT, Signature};
 use super::headings::clip_title;
 use super::{LoadError, Parsed, text};
 use crate::types::{Heading, Metadata};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["md", "markdown"],
-    sign: Sign::Name,
+    signature: Signature::Name,
     parse: |bytes, _| parse(bytes),
     keeps_headings: true,
     without_text: NO_TEXT,

@@ -33,7 +33,7 @@ pub(super) struct Writer<'w> {
     boilerplate: Boilerplate,
     wanted: &'w HashSet<String>,
     limits: &'w ParseLimits,
-    /// Whether more was written than allowed: the rest is left out, and everything is refused.
+    /// Whether the text is longer than allowed: writing stops, and `finish` fails.
     is_over: bool,
     /// Whether the open page mark has no label; its text is the label then.
     break_is_unnamed: bool,
@@ -44,7 +44,7 @@ pub(super) struct Writer<'w> {
     frames: Vec<ElementFrame>,
     /// How many of the open elements are inside one that is left out.
     skipped: usize,
-    headings: usize,
+    is_in_heading: bool,
     lists: Vec<ListState>,
     tables: Vec<Table>,
     /// The outputs that wait while table cells are written.
@@ -99,7 +99,7 @@ impl<'w> Writer<'w> {
             output: MarkupText::default(),
             frames: Vec::new(),
             skipped: 0,
-            headings: 0,
+            is_in_heading: false,
             lists: Vec::new(),
             tables: Vec::new(),
             waiting: Vec::new(),
@@ -237,7 +237,7 @@ impl<'w> Writer<'w> {
             return self.open_in_verbatim(name, attribute);
         }
         match name {
-            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" if self.headings == 0 => {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" if !self.is_in_heading => {
                 self.open_heading(usize::from(name.as_bytes()[1] - b'0'))
             }
             "br" => {
@@ -258,10 +258,10 @@ impl<'w> Writer<'w> {
                 self.output.prefix.push_str("> ");
                 ElementFrame::Quote { prefix }
             }
-            "pre" | "listing" | "xmp" if self.headings == 0 => {
+            "pre" | "listing" | "xmp" if !self.is_in_heading => {
                 self.open_verbatim(element::language(attribute).unwrap_or_default())
             }
-            "table" if self.headings == 0 => self.open_table(),
+            "table" if !self.is_in_heading => self.open_table(),
             "tr" if !self.tables.is_empty() => {
                 self.tables.last_mut().map(Table::row);
                 ElementFrame::Row
@@ -289,7 +289,7 @@ impl<'w> Writer<'w> {
     fn open_heading(&mut self, level: usize) -> ElementFrame {
         self.separate(2);
         self.note_block_in_cell();
-        self.headings = 1;
+        self.is_in_heading = true;
         self.output.set_mark(format!("{} ", "#".repeat(level)), 0);
         ElementFrame::Heading { start: self.output.text.len(), level: level as u32 }
     }
@@ -349,7 +349,7 @@ impl<'w> Writer<'w> {
     /// The next text begins at least this many line ends later; inside a
     /// heading, which must stay on one line, after a space.
     fn separate(&mut self, newlines: usize) {
-        if self.headings > 0 {
+        if self.is_in_heading {
             self.output.space = true;
         } else if self.output.mark.is_none() && !self.output.is_glued {
             self.output.newlines = self.output.newlines.max(newlines);
@@ -358,7 +358,7 @@ impl<'w> Writer<'w> {
 
     fn note_block_in_cell(&mut self) {
         if !self.waiting.is_empty() {
-            self.tables.last_mut().map(Table::holds_blocks);
+            self.tables.last_mut().map(Table::mark_blocks);
         }
     }
 
@@ -372,7 +372,7 @@ impl<'w> Writer<'w> {
     }
 
     fn close_heading(&mut self, start: usize, level: u32) {
-        self.headings = 0;
+        self.is_in_heading = false;
         self.output.mark = None;
         self.separate(2);
         let written = self.output.text.get(start..).unwrap_or_default();

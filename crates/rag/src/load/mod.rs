@@ -132,7 +132,7 @@ pub enum LoadError {
     #[error("unknown format: {0}")]
     UnknownFormat(String),
     /// The content is not what the name says, and cannot be read.
-    #[error("named {named} but {found}")]
+    #[error("has the extension {named} but is {found}")]
     Mislabelled {
         /// What the name says.
         named: String,
@@ -148,7 +148,7 @@ pub enum LoadError {
     /// The file holds no text.
     #[error("no text: {0}")]
     Empty(String),
-    /// A limit was met.
+    /// Beyond a limit.
     #[error("over a limit: {0}")]
     OverLimit(String),
     /// The name, or the link's target, is no readable file.
@@ -202,7 +202,7 @@ pub enum ReadError {
         /// What happened.
         reason: String,
         /// Whether another try soon may succeed.
-        may_pass: bool,
+        is_temporary: bool,
     },
 }
 

@@ -80,7 +80,7 @@ pub(super) fn read(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<Pa
             Err(LoadError::OverLimit(reason)) => return Err(LoadError::OverLimit(reason)),
             other => other.unwrap_or_default(),
         };
-        // The newer of the two comes first; the older one fills the gaps.
+        // The EPUB 3 form comes first; the EPUB 2 form fills the gaps.
         if found.contents.is_empty() {
             found.contents = more.contents;
         }

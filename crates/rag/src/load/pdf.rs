@@ -5,7 +5,7 @@
 //! from more processes, not from more threads.
 
 use super::bookmarks;
-use super::format::{FileFormat, Sign};
+use super::format::{FileFormat, Signature};
 use super::lines::{self, WordCounts};
 use super::{LoadError, ParseLimits, Parsed, sniff};
 use crate::types::{Page, Span};
@@ -39,7 +39,7 @@ pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["pdf"],
-    sign: Sign::Bytes(is_pdf),
+    signature: Signature::Bytes(is_pdf),
     parse,
     keeps_headings: false,
     without_text: "no text could be extracted (scanned pages need OCR first)",
@@ -48,8 +48,8 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     sample: || super::format::sample::Sample::plain("a.pdf", &super::tests::pdf::sample()),
 };
 
-/// Real PDFs may have junk before their header, and prose may quote one: only
-/// the first bytes decide alone.
+/// A header at the start decides. Elsewhere it may be a quote: then the name or
+/// binary data must confirm it.
 fn is_pdf(bytes: &[u8], is_named_pdf: bool) -> bool {
     let head = &bytes[..bytes.len().min(1024)];
     match head.windows(5).position(|window| window == b"%PDF-") {
@@ -61,7 +61,7 @@ fn is_pdf(bytes: &[u8], is_named_pdf: bool) -> bool {
 
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let Some(pdfium) = PDFIUM.get() else {
-        return Err(LoadError::NoLibrary("PDF needs libpdfium, which is not here".to_owned()));
+        return Err(LoadError::NoLibrary("PDF needs libpdfium, which is not installed".to_owned()));
     };
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let document = pdfium.load_pdf_from_byte_slice(bytes, None).map_err(|error| reason(&error))?;
@@ -109,7 +109,8 @@ fn refuse_scans(parsed: &Parsed) -> Result<(), LoadError> {
     let pages = parsed.pages.len();
     let with_text = parsed.pages.iter().filter(|page| !page.span.is_empty()).count();
     if with_text * 2 < pages && parsed.text.trim().len() < CHARACTERS_PER_PAGE * pages {
-        let reason = format!("only {with_text} of {pages} pages hold any, and little (scanned pages need OCR first)");
+        let reason =
+            format!("only {with_text} of {pages} pages have text, and few characters (scanned pages need OCR first)");
         return Err(LoadError::Empty(reason));
     }
     Ok(())

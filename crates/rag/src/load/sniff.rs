@@ -2,7 +2,7 @@
 //! decides between formats that look alike (plain text and Markdown), and tells
 //! what was expected if the bytes cannot be read.
 
-use super::format::{Entries, Sign};
+use super::format::{Entries, Signature};
 use super::{Format, LoadError, text};
 
 /// Binary files that are worth naming in a report.
@@ -61,7 +61,7 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
         return Err(unreadable("unknown binary data"));
     }
     let by_text = by_text(bytes);
-    if named.is_some_and(|named| !named.definition().sign.is_text()) {
+    if named.is_some_and(|named| !named.definition().signature.is_text()) {
         // Mostly what a failed download left behind, which must not be cited as the book.
         return Err(unreadable(by_text.map_or("plain text", |(_, called)| called)));
     }
@@ -89,8 +89,8 @@ pub(super) fn by_extension(extension: &str) -> Option<Format> {
 /// The format whose own bytes these are.
 fn by_bytes(bytes: &[u8], named: Option<Format>) -> Option<Format> {
     let mut formats = Format::ALL.iter().copied();
-    formats.find(|format| match &format.definition().sign {
-        Sign::Bytes(is) => is(bytes, named == Some(*format)),
+    formats.find(|format| match &format.definition().signature {
+        Signature::Bytes(is) => is(bytes, named == Some(*format)),
         _ => false,
     })
 }
@@ -99,14 +99,14 @@ fn by_bytes(bytes: &[u8], named: Option<Format>) -> Option<Format> {
 fn in_archive(bytes: &[u8], named: Option<Format>) -> Result<Result<Format, &'static str>, LoadError> {
     let entries = match Entries::read(bytes) {
         Ok(entries) => entries,
-        Err(error) if named.is_some_and(|named| matches!(named.definition().sign, Sign::Archive(_))) => {
+        Err(error) if named.is_some_and(|named| matches!(named.definition().signature, Signature::Archive(_))) => {
             return Err(LoadError::Broken(format!("the archive cannot be read: {error}")));
         }
         Err(_) => return Ok(Err("a damaged ZIP archive")),
     };
     let mut formats = Format::ALL.iter().copied();
-    let found = formats.find(|format| match &format.definition().sign {
-        Sign::Archive(is) => is(&entries),
+    let found = formats.find(|format| match &format.definition().signature {
+        Signature::Archive(is) => is(&entries),
         _ => false,
     });
     Ok(if let Some(format) = found {
@@ -125,8 +125,8 @@ fn in_archive(bytes: &[u8], named: Option<Format>) -> Result<Result<Format, &'st
 /// The format of a text that begins as no other does, and what it is called.
 fn by_text(bytes: &[u8]) -> Option<(Format, &'static str)> {
     let head = text::decode(&bytes[..bytes.len().min(4096)], None);
-    Format::ALL.iter().find_map(|format| match &format.definition().sign {
-        Sign::Text { begins, called } => begins(&head).then_some((*format, *called)),
+    Format::ALL.iter().find_map(|format| match &format.definition().signature {
+        Signature::Text { begins, called } => begins(&head).then_some((*format, *called)),
         _ => None,
     })
 }

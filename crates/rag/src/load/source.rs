@@ -188,7 +188,7 @@ impl Source {
                 tokio::task::spawn_blocking(move || walk::read(&path, limit)).await
             }
         };
-        let bytes = read.map_err(|error| ReadError::Failed { reason: error.to_string(), may_pass: false })??;
+        let bytes = read.map_err(|error| ReadError::Failed { reason: error.to_string(), is_temporary: false })??;
         over(bytes.len() as u64)?;
         Ok(Bytes::from(bytes))
     }
@@ -315,7 +315,7 @@ fn nothing_found(skipped: &BTreeMap<String, u64>) -> String {
 
 fn failed(error: object_store::Error) -> ReadError {
     use object_store::Error;
-    let may_pass = !matches!(
+    let is_temporary = !matches!(
         error,
         Error::NotFound { .. }
             | Error::PermissionDenied { .. }
@@ -332,7 +332,7 @@ fn failed(error: object_store::Error) -> ReadError {
         }
         cause = error.source();
     }
-    ReadError::Failed { reason, may_pass }
+    ReadError::Failed { reason, is_temporary }
 }
 
 #[cfg(test)]
@@ -444,7 +444,7 @@ mod tests {
         fs::write(folder.path().join("b.txt"), "it grew after it was listed").unwrap();
         assert!(matches!(source.read(&files[1], &small).await, Err(ReadError::Rejected(LoadError::OverLimit(_)))));
         fs::remove_file(folder.path().join("A.PDF")).unwrap();
-        assert!(matches!(source.read(&files[0], &small).await, Err(ReadError::Failed { may_pass: false, .. })));
+        assert!(matches!(source.read(&files[0], &small).await, Err(ReadError::Failed { is_temporary: false, .. })));
     }
 
     #[cfg(unix)]

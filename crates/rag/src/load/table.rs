@@ -32,7 +32,7 @@ impl Table {
 
     /// Records that a cell holds something that no Markdown row can hold: a
     /// heading, code or a table.
-    pub(super) fn holds_blocks(&mut self) {
+    pub(super) fn mark_blocks(&mut self) {
         self.has_blocks = true;
     }
 
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn cells_with_blocks_follow_each_other() {
         let mut layout = table(&[&["left", "# right"]]);
-        layout.holds_blocks();
+        layout.mark_blocks();
         assert_eq!(layout.finish(), "left\n\n# right");
     }
 }

@@ -2,14 +2,14 @@
 //! shares: byte order marks, declared encodings, UTF-8, UTF-16 without a mark,
 //! Windows-1252 as the last resort. Line ends become `\n`.
 
-use super::format::{FileFormat, NO_TEXT, Sign};
+use super::format::{FileFormat, NO_TEXT, Signature};
 use super::{LoadError, Parsed};
 use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use std::borrow::Cow;
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["txt", "text", "rst", "adoc", "org"],
-    sign: Sign::Name,
+    signature: Signature::Name,
     parse: |bytes, _| parse(bytes),
     keeps_headings: false,
     without_text: NO_TEXT,

@@ -139,8 +139,8 @@ pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
 }
 
 fn failed(error: &io::Error) -> ReadError {
-    let may_pass = !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied);
-    ReadError::Failed { reason: error.to_string(), may_pass }
+    let is_temporary = !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied);
+    ReadError::Failed { reason: error.to_string(), is_temporary }
 }
 
 /// Why a path may not be read.

@@ -48,7 +48,7 @@ impl SearchableQuestion {
         let standalone = text.to_owned();
         if let Some(filter) = asked.filter {
             for query in &mut queries {
-                query.filter = Some(query.filter.take().unwrap_or_default().and(filter));
+                query.filter = Some(query.filter.take().unwrap_or_default().overridden_by(filter));
             }
         }
         let filter = queries.first().map_or_else(|| asked.filter.cloned(), |query| query.filter.clone());
@@ -111,7 +111,7 @@ mod tests {
         let year = filter(json!({ "year": 2020 }));
         let written = vec![SearchQuery { filter: Some(year.clone()), .."Who?".into() }, "Who built it?".into()];
         let question = SearchableQuestion::new(false, asked, written);
-        assert_eq!(question.queries[0].filter, Some(year.and(&own)));
+        assert_eq!(question.queries[0].filter, Some(year.overridden_by(&own)));
         assert_eq!(question.queries[1].filter.as_ref(), Some(&own));
         assert_eq!(question.for_steps(None, None).filter, question.queries[0].filter.as_ref());
     }

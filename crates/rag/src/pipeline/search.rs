@@ -7,7 +7,7 @@ use crate::{
     chunk::Chunker,
     corpus::{Corpus, Query},
     index::{DenseIndex, OpenIndex},
-    python::{caller, computing_for},
+    python::{caller, on_behalf_of_blocking},
     query::{QueryWriter, SearchQuery, WrittenQueries, vectors},
     retrieve::{Retriever, reciprocal_rank},
     trace,
@@ -224,7 +224,7 @@ impl SearchStages {
             let (corpus, queries) =
                 (Corpus { table: &table, indexes: &indexes }, searches(&questions, vectors.as_ref()));
             let found = find(&*chunker, &*retriever, &corpus, &queries);
-            computing_for(&caller, || runtime.block_on(found))
+            on_behalf_of_blocking(&caller, || runtime.block_on(found))
         }));
         let failed =
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
@@ -246,7 +246,7 @@ fn is_small(corpus: &Corpus<'_>) -> bool {
 
 /// The passages of questions. Each question is searched with one query or
 /// several; the hits of several are joined by reciprocal rank fusion. A remark
-/// says where a filter leaves no more chunks than were found.
+/// names a filter that leaves no more chunks than were found.
 ///
 /// # Errors
 /// If the retriever fails.
@@ -261,7 +261,7 @@ pub async fn find(
     let remark = |(query, hits): (&Query<'_>, &mut Vec<Hit>)| {
         let Some(filter) = query.filter else { return Ok(None) };
         // A retriever of the user's own does not see the filter.
-        let passing = corpus.table.passing(filter)?;
+        let passing = corpus.table.entries_passing(filter)?;
         hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
         let (left, all) = (passing.entries.len(), passing.mask.len());
         let is_narrow = left < all && hits.len() == left;

@@ -101,7 +101,7 @@ macro_rules! runs_function {
             $crate::python::UNKEYED
         }
         fn read_files(&mut self, read: ::store::registry::Read<'_>) -> Result<(), $crate::FileError> {
-            $crate::python::load(&self.file, &mut self.source, read)?;
+            $crate::python::read_source(&self.file, &mut self.source, read)?;
             $( self.script().parameters($known)?; )?
             Ok(())
         }
@@ -138,14 +138,14 @@ impl StageFunction {
         self.function.call(arguments).map_err(|failure| self.failed(failure, subject))
     }
 
-    /// Calls it on a thread for what blocks.
-    pub(crate) async fn call_beside(&self, arguments: Value) -> Result<Value, Error> {
-        self.function.call_beside(arguments).await.map_err(|failure| self.failed(failure, None))
+    /// Calls it on a thread that may block.
+    pub(crate) async fn call_async(&self, arguments: Value) -> Result<Value, Error> {
+        self.function.call_async(arguments).await.map_err(|failure| self.failed(failure, None))
     }
 
     /// The error for a returned value that cannot be used.
     pub(crate) fn unusable(&self, reason: impl fmt::Display, subject: Option<&str>) -> Error {
-        self.failed(self.function.returned(reason.to_string()), subject)
+        self.failed(self.function.bad_return_value(reason.to_string()), subject)
     }
 
     fn failed(&self, failure: Box<Failure>, subject: Option<&str>) -> Error {

@@ -130,7 +130,7 @@ impl SourceReader<'_> {
         uses_name
     }
 
-    /// Skips to behind the bracket that closes the one before.
+    /// Skips past the bracket that closes the one just read.
     fn skip_brackets(&mut self) {
         let mut depth = 1_usize;
         while depth > 0 {

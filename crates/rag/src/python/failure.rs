@@ -14,7 +14,8 @@ pub enum FailureKind {
     /// Its interpreter ended, or could not be started.
     Ended,
     /// It returned something that cannot be used.
-    Returned,
+    #[serde(rename = "returned")]
+    BadReturnValue,
 }
 
 /// A failure of a user's function, with everything that its author needs.
@@ -39,11 +40,11 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The failure of a function that stands for the model in the part `judge` or
+    /// The failure of a function that stands for the model in the role `judge` or
     /// `writer`.
     pub fn of_model(part: &str, failed: models::FunctionError) -> Self {
         let models::FunctionError { function, file, message, traceback, .. } = failed;
-        let kind = if traceback.is_some() { FailureKind::Raised } else { FailureKind::Returned };
+        let kind = if traceback.is_some() { FailureKind::Raised } else { FailureKind::BadReturnValue };
         Self { stage: part.to_owned(), function, file, kind, message, traceback }
     }
 }

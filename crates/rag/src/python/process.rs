@@ -5,7 +5,7 @@
 //! read its answers: on Linux the system ends the process when the thread that
 //! started it ends, and the threads that call functions come and go.
 
-use super::{Printed, lock, sink};
+use super::{PrintedLine, lock, sink};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
@@ -25,8 +25,8 @@ const DRIVER: &str = include_str!("driver.py");
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
 /// How often the interpreter is checked until then.
 const EXIT_POLL: Duration = Duration::from_millis(10);
-/// How long one of several calls may take to end after it was cancelled. Then
-/// the function blocks its event loop, and its process is ended. Tests wait longer, because a busy machine may be late
+/// How long a cancelled call may take to end. If it takes longer, the function
+/// blocks its event loop, and its process is ended. Tests wait longer, because a busy machine may be late
 /// with a call that has not blocked anything.
 const CANCEL_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 1 });
 /// A printed line is cut after this many bytes.
@@ -37,7 +37,7 @@ static LIVE: Mutex<Vec<Weak<InterpreterProcess>>> = Mutex::new(Vec::new());
 
 /// What the threads around one process share.
 struct InterpreterProcess {
-    /// None once the process is to end: its guard then ends the whole process group.
+    /// None once the process is to end: `guard` in `driver.py` then ends its group.
     input: Mutex<Option<ChildStdin>>,
     child: Mutex<Child>,
     calls: Mutex<Calls>,
@@ -74,8 +74,8 @@ impl InterpreterProcess {
         let _ = lock(&self.child).kill();
     }
 
-    /// The trials that all present calls are for, or the last one if there are
-    /// none; none if they differ.
+    /// The trials of all pending calls; of the last call if none is pending;
+    /// none if they differ.
     fn caller(&self) -> Option<Arc<str>> {
         let calls = lock(&self.calls);
         let mut callers = calls.waiting.values().map(|waiting| &waiting.caller);
@@ -153,7 +153,7 @@ impl Interpreter {
                 let show = move || {
                     lines(BufReader::new(errors), |text| {
                         let caller = shared.caller();
-                        printed(&Printed { function: &function, caller: caller.as_deref(), text });
+                        printed(&PrintedLine { function: &function, caller: caller.as_deref(), text });
                     });
                 };
                 // Without this thread, the output of the function is not shown.
@@ -189,7 +189,7 @@ impl Interpreter {
         let _ = self.requests.send(format!("{request}\n").into_bytes());
     }
 
-    /// Whether it has not ended since its last reply.
+    /// Whether its process is still running.
     pub(super) fn is_alive(&self) -> bool {
         matches!(lock(&self.shared.child).try_wait(), Ok(None))
     }

@@ -112,7 +112,9 @@ fn definitions_are_found_wherever_python_allows_them() {
     {
         assert!(signature(source).unwrap_err().to_string().contains("has no function `f`"), "{source}");
     }
-    assert!(signature("def f(a, c, key=lambda x, y: x): ...").unwrap_err().to_string().contains("wants `c`"));
+    assert!(
+        signature("def f(a, c, key=lambda x, y: x): ...").unwrap_err().to_string().contains("unknown parameter `c`")
+    );
     // Source that ends early is Python's error, and must not be ours.
     for source in
         ["def", "async", "def f", "def f[", "def f(a, b=lambda", "def f(a='''", "def f(a=f'{", "def f(a=f'{a:"]
@@ -159,7 +161,7 @@ async fn calls_of_an_async_def_run_side_by_side_up_to_the_limit() {
         let in_flight = concurrency.unwrap_or(CONCURRENCY);
         let calls = (0..40).map(|i| {
             let waits = waits.clone();
-            async move { waits.call_beside(json!({ "a": i, "b": in_flight })).await.unwrap().as_u64().unwrap() }
+            async move { waits.call_async(json!({ "a": i, "b": in_flight })).await.unwrap().as_u64().unwrap() }
         });
         futures::future::join_all(calls).await.into_iter().max().unwrap()
     };
@@ -209,8 +211,8 @@ fn a_concurrency_that_is_none_is_refused() {
 fn a_source_without_the_function_or_with_unknown_parameters_is_refused() {
     let refused = |source: &str| function(source).unwrap_err().to_string();
     assert!(refused("def other(a):\n    return 1\n").contains("has no function `f`"));
-    assert!(refused("def f(a, c):\n    return 1\n").contains("wants `c`: there are a, b"));
-    assert!(refused("def f():\n    return 1\n").contains("wants nothing"));
+    assert!(refused("def f(a, c):\n    return 1\n").contains("has the unknown parameter `c`; the known ones are a, b"));
+    assert!(refused("def f():\n    return 1\n").contains("takes no parameter"));
     assert!(refused(" ").contains("f.py is empty"));
 }
 
@@ -258,7 +260,7 @@ fn one_that_never_returns_is_ended_with_all_it_started_and_says_so() {
         for limit in LIMITS {
             reset_failures();
             let endless = limited(&source, limit).unwrap();
-            let failure = computing_for(&Some("t03".into()), || endless.call(&json!({ "a": 1 }))).unwrap_err();
+            let failure = on_behalf_of_blocking(&Some("t03".into()), || endless.call(&json!({ "a": 1 }))).unwrap_err();
             assert_eq!(failure.kind, FailureKind::TimedOut);
             if !is_written() && limit < LIMITS[LIMITS.len() - 1] {
                 continue;
@@ -344,7 +346,7 @@ fn what_it_prints_is_told_with_its_name_and_caller() {
     set_sink(Arc::new(move |printed| drop(told.lock().unwrap().send(printed.to_string()))));
     let loud = "import os, sys\ndef f(a):\n    print('one')\n    print('two\\rthree', file=sys.stderr)\n    os.system('echo four')\n    return input if a else None\n";
     let loud = function(loud).unwrap();
-    computing_for(&Some("t01, t02".into()), || loud.call(&json!({ "a": 0 }))).unwrap();
+    on_behalf_of_blocking(&Some("t01, t02".into()), || loud.call(&json!({ "a": 0 }))).unwrap();
     let heard: Vec<String> = (0..4).map(|_| heard.recv_timeout(PATIENCE).unwrap()).collect();
     assert_eq!(heard, ["one", "two", "three", "four"].map(|line| format!("[f, t01, t02] {line}")));
 }
@@ -382,7 +384,7 @@ fn a_large_request_to_one_that_does_not_read_is_ended_in_time_too() {
     let stubborn = limited("import time\ntime.sleep(600)\ndef f(a):\n    return 1\n", 1.0).unwrap();
     let began = Instant::now();
     let failure = stubborn.call(&json!({ "a": "x".repeat(4 << 20) })).unwrap_err();
-    assert!(failure.message.contains("was not there") && began.elapsed() < PATIENCE, "{failure}");
+    assert!(failure.message.contains("was not loaded") && began.elapsed() < PATIENCE, "{failure}");
 }
 
 /// What [`nothing_outlives_a_program_that_is_killed`] kills: run by it, in a

@@ -65,7 +65,7 @@ impl QueryWriter for Condense {
         if history.is_empty() {
             return Ok(WrittenQueries::of(vec![question.into()]));
         }
-        match self.0.question(INSTRUCTIONS, Conversation { question, history }).await {
+        match self.0.ask_question(INSTRUCTIONS, Conversation { question, history }).await {
             Ok(standalone) => Ok(WrittenQueries::of(vec![standalone.into()])),
             Err(no_reply) => no_reply.search_unchanged(question),
         }

@@ -72,7 +72,7 @@ impl QueryWriter for Decompose {
              {{\"queries\": []}} for \"Who built the mill at Ode?\".",
             self.most
         );
-        match self.asker.list(&instructions, Conversation { question, history }, self.most).await {
+        match self.asker.ask_list(&instructions, Conversation { question, history }, self.most).await {
             // No parts: it needs none.
             Ok(parts) => Ok(WrittenQueries::with_question(question, parts)),
             Err(no_reply) => no_reply.search_unchanged(question),

@@ -74,7 +74,7 @@ struct Hyde {
 impl QueryWriter for Hyde {
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
         let conversation = Conversation { question, history };
-        let calls = (0..self.n as u64).map(|number| self.asker.text(INSTRUCTIONS, conversation, number));
+        let calls = (0..self.n as u64).map(|number| self.asker.ask_text(INSTRUCTIONS, conversation, number));
         let (mut passages, mut missing) = (Vec::new(), Vec::new());
         for reply in futures::future::join_all(calls).await {
             match reply {

@@ -68,7 +68,7 @@ impl QueryWriter for MultiQuery {
              {{\"queries\": [\"...\"]}}.",
             self.n
         );
-        match self.asker.list(&instructions, Conversation { question, history }, self.n).await {
+        match self.asker.ask_list(&instructions, Conversation { question, history }, self.n).await {
             Ok(wordings) if wordings.is_empty() => {
                 Ok(WrittenQueries::as_asked(question, "the model wrote no other wording"))
             }

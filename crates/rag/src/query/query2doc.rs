@@ -75,7 +75,7 @@ struct Query2doc {
 #[async_trait]
 impl QueryWriter for Query2doc {
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
-        match self.asker.text(INSTRUCTIONS, Conversation { question, history }, 0).await {
+        match self.asker.ask_text(INSTRUCTIONS, Conversation { question, history }, 0).await {
             Ok(passage) => {
                 let words = format!("{} ", question.trim()).repeat(self.repeats) + &passage;
                 let text = format!("{} {passage}", question.trim());

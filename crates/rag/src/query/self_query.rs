@@ -38,7 +38,7 @@ settings! {
         /// The fields that a filter may look at, with what they hold: `"text"`,
         /// `"number"`, `"boolean"`, or the list of their texts.
         #[schemars(with = "Option<BTreeMap<String, Value>>", extend("default" = null))]
-        pub fields: BTreeMap<String, Holds> = BTreeMap::new(),
+        pub fields: BTreeMap<String, FieldValues> = BTreeMap::new(),
         /// The longest reply, in tokens. Default 128.
         pub max_tokens: u32 = 128,
         /// 0 (the default) always takes the likeliest word.
@@ -52,17 +52,17 @@ settings! {
 /// What a field holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
-pub enum Holds {
+pub enum FieldValues {
     /// One of these texts.
     OneOf(Vec<String>),
     /// `text`, `number` or `boolean`.
-    Type(Type),
+    Type(FieldType),
 }
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Type {
+pub enum FieldType {
     /// A text; filters compare it as a whole.
     Text,
     /// A number; filters state bounds.
@@ -77,7 +77,7 @@ impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
         let reason = "name the fields that a filter may look at, such as fields = { year = \"number\" }";
         ensure(NAME, !self.fields.is_empty(), reason)?;
-        let is_empty = |holds: &Holds| matches!(holds, Holds::OneOf(texts) if texts.is_empty());
+        let is_empty = |holds: &FieldValues| matches!(holds, FieldValues::OneOf(texts) if texts.is_empty());
         ensure(NAME, !self.fields.values().any(is_empty), "a field's list of texts is empty")?;
         let asker = self.ask_settings().asker(NAME, cx)?;
         let told: Vec<String> = self.fields.iter().map(|(name, holds)| format!("{name}: {}", words(holds))).collect();
@@ -92,12 +92,12 @@ impl Config {
 
     /// The JSON Schema of a filter over the fields.
     fn schema(&self) -> Value {
-        let of_field = |(name, holds): (&String, &Holds)| {
+        let of_field = |(name, holds): (&String, &FieldValues)| {
             let schema = match holds {
-                Holds::OneOf(texts) => json!({ "type": "string", "enum": texts }),
-                Holds::Type(Type::Text) => json!({ "type": "string" }),
-                Holds::Type(Type::Boolean) => json!({ "type": "boolean" }),
-                Holds::Type(Type::Number) => json!({
+                FieldValues::OneOf(texts) => json!({ "type": "string", "enum": texts }),
+                FieldValues::Type(FieldType::Text) => json!({ "type": "string" }),
+                FieldValues::Type(FieldType::Boolean) => json!({ "type": "boolean" }),
+                FieldValues::Type(FieldType::Number) => json!({
                     "type": "object",
                     "properties": { "ge": { "type": "number" }, "le": { "type": "number" } },
                     "required": [],
@@ -123,7 +123,7 @@ impl Component for Config {
 
 struct SelfQuery {
     schema: Value,
-    fields: BTreeMap<String, Holds>,
+    fields: BTreeMap<String, FieldValues>,
     instructions: String,
     asker: Asker,
 }
@@ -132,7 +132,7 @@ struct SelfQuery {
 impl QueryWriter for SelfQuery {
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
         let conversation = Conversation { question, history };
-        match self.asker.value(&self.instructions, conversation, "filter", self.schema.clone()).await {
+        match self.asker.ask_value(&self.instructions, conversation, "filter", self.schema.clone()).await {
             Ok(conditions) => Ok(self.written(question, conditions)),
             Err(no_reply) => no_reply.search_unchanged(question),
         }
@@ -157,12 +157,12 @@ impl SelfQuery {
     }
 }
 
-fn words(holds: &Holds) -> String {
+fn words(holds: &FieldValues) -> String {
     match holds {
-        Holds::OneOf(texts) => format!("one of {}", texts.join(", ")),
-        Holds::Type(Type::Text) => "a text".to_owned(),
-        Holds::Type(Type::Number) => "a number".to_owned(),
-        Holds::Type(Type::Boolean) => "true or false".to_owned(),
+        FieldValues::OneOf(texts) => format!("one of {}", texts.join(", ")),
+        FieldValues::Type(FieldType::Text) => "a text".to_owned(),
+        FieldValues::Type(FieldType::Number) => "a number".to_owned(),
+        FieldValues::Type(FieldType::Boolean) => "true or false".to_owned(),
     }
 }
 

@@ -57,7 +57,7 @@ struct StepBack(Asker);
 #[async_trait]
 impl QueryWriter for StepBack {
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
-        match self.0.list(INSTRUCTIONS, Conversation { question, history }, 1).await {
+        match self.0.ask_list(INSTRUCTIONS, Conversation { question, history }, 1).await {
             Ok(general) if general.is_empty() => {
                 Ok(WrittenQueries::as_asked(question, "the model wrote no more general question"))
             }

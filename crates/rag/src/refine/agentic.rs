@@ -37,7 +37,7 @@ use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine agentic";
-/// More questions than this are no plan.
+/// The most questions of a plan.
 const MOST_TASKS: usize = 8;
 
 const PLAN: &str = "Look at what a search found for the question. Reply \"enough\" if the sources hold all that is \
@@ -150,7 +150,7 @@ impl PassageStep for Agentic {
             }
         };
         // All calls are waited for, because they may have been paid.
-        let found = join_all(questions.iter().map(|question| self.task(question, query, corpus))).await;
+        let found = join_all(questions.iter().map(|question| self.search_question(question, query, corpus))).await;
         let most = self.config.top_n.unwrap_or(passages.len().max(1));
         let (mut refined, mut lists) = (RefinedPassages::default(), vec![passages]);
         for (question, found) in questions.iter().zip(found) {
@@ -193,7 +193,12 @@ impl Agentic {
     }
 
     /// Searches for one question of the plan.
-    async fn task(&self, question: &str, query: Query<'_>, corpus: Corpus<'_>) -> Result<SubquestionResult, Error> {
+    async fn search_question(
+        &self,
+        question: &str,
+        query: Query<'_>,
+        corpus: Corpus<'_>,
+    ) -> Result<SubquestionResult, Error> {
         let mut found = SubquestionResult::default();
         if let Err(end) = self.search(question, query, corpus, &mut found).await {
             found.ended = Some(end.fallback()?);

@@ -61,7 +61,7 @@ fn within(passages: Vec<Passage>, tokens: usize, counter: &TokenCounter) -> Vec<
     let mut left = tokens;
     let mut kept: Vec<Passage> = Vec::with_capacity(passages.len());
     for passage in passages {
-        if let Some(size) = counter.at_most(&passage.text, left) {
+        if let Some(size) = counter.count_up_to(&passage.text, left) {
             left -= size;
             kept.push(passage);
             continue;

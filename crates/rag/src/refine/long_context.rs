@@ -82,7 +82,7 @@ impl Config {
 impl PassageStep for Config {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let table = corpus.table;
-        // The first row of each document.
+        // One row of each document.
         let documents = match self.scope {
             Scope::Corpus => documents(table),
             Scope::Document => match passages.first().and_then(|passage| passage.rows.first()) {
@@ -95,7 +95,7 @@ impl PassageStep for Config {
         let mut kept: Vec<Passage> = Vec::new();
         for (i, &row) in documents.iter().enumerate() {
             let Some(whole) = whole(row, &passages, table) else { continue };
-            if let Some(size) = counter.at_most(&whole.text, left) {
+            if let Some(size) = counter.count_up_to(&whole.text, left) {
                 left -= size;
                 kept.push(whole);
                 continue;

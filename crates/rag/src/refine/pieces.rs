@@ -131,8 +131,8 @@ impl JoinedPieces {
     }
 }
 
-/// The rows of the searchable chunks of the document that holds a row, as a
-/// range of positions in [`ChunkTable::searchable`]; they are in its order.
+/// The searchable chunks of the document that holds a row, as a range of
+/// positions in [`ChunkTable::searchable`].
 pub(super) fn of_document(table: &ChunkTable, row: u32) -> std::ops::Range<usize> {
     let first = table.sibling(row, 0);
     let rows = table.searchable();

@@ -94,7 +94,7 @@ impl Config {
                 fields(table.searchable_chunks()).join(", ")
             ),
             Some(_) if values.any(|value| day(&value).is_some()) => return Ok(()),
-            Some(first) => format!("the field `{field}` holds no date, but {first}; a date is such as 2024-05-01"),
+            Some(first) => format!("the field `{field}` holds {first}, which is not a date such as 2024-05-01"),
         };
         Err(Error::Config { component: NAME, reason })
     }
@@ -171,7 +171,7 @@ mod tests {
         let missing = named(json!({ "field": "day" }), &[json!("2024")]).await;
         assert!(missing.contains("no document has the field `day`") && missing.contains("date"), "{missing}");
         let other = named(json!({}), &[json!("soon")]).await;
-        assert!(other.contains("holds no date, but \"soon\""), "{other}");
+        assert!(other.contains("holds \"soon\", which is not a date"), "{other}");
         assert!(order(json!({}), &[], &[]).await.unwrap().is_empty());
     }
 

@@ -39,7 +39,7 @@ impl Component for Config {
         false
     }
 
-    fn embedder(&self) -> bool {
+    fn needs_embedder(&self) -> bool {
         true
     }
 }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn it_needs_the_trials_embedder_and_a_cosine() {
-        assert!(Config::default().embedder());
+        assert!(Config::default().needs_embedder());
         assert!(matches!(Config::default().build(&Context::default()).err(), Some(Error::Needs { .. })));
         let wrong = Config { least: 2.0, ..Config::default() }.build(&Context::default());
         assert!(matches!(wrong.err(), Some(Error::Config { .. })));

@@ -59,7 +59,7 @@ settings! {
 impl Component for Config {
     keeps_top_n!();
 
-    /// A score that does not count need not be there.
+    /// A score of weight 0 needs no index.
     fn indexes(&self) -> Indexes {
         let Weights { maxsim, bm25, dense } = self.weights;
         let all = [(IndexKind::Dense, dense), (IndexKind::Bm25, bm25), (IndexKind::Tokens, maxsim)];

@@ -23,7 +23,7 @@ components! {
 impl RerankerConfig {
     /// The same reranker with settings to order and keep `texts` texts; none if it
     /// does nothing.
-    pub fn keeping(&self, texts: usize) -> Option<Self> {
+    pub fn with_limit(&self, texts: usize) -> Option<Self> {
         if self.is_nothing() {
             return None;
         }

@@ -79,7 +79,7 @@ impl PassageReranker for PythonReranker {
             "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
             _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
         });
-        let reply = self.function.call_beside(arguments).await?;
+        let reply = self.function.call_async(arguments).await?;
         // A number too large for 32 bits could be written into results, but not read again.
         let score = |score: &Value| score.as_f64().map(|score| score as f32).filter(|score| score.is_finite());
         let scores: Option<Vec<f32>> = reply.as_array().and_then(|scores| scores.iter().map(score).collect());

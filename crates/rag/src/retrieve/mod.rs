@@ -76,7 +76,7 @@ fn dense_search(
     }
     let one = |(query, vector): (&Query<'_>, &[f32])| {
         Ok(corpus.hits(match query.filter {
-            Some(filter) => index.search_among(vector, k, &corpus.table.passing(filter)?.entries)?,
+            Some(filter) => index.search_among(vector, k, &corpus.table.entries_passing(filter)?.entries)?,
             None => index.search(&[vector], k)?.pop().unwrap_or_default(),
         }))
     };
@@ -92,7 +92,7 @@ fn bm25_search(
 ) -> Result<Vec<Vec<Hit>>, Error> {
     let index = corpus.index::<Bm25Index>(component)?;
     let one = |query: &Query<'_>| {
-        let passing = query.filter.map(|filter| corpus.table.passing(filter)).transpose()?;
+        let passing = query.filter.map(|filter| corpus.table.entries_passing(filter)).transpose()?;
         let passes = |entry: u32| passing.as_ref().is_none_or(|passing| passing.mask[entry as usize]);
         Ok(corpus.hits(index.search_where(query.text, k, passes)))
     };

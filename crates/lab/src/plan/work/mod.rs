@@ -174,7 +174,7 @@ impl KeyContext<'_> {
     /// The identities of the models that a component asks, and the identity of
     /// the trial's embedder if the component needs it.
     fn models(&self, component: &dyn Choice, embedder: Option<&str>) -> Vec<&Identity> {
-        let embedder = embedder.filter(|_| component.embedder());
+        let embedder = embedder.filter(|_| component.needs_embedder());
         component.models().into_iter().chain(embedder).map(|model| self.identity(model)).collect()
     }
 

@@ -66,7 +66,7 @@ impl DoWork for ApplyStageWork {
             })
             .collect();
         // A stage that waits for a model or a user's function handles several questions at once.
-        let waits = !stage.models().is_empty() || stage.embedder() || stage.runs_function();
+        let waits = !stage.models().is_empty() || stage.needs_embedder() || stage.runs_function();
         let at_once = if waits { execution.experiment.engine.local.tasks } else { 1 };
         // All calls are waited for, because they may have been paid.
         let made: Vec<Result<_, Error>> = stream::iter(calls).buffered(at_once).collect().await;

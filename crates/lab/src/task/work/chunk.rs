@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use rag::{
     Document,
-    python::{caller, computing_for},
+    python::{caller, on_behalf_of_blocking},
 };
 use rayon::prelude::*;
 
@@ -39,7 +39,7 @@ impl DoWork for ChunkWork {
             let caller = caller();
             compute(move || {
                 let per_document = documents.par_iter().map(|document| {
-                    let mut chunks = computing_for(&caller, || chunker.chunk_now(document))?;
+                    let mut chunks = on_behalf_of_blocking(&caller, || chunker.chunk_now(document))?;
                     chunks.iter_mut().for_each(|chunk| chunk.take_space(&document.text));
                     progress.rows(operator, chunks.len());
                     Ok::<_, rag::Error>(chunks)

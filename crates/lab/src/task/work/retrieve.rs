@@ -10,7 +10,7 @@ use crate::{
 use async_trait::async_trait;
 use rag::{
     pipeline::{find, searches},
-    python::{caller, computing_for},
+    python::{caller, on_behalf_of_blocking},
     query::SearchQuery,
 };
 
@@ -41,7 +41,7 @@ impl DoWork for RetrieveWork {
             for (ids, queries) in ids.chunks(QUESTIONS_PER_STEP).zip(queries.chunks(QUESTIONS_PER_STEP)) {
                 let corpus = corpus.corpus();
                 let found = find(&*chunker, &*retriever, &corpus, queries);
-                let found = computing_for(&caller, || runtime.block_on(found))?;
+                let found = on_behalf_of_blocking(&caller, || runtime.block_on(found))?;
                 rows.extend(ids.iter().zip(found).flat_map(|(id, passages)| passage_rows(id, passages)));
                 progress.rows(operator, ids.len());
             }

@@ -1,6 +1,6 @@
 //! What holds for every format of the list.
 
-use super::super::format::Sign;
+use super::super::format::Signature;
 use super::super::*;
 use super::{assert_pages_fit, has_library, name_of};
 
@@ -24,7 +24,7 @@ fn a_sample_is_told_by_its_name_and_where_it_has_a_sign_of_its_own_without_one()
     for format in Format::ALL {
         let sample = (format.definition().sample)();
         assert_eq!(sniff::format(sample.path, &sample.bytes), Ok(*format));
-        if !matches!(format.definition().sign, Sign::Name) {
+        if !matches!(format.definition().signature, Signature::Name) {
             assert_eq!(sniff::format("folder/wrong.txt", &sample.bytes), Ok(*format));
             assert_eq!(sniff::format("folder/README", &sample.bytes), Ok(*format));
         }
