@@ -1,11 +1,11 @@
-//! How much of a run is ours, and how much is waiting for models.
+//! How much time of a run is ours, and how much waits for models.
 //!
 //!     cargo run --release --example eval_share [-- SAMPLES]
 //!
 //! Scores samples with judged metrics whose judge answers every call after
-//! 200 ms, 16 samples at once, and holds the processor time of the whole
-//! process (metrics, prompts, client, limiter) against the wall time. The
-//! judge's own answer costs next to nothing.
+//! 200 ms, 16 samples at once, and compares the processor time of the whole
+//! process (metrics, prompts, client, limiter) with the wall time. The judge's
+//! own answer costs next to nothing.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,5 +1,5 @@
-//! Scores samples with a judge and an embedder that say what they are told:
-//! what a metric makes of given verdicts, and nothing else.
+//! Scores samples with a judge and an embedder that follow a script: tests how
+//! a metric uses given verdicts, and nothing else.
 //!
 //! Reads one JSON object per line and answers each with one line, the score:
 //! `{"value": 0.5}`, `{"missing": {…}}` or `{"error": "…"}`. `fidelity` in
@@ -186,7 +186,7 @@ impl ChatModel for Scripted {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
-        // After the system's and the user's messages comes what cannot be used.
+        // A third message is a reply that could not be used.
         let (prompt, again) = (request.messages.get(1), request.messages.len() > 2);
         let prompt = prompt.map_or("", |message| message.content.as_str());
         let (text, choices) = match &request.schema {

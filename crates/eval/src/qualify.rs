@@ -91,8 +91,8 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
 }
 
 /// Makes labelled cases from golden questions, up to `n` for each kind, half of them
-/// true: a question with its own evidence, reference or quote, and with those of a
-/// question that shares few words with it.
+/// true: a question with its own evidence, reference or quote; false cases have those of
+/// a question with few common words.
 ///
 /// They are easier than the real mistakes of a system: a judge that fails them is
 /// useless, and a judge that passes should still be tried on labelled data.

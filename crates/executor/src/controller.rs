@@ -23,9 +23,9 @@ pub trait Controller: fmt::Debug + Send + Sync {
     fn record(&self, outcome: &Outcome);
 
     /// Takes the cost of a call out of the rate limits, or says when to ask
-    /// again. `cost` is in the unit of the limit besides calls: for a model,
-    /// tokens. This is asked only if [`Controller::target`] has room for the
-    /// call, so a call that is admitted starts.
+    /// again. `cost` is in the unit of the limit on cost: for a model, tokens.
+    /// This is asked only if [`Controller::target`] has room for the call, so a
+    /// call that is admitted starts.
     ///
     /// # Errors
     /// The earliest time at which it could be admitted, later than `now`.

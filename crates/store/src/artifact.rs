@@ -445,8 +445,8 @@ impl ArtifactStore {
         self.folder.as_ref().map_or(Ok(()), |folder| folder.check_exists())
     }
 
-    /// The beginning of an object, at most so many bytes, or `None` if there is no such object. They are counted as they
-    /// arrive, so a store that sends more than it said fills no memory. They are compared with no checksum.
+    /// At most the first `bytes` bytes of an object, or `None` if there is no such object. They are counted as they
+    /// arrive, so a store that sends more than it said fills no memory. No checksum is compared.
     ///
     /// # Errors
     /// If the object cannot be read.

@@ -17,7 +17,7 @@ pub trait Layout: fmt::Debug + Send + Sync {
     }
 
     /// What is wrong with an output of a task, by its name and its bytes, as
-    /// far as its format shows it. It is asked if there is no checksum.
+    /// far as its format shows it. Called only if there is no checksum.
     fn problem(&self, _name: &str, _bytes: Bytes) -> Option<String> {
         None
     }

@@ -71,8 +71,8 @@ impl Object {
         matches!(self, Self::Journal | Self::Kept(ObjectKind::Machine))
     }
 
-    /// Whether it can be compared with a checksum or checked by its format. A copy of the
-    /// store has these objects too; checksums are written anew.
+    /// Whether it can be compared with a checksum or checked by its format. A copy of the store gets these objects;
+    /// checksums are written anew.
     pub(crate) fn is_verified(&self) -> bool {
         !matches!(self, Self::Checksum | Self::SetAside | Self::Claim) && !self.is_of_machine()
     }

@@ -6,7 +6,7 @@ use crate::verdict::VerdictKind;
 use crate::{Missing, Question};
 use store::registry::Read;
 
-/// The part of a metric in an objective that the experiment does not name.
+/// The part of a metric in the default objective.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ObjectiveRole {
     /// It is in the objective.

@@ -386,8 +386,8 @@ impl<'a> Sample<'a> {
         reference(self.question)
     }
 
-    /// Whether the answer clearly declines, or may decline while a judge had passages to
-    /// check.
+    /// Whether the answer declines. An unclear one counts as declining if a
+    /// judge had passages.
     fn declines(&self) -> bool {
         let Ok(answer) = self.answer_with_words() else { return false };
         match refusal::wording(&answer) {
@@ -457,8 +457,8 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Refuses a user's name with other characters than letters, digits, `-` and `_`, or
-/// that is another metric's.
+/// Refuses a metric name that has other characters than letters, digits, `-`
+/// and `_`, or is another metric's.
 fn check_name(metric: &'static str, name: Option<&str>) -> Result<(), Error> {
     let Some(name) = name else { return Ok(()) };
     let usable = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);

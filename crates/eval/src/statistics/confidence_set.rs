@@ -14,8 +14,8 @@
 //! 3. The scores of each question are permuted among the trials of M, each question
 //!    independently, and every t is computed again. The share of such permutations
 //!    with a T at least as large is p.
-//! 4. p > α: M is the set that holds the best trial with 1 − α. Otherwise that
-//!    trial leaves M, and step 2 follows. Its p-value is the largest p so far.
+//! 4. p > α: M holds the best trial with probability 1 − α. Otherwise the trial
+//!    of T leaves M, and step 2 follows. Its p-value is the largest p so far.
 //! 5. The set is group 1. The same procedure over the excluded trials gives group 2,
 //!    and so on. The last of eight groups holds all remaining trials.
 //!
@@ -133,7 +133,7 @@ fn split(
     while left.len() > 1 {
         let field = ScoreDifferences::new(table, &left);
         let (worst, observed) = field.worst();
-        // Another stream for each step, the same whatever happened before.
+        // Each step has its own stream, whatever happened before.
         let step = seed ^ ((group as u64) << 32) ^ left.len() as u64;
         let p_value = if observed > 0.0 { field.p_value(observed, level, step) } else { 1.0 };
         largest = largest.max(p_value);

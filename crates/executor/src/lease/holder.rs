@@ -98,9 +98,9 @@ impl Leaseholder {
         LeaseReport { in_flight, waiting, outcomes: std::mem::take(&mut state.outcomes), hints: state.hints.take() }
     }
 
-    /// Renews the lease of the limiter that this controls, as long as the
-    /// future is polled: while the limiter has calls, and from the moment it
-    /// has one. `ask` carries a report to the authority, and its answer back.
+    /// Renews the lease whenever the limiter that this controls has calls, as
+    /// long as the future is polled. `ask` carries a report to the authority,
+    /// and its answer back.
     pub async fn renew<F, Fut, E>(&self, limiter: &Limiter, ask: F)
     where
         F: Fn(LeaseReport) -> Fut,

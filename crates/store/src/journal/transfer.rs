@@ -37,10 +37,10 @@ fn in_words<S: Serializer>(problem: &Option<Arc<Error>>, serializer: S) -> Resul
 
 /// Copies the calls that the target lacks: those of the journal file if `from`
 /// is a folder that has one, and those of the objects with these keys. Between
-/// object stores, the objects are copied as they are elsewhere, so keys are
-/// needed only if `to` is a folder.
+/// object stores, the caller copies the objects, so keys are needed only if
+/// `to` is a folder.
 ///
-/// If an object store fails; what was copied stays. A failure of a journal file
+/// Fails if an object store does; what was copied stays. A journal file's error
 /// becomes the [`CopiedCalls::problem`], because artifacts are worth copying
 /// without it.
 pub(crate) async fn copy_calls(

@@ -1,4 +1,4 @@
-//! Two things side by side: what parts them, or what they share.
+//! Two things side by side: how they differ, or what they share.
 
 use super::super::check::needs_both;
 use super::Recipe;
