@@ -86,7 +86,7 @@ struct Rule {
 }
 
 /// A judge that follows its rules.
-struct Scripted {
+struct ScriptedJudge {
     identity: Identity,
     rules: Vec<Rule>,
     ratings: Vec<Value>,
@@ -95,7 +95,7 @@ struct Scripted {
     probabilities: bool,
 }
 
-impl Scripted {
+impl ScriptedJudge {
     /// The next rating, or the last one again.
     fn rating(&self, again: bool) -> Result<&Value, Error> {
         let given =
@@ -165,7 +165,7 @@ impl Scripted {
     }
 }
 
-impl Model for Scripted {
+impl Model for ScriptedJudge {
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -176,7 +176,7 @@ impl Model for Scripted {
 }
 
 #[async_trait]
-impl ChatModel for Scripted {
+impl ChatModel for ScriptedJudge {
     fn context_length(&self) -> usize {
         1 << 20
     }
@@ -198,19 +198,19 @@ impl ChatModel for Scripted {
 }
 
 /// An embedder that knows the vectors of some texts.
-struct Known {
+struct KnownVectors {
     identity: Identity,
     vectors: HashMap<String, Vec<f32>>,
 }
 
-impl Model for Known {
+impl Model for KnownVectors {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 }
 
 #[async_trait]
-impl EmbeddingModel for Known {
+impl EmbeddingModel for KnownVectors {
     fn dimensions(&self) -> usize {
         self.vectors.values().next().map_or(0, Vec::len)
     }
@@ -240,8 +240,9 @@ async fn score(request: Request) -> Result<Score, Failure> {
         let (provider, model) = ("scripted".to_owned(), model.to_owned());
         Identity { provider, model, revision: String::new(), parameters: Value::Null }
     };
-    let judge = Scripted { identity: identity("judge"), rules, ratings, n_rated: AtomicUsize::new(0), probabilities };
-    let embedder = client.embedder(Arc::new(Known { identity: identity("embedder"), vectors }));
+    let judge =
+        ScriptedJudge { identity: identity("judge"), rules, ratings, n_rated: AtomicUsize::new(0), probabilities };
+    let embedder = client.embedder(Arc::new(KnownVectors { identity: identity("embedder"), vectors }));
     let models = NamedModels {
         chats: [("judge".to_owned(), client.chat(Arc::new(judge)))].into(),
         embedders: [("embedder".to_owned(), embedder)].into(),

@@ -39,12 +39,12 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
     /// Takes what the other side announces about its limits. Afterwards the
     /// target is read again, and waiting calls are tried again.
-    fn hear(&self, hints: &RateHints) {
+    fn apply_hints(&self, hints: &RateHints) {
         let _ = hints;
     }
 
     /// Stores a listener. The controller calls it whenever the target or a rate
-    /// changes outside of [`Controller::record`] and [`Controller::hear`], for
+    /// changes outside of [`Controller::record`] and [`Controller::apply_hints`], for
     /// example because a person raises it.
     fn on_change(&self, listener: Arc<dyn Fn() + Send + Sync>) {
         drop(listener);

@@ -208,7 +208,7 @@ pub(crate) fn advice(url: &Url, error: &object_store::Error) -> Option<Error> {
     } else if has(&["ExpiredToken", "InvalidToken"]) {
         "the session has ended: get new keys and set AWS_SESSION_TOKEN with them".to_owned()
     } else if is_without_keys(&text) || matches!(error, object_store::Error::Unauthenticated { .. }) {
-        format!("the store wants to know who asks: set {keys}{where_from}")
+        format!("the store requires credentials: set {keys}{where_from}")
     } else if matches!(error, object_store::Error::PermissionDenied { .. }) {
         format!("access is denied: the keys must allow reading, writing and listing `{bucket}`; check {keys}")
     } else if let Some(advice) = certificate::advice(&text) {

@@ -93,7 +93,7 @@ impl ObjectKind {
             Self::Partial { .. } => "partial outputs".to_owned(),
             Self::Run { .. } | Self::Pointer => "runs".to_owned(),
             Self::Measurement { .. } => "measurements".to_owned(),
-            Self::Machine => "of one machine".to_owned(),
+            Self::Machine => "files of one machine".to_owned(),
             Self::Input | Self::Other => "other".to_owned(),
         }
     }

@@ -138,7 +138,7 @@ fn hint(name: &str, known: &[&str]) -> Option<String> {
     let by_case = || known.iter().find(|known| **known == plain).map(|known| format!("name it `{known}` to use it"));
     let of_answers = || {
         holds_name("answer response retrieved_contexts contexts")
-            .then(|| "what a system made of the question is no part of a golden dataset".to_owned())
+            .then(|| "a system's output is not part of a golden dataset".to_owned())
     };
     let near = || {
         let names: Vec<&str> = QUOTE.iter().chain(DOCUMENT).copied().collect();

@@ -105,9 +105,9 @@ fn places(text: &str) -> Vec<(Range<usize>, Datum)> {
         let written = number.as_str();
         let digits: String = written.chars().filter(char::is_ascii_digit).collect();
         let is_grouped = written.starts_with(['+', '(']) || written.len() > digits.len();
-        if (13..=19).contains(&digits.len()) && has_check_digit(&digits) && !is_book(&digits) {
+        if (13..=19).contains(&digits.len()) && has_check_digit(&digits) && !is_isbn(&digits) {
             data.push((number.range(), ("card number", digits)));
-        } else if is_grouped && (8..=15).contains(&digits.len()) && !is_date(written) && !is_book(&digits) {
+        } else if is_grouped && (8..=15).contains(&digits.len()) && !is_date(written) && !is_isbn(&digits) {
             data.push((number.range(), ("telephone number", digits)));
         }
     }
@@ -158,7 +158,7 @@ fn is_date(written: &str) -> bool {
 }
 
 /// An ISBN of 13 digits.
-fn is_book(digits: &str) -> bool {
+fn is_isbn(digits: &str) -> bool {
     digits.len() == 13 && (digits.starts_with("978") || digits.starts_with("979"))
 }
 

@@ -80,7 +80,7 @@ impl Bucket {
     }
 
     /// Sets another limit per minute, or none, from now on. The level stays.
-    pub(crate) fn limit(&mut self, per_minute: Option<f64>, now: Instant) {
+    pub(crate) fn set_limit(&mut self, per_minute: Option<f64>, now: Instant) {
         self.fill(now);
         match (per_minute, self.rate) {
             (Some(limit), Some(_)) => {
@@ -142,7 +142,7 @@ impl Bucket {
     }
 
     /// Applies the announcement of the other side.
-    pub(crate) fn hear(&mut self, hint: &RateHint, sent: Instant, now: Instant) {
+    pub(crate) fn apply_hints(&mut self, hint: &RateHint, sent: Instant, now: Instant) {
         self.fill(now);
         if let Some(limit) = hint.per_minute.filter(|limit| limit.is_finite() && *limit > 0.0) {
             self.rate = Some(limit / 60.0);
@@ -300,7 +300,7 @@ mod tests {
             bucket.spend(1.0, start + ms(10 * number));
         }
         // The third call was sent at 20 ms; seven were sent after it.
-        bucket.hear(&hint(600.0, 8.0), start + ms(20), start + ms(120));
+        bucket.apply_hints(&hint(600.0, 8.0), start + ms(20), start + ms(120));
         // 8 + 10/s · 0.1 s − 7 = 2 are left.
         assert_eq!(bucket.ready(1.0, start + ms(120)), None);
         bucket.spend(1.0, start + ms(120));
@@ -312,14 +312,14 @@ mod tests {
     async fn what_the_other_side_really_charges_is_learned() {
         let start = Instant::now();
         let mut bucket = Bucket::new(None, start).estimated();
-        bucket.hear(&hint(60_000.0, 250.0), start, start);
+        bucket.apply_hints(&hint(60_000.0, 250.0), start, start);
         // 1000 a second, of which each call is said to take 90 and takes 50.
         let (mut now, mut left) = (start, 250.0);
         for _ in 0..100 {
             now += ms(50);
             left = f64::min(left + 50.0, 250.0) - 50.0;
             bucket.spend(90.0, now);
-            bucket.hear(&hint(60_000.0, left), now, now);
+            bucket.apply_hints(&hint(60_000.0, left), now, now);
         }
         assert!((bucket.charge * 90.0 - 50.0).abs() < 2.0, "{}", bucket.charge * 90.0);
     }
@@ -328,8 +328,8 @@ mod tests {
     async fn an_answer_that_was_overtaken_is_no_news() {
         let start = Instant::now();
         let mut bucket = Bucket::new(None, start);
-        bucket.hear(&hint(60.0, 0.0), start + ms(50), start + ms(60));
-        bucket.hear(&hint(60.0, 30.0), start + ms(10), start + ms(70));
+        bucket.apply_hints(&hint(60.0, 0.0), start + ms(50), start + ms(60));
+        bucket.apply_hints(&hint(60.0, 30.0), start + ms(10), start + ms(70));
         assert!(bucket.ready(1.0, start + ms(70)).is_some());
     }
 
@@ -346,9 +346,9 @@ mod tests {
     async fn a_raised_limit_counts_at_once() {
         let start = Instant::now();
         let mut bucket = Bucket::new(None, start);
-        bucket.hear(&hint(60.0, 0.0), start, start);
+        bucket.apply_hints(&hint(60.0, 0.0), start, start);
         let slow = bucket.ready(1.0, start).unwrap() - start;
-        bucket.hear(&hint(6000.0, 0.0), start + ms(1), start + ms(1));
+        bucket.apply_hints(&hint(6000.0, 0.0), start + ms(1), start + ms(1));
         let quick = bucket.ready(1.0, start + ms(1)).unwrap() - start;
         assert!(slow > ms(900) && quick < ms(40), "{slow:?} {quick:?}");
     }

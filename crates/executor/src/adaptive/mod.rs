@@ -215,11 +215,11 @@ impl Controller for AdaptiveController {
         Ok(())
     }
 
-    fn hear(&self, hints: &RateHints) {
+    fn apply_hints(&self, hints: &RateHints) {
         let now = Instant::now();
         let state = &mut *self.state();
-        let hints = state.announced.trust.hear(hints);
-        state.rates.hear(&hints, now);
+        let hints = state.announced.trust.apply_hints(hints);
+        state.rates.apply_hints(&hints, now);
         state.announced.hints = Some(hints);
         if let (Some(rate), Some(usual)) = (state.rates.known_rate(), state.latency.usual()) {
             // By Little's law, a known rate needs this many calls in flight.

@@ -152,7 +152,7 @@ impl DatasetFormat {
     }
 
     /// The formats that can be changed in place.
-    pub fn kept() -> DatasetFormats {
+    pub fn editable() -> DatasetFormats {
         DatasetFormats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
     }
 
